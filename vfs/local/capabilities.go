@@ -41,7 +41,7 @@ func (c capSets) data() capData {
 	}
 }
 
-// sets is the reverse of data.
+// sets converts the kernel's form to capSets. It is the inverse of data.
 func (d capData) sets() capSets {
 	wide := func(lo, hi uint32) uint64 { return uint64(hi)<<32 | uint64(lo) }
 	return capSets{

@@ -9,20 +9,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// This file knows that a directory lies below the root, where there is more on the mount
-// than the tree. Directories leave the tree while handles of them are in use, and the
-// kernel finds those by their handles wherever they are.
+// This file checks that directories lie below the root. The check is needed if the mount has more
+// than the served tree. A program may move a directory out of the tree while clients have its
+// handle, and the kernel opens a handle wherever the directory is.
 //
-// A directory that is found through its parent lies where the parent lies. Any other is
-// asked about (below), and so is each directory that is in use when FS.moves has changed:
+// A directory that was found through its parent lies where the parent lies. Any other directory
+// is checked by below. So is each directory in use after FS.moves has changed:
 //
 //   - Every few seconds the sweeper changes it, because a local program may have moved a
 //     directory.
 //   - A rename through another FS of the same file system changes it at once. A rename
 //     through the FS itself does not: both of its directories lie below the root.
 //
-// The question costs some six system calls, however deep the tree is. Its answer is about
-// one moment, as every answer about a tree that others change.
+// The check costs about six system calls, however deep the tree is. Its result holds for one
+// moment only, because other programs may move directories at any time.
 
 // confine returns nil if the directory n lies below the root. The caller holds n.
 func (fs *FS) confine(op *vfs.Op, n *node) error {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// copyAtOnce is how much one system call copies. Other writers of the file wait meanwhile.
+	// copyAtOnce is the largest number of bytes that one system call copies. Other writers of the
+	// file wait meanwhile.
 	copyAtOnce = 16 << 20
 	// copyMost and copyFor bound one CopyRange, by size and by time, because its caller waits for
 	// it.

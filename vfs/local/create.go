@@ -15,7 +15,8 @@ type dirChange struct {
 	d  *node
 	ch *vfs.Change
 	// file is the mark of the object that was made or found. apart: further calls changed that
-	// object, which the file system's log may keep apart from the new name.
+	// object, so the file system's log may commit the new name without these changes (see
+	// durableName).
 	file  mark
 	apart bool
 	// called: the system call was made.

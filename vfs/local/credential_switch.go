@@ -58,8 +58,8 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 
 // switchThread makes the calling thread act as c. The thread is locked to its goroutine. If it
 // returns false, the caller has to restore the thread. The thread also gets the capabilities in
-// keep that the process may have. Calls that change something cost microseconds; so it looks
-// first and leaves alone what is right already.
+// keep that the process may have. A call that changes an identity or a capability costs
+// microseconds. So it first reads the present values and changes only those that differ.
 func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
 		if rawSetgroups(groups) != nil {

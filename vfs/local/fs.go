@@ -80,7 +80,7 @@ type FS struct {
 	flushNow    chan struct{}
 	callers     callerTable
 	fsids       sync.Map   // st_dev -> FSID
-	whole       durability // of what cannot be synced by itself
+	whole       durability // of objects that cannot be synced one by one
 	device      *device
 	verifier    atomic.Uint64
 

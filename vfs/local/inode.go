@@ -149,7 +149,8 @@ func (t *inodeTable) sight(h *vfs.Handle) sighting {
 }
 
 // ctimeSays reports whether the ctime of the look is the Change of the inode with key k. That is
-// so if no node has the inode, and none was made during the look that could have changed it.
+// so if no node has the inode, and no node was made during the look: a node could have changed
+// the inode.
 func (g *sighting) ctimeSays(k inodeKey) bool {
 	g.shard.mu.Lock()
 	defer g.shard.mu.Unlock()

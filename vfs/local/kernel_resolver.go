@@ -60,10 +60,10 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	return fd, nil
 }
 
-// memoryTries is how often openHandle tries if the kernel reports ENOMEM. The kernel reports that
-// also for some moments while a file is being removed or made. The first memoryTriesSoon tries
-// follow at once, because the moment is usually short. The others are a millisecond apart, in
-// case the process that makes or removes the file is not running.
+// memoryTries is the number of tries of openHandle while the kernel reports ENOMEM. The kernel
+// reports that also for some moments while a file is being removed or made. The first
+// memoryTriesSoon tries follow at once, because the moment is usually short. The others are a
+// millisecond apart, in case the process that makes or removes the file is not running.
 const (
 	memoryTries     = 16
 	memoryTriesSoon = 8

@@ -17,8 +17,8 @@ import (
 // listed in the order of their cookies. A listing then continues correctly even if entries came
 // and went meanwhile, or the daemon restarted.
 
-// namesAhead is how many of the next entries a stream keeps. When it has returned them all, it
-// reads the whole directory again.
+// namesAhead is the largest number of coming entries that a stream keeps. When it has returned
+// them all, it reads the whole directory again.
 const namesAhead = 1 << 11
 
 // A namedEntry is an entry of a listing by name.

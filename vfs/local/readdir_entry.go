@@ -56,8 +56,9 @@ func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 }
 
 // known completes an entry of a remembered listing, with one look at the file's attributes, which
-// can change while the name does not. If a node holds the file open, it looks through the node
-// and not by name, because the remembered listing belongs to this state of the directory.
+// can change while the name does not. If a node holds the file open, known looks through the node
+// and not by name. The node's file still has the name, because the directory has not changed
+// since the listing was remembered.
 func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 	var is look
 	if n := l.fs.nodes.known(known); n != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A rememberedList is the beginning of the kernel's listing of a directory while the directory
-// was in the state that change names. If it still is in that state, no entry has come, gone or
-// moved since. The kernel makes a listing wait for a running change of the directory, so that the
-// listing agrees with the ctime. Attributes of entries are read anew each time.
+// A rememberedList is the beginning of the kernel's listing of a directory, read while the
+// directory's Change was change. If the directory still has this Change, no entry has come, gone
+// or moved since. The kernel makes a listing wait for a running change of the directory, so that
+// the listing agrees with the ctime. Attributes of entries are read anew each time.
 type rememberedList struct {
 	mu     sync.Mutex
 	change uint64

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// rememberedNames maps names in a directory to files, as found while the directory was in the
-// state that change names. Each use asks the kernel again about the name (FS.remembered).
+// rememberedNames maps names in a directory to files, as found while the directory's Change
+// was change. Each use asks the kernel again about the name (FS.remembered).
 type rememberedNames struct {
 	mu     sync.Mutex
 	change uint64

@@ -110,8 +110,8 @@ func (v *named) put() {
 }
 
 // known finds the file of name in d. If the kernel resolves handles, this takes one system call.
-// Otherwise it opens the file, because the index has to be told what is left of the file after
-// the change.
+// Otherwise it opens the file, because after the change the index must learn whether the file
+// still has a name.
 func (fs *FS) known(d *node, name []byte) (v named) {
 	dev := d.inode.key.dev
 	if _, byKernel := fs.resolver.(kernelResolver); byKernel {

@@ -4,8 +4,8 @@ package local
 
 import "golang.org/x/sys/unix"
 
-// Every call that makes something durable is in this file, so that a program
-// built with the tag nosync makes none: a test of power cuts must fail with it.
+// This file has all system calls that make something durable. A program built with the
+// tag nosync makes none of them. The power-cut tests must fail with that program.
 
 func sysFsync(fd int) error  { return uninterrupted(func() error { return unix.Fsync(fd) }) }
 func sysSyncfs(fd int) error { return uninterrupted(func() error { return unix.Syncfs(fd) }) }

@@ -59,8 +59,9 @@ func (u *unsyncedFiles) remove(n *node) {
 	u.count.Add(-1)
 }
 
-// closely is how many of the oldest nodes are compared; the one with the longest time since its
-// last write is synced. So a file that is written all the time need not be the first.
+// closely is the number of oldest nodes that are compared. Of these, the node with the longest
+// time since its last write is synced next. So a file that is written all the time need not be
+// the first.
 const closely = 16
 
 // oldest returns the node to sync next, with a reference, or nil.

@@ -21,8 +21,8 @@ const (
 	mayRead  right = unix.R_OK
 )
 
-// A verdict is the kernel's answer about a caller's rights on a file in the state that change
-// names. It is valid while mode, owner and ACL are unchanged.
+// A verdict is the kernel's answer about a caller's rights on a file whose Change was change. It
+// is valid while mode, owner and ACL are unchanged.
 type verdict struct {
 	caller uint32
 	round  uint32 // the sweeper's round when the kernel was asked
@@ -31,9 +31,9 @@ type verdict struct {
 	has    right
 }
 
-// askAnew is for how many of the sweeper's rounds a verdict is remembered. The bound is needed
-// because a change by another program may set the ctime before the verdict and take effect after
-// it; no later look shows that.
+// askAnew is the time for which a verdict is remembered, in rounds of the sweeper (seconds). The
+// bound is needed because a change by another program may set the ctime before the verdict and
+// take effect after it; no later look shows that.
 const askAnew = 3
 
 // verdicts are the latest verdicts on a node.

@@ -21,9 +21,9 @@ const (
 	// them when they are needed.
 	maxPending  = 1 << 16
 	writeBehind = 100 * time.Millisecond
-	// maxWrite is how many files one transaction writes. For each key inserted between two
-	// others, the database moves the contents of a page, and it splits pages only at the end of a
-	// transaction; so the time of a transaction grows with its square.
+	// maxWrite is the largest number of files that one transaction writes. For each key inserted
+	// between two others, the database moves the contents of a page, and it splits pages only at
+	// the end of a transaction; so the time of a transaction grows with its square.
 	maxWrite = 1 << 11
 )
 

@@ -19,7 +19,7 @@ import (
 // handles of removed files do not keep the daemon searching. For the same reason searches may
 // take only a tenth of the time (searchShare).
 const (
-	searchShare = 10      // searches may take one part in so many of the time
+	searchShare = 10      // searches may take 1/searchShare of the time
 	maxWalk     = 4 << 20 // names
 	maxWanted   = 1 << 12 // files that one search looks for
 	maxVain     = 1 << 16
