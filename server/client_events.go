@@ -12,14 +12,15 @@ import (
 
 // Log lines about the state of NFSv4 clients. Package state calls clientEvent.
 
-// namedClients is how many clients a line names, and longestName how many bytes of a name it
-// shows.
+// namedClients is the largest number of clients that a line names. longestName is the
+// largest number of bytes that it shows of a name.
 const (
 	namedClients = 8
 	longestName  = 64
 )
 
-// whys has, in words, why state was taken from a client, and what to do.
+// whys has two texts for each Why: the reason in words, and the advice for the
+// administrator.
 var whys = map[state.Why][2]string{
 	state.Wanted: {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
 	state.Named:  {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},

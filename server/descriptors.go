@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// ownDescriptors is how many the daemon itself uses: for listeners, logs, the state
-	// directory, metrics and the runtime.
+	// ownDescriptors is the number of descriptors that the daemon itself uses: for listeners,
+	// logs, the state directory, metrics and the runtime.
 	ownDescriptors = 64
-	// mostForCalls is how many running calls may hold; one in callsPart of all descriptors at
-	// most.
+	// mostForCalls is the largest number of descriptors that running calls may hold. It is at
+	// most 1/callsPart of all descriptors.
 	mostForCalls, callsPart = 1024, 16
-	// mostForCallbacks is how many connections to NFSv4.0 clients there may be; one in
-	// callbacksPart of all descriptors at most.
+	// mostForCallbacks is the largest number of connections to NFSv4.0 clients. It is at most
+	// 1/callbacksPart of all descriptors.
 	mostForCallbacks, callbacksPart = 256, 64
-	// mostForFiles is the largest number that the file systems can use, because they look at each
-	// one every second.
+	// mostForFiles is the largest number of descriptors for file systems. There is a bound,
+	// because the file systems check each descriptor every second.
 	mostForFiles = 1 << 17
 	// mostConnections is the default number of connections. An idle one takes about 10 KiB.
 	mostConnections = 32768
 )
 
-// The descriptors that the process may open are divided, so that many files in use do not stop
-// peers, nor many peers files. Connections get half of them, or up to three quarters if the user
+// The descriptors that the process may open are divided between connections and files, so that
+// neither takes all of them. Connections get half of them, or up to three quarters if the user
 // asks for more; files get the rest.
 
 // shared returns how many of limit descriptors are for connections and files together.

@@ -25,7 +25,7 @@ type Finding struct {
 	OK   bool
 	// Needed: without it the server cannot run.
 	Needed bool
-	// Detail says what is there, or what to do about it.
+	// Detail describes the capability that the machine has, or the remedy if it has none.
 	Detail string
 }
 

@@ -19,8 +19,8 @@ const closing = 2 * time.Second
 // drain timeout and two seconds.
 func EndsWithin(c *config.Config) time.Duration { return time.Duration(c.DrainTimeout) + closing }
 
-// Unfinished says what did not end in the time that a Server had for its end. It
-// was left behind: goroutines run on, and what they use stays open, until the
+// Unfinished lists the parts of a Server that did not end in time. The Server leaves them behind:
+// their goroutines run on, and the files and connections that they use stay open until the
 // process exits.
 type Unfinished struct {
 	Left []string

@@ -35,8 +35,8 @@ func (s *Server) keepThreadsClean() {
 	}
 }
 
-// openProviders opens what carries RDMA, as configured. Under auto the server runs without devices
-// if they cannot be opened.
+// openProviders opens the configured RDMA providers. Under auto the server runs without devices if
+// they cannot be opened.
 func (s *Server) openProviders() (all []providers.Provider, err error) {
 	names := s.providers()
 	cfg := providers.Config{

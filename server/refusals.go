@@ -18,7 +18,7 @@ import (
 // Log lines about refused callers, so that an administrator finds the reason. The packages below
 // call these functions for each refusal.
 
-// longestPath is how many bytes of a client's path a line shows.
+// longestPath is the largest number of bytes of a client's path that a line shows.
 const longestPath = 256
 
 // remedies are the advice for refused mounts.

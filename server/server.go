@@ -62,7 +62,7 @@ type Server struct {
 	// names writes lines about clients that have the same name.
 	names clientLines
 	// acceptLine is when the last line about a failed accept(2) was written, in nanoseconds since
-	// 1970. acceptsUntold is how many have failed since.
+	// 1970. acceptsUntold counts the failures since.
 	acceptLine, acceptsUntold atomic.Int64
 
 	transports   []*running

@@ -72,7 +72,7 @@ type listener struct {
 type traffic struct {
 	open              int64 // current connections
 	accepted, stalled uint64
-	bytes, malformed  []count // by way, and by kind of error
+	bytes, malformed  []count // bytes by direction or way of transfer; malformed by kind of error
 	faults            []count // by reason
 	// memory is what messages on RDMA devices take: the limit, which is 0 without devices, and
 	// what is in use, in bytes.

@@ -16,7 +16,8 @@ func (s *Server) openUsers() {
 	s.groups = identity.NewGroups(identity.GroupsConfig{Look: s.users.GroupsOf, Failed: (&failedGroups{log: s.log}).failed})
 }
 
-// failedGroups writes a line when groups cannot be looked up, one in clientLineEvery.
+// failedGroups writes a log line when groups cannot be looked up, at most one in each
+// clientLineEvery.
 type failedGroups struct {
 	log *zap.Logger
 

@@ -62,7 +62,8 @@ func (s *Server) answers(ctx context.Context) bool {
 	return !silent.Load()
 }
 
-// isHere says whether an address is this machine's: one that a listener has may be taken away.
+// isHere reports whether this machine has the address now. The administrator may have removed
+// an address on which a listener still listens.
 func isHere(a netip.Addr) bool {
 	if a.IsUnspecified() || a.IsLoopback() {
 		return true

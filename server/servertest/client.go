@@ -1,10 +1,10 @@
-// Package servertest is what tests of a whole server use: an NFSv3 client over
-// either transport, a daemon as a process of its own, and peers that behave badly. It
-// knows the protocol, but shares no logic with the server.
+// Package servertest helps to test a whole server. It has an NFSv3 client for both
+// transports, a daemon in its own process, and badly behaved peers. It shares no logic
+// with the server.
 //
-// The client is package client's, with what tests want beside it: ordinary ports,
-// a credential that changes from call to call, and calls that nothing waits for. It
-// retries nothing and keeps nothing.
+// The client is based on package client. It adds features for tests: unprivileged ports,
+// a credential that a test may change between calls, and calls that run in the
+// background. It never retries a call and caches nothing.
 package servertest
 
 import (
@@ -21,7 +21,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Types of package client, which tests look for in results and errors.
+// Types of package client that appear in results and errors.
 type (
 	Handle      = client.Handle
 	StatusError = client.StatusError
@@ -32,7 +32,7 @@ type (
 // called from any goroutine.
 type Client struct {
 	Caller rpc.Caller
-	// Cred is what calls carry: user and group 0 unless replaced.
+	// Cred is the credential of the calls. By default it is user 0 and group 0.
 	Cred  rpc.AuthBytes
 	close func()
 }
@@ -62,7 +62,7 @@ func DialRDMA(ctx context.Context, addr netip.AddrPort) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() { c.close() }
 
-// As is the AUTH_SYS credential of a user and its group.
+// As returns the AUTH_SYS credential of a user and a group.
 func As(uid, gid uint32) rpc.AuthBytes {
 	cred, err := rpc.AuthSysCred(0, "servertest", uid, gid, nil)
 	if err != nil {
@@ -71,11 +71,10 @@ func As(uid, gid uint32) rpc.AuthBytes {
 	return cred
 }
 
-// wordsRoom is more than the arguments of any call here take, without payload, in
-// bytes.
+// wordsRoom bounds the arguments of every call here without payload, in bytes.
 const wordsRoom = 4096
 
-// An Encoder is the arguments of a procedure.
+// An Encoder holds the arguments of a procedure.
 type Encoder interface{ Encode(w *xdr.Writer) }
 
 // Start begins an NFSv3 call. done is called at its end, and may decode x.Results.
@@ -100,8 +99,8 @@ func (c *Client) exchange(p wire.Procedure, args Encoder) *rpc.Exchange {
 	return x
 }
 
-// Status makes any call whose results begin with a status, and looks at nothing
-// else of them. A status other than NFS3_OK is a *StatusError.
+// Status makes a call whose results begin with a status, and ignores the rest of the
+// results. A status other than NFS3_OK is a *StatusError.
 func (c *Client) Status(ctx context.Context, p wire.Procedure, args Encoder) error {
 	return rpc.Do(ctx, c.Caller, c.exchange(p, args), func(d *xdr.Decoder) error {
 		var status wire.NFSStat3
@@ -112,20 +111,20 @@ func (c *Client) Status(ctx context.Context, p wire.Procedure, args Encoder) err
 	})
 }
 
-// Null makes the call that does nothing.
+// Null calls the procedure NULL.
 func (c *Client) Null(ctx context.Context) error {
 	return rpc.Do(ctx, c.Caller, c.exchange(wire.ProcNull, nil), nil)
 }
 
 func (c *Client) nfs() client.NFS3 { return client.NFS3{Caller: c.Caller, Cred: c.Cred} }
 
-// Mount gives the handle of a path by MOUNT.
+// Mount returns the handle of a path, which it gets by MOUNT.
 func (c *Client) Mount(ctx context.Context, path string) (Handle, error) {
 	h, _, err := client.Mount3{Caller: c.Caller, Cred: c.Cred}.Mount(ctx, path)
 	return h, err
 }
 
-// GetAttr gives a file's attributes.
+// GetAttr returns a file's attributes.
 func (c *Client) GetAttr(ctx context.Context, h Handle) (wire.Fattr3, error) {
 	return c.nfs().Getattr(ctx, h)
 }
@@ -136,7 +135,7 @@ func (c *Client) Lookup(ctx context.Context, dir Handle, name string) (Handle, e
 	return h, err
 }
 
-// Create makes a file, or opens the one that is there.
+// Create makes a file, or opens the file that has this name.
 func (c *Client) Create(ctx context.Context, dir Handle, name string, mode uint32) (Handle, error) {
 	h, _, err := c.nfs().Create(ctx, dir, name, wire.CreateHow3{
 		Mode: wire.Unchecked, ObjAttributes: wire.Sattr3{Mode: wire.SetMode3{SetIt: true, Mode: mode}},
@@ -144,19 +143,19 @@ func (c *Client) Create(ctx context.Context, dir Handle, name string, mode uint3
 	return h, err
 }
 
-// Write writes data and says how much of it was written.
+// Write writes data and returns the number of bytes written.
 func (c *Client) Write(ctx context.Context, h Handle, offset uint64, data []byte, stable wire.StableHow) (int, error) {
 	w, err := c.nfs().Write(ctx, h, offset, data, stable)
 	return w.Count, err
 }
 
-// Read reads into p and says how much there was.
+// Read reads into p and returns the number of bytes read.
 func (c *Client) Read(ctx context.Context, h Handle, offset uint64, p []byte) (int, error) {
 	n, _, err := c.nfs().Read(ctx, h, offset, p)
 	return n, err
 }
 
-// Commit puts what was written on stable storage.
+// Commit puts the file's written data on stable storage.
 func (c *Client) Commit(ctx context.Context, h Handle) error {
 	_, err := c.nfs().Commit(ctx, h, 0, 0)
 	return err

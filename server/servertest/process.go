@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// hang is when a test that waits is taken to hang.
+// hang is the time after which a waiting test fails.
 const hang = time.Minute
 
-// A Process is a server under test, or a program that it is run by.
+// A Process runs a server under test, or a program that starts one.
 type Process struct {
 	t    testing.TB
 	cmd  *exec.Cmd
-	done chan struct{} // it ended, and its output is complete
+	done chan struct{} // closed when the process has ended and its output is complete
 	err  error
 
 	mu    sync.Mutex
@@ -29,8 +29,8 @@ type Process struct {
 	grown chan struct{} // closed and replaced when there is more output
 }
 
-// StartProcess starts a command and collects what it says. It is killed at the
-// test's end, if it still runs then.
+// StartProcess starts a command and collects its output. At the end of the test it kills
+// a process that still runs.
 func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, cmd: cmd, done: make(chan struct{}), grown: make(chan struct{})}
@@ -65,17 +65,17 @@ func (p *Process) say(line string) {
 	p.grown = make(chan struct{})
 }
 
-// Output is what it said so far, on standard output and standard error.
+// Output returns the process's output so far, from standard output and standard error.
 func (p *Process) Output() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines, "\n")
 }
 
-// PID is its process ID.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends it a signal.
+// Signal sends a signal to the process.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
@@ -83,16 +83,17 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends it at once and waits for that.
+// Kill kills the process and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Done is closed when it has ended and its output is complete.
+// Done is closed when the process has ended and its output is complete.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for its end and returns its exit status, -1 for a signal.
+// Wait waits for the end of the process and returns its exit status, or -1 if a signal
+// ended it.
 func (p *Process) Wait() int {
 	p.t.Helper()
 	select {
@@ -103,7 +104,8 @@ func (p *Process) Wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// AwaitLine waits until it says a line that contains text.
+// AwaitLine waits until the process prints a line that contains text, and returns the
+// line.
 func (p *Process) AwaitLine(text string) string {
 	p.t.Helper()
 	deadline := time.After(hang)
@@ -131,13 +133,13 @@ func (p *Process) AwaitLine(text string) string {
 	}
 }
 
-// AwaitListener waits until something accepts TCP connections on an address.
+// AwaitListener waits until an address accepts TCP connections.
 func (p *Process) AwaitListener(addr netip.AddrPort) {
 	p.t.Helper()
 	p.await("tcp", addr.String())
 }
 
-// AwaitSocket waits until something accepts connections on a Unix socket.
+// AwaitSocket waits until a Unix socket accepts connections.
 func (p *Process) AwaitSocket(path string) {
 	p.t.Helper()
 	p.await("unix", path)

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// A Proxy carries one client's bytes to a server and back until the test tells it to
-// behave like a peer that does not go on. It does not know what the bytes mean, so
-// that it serves both transports. When the server ends the connection, the proxy does
-// so too; when the client ends it, the proxy does not tell the server.
+// A Proxy carries one client's bytes to a server and back, until the test makes it behave
+// like a peer that stops. It does not interpret the bytes, so it serves both transports.
+// If the server ends the connection, the proxy ends the client's. If the client ends its
+// connection, the proxy keeps the server's.
 type Proxy struct {
 	t      testing.TB
 	server netip.AddrPort
@@ -18,18 +18,18 @@ type Proxy struct {
 	work   sync.WaitGroup
 
 	mu sync.Mutex
-	// budget is how many bytes of the client's are still carried to the
-	// server; less than 0 for all.
+	// budget is the number of client bytes that the proxy still carries to the server.
+	// Below 0 it carries all.
 	budget int
-	// untilAnswer: the next byte of the server's ends that.
+	// untilAnswer: after the server's next byte, budget becomes 0.
 	untilAnswer bool
-	// deaf: nothing more is read from the server.
+	// deaf: the proxy reads no more from the server.
 	deaf  bool
-	ended chan struct{} // closed when the proxy is
+	ended chan struct{} // closed by Close
 	conns []net.Conn
 }
 
-// NewProxy makes a proxy before a server, on the server's own address.
+// NewProxy makes a proxy for a server, at another port of the server's own IP address.
 func NewProxy(t testing.TB, server netip.AddrPort) *Proxy {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(server.Addr(), 0)))
@@ -42,33 +42,33 @@ func NewProxy(t testing.TB, server netip.AddrPort) *Proxy {
 	return p
 }
 
-// Addr is where the proxy listens.
+// Addr returns the proxy's listening address.
 func (p *Proxy) Addr() netip.AddrPort { return p.l.Addr().(*net.TCPAddr).AddrPort() }
 
-// StopAfter lets n more bytes of the client's through, and then none.
+// StopAfter lets n more bytes of the client through, and then none.
 func (p *Proxy) StopAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget = n
 }
 
-// StopAtAnswer lets what the client sends through until the server says
-// something, and then nothing: a call arrives whole, but what the server asks
-// for then does not.
+// StopAtAnswer lets the client's bytes through until the server sends its first byte, and
+// then none. So the server gets a whole call, but no answer to its own requests, such as
+// RDMA Reads.
 func (p *Proxy) StopAtAnswer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.untilAnswer = true
 }
 
-// Deafen reads no more from the server.
+// Deafen makes the proxy read no more from the server.
 func (p *Proxy) Deafen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.deaf = true
 }
 
-// Close ends everything.
+// Close ends the listener and both connections.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	select {
@@ -107,7 +107,7 @@ func (p *Proxy) carryToServer(server, client *net.TCPConn) {
 	for {
 		n, err := client.Read(b)
 		if err != nil {
-			return // what the client ended, the server need not know
+			return // the server does not learn of the client's end
 		}
 		p.mu.Lock()
 		if p.budget >= 0 {
