@@ -47,7 +47,8 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 	return s.judge(c)
 }
 
-// find stores the program, version and procedure that serve a call with header h.
+// find looks up the program, version and procedure of a call with header h, and stores their rows
+// in st.
 func (st *callState) find(t *table, h *CallHeader) AcceptStat {
 	if st.number = t.find(h.Program); st.number == nil {
 		return st.findFallback(t.fallback, h)

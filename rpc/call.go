@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// AdmitPrefix is how many bytes of a message a transport must have received before it calls
-// Admit, unless the message is shorter. It is room for the largest header (RFC 5531 §8.2: two
-// authenticators of 400 bytes) and the first arguments.
+// AdmitPrefix is the number of bytes of a message that a transport must have received before it
+// calls Admit, unless the message is shorter. It has room for the largest header (RFC 5531 §8.2:
+// two authenticators of 400 bytes) and the first arguments.
 const AdmitPrefix = 2048
 
 // Arrived is a call whose start has arrived: the data that Admit and a Service's Judge may use.
@@ -34,10 +34,10 @@ type Arrived struct {
 	Cred Cred
 }
 
-// A Call is one call on its way through the server. It has one life, in stages:
-// arrived, admitted, memory reserved, arguments brought, protection taken off,
-// served, protected, answered. A transport embeds it in its own record of the
-// call, which is also the Way, and may reuse it after the way was used.
+// A Call is one call on its way through the server. It passes these stages once: arrived,
+// admitted, memory reserved, arguments brought, protection removed, served, results protected,
+// answered. A transport embeds it in its own record of the call, which is also the Way, and may
+// reuse it after the way was used.
 type Call struct {
 	Arrived
 
@@ -61,8 +61,8 @@ type Call struct {
 	Early bool
 	// Try: the procedure may not block; it answers WouldBlock instead.
 	Try bool
-	// Progress belongs to the program: it says where an interrupted Serve continues. It is nil at
-	// first.
+	// Progress belongs to the program, which stores here where an interrupted Serve continues. It
+	// is nil at first.
 	Progress any
 
 	state callState // the rpc package's own
@@ -162,8 +162,8 @@ func (c *Call) ResultMemory(n int) ([]byte, xdr.Releaser) {
 
 // ResultRoom returns the largest size of the next eligible result with which the reply can be
 // carried back, in bytes: the length of its own Write chunk or, without one, the room left in the
-// message (RFC 8267 §6). rest is how many bytes of words the program still has to write, the
-// result's count included.
+// message (RFC 8267 §6). rest is the number of bytes of words that the program still has to
+// write, the result's count included.
 func (c *Call) ResultRoom(w *xdr.Writer, rest int) int {
 	next, left := c.unplaced(w)
 	if n, ok := c.place(next); ok {
@@ -209,7 +209,7 @@ func (c *Call) place(i int) (n int, ok bool) {
 	return c.Way.Place(i)
 }
 
-// A Plan is what the transport has to reserve for an admitted call.
+// A Plan lists the memory that the transport has to reserve for an admitted call.
 type Plan struct {
 	// Args is the largest possible size of the arguments, in bytes. It matters if the message's
 	// length is not known yet.

@@ -13,8 +13,8 @@ var ErrCallLost = errors.New("rpc: connection lost before the reply came")
 
 // A Caller makes calls on a connection: a client's, or a server's backchannel.
 type Caller interface {
-	// Start sends x as soon as the transport lets it (credits, socket) and
-	// returns at once; x.Done tells the end. Calls go out in order of Start.
+	// Start queues x and returns at once. The transport sends x when credits and the socket allow
+	// it, in the order of Start. It calls x.Done at the end of the call.
 	Start(x *Exchange)
 	// Cancel gives up on x. Done follows soon with this error, unless Done was already called. By
 	// then the peer cannot access memory of x any more.
@@ -38,16 +38,16 @@ type Exchange struct {
 	Program, Version, Procedure uint32
 	// Cred is the authenticator to send; the zero value is AUTH_NONE.
 	Cred AuthBytes
-	// Sign, where set, writes the credential and the verifier instead of Cred, of
-	// MaxAuthBytes each at most. w holds the header up to the procedure. It is
-	// called once for each transmission, before Args, on the same goroutine.
+	// Sign, if not nil, writes the credential and the verifier instead of Cred, each of at most
+	// MaxAuthBytes. w holds the header up to the procedure. The transport calls Sign once for
+	// each transmission, before Args, on the same goroutine.
 	Sign func(x *Exchange, w *xdr.Writer)
 	// Binding tells a transport with direct data placement which items are eligible, and how
 	// large the reply gets. If it is nil, no item is eligible, and MaxResults bounds the reply.
 	Binding *Procedure
-	// Args encodes the arguments. Payload marked eligible may be exposed to
-	// the peer instead of copied. It may be called again for a
-	// retransmission. nil: void.
+	// Args encodes the arguments. Payload marked eligible may be exposed to the peer instead of
+	// copied. The transport calls it again for a retransmission. If Args is nil, there are no
+	// arguments.
 	Args func(w *xdr.Writer)
 	// MaxArgs bounds the words that Args writes, without payload.
 	MaxArgs int
@@ -62,13 +62,13 @@ type Exchange struct {
 	// 0. results is a copy of a cursor at the results, and may be cut off after AdmitPrefix
 	// bytes.
 	Locate func(results xdr.Decoder) (position, length int)
-	// Done is called once, when the reply is here or will not come. It may
-	// decode Results, which are valid only during Done. It must not block.
+	// Done is called once, when the reply has arrived or will not come. It may decode Results,
+	// which are valid only during Done. It must not block.
 	Done func(x *Exchange)
 
-	// XID, Results and Err are set before Done. Err is a *ReplyError for an
-	// RPC-level refusal. A result placed in a Sink is read from Results as
-	// if it stood there, and aliases the sink.
+	// XID, Results and Err are set before Done. Err is a *ReplyError for an RPC-level refusal. A
+	// result placed in a Sink is read from Results as if it were in the message, and aliases the
+	// sink.
 	XID     uint32
 	Results xdr.Decoder
 	Err     error
@@ -103,7 +103,7 @@ func (x *Exchange) HeaderSize() int {
 	return callFixed + 2*authFixed + n + xdr.Pad(n)
 }
 
-// Read is for transports: it reads a reply's header. x.Results stands at its start.
+// Read is for transports: it reads a reply's header. x.Results is positioned at its start.
 func (x *Exchange) Read() { _, x.Verf, x.Err = ReadReply(&x.Results) }
 
 // Do makes one call and waits for it. decode, if not nil, reads the results while they are valid.

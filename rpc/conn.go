@@ -20,8 +20,8 @@ type Conn struct {
 	// 1024; every RDMA peer counts as privileged, as with knfsd.
 	Privileged bool
 
-	// Window is how many calls the peer may have under way. The transport sets it before
-	// the first call.
+	// Window is the largest number of calls that the peer may have under way. The transport sets
+	// it before the first call.
 	Window int
 	// Left, if not nil, reports that the peer has closed its side, does not acknowledge data sent
 	// to it, or may already use another connection. The transport sets it before the first call.

@@ -54,11 +54,11 @@ type Cred struct {
 // Linux uses.
 const NobodyID = 65534
 
-// GSSService is how RPCSEC_GSS protects a call and its reply (RFC 2203 §5.2.2).
+// GSSService is the protection that RPCSEC_GSS gives a call and its reply (RFC 2203 §5.2.2).
 type GSSService uint32
 
-// Services of RPCSEC_GSS: the header is authenticated; arguments and results cannot be changed on
-// their way; or they cannot even be read.
+// Services of RPCSEC_GSS. GSSNone authenticates the header alone, GSSIntegrity also protects
+// arguments and results against change, and GSSPrivacy encrypts them as well.
 const (
 	GSSNone      GSSService = 1
 	GSSIntegrity GSSService = 2

@@ -46,8 +46,8 @@ func (h *CallHeader) parse(message []byte) verdict {
 	return headerGood
 }
 
-// moved points the slices that aliased the message at the message's new place. The header was
-// good, so the lengths are valid.
+// moved makes the header's slices alias the message at its new place. The lengths are valid,
+// because the header was parsed before.
 func (c *Call) moved() {
 	m, h := c.Message, &c.Header
 	at := callFixed + authFixed

@@ -11,7 +11,7 @@ type Kept struct {
 	low   uint32 // versions of PROG_MISMATCH
 	high  uint32
 	body  []byte // the words, then the contents of the payloads
-	words int    // how much of body is words
+	words int    // the number of bytes of body that are words
 	marks []keptMark
 }
 

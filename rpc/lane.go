@@ -5,7 +5,7 @@ import "github.com/nfsrdmad/nfsrdmad/mem"
 // laneReply is the largest reply, in bytes of words, for which no transport uses payload memory.
 const laneReply = 2048
 
-// maxIdleLanes is how many lanes the Server knows before it forgets idle ones.
+// maxIdleLanes is the number of lanes from which on the Server forgets idle ones.
 const maxIdleLanes = 64
 
 // laneGroups holds the memory group of each lane. It is immutable: a change replaces it.

@@ -69,7 +69,7 @@ func (s AcceptStat) String() string {
 	return fmt.Sprintf("accept_stat %d", uint32(s))
 }
 
-// AuthStat is why authentication failed (RFC 5531 §9); AuthOK is none.
+// AuthStat is the reason for a failed authentication (RFC 5531 §9). AuthOK means no failure.
 type AuthStat uint32
 
 // Reasons of AUTH_ERROR.
@@ -104,8 +104,8 @@ const (
 	callFixed = 6 * 4
 	// authFixed is an authenticator without its body: flavor and length.
 	authFixed = 2 * 4
-	// VerifierAt is where the verifier of an accepted reply starts: behind XID,
-	// type and MSG_ACCEPTED.
+	// VerifierAt is the offset of the verifier in an accepted reply: after XID, type and
+	// MSG_ACCEPTED.
 	VerifierAt = 3 * 4
 	// ReplyHeader is the header of a successful reply under AUTH_NONE and
 	// AUTH_SYS: XID, type, MSG_ACCEPTED, an empty verifier, SUCCESS.
@@ -122,7 +122,7 @@ type CallHeader struct {
 	XID                         uint32
 	Program, Version, Procedure uint32
 	Cred, Verf                  AuthBytes
-	// Size is the header's length, which is where the arguments start.
+	// Size is the header's length in bytes. The arguments start at this offset.
 	Size int
 }
 
@@ -235,8 +235,8 @@ func (e *ReplyError) Error() string {
 	return "rpc: " + e.Stat.String()
 }
 
-// ReadReply reads a reply's header. d stands at its XID at first, and at the results afterwards.
-// err is nil for SUCCESS, a *ReplyError for every other status, or wraps ErrBadReply.
+// ReadReply reads a reply's header. d is positioned at its XID before, and at the results
+// afterwards. err is nil for SUCCESS, a *ReplyError for every other status, or wraps ErrBadReply.
 func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	xid = d.Uint32()
 	t := MsgType(d.Uint32())

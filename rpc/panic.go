@@ -22,7 +22,8 @@ type Panic struct {
 	Stack []byte
 }
 
-// maxPanics is how many places of panics are reported. Panics at further places are only counted.
+// maxPanics is the largest number of places of panics that are reported. Panics at further places
+// are only counted.
 const maxPanics = 64
 
 // A place is the program counter of a panic and those of its callers, the innermost first.

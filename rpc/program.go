@@ -26,7 +26,7 @@ type Procedure struct {
 	Walk func(args *xdr.Decoder, s *Shape)
 }
 
-// An Outcome is how a procedure ended.
+// An Outcome is the way in which a procedure ended.
 type Outcome struct {
 	Stat AcceptStat
 	// Low and High are the versions for PROG_MISMATCH. If both are 0, the registered ones are
@@ -70,10 +70,10 @@ func Denied(why AuthStat) Outcome { return Outcome{Auth: why} }
 // good reports that the call may go on.
 func (o *Outcome) good() bool { return *o == Outcome{} }
 
-// A Judgement is what admission finds out about a call before the transport brings the rest of it
-// or reserves memory for it.
+// A Judgement holds the findings of admission about a call, made before the transport brings the
+// rest of the call or reserves memory for it.
 type Judgement struct {
-	// Shape is what the procedure's Walk found. A program may make it smaller.
+	// Shape is the result of the procedure's Walk. A program may make it smaller.
 	Shape
 	// Room is the largest size of results that one message can carry back, counted like
 	// Shape.Words: the room that the caller offers, less the headers around the results. It is
@@ -119,8 +119,8 @@ type Service interface {
 	// accepts the call; every other outcome ends it, and Block and Pending are not allowed. It
 	// may be called from many goroutines at once and must not block.
 	Judge(a *Arrived, j *Judgement) Outcome
-	// Serve runs an existing procedure: it decodes c.Args, and encodes the results to w, which
-	// stands after the reply's header. The rpc package handles results that do not fit
+	// Serve runs an existing procedure: it decodes c.Args, and encodes the results to w, which is
+	// positioned after the reply's header. The rpc package handles results that do not fit
 	// (w.Overflow). It may be called from many goroutines at once.
 	Serve(c *Call, w *xdr.Writer) Outcome
 }

@@ -38,7 +38,7 @@ type replyCache struct {
 // (nfs(5), timeo), and each answer may be lost with its connection.
 const replyLife = 15 * time.Minute
 
-// maxTwins is how many connections may have entries with one key.
+// maxTwins is the largest number of connections that may have entries with one key.
 const maxTwins = 4
 
 // A reply is one entry.
@@ -228,8 +228,8 @@ func (rc *replyCache) ownerLocked(c *Conn) *replyOwner {
 	return c.owner
 }
 
-// ended takes note that a connection is gone, and returns its copies that wait: nobody is left
-// to be answered.
+// ended notes that a connection has ended. It returns the connection's copies that wait, because
+// no peer is left to answer.
 func (rc *replyCache) ended(c *Conn) (left *Call) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

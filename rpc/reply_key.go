@@ -2,8 +2,8 @@ package rpc
 
 import "hash/maphash"
 
-// sampled is how many bytes at each end of long arguments the key covers. A digest of all the
-// data of a WRITE would cost as much as the WRITE.
+// sampled is the number of bytes at each end of long arguments that the key covers. A digest of
+// all the data of a WRITE would cost as much as the WRITE.
 const sampled = 2 << 10
 
 // A replyKey is equal for calls that look the same.

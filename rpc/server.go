@@ -161,7 +161,8 @@ func (s *Server) leave() {
 // callState is the Server's data in a Call.
 type callState struct {
 	server *Server
-	// The row of each part of the call's header that is served here.
+	// The rows of the call's program number, version and procedure, as far as this server has
+	// them.
 	number    *numberRow
 	program   Service
 	row       *procedureRow
@@ -192,7 +193,7 @@ type callState struct {
 	entry *reply
 	// apart: the call waits for another one that looks the same, and is executed afterwards.
 	apart bool
-	// took is when Serve got the call, if the Server has an observer.
+	// took is the time at which Serve got the call, if the Server has an observer.
 	took time.Time
 	// next links calls that wait for another call, or that are to be abandoned.
 	next *Call

@@ -16,10 +16,10 @@ import (
 // most two ticks.
 const watchTick = time.Millisecond
 
-// watchIdle is how many ticks the watch continues without a call to watch.
+// watchIdle is the number of ticks for which the watch continues without a call to watch.
 const watchIdle = 8
 
-// keptTurns is how many unused Turns the executor keeps.
+// keptTurns is the largest number of unused Turns that the executor keeps.
 const keptTurns = 16
 
 // A Lender is a connection whose receiving goroutine may run calls that block.
@@ -158,7 +158,7 @@ func (x *executor) putTurn(t *Turn) {
 	x.unusedTurns++
 }
 
-// unwatch removes t from the calls that the watch looks at.
+// unwatch removes t from the calls that the watch checks.
 func (x *executor) unwatch(t *Turn) {
 	last := len(x.out) - 1
 	moved := x.out[last]

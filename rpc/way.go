@@ -2,8 +2,8 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Room is how much can be carried back to the caller of one call, in bytes of the RPC message.
-// Results with a place of their own (Way.Place) do not count.
+// Room is the space for the reply to one call, in bytes of the RPC message. Results with a place
+// of their own (Way.Place) do not count.
 type Room struct {
 	// Inline is the largest reply without any chunk.
 	Inline int

@@ -12,7 +12,7 @@ type Negotiator interface {
 
 // An Acceptor makes one context. One goroutine at a time uses it.
 type Acceptor interface {
-	// Step takes a token of the initiator, and returns the token to answer with, or nil if there
+	// Step takes a token of the initiator, and returns the token of the answer, or nil if there
 	// is none. bindings is as for Mechanism.Accept. c is nil until the context is established.
 	// The error is an *Error. It ends the context, except with ContinueNeeded: see
 	// Mechanism.Accept.

@@ -16,7 +16,7 @@ type Back struct {
 	service rpc.GSSService
 }
 
-// maxBacks is how many handles a client may offer for calls under one context.
+// maxBacks is the largest number of handles that a client may offer for calls under one context.
 const maxBacks = 16
 
 // backs are the handles for calls to the client under one context. Each pair of context and

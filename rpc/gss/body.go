@@ -31,7 +31,7 @@ func (p *protector) clear() {
 	p.ctx, p.pieces = nil, p.pieces[:0]
 }
 
-// foldRoom is how many bytes Writer.FoldPadding may need in one reply.
+// foldRoom is the number of bytes that Writer.FoldPadding may need in one reply.
 const foldRoom = 64
 
 // overhead returns the size of the protection.

@@ -42,8 +42,8 @@ type ClientConfig struct {
 // that answer.
 const destroyTime = 2 * time.Second
 
-// maxUnderWay is how many calls of a Client may be under way at once, even if the server's window
-// is larger. Further calls wait.
+// maxUnderWay is the largest number of calls of a Client under way at once, even if the server's
+// window is larger. Further calls wait.
 const maxUnderWay = 1024
 
 // A Client makes calls under RPCSEC_GSS on another Caller. If the server no longer knows its

@@ -7,9 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// handleSize is the length of a handle, in bytes: the index in the table, and a random part. By
-// the random part the table rejects handles of another context at that index and of an earlier
-// start of the server, and no handle can be guessed.
+// handleSize is the length of a handle, in bytes: the index in the table, and a random part. The
+// random part prevents guessing. It also lets the table reject handles of an earlier context at
+// that index, or of an earlier start of the server.
 const handleSize = 4 + 12
 
 type handle [handleSize]byte

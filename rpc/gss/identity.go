@@ -16,8 +16,8 @@ const (
 	staleFor   = time.Hour
 )
 
-// patience is how long the making of a context waits for Identify. failedFor is the pause before
-// the next attempt after Identify failed.
+// patience is the longest time that the making of a context waits for Identify. failedFor is the
+// pause before the next attempt after Identify failed.
 const (
 	patience  = 5 * time.Second
 	failedFor = 5 * time.Second
@@ -44,8 +44,8 @@ func (id *identity) fill(c *rpc.Cred) {
 	c.Anonymous, c.Unsure, c.UID, c.GID = true, id.unsure, rpc.NobodyID, rpc.NobodyID
 }
 
-// or returns id, or, if id is unsure and before has numbers that are less than staleFor old, a
-// copy of before.
+// or returns id. But if id is unsure and before has numbers that are less than staleFor old, or
+// returns a copy of before.
 func (id *identity) or(before *identity, now time.Time) *identity {
 	if !id.unsure || before == nil || !before.known || now.Sub(before.found) >= staleFor {
 		return id
@@ -55,7 +55,7 @@ func (id *identity) or(before *identity, now time.Time) *identity {
 	return &still
 }
 
-// maxRemembered is how many principals the Server remembers.
+// maxRemembered is the largest number of principals that the Server remembers.
 const maxRemembered = 8192
 
 // identities remembers the identities of principals, so that a caller that makes one context
@@ -145,7 +145,7 @@ func (k *identities) forget(now time.Time) {
 	}
 }
 
-// maxAsking is how many look-ups may run at once.
+// maxAsking is the largest number of look-ups that run at once.
 const maxAsking = 64
 
 // begin starts a look-up, or answers the question with a failure if too many are running.
@@ -191,8 +191,8 @@ func (q *question) answer(id *identity, now time.Time) {
 	close(q.done)
 }
 
-// maxRefreshers is how many goroutines refresh identities. maxRefreshes is how many contexts may
-// wait for that; a later call refreshes the others.
+// maxRefreshers is the largest number of goroutines that refresh identities. maxRefreshes is the
+// largest number of contexts that wait for them. Later calls refresh the other contexts.
 const (
 	maxRefreshers = 4
 	maxRefreshes  = 1024

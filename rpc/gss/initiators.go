@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Bounds of Initiators: maxOwnNames is how many names of this server it distinguishes, restTime
-// how long it does not try a peer again after a failure, and maxResting how many such peers it
-// remembers.
+// Bounds of Initiators: maxOwnNames is the largest number of this server's names, restTime the
+// pause after a failure before the next attempt with the same peer, and maxResting the largest
+// number of such peers that it remembers.
 const (
 	maxOwnNames = 16
 	restTime    = 30 * time.Second

@@ -15,7 +15,7 @@ import (
 type maker struct {
 	server *Server
 	peer   netip.AddrPort
-	// on: the call continues a half-made context, which handle names.
+	// on: the call continues the half-made context with this handle.
 	on     bool
 	handle handle
 }
@@ -134,7 +134,7 @@ func (s *Server) step(x *serverContext, token []byte, now time.Time) (Context, [
 	return x.acceptor.Step(token, nil, now)
 }
 
-// mayGoOn reports that the initiator may send another token instead of the refused one.
+// mayGoOn reports whether the initiator may send another token instead of the refused one.
 func mayGoOn(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Major == ContinueNeeded

@@ -13,7 +13,7 @@ type Mechanism interface {
 	// length.
 	OID() []byte
 	// Accept makes the acceptor's context from the initiator's token (GSS_Accept_sec_context, RFC
-	// 2743 §2.2.2). It returns the token to answer with, or nil if there is none. The mechanism
+	// 2743 §2.2.2). It returns the token of the answer, or nil if there is none. The mechanism
 	// never needs a second token. Accept does not keep the token. bindings is the application
 	// data of the connection's channel bindings, or nil. The error is an *Error; a reply beside
 	// it tells the initiator the reason. With the error ContinueNeeded, the initiator may send
@@ -110,7 +110,7 @@ var majorNames = map[Major]string{
 	Failure: "failure", DuplicateToken: "duplicate token",
 }
 
-// String is the status in words.
+// String returns the status in words.
 func (m Major) String() string {
 	if name := majorNames[m]; name != "" {
 		return name
@@ -123,9 +123,9 @@ type Error struct {
 	Major Major
 	// Minor is the mechanism's own code, 0 if there is none.
 	Minor uint32
-	// Text says what happened.
+	// Text describes the failure.
 	Text string
 }
 
-// Error is the failure in words.
+// Error returns the failure in words.
 func (e *Error) Error() string { return e.Major.String() + ": " + e.Text }

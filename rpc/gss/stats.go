@@ -73,7 +73,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// remedies tell an administrator what to do.
+// remedies are the advice to the administrator.
 var remedies = [reasons]string{
 	RefusedMechanism:  "mount with sec=krb5, krb5i or krb5p",
 	RefusedToken:      "if this persists, look for a machine between the two that changes what passes",
@@ -112,8 +112,8 @@ type Stats struct {
 	// Contexts is the number of established contexts; HalfMade that of contexts that wait for
 	// another token.
 	Contexts, HalfMade int
-	// Made, Destroyed and Expired count contexts: those established, those that their clients
-	// destroyed, and those that expired.
+	// Made counts the established contexts, Destroyed the contexts that their clients destroyed,
+	// and Expired the contexts that expired.
 	Made, Destroyed, Expired uint64
 	// Calls counts verified calls.
 	Calls uint64
@@ -127,7 +127,7 @@ type Event struct {
 	Peer   netip.AddrPort
 	// Principal is the caller, if known.
 	Principal string
-	// Cause is the event in words, and Remedy what to do, or "".
+	// Cause is the event in words, and Remedy the advice to the administrator, or "".
 	Cause, Remedy string
 }
 

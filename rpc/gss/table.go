@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
-// chunkSize is how many places of a table are allocated at once.
+// chunkSize is the number of places of a table that are allocated at once.
 const chunkSize = 256
 
 type chunk [chunkSize]atomic.Pointer[serverContext]
@@ -105,8 +105,8 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 	return evicted
 }
 
-// idlest returns a context that was not used for long: the longest idle of maxPassed random ones.
-// To look at all would take too long under the lock.
+// idlest returns the longest idle of maxPassed random contexts. A search through all contexts
+// would hold the lock for too long.
 func idlest(all []*serverContext) *serverContext {
 	x := all[0]
 	for range maxPassed {
@@ -138,7 +138,7 @@ func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
 	return &c[place%chunkSize]
 }
 
-// maxPassed is how many recently used contexts a search for one to evict passes over.
+// maxPassed is the number of recently used contexts that a search for one to evict passes over.
 const maxPassed = 64
 
 // evict forgets a context of h that was not used for long. It moves contexts that were used since

@@ -2,8 +2,8 @@ package gss
 
 import "sync"
 
-// windowSize is how many calls of a context may be under way (RFC 2203 §5.3.3.1), over all
-// connections of the client together.
+// windowSize is the largest number of calls of a context under way (RFC 2203 §5.3.3.1), over
+// all connections of the client together.
 const windowSize = 1024
 
 // A window remembers which of the last windowSize sequence numbers a context has used. The zero

@@ -49,7 +49,8 @@ var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 	COMPOUND: {Name: "COMPOUND", MaxArgs: MaxCompound, MaxResults: MaxCompound, Walk: walkCompound},
 }}
 
-// size is the memory for a count from the wire: nothing where it is refused.
+// size returns the memory for a count from the wire, or 0 if the count is too large and
+// the call is refused.
 func size(n uint32) int {
 	if n > MaxData {
 		return 0
@@ -57,7 +58,7 @@ func size(n uint32) int {
 	return int(n)
 }
 
-// crashPayload is what CRASH may write before it panics, in bytes.
+// crashPayload is the size of the payload that CRASH writes before it panics, in bytes.
 const crashPayload = 100
 
 func padded(n uint32) int { return int(n) + xdr.Pad(int(n)) }

@@ -8,38 +8,39 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Operations of COMPOUND. Each is its number, a How, and its arguments; its result
-// is its number and what stands here.
+// Operations of COMPOUND. An operation on the wire consists of its number, a How, and its
+// arguments. A result consists of the operation's number and the data below.
 const (
-	// OpCount has no arguments; its result is an unsigned hyper: how many
-	// operations the program has executed so far, this one included.
+	// OpCount has no arguments. Its result is an unsigned hyper: the number of operations
+	// that the program has executed so far, this one included.
 	OpCount = iota + 1
-	// OpRead is unsigned count; its result is opaque<MaxData>, eligible, and shorter
-	// than count where no more can be carried back.
+	// OpRead has the argument unsigned count. Its result is opaque<MaxData>, eligible. It
+	// is shorter than count if the reply has less room.
 	OpRead
-	// OpWrite is opaque<MaxData>, eligible; its result is the length and the CRC.
+	// OpWrite has the argument opaque<MaxData>, eligible. Its result is the length and
+	// the CRC.
 	OpWrite
-	// OpStall is unsigned lane: it waits for the lane to be released.
+	// OpStall has the argument unsigned lane. It waits until the test releases the lane.
 	OpStall
 )
 
-// How an operation is executed.
+// A How is the way in which the program executes an operation.
 const (
-	// Straight: at the first attempt.
+	// Straight: the first attempt executes it.
 	Straight = iota
-	// Blocking: a Try answers WouldBlock, after the arguments were decoded,
-	// memory was taken and part of a result written.
+	// Blocking: a Try decodes the arguments, takes memory, writes a part of the result,
+	// and then answers WouldBlock.
 	Blocking
-	// Pending: the call is resumed by another goroutine.
+	// Pending: another goroutine resumes the call.
 	Pending
 )
 
-// MaxCompound is the largest arguments and the largest results without payload, in
-// bytes; maxOps is the most operations.
+// MaxCompound is the largest size of the arguments, and of the results without payload,
+// in bytes. maxOps is the largest number of operations.
 const (
 	MaxCompound = 4 + maxOps*opWords + MaxData
 	maxOps      = 64
-	opWords     = 4 + 4 + 8 // of an operation's arguments or result
+	opWords     = 4 + 4 + 8 // the words of an operation's arguments or result, in bytes
 )
 
 // An Op is one operation of a COMPOUND.
@@ -64,7 +65,7 @@ func PutCompound(w *xdr.Writer, ops []Op) {
 	}
 }
 
-// walkCompound looks through the operations as far as they are at hand.
+// walkCompound is the Walk of COMPOUND. It reads the operations that have arrived.
 func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	n := args.Uint32()
 	if n > maxOps {
@@ -86,13 +87,13 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	s.Words = 4 + int(n)*opWords
 }
 
-// progress is where a COMPOUND goes on.
+// progress is the place at which an interrupted COMPOUND continues.
 type progress struct {
 	left   uint32
 	resume bool // the operation under way was pending
 }
 
-// compound runs the operations that are left.
+// compound runs the operations that were not executed yet.
 func (p *Program) compound(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome {
 	at, begun := c.Progress.(*progress)
 	if !begun {
@@ -120,7 +121,8 @@ func (p *Program) compound(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outco
 	return rpc.Done
 }
 
-// operation runs one operation. again: it is not over, or the compound is.
+// operation runs one operation. If again is true, compound returns out: the operation has
+// to continue later, or ended the compound.
 func (p *Program) operation(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer, at *progress) (out rpc.Outcome, again bool) {
 	code, how := d.Uint32(), d.Uint32()
 	w.Uint32(code)
@@ -129,7 +131,7 @@ func (p *Program) operation(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer, at *prog
 	case OpCount:
 		w.Uint64(uint64(p.Steps.Load()) + 1)
 	case OpRead:
-		// Each of the others behind it still takes its words.
+		// Leave room for the words of the operations after this one.
 		n = min(d.Uint32(), MaxData, uint32(min(c.ResultRoom(w, 4+int(at.left-1)*opWords), math.MaxInt32)))
 		payload(c, w, int(n))
 	case OpWrite:

@@ -1,8 +1,8 @@
-// Package rpctest is what tests of the rpc package and of transports share: a
-// transport that is none (a Way that records what became of a call, with a Room
-// to choose), and a toy program with a Binding, whose procedures show what a
-// transport must carry: arguments and results that may be placed directly, unions
-// around them, calls that stall, calls that must not be executed twice.
+// Package rpctest helps to test package rpc and the transports. Its Call has a Way
+// without a network, which records the end of the call and offers a Room of the test's
+// choice. Its toy program has a Binding and procedures for everything that a transport
+// must carry: arguments and results that may be placed directly, unions around them,
+// calls that stall, and calls that must not be executed twice.
 //
-// It knows no upper layer of the product.
+// The package knows no real upper layer.
 package rpctest

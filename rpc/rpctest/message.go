@@ -5,12 +5,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Message is a call of the toy program without credential; args may be nil.
+// Message returns a call of the toy program with AUTH_NONE. args may be nil.
 func Message(xid, procedure uint32, args func(w *xdr.Writer)) []byte {
 	return CallMessage(rpc.CallHeader{XID: xid, Program: Number, Version: 1, Procedure: procedure}, args)
 }
 
-// CallMessage is any call; what args writes as payload is put in its place.
+// CallMessage returns a call with the header h. Payloads that args writes are in the
+// message.
 func CallMessage(h rpc.CallHeader, args func(w *xdr.Writer)) []byte {
 	w := xdr.NewWriter(make([]byte, 0, 64<<10))
 	rpc.PutCall(w, &h)

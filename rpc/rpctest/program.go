@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Number is the toy program's: of those that the local administrator defines
-// (RFC 5531 §8.3).
+// Number is the toy program's number, from the range for local administrators (RFC 5531
+// §8.3).
 const Number = 0x2000_0f5d
 
 // Procedures of the toy program, in XDR language:
@@ -25,43 +25,45 @@ const (
 	// GET: opaque<MaxData> GET(unsigned count) = 3; the result is eligible, its
 	// bytes are Pattern's.
 	GET
-	// BUMP: unsigned hyper BUMP(opaque tag<64>) = 4: how many BUMPs were
-	// executed. Not to be executed twice.
+	// BUMP: unsigned hyper BUMP(opaque tag<64>) = 4 returns the number of BUMPs executed
+	// so far. Not to be executed twice.
 	BUMP
-	// STALL: unsigned STALL(unsigned lane) = 5 may block: it waits for the lane
-	// to be released, and returns its number.
+	// STALL: unsigned STALL(unsigned lane) = 5 may block: it waits until the test
+	// releases the lane, and returns the lane's number.
 	STALL
 	// PAIR: two unions, switch (bool) {case TRUE: opaque<MaxData>; default: void},
 	// PAIR(bool first, bool second, unsigned count) = 6; both contents are
 	// eligible.
 	PAIR
-	// LATER: unsigned LATER(unsigned n) = 7 is completed from elsewhere.
+	// LATER: unsigned LATER(unsigned n) = 7 returns n. Another goroutine completes the
+	// call.
 	LATER
 	// WIDE: opaque<MaxWide> WIDE(unsigned count) = 8. Its results are words.
 	// Not to be executed twice.
 	WIDE
-	// FAIL: void FAIL(unsigned accept_stat, unsigned auth_stat) = 9 ends as it is told.
+	// FAIL: void FAIL(unsigned accept_stat, unsigned auth_stat) = 9 ends with the given
+	// statuses.
 	FAIL
-	// SPILL: void SPILL(unsigned count) = 10 writes more than its binding says.
+	// SPILL: void SPILL(unsigned count) = 10 writes more than its Binding allows.
 	SPILL
 	// HOLD: unsigned hyper HOLD(unsigned lane) = 11 is STALL and BUMP in one.
 	// Not to be executed twice.
 	HOLD
 	// FETCH: struct {opaque<MaxData> data; unsigned count} FETCH(unsigned count) = 12;
-	// data is eligible and comes with a reply that is not to be made twice.
+	// data is eligible. Not to be executed twice.
 	FETCH
 
-	// SAME: opaque<MaxData> SAME(unsigned count) = 13 is GET with bytes that are
-	// there already, for benchmarks.
+	// SAME: opaque<MaxData> SAME(unsigned count) = 13 is GET for benchmarks: its bytes
+	// were made before.
 	SAME
-	// STORE: struct {length; nth} STORE(unsigned key, opaque data<MaxData>) = 14;
-	// data is eligible. Not to be executed twice; nth counts the STOREs.
-	// With a key above 0 it may block: it waits for the lane of that number.
+	// STORE: struct {length; nth} STORE(unsigned key, opaque data<MaxData>) = 14; data is
+	// eligible. Not to be executed twice; nth counts the STOREs. If key is not 0, it may
+	// block: it waits until the test releases the lane with the number key.
 	STORE
-	// COMPOUND: see Op; = 15.
+	// COMPOUND: = 15. Its arguments are Ops.
 	COMPOUND
 
-	// CRASH: void CRASH(unsigned how) = 14 panics, as a Crash... value says how.
+	// CRASH: void CRASH(unsigned how) = 16 panics. how is one of the Crash constants.
 	CRASH
 
 	procedures
@@ -69,20 +71,20 @@ const (
 
 // Ways to CRASH.
 const (
-	// CrashAtOnce panics where the call is tried.
+	// CrashAtOnce panics at the first attempt.
 	CrashAtOnce = iota
-	// CrashWithPayload panics when it has written a payload of its memory.
+	// CrashWithPayload first writes a payload from the call's memory, and then panics.
 	CrashWithPayload
-	// CrashBlocking would block, and panics where it may.
+	// CrashBlocking answers a Try with WouldBlock, and panics when it may block.
 	CrashBlocking
-	// CrashCompleting panics in the function that Complete was given.
+	// CrashCompleting panics in the function that it passes to Complete.
 	CrashCompleting
-	// CrashPending panics when it has told another goroutine to complete the
-	// call, which does.
+	// CrashPending panics after it has started another goroutine. That goroutine
+	// completes the call.
 	CrashPending
 )
 
-// Early is the result of a call that Judging made early.
+// Early is the result of a call for which Judging sets Judgement.Early.
 const Early = 0xea51
 
 // Limits, in bytes.
@@ -101,13 +103,13 @@ const (
 
 // A Program is the toy program.
 type Program struct {
-	// Judging, where set, is Judge.
+	// Judging, if not nil, replaces Judge.
 	Judging func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome
-	// Served counts executions, by procedure; a Try that would block is none.
+	// Served counts executions, by procedure. A Try that would block does not count.
 	Served [procedures]atomic.Int64
-	// Tried counts the attempts that were told to come again.
+	// Tried counts the attempts that answered WouldBlock.
 	Tried atomic.Int64
-	// Steps counts the operations of COMPOUNDs that were executed.
+	// Steps counts the executed operations of COMPOUNDs.
 	Steps atomic.Int64
 	// Conn is the connection of the last call.
 	Conn atomic.Pointer[rpc.Conn]
@@ -148,16 +150,17 @@ func (p *Program) gate(lane uint32) *gate {
 	return g
 }
 
-// Release lets the calls that stall in a lane go on, and those to come.
+// Release lets all calls that stall in a lane continue. Later calls in the lane do not
+// stall.
 func (p *Program) Release(lane uint32) { close(p.gate(lane).open) }
 
-// Arrived gives a token for each call that stalls in a lane.
+// Arrived returns a channel with a token for each call that stalls in a lane.
 func (p *Program) Arrived(lane uint32) <-chan struct{} { return p.gate(lane).arrived }
 
-// Wait returns when nothing is to be completed from elsewhere any more.
+// Wait returns when other goroutines have no calls left to complete.
 func (p *Program) Wait() { p.later.Wait() }
 
-// Pattern fills b with the bytes that GET answers with.
+// Pattern fills b with the bytes of GET's result, and returns b.
 func Pattern(b []byte) []byte {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8 + 1)
@@ -303,7 +306,7 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 		w.Opaque(Pattern(make([]byte, n)))
 	case FAIL:
 		stat, auth := rpc.AcceptStat(d.Uint32()), rpc.AuthStat(d.Uint32())
-		w.Uint64(0xdead) // to be taken back
+		w.Uint64(0xdead) // the server must drop it
 		return rpc.Outcome{Stat: stat, Auth: auth}
 	case SPILL:
 		n := d.Uint32()
@@ -347,13 +350,13 @@ func (p *Program) crash(c *rpc.Call, how uint32, w *xdr.Writer) rpc.Outcome {
 	panic("rpctest: CRASH")
 }
 
-// Same is the memory that SAME answers from.
+// Same returns the memory of SAME's results.
 func Same() []byte { return same }
 
 var same = Pattern(make([]byte, MaxData))
 
-// payload answers with n bytes of the pattern, in the call's own memory where it
-// has some.
+// payload writes n bytes of the pattern as a payload. It uses the call's own memory if
+// the call has enough.
 func payload(c *rpc.Call, w *xdr.Writer, n int) {
 	b, ref := c.ResultMemory(n)
 	if b == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Suite is what must hold of calls over any transport, in the order that one
-// connection allows. dial gives a new connection to s, whose only program is p.
+// Suite tests calls over a transport. dial makes a new connection to s, whose only
+// program is p. The last test ends its connection.
 func Suite(t *testing.T, s *rpc.Server, p *Program, dial func(t *testing.T) rpc.Caller) {
 	seal := NewSeal()
 	s.Protect(FlavorSeal, seal)
@@ -23,8 +23,8 @@ func Suite(t *testing.T, s *rpc.Server, p *Program, dial func(t *testing.T) rpc.
 	t.Run("endings", func(t *testing.T) { endings(t, p, dial(t)) })
 }
 
-// Calls is the part of Suite that holds under any flavor as well: of calls that are
-// made by what dial returns, whatever that does to them.
+// Calls is the part of Suite that works under any flavor. The Callers that dial returns
+// may protect the calls.
 func Calls(t *testing.T, p *Program, dial func(t *testing.T) rpc.Caller) {
 	t.Run("sizes", func(t *testing.T) { sizes(t, dial(t)) })
 	t.Run("errors", func(t *testing.T) { failures(t, dial(t)) })
@@ -35,7 +35,7 @@ func Calls(t *testing.T, p *Program, dial func(t *testing.T) rpc.Caller) {
 	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, dial) })
 }
 
-// NewExchange is a call of the toy program, by its binding.
+// NewExchange returns a call of the toy program, with the sizes of its Binding.
 func NewExchange(procedure uint32, args func(w *xdr.Writer)) *rpc.Exchange {
 	x := &rpc.Exchange{
 		Program: Number, Version: LowVersion, Procedure: procedure,
@@ -177,13 +177,13 @@ func failures(t *testing.T, k rpc.Caller) {
 	}
 }
 
-// freshLane is a lane that nothing else uses.
+// freshLane returns a lane that no other call uses.
 func (p *Program) freshLane() uint32 { return 0x5717_0000 + uint32(p.fresh.Add(1)) }
 
 func outOfOrder(t *testing.T, p *Program, k rpc.Caller) {
 	const calls = 8
 	lane := p.freshLane()
-	// A connection may allow one call until the first was answered.
+	// A connection may allow only one call until its first reply.
 	if err := Echo(k, 1); err != nil {
 		t.Fatal(err)
 	}

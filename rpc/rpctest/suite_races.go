@@ -13,13 +13,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Races is what every rpc.Caller must stand, for the race detector: callers give calls up at
-// any time, also while they are written, connections are cut below them, and an Exchange and
-// its memory are used for the next call as soon as Done was called. Each call ends once, not
-// while its arguments are written, and one that succeeds had its own arguments.
+// Races is a test of rpc.Callers under the race detector. It cancels calls at any time, even
+// while the transport writes them, cuts connections, and reuses an Exchange and its memory
+// as soon as Done was called. It checks that each call ends once, that none ends while the
+// transport writes its arguments, and that each successful call was executed with its own
+// arguments.
 //
-// dial gives a Caller whose calls the toy program answers, and cut, which ends its present
-// connection. The Caller may connect anew. Both may be called by any goroutine.
+// dial returns a Caller to the toy program, and cut, which ends the Caller's present
+// connection. The Caller may connect anew. Any goroutine may call both.
 func Races(t *testing.T, dial func(t *testing.T) (k rpc.Caller, cut func())) {
 	const rounds, goroutines, calls = 3, 8, 40
 	for round := range rounds {
@@ -47,7 +48,7 @@ func Races(t *testing.T, dial func(t *testing.T) (k rpc.Caller, cut func())) {
 
 var errGivenUp = errors.New("rpctest: given up")
 
-// A racer makes calls one after the other, all of them by one Exchange and with one buffer.
+// A racer makes calls one after the other, all with one Exchange and one buffer.
 type racer struct {
 	t      *testing.T
 	k      rpc.Caller
@@ -56,14 +57,15 @@ type racer struct {
 	memory [96 << 10]byte
 }
 
-// When a call is given up: while it is written, soon after, or never (2 or more).
+// The time at which a racer cancels a call: while the transport writes it, soon after, or
+// never (2 or more).
 const (
 	whileWritten = iota
 	soonAfter
 	never = 3
 )
 
-// call makes a call, and says whether it succeeded.
+// call makes a call, and reports whether it succeeded.
 func (r *racer) call(giveUp int) bool {
 	data := r.memory[:r.random.IntN(1<<(r.random.IntN(17)+1))%len(r.memory)]
 	for i := range data {
@@ -120,7 +122,7 @@ func (r *racer) call(giveUp int) bool {
 	}
 	err := <-done
 	givenUp.Wait()
-	clear(data) // which is the caller's again
+	clear(data) // it belongs to the racer again
 	select {
 	case <-done:
 		r.t.Error("Done was called twice")

@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// sealed is a call of the toy program under FlavorSeal.
+// sealed returns a call of the toy program under FlavorSeal.
 func sealed(procedure, service, key uint32, args func(w *xdr.Writer)) *rpc.Exchange {
 	x := NewExchange(procedure, args)
 	h := rpc.CallHeader{Program: x.Program, Version: x.Version, Procedure: x.Procedure}
 	x.Cred = SealCred(h, service, key)
 	if service == SealWrap {
-		// Nothing travels beside the message, and results have a frame.
+		// No item travels beside the message, and the protection makes results longer.
 		x.Binding = nil
 		x.Args = SealArgs(args, key)
 		x.MaxArgs += MaxData + 64
@@ -26,8 +26,8 @@ func sealed(procedure, service, key uint32, args func(w *xdr.Writer)) *rpc.Excha
 	return x
 }
 
-// protection: a flavor of its own makes contexts, verifies headers, takes the
-// protection off arguments and puts it on results, whatever carries them.
+// protection: over any transport, the Seal makes contexts, verifies headers, unwraps
+// arguments and wraps results.
 func protection(t *testing.T, s *Seal, k rpc.Caller) {
 	do := func(x *rpc.Exchange, decode func(d *xdr.Decoder) error) error {
 		return rpc.Do(context.Background(), k, x, decode)
@@ -42,7 +42,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 		t.Fatalf("a context: key %d, %v", key, err)
 	}
 
-	// With headers verified, arguments and results travel as ever.
+	// Under SealNone, arguments and results travel as without the flavor.
 	for _, n := range []int{0, 1000, 200_000} {
 		want := Pattern(make([]byte, n))
 		x := sealed(GET, SealNone, key, func(w *xdr.Writer) { w.Uint32(uint32(n)) })
@@ -53,7 +53,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 		}
 	}
 
-	// Wrapped, in the message that was received, and longer ones.
+	// Wrapped calls, short ones and ones longer than one message.
 	wrapped := s.Wrapped.Load()
 	for _, n := range []int{0, 1, 700, 3000, MaxEcho} {
 		want := Pattern(make([]byte, n))
@@ -139,8 +139,8 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 	}
 }
 
-// endings: a call that its flavor drops has no answer; one that is dropped with its
-// connection ends that, and what waits for the end is told.
+// endings: a call that the flavor drops gets no answer. If the flavor also ends the
+// connection, the functions passed to OnClose run.
 func endings(t *testing.T, p *Program, k rpc.Caller) {
 	null := func() {
 		t.Helper()

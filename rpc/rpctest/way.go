@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// An End is how a call's way was used.
+// An End is the method that used a call's way.
 type End int
 
 // Ends.
@@ -22,48 +22,49 @@ const (
 	DroppedAndClosed
 )
 
-// A Call is a call with a Way that records. It keeps the contract of rpc.Way to
-// the letter: it panics when the way is used twice or a writer is used after its
-// time. When the call ends it scribbles over the message and the reply's words, as a
-// transport does that uses its buffers again: what keeps a part of them without a copy is
-// seen by the next that reads it.
+// A Call is a call with a Way that records its use. The Way enforces the contract of
+// rpc.Way: it panics if it is used twice, or if Writer or Detach is called after its use.
+// At the end of the call it overwrites the message and the reply's words, as a transport
+// does that reuses its buffers. So code that keeps a slice of them reads wrong bytes, and
+// the test fails.
 type Call struct {
 	rpc.Call
-	// Space is what Room answers.
+	// Space is the result of Room.
 	Space rpc.Room
-	// Places are what Place answers; below 0 is a result that goes with the words.
+	// Places are the results of Place. A number below 0 means no place: the result goes
+	// with the words.
 	Places []int
-	// Done gets a token when the way was used.
+	// Done gets a token after the use of the way.
 	Done chan struct{}
 
-	// What became of the call; valid when Done gave its token.
+	// The end of the call. These fields are valid after the token of Done.
 	End      End
 	Why      rpc.Refusal
-	Reply    []byte // the whole stream, payloads and padding in their places
+	Reply    []byte // the whole reply, with payloads and padding in their places
 	Words    []byte
 	Payloads []xdr.Payload // Data in Reply; released already
 	Detached bool
-	// Lent are the payloads' own memory, as a transport has it that is still
-	// sending.
+	// Lent are the payloads in their own memory, not copied. A transport that still sends
+	// refers to them.
 	Lent [][]byte
 
 	w       xdr.Writer
 	buf     []byte
-	arrived []byte // what the message is read into
+	arrived []byte // the message's buffer
 	used    atomic.Bool
 }
 
 // TCPRoom is the room of a call on a byte stream.
 var TCPRoom = rpc.Room{Inline: 4 << 20}
 
-// NewCall is a call on conn with a whole message, as on a byte stream.
+// NewCall returns a call on conn with a whole message, as on a byte stream.
 func NewCall(conn *rpc.Conn, message []byte) *Call {
 	c := &Call{Space: TCPRoom, Done: make(chan struct{}, 1)}
 	c.Again(conn, message)
 	return c
 }
 
-// Again makes c a fresh call, with the Space that it has.
+// Again reuses c for a new call. It keeps Space.
 func (c *Call) Again(conn *rpc.Conn, message []byte) {
 	c.Conn, c.Way = conn, c
 	c.arrived = append(c.arrived[:0], message...)
@@ -74,8 +75,8 @@ func (c *Call) Again(conn *rpc.Conn, message []byte) {
 	c.used.Store(false)
 }
 
-// Run admits and serves c as a transport does, and waits for its end. It panics
-// where none comes.
+// Run admits and serves c as a transport does, and waits for its end. It panics if the
+// call does not end within patience.
 func (c *Call) Run(s *rpc.Server) *Call {
 	if _, ok := s.Admit(&c.Call); ok {
 		s.Serve(&c.Call)
@@ -95,7 +96,7 @@ func (c *Call) Run(s *rpc.Server) *Call {
 	}
 }
 
-// patience is how long Run waits.
+// patience is the longest time that Run waits.
 const patience = 30 * time.Second
 
 // Go is Run that does not wait.
@@ -129,12 +130,13 @@ func (c *Call) Writer(words int) *xdr.Writer {
 	if cap(c.buf) < n {
 		c.buf = make([]byte, 0, n)
 	}
-	// No more than was asked for, so that tests see what does not fit.
+	// The capacity is no larger than requested, so that tests notice a reply that does
+	// not fit.
 	c.w.Reset(c.buf[:0:n])
 	return &c.w
 }
 
-// Detach implements rpc.Way. What was borrowed is scribbled over.
+// Detach implements rpc.Way. It overwrites the borrowed memory.
 func (c *Call) Detach() {
 	c.inUse("Detach")
 	if c.Detached {
@@ -154,7 +156,7 @@ func (c *Call) Detach() {
 	}
 }
 
-// scribble overwrites what a transport would use again.
+// scribble overwrites memory that a transport would reuse.
 func scribble(b []byte) {
 	for i := range b {
 		b[i] = 0xdb

@@ -30,10 +30,9 @@ var (
 // the largest count there is (RFC 4506 §4.10).
 const NoLimit = 1<<32 - 1
 
-// A Decoder is a cursor over one XDR stream. Its first error sticks: every
-// later read returns zero values, so a caller reads a whole structure and
-// looks at Err once. The zero Decoder is an empty stream; Reset starts a new
-// one without allocation.
+// A Decoder is a cursor over one XDR stream. Its first error sticks: every later read returns
+// zero values, so a caller reads a whole structure and checks Err once. The zero Decoder is an
+// empty stream; Reset starts a new one without allocation.
 //
 // Slices that it returns alias the stream or an excised item; they live as
 // long as those do.
@@ -189,9 +188,9 @@ func (d *Decoder) FixedOpaqueTo(p []byte) {
 	copy(p, b)
 }
 
-// Count reads the element count of a variable-length array of at most limit
-// elements, each of at least size bytes, and checks that the stream can hold
-// them, so that the result may size an allocation (RFC 4506 §4.13).
+// Count reads the element count of a variable-length array (RFC 4506 §4.13). The array has at
+// most limit elements of at least size bytes each. Count checks that the stream is long enough
+// for them, so that the caller may allocate memory by the result.
 func (d *Decoder) Count(limit uint32, size int) int {
 	n := d.Uint32()
 	if d.err != nil {

@@ -11,8 +11,8 @@ type Payload struct {
 	// Eligible: the upper-layer binding lets this item be placed directly
 	// (RFC 8166 §3.4.2).
 	Eligible bool
-	// Ref owns Data; the last owner of the payload calls Ref.Release once.
-	// It may be nil, for memory that is not given back.
+	// Ref owns Data; the last owner of the payload calls Ref.Release once. It may be nil, for
+	// memory without a pool.
 	Ref Releaser
 }
 
@@ -23,7 +23,7 @@ type Releaser interface {
 
 // A Writer encodes XDR words into a buffer of fixed capacity and keeps payloads beside them. The
 // first item that does not fit sets Overflow, which sticks: nothing more is written, so that a
-// caller encodes a whole result and looks once. A Writer never grows its buffer.
+// caller encodes a whole result and checks Overflow once. A Writer never grows its buffer.
 //
 // The stream consists of the words, with each payload and its padding inserted at the payload's
 // position. The words do not contain that padding.

@@ -13,15 +13,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// Sizes of tokens, in bytes. A wrapped message has its kind and a nonce before it,
-// and a checksum behind it.
+// Sizes of tokens, in bytes. Wrap puts the kind and a nonce before a message, and a
+// checksum after it.
 const (
 	micSize    = 30
 	beforeSize = 4 + aes.BlockSize
 	behindSize = 29
 )
 
-// A context is an established one at one end.
+// A context is one end of an established context.
 type context struct {
 	principal string
 	own       string
@@ -30,7 +30,7 @@ type context struct {
 	out, in   direction
 }
 
-// direction makes and judges the checksums of one direction.
+// direction makes and verifies the checksums of one direction.
 type direction struct{ sums sync.Pool }
 
 func (m *Mechanism) context(principal, own string, initiator, acceptor []byte, initiating bool, expiry time.Time) gss.Context {
@@ -49,7 +49,7 @@ func (m *Mechanism) context(principal, own string, initiator, acceptor []byte, i
 	return c
 }
 
-// sum is a checksum in the making.
+// sum is the state of a checksum computation.
 type sum struct {
 	hash.Hash
 	b [sha256.Size]byte

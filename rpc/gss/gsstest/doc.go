@@ -1,5 +1,4 @@
-// Package gsstest is a security mechanism for tests of RPCSEC_GSS: two ends that
-// share a secret. It protects what it says it protects, it can take several tokens to
-// make a context, and it fails on demand. Its sizes are no multiples of four where
-// the seam allows that.
+// Package gsstest is a security mechanism for tests of RPCSEC_GSS. Its two ends share a
+// secret. It really authenticates and encrypts, can need several tokens for a context,
+// and fails on demand. Where gss.Context allows it, its sizes are not multiples of four.
 package gsstest

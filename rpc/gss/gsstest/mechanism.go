@@ -11,22 +11,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// oid is that of the mechanism, 1.2.840.4711.
+// oid is the mechanism's object identifier, 1.2.840.4711.
 var oid = []byte{0x2a, 0x86, 0x48, 0xa4, 0x67}
 
-// A Mechanism is the toy mechanism. Both ends may use one value. Its fields are set
-// before it is used.
+// A Mechanism is the toy mechanism. Both ends may use one value. Set its fields before
+// its first use.
 type Mechanism struct {
-	// Secret is what both ends share.
+	// Secret is the secret that both ends share.
 	Secret string
 	// Name is the principal of initiators, and Host that of acceptors.
 	Name, Host string
-	// Life is how long a context lasts (default one hour).
+	// Life is the lifetime of a context (default one hour).
 	Life time.Duration
-	// Refuse, where set, may refuse a token of a principal.
+	// Refuse, if not nil, may refuse a token of a principal.
 	Refuse func(principal string) error
-	// Unreachable, where set, is asked before a context is begun. It may wait until
-	// the context given to Initiate ends.
+	// Initiate calls Unreachable, if not nil, and returns its error. Unreachable may wait
+	// until ctx ends.
 	Unreachable func(ctx stdcontext.Context) error
 
 	// Accepted and Initiated count the contexts established at each end.
@@ -38,10 +38,10 @@ func New() *Mechanism {
 	return &Mechanism{Secret: "between the two of us", Name: "user@TEST", Host: "nfs/server@TEST"}
 }
 
-// Legs is a Mechanism of which the acceptor needs several tokens.
+// Legs is a Mechanism whose acceptor needs several tokens.
 type Legs struct {
 	*Mechanism
-	// Tokens is how many, 1 at least.
+	// Tokens is the number of tokens, at least 1.
 	Tokens int
 }
 
@@ -82,7 +82,8 @@ func (m *Mechanism) expiry(now time.Time) time.Time {
 	return now.Add(m.Life)
 }
 
-// A token is its frame, where it is the first, what it says, and a checksum.
+// A token consists of a frame (RFC 2743 §3.1; only in the first token), the content, and
+// a checksum.
 
 const sumSize = sha256.Size
 
@@ -95,7 +96,7 @@ func (m *Mechanism) sum(parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// nonceSize is how much each end adds to the key.
+// nonceSize is the length of the nonce that each end contributes to the key, in bytes.
 const nonceSize = 16
 
 func newNonce() []byte {
@@ -114,10 +115,10 @@ func frame(b []byte) []byte {
 	return append([]byte{0x60, 0x82, byte(len(inner) >> 8), byte(len(inner))}, inner...)
 }
 
-// again is the first octet of a token that is not the first.
+// again is the first octet of every token after the first.
 const again = 0
 
-// unframe takes the frame off a token's content.
+// unframe returns a token without its frame.
 func unframe(b []byte) []byte {
 	if len(b) < 2 {
 		return nil
@@ -137,8 +138,8 @@ func unframe(b []byte) []byte {
 
 func defective(text string) error { return &gss.Error{Major: gss.DefectiveToken, Text: text} }
 
-// An initiator sends its nonce and its name, again and again, until the acceptor has
-// had enough and answers with its own.
+// An initiator sends its nonce and its name as often as the acceptor needs tokens. The
+// acceptor then answers with its own nonce.
 type initiator struct {
 	m      *Mechanism
 	target string
@@ -175,7 +176,7 @@ func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, erro
 	return nil, i.m.context(i.m.Host, i.m.Name, i.nonce, nonce, true, i.m.expiry(now)), nil
 }
 
-// An acceptor wants so many tokens that say the same.
+// An acceptor needs left more tokens, all with the same content.
 type acceptor struct {
 	m    *Mechanism
 	left int

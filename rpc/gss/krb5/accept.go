@@ -65,7 +65,7 @@ func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) 
 	c, reply := establish(a, w, session, established{
 		key: base, acceptor: true, sequence: uint64(uint32(a.SeqNumber)), bound: isBound,
 		principal: principalText(ticket.CName.NameString, ticket.CRealm), own: principalText(by.components, by.realm),
-		expiry: ticket.EndTime.Add(m.config.Skew), // until then the ticket makes new contexts
+		expiry: ticket.EndTime.Add(m.config.Skew), // the acceptor accepts the ticket for new contexts until then
 	})
 	return c, reply, nil
 }

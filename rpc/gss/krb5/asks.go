@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxAsks is how many requests to KDCs may be under way at once.
+// maxAsks is the largest number of requests to KDCs under way at once.
 const maxAsks = 8
 
 // asks are the requests to KDCs that are under way. The library cannot interrupt a request: it

@@ -42,7 +42,7 @@ const (
 	kindDirectory = "DIR"
 )
 
-// kindNames say in words where a cache is that this package cannot read.
+// kindNames are, in words, the places of caches that this package cannot read.
 var kindNames = map[string]string{
 	"KCM": "of a KCM service, such as sssd-kcm", "KEYRING": "in the kernel's keyring",
 	"MEMORY": "in the memory of another process", "API": "of another system",
@@ -85,7 +85,7 @@ func cacheFile(name string) (path string, err error) {
 	return filepath.Join(rest, first), nil
 }
 
-// maxName is how many bytes firstLine reads.
+// maxName is the largest number of bytes that firstLine reads.
 const maxName = 4 << 10
 
 // firstLine returns the first line of a file.

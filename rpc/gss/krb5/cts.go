@@ -33,7 +33,7 @@ type chain struct {
 	cursor  cursor
 }
 
-// maxChains is how many idle chains of a key and direction are kept.
+// maxChains is the largest number of idle chains kept for a key and direction.
 const maxChains = 2
 
 // chains are the idle chains of one key and direction.
@@ -42,7 +42,7 @@ type chains struct {
 	idle [maxChains]*chain
 }
 
-// resettable is a method that the standard library's CBC mode has beside those of BlockMode.
+// resettable is a method of the standard library's CBC mode that is not in cipher.BlockMode.
 type resettable interface{ SetIV(iv []byte) }
 
 var zeros [blockSize]byte

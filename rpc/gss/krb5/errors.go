@@ -29,8 +29,8 @@ const (
 	generic         code = 60
 )
 
-// minorBase is what the C libraries of Kerberos add to a code to make a minor status. Initiators
-// print such a status as text.
+// minorBase is the number that the C libraries of Kerberos add to a code to make a minor status.
+// Initiators print such a status as text.
 const minorBase = -1765328384
 
 func (c code) minor() uint32 { return uint32(int64(minorBase) + int64(c)) }

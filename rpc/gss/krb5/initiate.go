@@ -89,7 +89,7 @@ func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
 		return token, nil, nil
 	}
 	i.done = true
-	i.tickets.put(i.ticket) // without mutual authentication, no answer says whether the acceptor accepted it
+	i.tickets.put(i.ticket) // without mutual authentication, the acceptor does not report whether it accepted the ticket
 	return token, i.context(i.subkey, false), nil
 }
 

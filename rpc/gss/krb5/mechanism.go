@@ -19,7 +19,7 @@ type Config struct {
 	// Service is the first component of the acceptor's principals, nfs if it is "". Each key of
 	// such a principal is used, for any host.
 	Service string
-	// Skew is how much clocks may differ, five minutes if it is 0.
+	// Skew is the largest allowed difference of clocks. 0 means five minutes.
 	Skew time.Duration
 
 	// Conf is the path of krb5.conf. If it is "", it is the first path in KRB5_CONFIG of the
@@ -76,7 +76,7 @@ func (m *Mechanism) Check() error {
 	return err
 }
 
-// Exposed returns an error if users of this machine can read the keytab who should not.
+// Exposed returns an error if users other than the keytab's owner and group can read it.
 func (m *Mechanism) Exposed() error { return m.keytab.exposed() }
 
 // serviceKeys returns the acceptor's keys.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxReplays is how many authenticators are remembered, over both generations.
+// maxReplays is the largest number of authenticators remembered, over both generations.
 const maxReplays = 1 << 16
 
 // replayed remembers accepted authenticators, so that none is accepted twice (RFC 4120 §3.2.3). It

@@ -16,7 +16,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// A ticket is what a client presents to one server, with the session key.
+// A ticket is a Kerberos ticket for one server, with its session key.
 type ticket struct {
 	messages.Ticket
 	session key
@@ -26,7 +26,7 @@ type ticket struct {
 	server  string // as the caller named it
 }
 
-// maxTickets is how many tickets are kept.
+// maxTickets is the largest number of tickets kept.
 const maxTickets = 64
 
 // tickets keeps the initiator's tickets that servers accepted, by the server's principal.
