@@ -20,7 +20,7 @@ var accessTests = []Test{
 	{"access/set-id bits go", testSetIDGoes},
 }
 
-// What the users of these tests own and are in.
+// The users and groups of these tests.
 const (
 	aliceID, bobID, carolID = 1001, 1002, 1003
 	staffID, crewID         = 2001, 2002
@@ -29,11 +29,11 @@ const (
 
 const allAccess = vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute
 
-// A class is a relation of a user to a file of alice's and staff's.
+// A class is a relation of a user to a file that alice and staff own.
 type class struct {
 	name  string
 	user  *user
-	shift uint // of its bits in a mode
+	shift uint // the position of the class's bits in a mode
 }
 
 func (x *fixture) classes() []class {
@@ -46,7 +46,7 @@ func (x *fixture) classes() []class {
 	}
 }
 
-// owned makes what alice and staff own, of the given mode.
+// owned makes a file or a directory that alice and staff own.
 func (x *fixture) owned(name string, dir bool) vfs.Handle {
 	x.Helper()
 	root := x.self
@@ -74,7 +74,7 @@ func testAccessMatrix(x *fixture) {
 	classes := x.classes()
 	for mode := uint32(0); mode <= 0o777; mode++ {
 		if mode%8 != mode/64 && mode%37 != 0 && mode&(mode-1) != 0 {
-			continue // a sample that has every class at odds with the others
+			continue // test a sample of modes, in which the rights of each class differ from the others'
 		}
 		for _, h := range []vfs.Handle{file, dir} {
 			x.ok(x.self.set(h, withMode(mode)), "chmod")
@@ -128,7 +128,7 @@ func testAccessRoot(x *fixture) {
 	}
 }
 
-// What is done is judged as Access judges it.
+// Operations succeed or fail as Access predicts.
 func testOperationsAgree(x *fixture) {
 	x.users()
 	file, dir := x.owned("f", false), x.owned("d", true)
@@ -189,8 +189,8 @@ func testOperationsAgree(x *fixture) {
 	}
 }
 
-// RFC 1813 §4.4: the owner of a file may always read and write it; Access does
-// not say so.
+// RFC 1813 §4.4: the owner of a file may always read and write it, although Access does
+// not report that.
 func testOwnerOverride(x *fixture) {
 	x.users()
 	alice, bob := x.user(aliceID, staffID), x.user(bobID, staffID)
@@ -209,7 +209,7 @@ func testOwnerOverride(x *fixture) {
 	}
 	x.ok(x.self.set(h, withMode(0o444)), "chmod")
 	x.is(bob.write(h, 0, "x"), "the group's Write, mode 444", syscall.EACCES)
-	// The rule is about data: directories stay shut.
+	// The rule covers data only: a directory without permissions stays closed.
 	d := x.owned("d", true)
 	x.ok(x.self.set(d, withMode(0o077)), "chmod")
 	_, err := alice.find(d, "x")
@@ -218,7 +218,8 @@ func testOwnerOverride(x *fixture) {
 	x.is(err, "the owner's ReadDir, mode 077", syscall.EACCES)
 }
 
-// RFC 1813 §4.4: a program is run by reading it.
+// RFC 1813 §4.4: the right to execute includes the right to read, because a client reads
+// a program to run it.
 func testExecuteReads(x *fixture) {
 	x.users()
 	bob := x.user(bobID, guestsID)

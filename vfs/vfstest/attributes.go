@@ -96,7 +96,7 @@ func testTimes(x *fixture) {
 	}
 }
 
-// grown says that Change has grown from b to a.
+// grown reports whether Change is larger in a than in b.
 func grown(b, a vfs.Attr) bool { return a.Change > b.Change }
 
 func testTimesFollow(x *fixture) {
@@ -146,7 +146,7 @@ func testTimesFollow(x *fixture) {
 	if x.info.Symlinks {
 		step("Symlink", func() error { u.symlink(x.dir, "s", "text"); return nil }, x.dir, none)
 	}
-	// Nothing grows by being looked at.
+	// A call that only reads attributes changes no Change.
 	before, dirBefore := u.attr(f), u.attr(x.dir)
 	u.content(f, "con")
 	u.lookup(x.dir, "f")
@@ -221,8 +221,8 @@ func (u *user) commit(h vfs.Handle) error {
 	return err
 }
 
-// What costs more is told where it is wanted, the same by each method, and not
-// elsewhere.
+// Each method returns the costly attributes if op.Want asks for them, with the same
+// values, and otherwise not.
 func testWanted(x *fixture) {
 	u := x.self
 	before := u.attr(x.dir)

@@ -12,7 +12,8 @@ var changeTests = []Test{
 	{"change/failures", testChangeFailures},
 }
 
-// around holds what GetAttr says before and after a change, and compares.
+// around compares a vfs.Change with the attributes that GetAttr returns before and after
+// it.
 type around struct {
 	x      *fixture
 	h      vfs.Handle
@@ -24,15 +25,16 @@ func (x *fixture) around(h vfs.Handle) around {
 	return around{x, h, x.self.attr(h)}
 }
 
-// check judges ch. A half may be missing; one that is there must be right.
-// No other goroutine is at work, so a change that is not atomic is exact as well.
+// check judges ch. The attributes before or after may be missing, but must be right if
+// present. They must be right even if Atomic is false, because no other goroutine uses
+// the file system.
 func (r around) check(what string, ch vfs.Change, changed bool) {
 	x := r.x
 	x.Helper()
 	after := x.self.attr(r.h)
 	same := func(a, b vfs.Attr) bool {
 		a.Atime, b.Atime = vfs.Time{}, vfs.Time{}
-		a.Used, b.Used = 0, 0 // storage may be settled later
+		a.Used, b.Used = 0, 0 // the file system may allocate storage later
 		return a == b
 	}
 	if ch.HasBefore && !same(ch.Before, r.before) {
@@ -152,7 +154,7 @@ func testChangeDirectories(x *fixture) {
 	step("Rmdir", func() (vfs.Change, error) { return x.fs.Rmdir(u.op, d, []byte("sub")) })
 }
 
-// What fails changes nothing, and what it says about the directory is true.
+// A failed call changes nothing, and returns the directory's true attributes.
 func testChangeFailures(x *fixture) {
 	u := x.self
 	u.create(x.dir, "f", 0o644)

@@ -35,7 +35,7 @@ func (x *fixture) claiming() (vfs.Claimer, vfs.Handle) {
 	return c, h
 }
 
-// foreign returns another process that claims the file of claiming.
+// foreign starts another process that can claim ranges of the file h.
 func (x *fixture) foreign(h vfs.Handle) ForeignClaim {
 	x.Helper()
 	if x.opt.Foreign == nil {
@@ -107,7 +107,7 @@ func testClaimAtomic(x *fixture) {
 	x.ok(c.Claim(h, 0, 10, vfs.ClaimRead), "Claim")
 	x.ok(other(50, 10, vfs.ClaimRead), "the other's claim")
 	x.is(c.Claim(h, 0, 100, vfs.ClaimWrite), "Claim over what the other has", syscall.EAGAIN)
-	// Nothing of it was done: what was there is still to read.
+	// The refused claim changed nothing: the earlier read claim still holds.
 	x.is(other(0, 50, vfs.ClaimRead), "the other's claim to read", nil)
 	x.is(other(0, 10, vfs.ClaimWrite), "the other's claim of what is claimed", syscall.EAGAIN)
 	x.is(other(10, 40, vfs.ClaimWrite), "the other's claim of what is not", nil)
@@ -137,7 +137,7 @@ func testClaimParts(x *fixture) {
 	x.is(other(0, vfs.ToEnd, vfs.ClaimWrite), "the other's claim of all", nil)
 }
 
-// What is opened, used and closed meanwhile ends no claim.
+// Opening, using and closing the file ends no claim.
 func testClaimData(x *fixture) {
 	c, h := x.claiming()
 	other := x.foreign(h)

@@ -27,7 +27,7 @@ func (x *fixture) copier() (c vfs.Copier, from, to *opened) {
 	return c, u.mustOpen(u.create(x.dir, "from", 0o644), readWrite), u.mustOpen(u.create(x.dir, "to", 0o644), readWrite)
 }
 
-// copyAll copies until nothing more comes.
+// copyAll copies until CopyRange copies no more bytes.
 func (o *opened) copyAll(c vfs.Copier, from *opened, fromOffset, toOffset, count uint64) (copied uint64) {
 	x := o.u.x
 	x.Helper()
@@ -80,7 +80,7 @@ func testCopyRanges(x *fixture) {
 	to.content("456789")
 }
 
-// What takes more than one call arrives whole, holes too.
+// A copy that takes several calls arrives complete, with its holes.
 func testCopyMuch(x *fixture) {
 	c, from, to := x.copier()
 	const size = 20 << 20
@@ -137,7 +137,7 @@ func testCopyRefused(x *fixture) {
 	x.is(err, "CopyRange from a File that is closed", syscall.EBADF)
 }
 
-// strange is a File that no file system has made.
+// strange is a File of no file system.
 type strange struct{ vfs.File }
 
 func testClone(x *fixture) {
@@ -164,7 +164,7 @@ func testClone(x *fixture) {
 	to.content(text)
 	x.ok(clone(block, 2*block, 0), "CloneRange to the end")
 	to.content(text + strings.Repeat("\x00", block) + text + "tail")
-	// A clone is a copy.
+	// Later writes to one file do not change the other.
 	_, err = from.write(block, "changed")
 	x.ok(err, "Write")
 	_, err = to.write(0, "mine")

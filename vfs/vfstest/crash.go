@@ -38,7 +38,7 @@ func testCrashData(x *fixture) {
 		}
 		files = append(files, file{h, fresh})
 	}
-	// A range is enough for what is in it.
+	// A COMMIT of a range is enough for the data in that range.
 	h := u.create(x.dir, "range", 0o644)
 	u.mustWrite(h, 0, old)
 	x.ok(u.commit(h), "Commit")
@@ -46,7 +46,7 @@ func testCrashData(x *fixture) {
 	_, err := x.fs.Commit(u.op, h, 0, uint32(len(fresh)))
 	x.ok(err, "Commit of a range")
 	files = append(files, file{h, fresh})
-	// A truncation is a change of attributes, and stays.
+	// A truncation is a change of attributes, so it survives.
 	h = u.create(x.dir, "cut", 0o644)
 	u.mustWrite(h, 0, old)
 	x.ok(u.commit(h), "Commit")
@@ -86,8 +86,8 @@ func testCrashNames(x *fixture) {
 	}
 }
 
-// What is lost was never promised: either the data is there, or it was
-// unstable and the verifier has changed.
+// A crash loses no promised data: either the data survives, or it was unstable and the
+// verifier has changed.
 func testCrashVerifier(x *fixture) {
 	u := x.self
 	if x.opt.Crash == nil {

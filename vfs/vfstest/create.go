@@ -130,7 +130,7 @@ func testCreateAttributes(x *fixture) {
 	}
 }
 
-// Created tells a file that was made from one that was found.
+// Created distinguishes a new file from an existing one.
 func testCreated(x *fixture) {
 	u := x.self
 	create := func(how vfs.CreateHow, want bool) vfs.Handle {
@@ -147,7 +147,7 @@ func testCreated(x *fixture) {
 	u.mustWrite(h, 0, "content")
 	create(plain, false)
 	u.content(h, "content")
-	// Of what is asked nothing but a size is done to a file that exists.
+	// Of the requested attributes, an existing file gets only the size.
 	create(vfs.CreateHow{Attr: withMode(0o600)}, false)
 	if a := u.attr(h); !x.opt.NoOwnership && a.Mode != 0o644 {
 		x.Errorf("an unchecked Create of a file that exists set mode %o", a.Mode)
@@ -240,7 +240,7 @@ func testUmask(x *fixture) {
 			x.Errorf("%s with mode 4777 and umask 7027 made %o, want 4750", name, a.Mode)
 		}
 	}
-	// A umask is no wish of its own, and means nothing to a change.
+	// SetAttr ignores a umask.
 	h := u.create(x.dir, "f", 0o600)
 	x.is(u.set(h, s), "SetAttr", nil)
 	if a := u.attr(h); a.Mode != 0o4777 {
@@ -248,7 +248,7 @@ func testUmask(x *fixture) {
 	}
 }
 
-// badNames are refused wherever a name is looked up, made or removed.
+// badNames are refused by each call that looks up, makes or removes a name.
 var badNames = []string{"", "a/b", "/", "a\x00b"}
 
 func testCreateNames(x *fixture) {

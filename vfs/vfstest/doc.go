@@ -1,16 +1,15 @@
-// Package vfstest is the acceptance suite of vfs.FileSystem: what a file
-// system behind the seam must do, as named tests that each implementation runs
-// on itself.
+// Package vfstest is the acceptance suite of vfs.FileSystem: named tests that each
+// implementation runs on itself.
 //
 //	func TestSuite(t *testing.T) {
 //		vfstest.Run(t, func(t *testing.T) vfs.FileSystem { return mine(t) }, vfstest.Options{})
 //	}
 //
-// It knows POSIX, the rules that NFS puts on top of it (RFC 1813 §4.4) and the
-// seam's own contract. Each test runs twice: with every call asked to block if
-// it must, and with every call tried without blocking first, where an answer
-// must be the same and a refusal must have done nothing.
+// It tests the rules of POSIX, the rules that NFS adds (RFC 1813 §4.4), and the contract of
+// package vfs. Each test runs twice. In the first run every call may block. In the second run
+// every call is first tried with Op.Try: an answer must be the same, and a call that returns
+// ErrWouldBlock must have changed nothing.
 //
-// It does not prove that data outlives a power cut, except for file systems
-// that can be cut (Options.Crash), and measures nothing.
+// It proves that data survives a power cut only for file systems with Options.Crash. It does
+// not measure performance.
 package vfstest

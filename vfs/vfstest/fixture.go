@@ -8,14 +8,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A fixture is a fresh file system, and a directory in it where every user may
-// do everything.
+// A fixture is a fresh file system with a directory in which every user may do
+// everything.
 type fixture struct {
 	*testing.T
 	opt  *Options
 	try  bool
-	raw  vfs.FileSystem // what is tested
-	fs   vfs.FileSystem // what the tests call: raw, or raw tried first
+	raw  vfs.FileSystem // the file system under test
+	fs   vfs.FileSystem // the file system that the tests call: raw, or a trying of raw
 	self *user
 	dir  vfs.Handle
 	info vfs.Info
@@ -41,14 +41,14 @@ func (x *fixture) use(fs vfs.FileSystem) {
 	}
 }
 
-// concurrent switches off what supposes that no other goroutine is at work.
+// concurrent switches off the checks that need a file system without other callers.
 func (x *fixture) concurrent() {
 	if f, ok := x.fs.(*trying); ok {
 		f.check = false
 	}
 }
 
-// restart replaces the file system by what a restart finds, by how.
+// restart replaces the file system by the one that how returns.
 func (x *fixture) restart(how func(*testing.T, vfs.FileSystem) vfs.FileSystem) {
 	x.Helper()
 	if how == nil {
@@ -57,7 +57,7 @@ func (x *fixture) restart(how func(*testing.T, vfs.FileSystem) vfs.FileSystem) {
 	x.use(how(x.T, x.raw))
 }
 
-// users skips the test where the file system does not judge credentials.
+// users skips the test if the file system does not judge credentials.
 func (x *fixture) users() {
 	x.Helper()
 	if !x.opt.CanSwitchUsers {
@@ -65,8 +65,8 @@ func (x *fixture) users() {
 	}
 }
 
-// A user calls the file system and fails the test where something fails that
-// must not.
+// A user calls the file system. Its methods without an error result fail the test if the
+// call fails.
 type user struct {
 	x  *fixture
 	op *vfs.Op
@@ -105,7 +105,7 @@ func (u *user) symlink(dir vfs.Handle, name, text string) vfs.Handle {
 	return u.handle(dir, name, o)
 }
 
-// handle is that of o, or where o has none that of a lookup.
+// handle returns the handle of o or, if o has none, looks the name up.
 func (u *user) handle(dir vfs.Handle, name string, o vfs.Object) vfs.Handle {
 	u.x.Helper()
 	if !o.Handle.IsZero() {
@@ -151,7 +151,7 @@ func (u *user) mustWrite(h vfs.Handle, off uint64, p string) {
 	u.x.ok(u.write(h, off, p), "Write")
 }
 
-// read reads until n bytes or the end are there.
+// read reads until it has n bytes or the file ends.
 func (u *user) read(h vfs.Handle, off uint64, n int) (string, error) {
 	var a vfs.Attr
 	buf := make([]byte, n)
@@ -199,7 +199,7 @@ func (u *user) link(h, dir vfs.Handle, name string) error {
 	return err
 }
 
-// names lists a directory in one go, without "." and "..".
+// names lists a whole directory, without "." and "..".
 func (u *user) names(dir vfs.Handle) map[string]uint64 {
 	u.x.Helper()
 	seen := map[string]uint64{}
@@ -236,7 +236,7 @@ func (x *fixture) ok(err error, what ...any) {
 	}
 }
 
-// is fails the test where err is none of want.
+// is fails the test if err is none of want.
 func (x *fixture) is(err error, what string, want ...error) {
 	x.Helper()
 	for _, w := range want {

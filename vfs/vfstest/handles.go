@@ -14,7 +14,7 @@ var handleTests = []Test{
 	{"handles/not used again", testHandlesNotReused},
 }
 
-// every calls each method with h where a handle goes.
+// every calls each method that takes a handle with h.
 func (u *user) every(h vfs.Handle, f func(what string, err error)) {
 	x, op, a, n := u.x, u.op, vfs.Attr{}, []byte("name")
 	file := u.create(x.dir, "beside", 0o644)
@@ -67,7 +67,7 @@ func (u *user) every(h vfs.Handle, f func(what string, err error)) {
 func testStale(x *fixture) {
 	u := x.self
 	file := u.create(x.dir, "f", 0o644)
-	u.mustWrite(file, 0, "content") // open files do not keep it alive
+	u.mustWrite(file, 0, "content") // the file system's own descriptors must not keep a removed file alive
 	u.content(file, "content")
 	dir := u.make(x.dir, "d", anEmptyDir)
 	u.names(dir)
@@ -79,7 +79,7 @@ func testStale(x *fixture) {
 	u.every(dir, func(what string, err error) {
 		x.is(err, what+" with the handle of a removed directory", syscall.ESTALE)
 	})
-	// The same name is another file.
+	// A new file with the same name is another file.
 	again := u.create(x.dir, "f", 0o644)
 	if again == file {
 		x.Errorf("a new file has a removed file's handle")
@@ -146,7 +146,7 @@ func testHandlesRestart(x *fixture) {
 	}
 	var a vfs.Attr
 	x.is(x.fs.GetAttr(u.op, gone, &a), "GetAttr of what was removed before the restart", syscall.ESTALE)
-	// A listing goes on.
+	// A listing continues after the restart.
 	for i, e := range all {
 		rest, eof, err := u.list(x.dir, e.Cookie, 100, false)
 		if err != nil || !eof || len(rest) != len(all)-i-1 {

@@ -6,20 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// hesitant is a file system whose attempts all would block.
+// hesitant is a file system whose attempts (Op.Try) return vfs.ErrWouldBlock.
 type hesitant struct {
 	vfs.FileSystem
 	only []string
 }
 
-// Hesitant wraps fs for tests of what calls it: with Op.Try each method answers
-// vfs.ErrWouldBlock and does nothing, so that every call is made twice, and
-// everything that a caller prepared for the first time is taken back or used
-// again. Without Op.Try the methods are those of fs. Where methods are named
-// ("GetAttr", "Open", "File.Read"), only they hesitate: a caller that makes several
-// calls gets as far as to one of them. vfs.As finds the further interfaces of fs;
-// those of an fs that has open files, holes, copies and extended attributes
-// hesitate as well.
+// Hesitant wraps fs to test callers of a file system. With Op.Try each method returns
+// vfs.ErrWouldBlock and does nothing, so the caller has to undo or keep its preparations
+// and call again. Without Op.Try the methods are those of fs. If only names methods
+// ("GetAttr", "Open", "File.Read"), the other methods do not hesitate. vfs.As finds the
+// further interfaces of fs. They hesitate as well if fs has all of vfs.Opener,
+// vfs.Sparse, vfs.Copier and vfs.Xattrs.
 func Hesitant(fs vfs.FileSystem, only ...string) vfs.FileSystem {
 	h := hesitant{FileSystem: fs, only: only}
 	if all, ok := fs.(further); ok {

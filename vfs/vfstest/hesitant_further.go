@@ -10,8 +10,7 @@ type further interface {
 	vfs.Xattrs
 }
 
-// hesitantFurther is a file system with further interfaces whose attempts all
-// would block.
+// hesitantFurther is hesitant for a file system with further interfaces.
 type hesitantFurther struct {
 	hesitant
 	further further
@@ -34,7 +33,7 @@ type hesitantFile struct {
 	fs *hesitant
 }
 
-// behind is the File that a hesitant one stands before.
+// behind returns the File that a hesitantFile wraps. It returns any other File unchanged.
 func behind(f vfs.File) vfs.File {
 	if h, ok := f.(*hesitantFile); ok {
 		return h.File

@@ -55,7 +55,8 @@ func testReadEdges(x *fixture) {
 	u.content(empty, "")
 }
 
-// Writes of many pieces at odd offsets leave what a plain slice would hold.
+// After writes of many pieces at odd offsets the file has the same content as a slice
+// with the same writes.
 func testPieces(x *fixture) {
 	u := x.self
 	h := u.create(x.dir, "f", 0o644)
@@ -104,7 +105,7 @@ func testPieces(x *fixture) {
 	}
 }
 
-// What has no data to read or write says so.
+// READ and WRITE of objects without data return errors.
 func testKinds(x *fixture) {
 	u := x.self
 	try := func(what string, h vfs.Handle, want ...error) {
@@ -133,7 +134,7 @@ func testKinds(x *fixture) {
 	x.is(u.write(f, 0, strings.Repeat("x", 10)), "Write", nil)
 }
 
-// Offsets behind 2 GiB and 4 GiB are as good as any, and holes are zeros.
+// Offsets beyond 2 GiB and 4 GiB work, and holes read as zeros.
 func testLargeOffsets(x *fixture) {
 	u := x.self
 	h := u.create(x.dir, "f", 0o644)
@@ -152,7 +153,7 @@ func testLargeOffsets(x *fixture) {
 			want string
 		}{{off - 2, "\x00\x00012"}, {off + 1, "123456789"}, {off + 10, ""}} {
 			if c.off < off && off == 1<<31 {
-				continue // the write before it reaches there
+				continue // the write before it covers this offset
 			}
 			got, err := u.read(h, c.off, len(c.want))
 			if err != nil || got != c.want {
@@ -220,7 +221,7 @@ func testEmptyWrite(x *fixture) {
 	}
 }
 
-// A write is at least as stable as asked.
+// A write is at least as stable as requested.
 func testStability(x *fixture) {
 	u := x.self
 	h := u.create(x.dir, "f", 0o644)

@@ -14,22 +14,22 @@ var modelTests = []Test{
 	{"model/several users", func(x *fixture) { x.users(); testModel(x, true) }},
 }
 
-// A model is the file system under test beside vfs/mem: the same calls are
-// made to both, and what one does the other must do. A file system that asks
-// the kernel proves vfs/mem right that way, and vfs/mem any other.
+// A model compares the file system under test with vfs/mem: it makes the same calls to
+// both, and both must do the same. vfs/local has the rules of the kernel, so its test
+// proves vfs/mem right. vfs/mem is then the reference for other file systems.
 type model struct {
 	x      *fixture
 	mem    *memfs.FS
 	random *rand.Rand
 	users  []*vfs.Op
-	// Files of either side, in the same places.
+	// The directories and other files of both sides.
 	dirs, files []pair
-	// log is what was done, for a failure's report.
+	// log lists the calls so far, for the report of a failure.
 	log       []string
 	comparing bool
 }
 
-// A pair is a file in both.
+// A pair is one file in both file systems.
 type pair struct{ test, mem vfs.Handle }
 
 func testModel(x *fixture, several bool) {
@@ -67,8 +67,8 @@ func testModel(x *fixture, several bool) {
 	}
 }
 
-// modes are those that files and directories get; none whose meaning depends on
-// the kernel's version.
+// modes are the modes of files and directories. The meaning of each is the same in all
+// kernel versions.
 var modes = []uint32{0o777, 0o755, 0o700, 0o750, 0o775, 0o644, 0o640, 0o600, 0o444, 0o400, 0o070, 0o007, 0o005, 0o111,
 	0o1777, 0o2775, 0o4755, 0o2755, 0o6755, 0}
 
@@ -87,7 +87,8 @@ func (m *model) pick(from []pair) pair {
 	return from[m.random.IntN(len(from))]
 }
 
-// both makes a call to both sides, and has them agree on whether it succeeds.
+// both compares the errors of one call to both sides. It reports whether the call
+// succeeded on both.
 func (m *model) both(what string, op *vfs.Op, test, mem error) bool {
 	m.x.Helper()
 	if !m.comparing {
@@ -99,7 +100,7 @@ func (m *model) both(what string, op *vfs.Op, test, mem error) bool {
 	return test == nil && mem == nil
 }
 
-// found enters what a call made or found, and compares it.
+// found compares the objects that a call made or found, and adds them to the model.
 func (m *model) found(what string, op *vfs.Op, dir pair, name []byte, a, b vfs.Object) {
 	m.x.Helper()
 	if a.Handle.IsZero() {
@@ -117,7 +118,7 @@ func (m *model) found(what string, op *vfs.Op, dir pair, name []byte, a, b vfs.O
 	}
 }
 
-// same compares attributes as far as they can be the same.
+// same compares the attributes that must be equal in both file systems.
 func (m *model) same(what string, a, b vfs.Attr) {
 	m.x.Helper()
 	bad := a.Type != b.Type
@@ -135,7 +136,7 @@ func (m *model) same(what string, a, b vfs.Attr) {
 	}
 }
 
-// steps are the calls of a model, the frequent ones more than once.
+// steps are the calls of a model. Frequent calls are listed more than once.
 var steps = []func(m *model, op *vfs.Op){
 	(*model).create, (*model).create, (*model).mkdir, (*model).mkdir, (*model).symlink, (*model).link,
 	(*model).remove, (*model).rmdir, (*model).rename, (*model).rename, (*model).rename,
@@ -149,8 +150,9 @@ func (m *model) create(op *vfs.Op) {
 	dir, name := m.dir(), m.name()
 	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: withMode(m.mode())}
 	if op == m.users[0] && m.random.IntN(3) == 0 {
-		// Kernels may be told to keep users from opening what others left in
-		// a sticky directory.
+		// Only the first user creates unchecked, because a kernel setting
+		// (fs.protected_regular) may keep users from opening files of others in a sticky
+		// directory.
 		how.Mode, how.Attr.SetSize = vfs.Unchecked, m.random.IntN(2) == 0
 	}
 	a, _, e1 := m.x.fs.Create(op, dir.test, name, how)
@@ -162,7 +164,7 @@ func (m *model) create(op *vfs.Op) {
 }
 
 func (m *model) mkdir(op *vfs.Op) {
-	// Set-id bits of a new directory are what a kernel makes of them.
+	// Request no set-id bits: kernels differ in their treatment on a new directory.
 	dir, name, s := m.dir(), m.name(), withMode(m.mode()&0o1777)
 	if m.x.opt.NoOwnership {
 		s.Mode = 0o755
@@ -188,8 +190,8 @@ func (m *model) symlink(op *vfs.Op) {
 	}
 }
 
-// link is made by the first user only: kernels may be told to keep others from
-// linking to what is not theirs.
+// Only the first user calls link, because a kernel setting (fs.protected_hardlinks) may
+// keep users from linking to files of others.
 func (m *model) link(*vfs.Op) {
 	if !m.x.info.HardLinks {
 		return
@@ -267,8 +269,8 @@ func (m *model) setOwner(op *vfs.Op) {
 	}
 }
 
-// keeps says that p has set-id bits and op is the superuser's: whether these
-// bits outlive a change of the content then is the file system's affair.
+// keeps reports that p has set-id bits and that op is the superuser's. File systems
+// differ in whether these bits survive a change of the content then.
 func (m *model) keeps(op *vfs.Op, p pair) bool {
 	var a vfs.Attr
 	m.mem.GetAttr(m.users[0], p.mem, &a)

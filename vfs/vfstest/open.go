@@ -23,7 +23,7 @@ var openTests = []Test{
 	{"open/everything at once", testOpenAtOnce},
 }
 
-// attempt calls do, in tests that try first as trying does.
+// attempt calls do. In the test run that tries first, it calls do through trying.attempt.
 func (x *fixture) attempt(op *vfs.Op, do func(op *vfs.Op) error, hs ...vfs.Handle) {
 	if f, ok := x.fs.(*trying); ok {
 		f.attempt(op, do, hs...)
@@ -39,7 +39,7 @@ type opened struct {
 	vfs.File
 }
 
-// open opens h, and skips the test where the file system has no open files.
+// open opens h. It skips the test if the file system has no open files.
 func (u *user) open(h vfs.Handle, access vfs.OpenAccess) (o *opened, err error) {
 	u.x.Helper()
 	fs, ok := vfs.As[vfs.Opener](u.x.raw)
@@ -205,7 +205,7 @@ func testOpenAccess(x *fixture) {
 	_, _, err = w.read(0, 1)
 	x.is(err, "Read by a File to write", syscall.EBADF)
 	u.content(h, "content")
-	// One does not end another.
+	// The Close of one File does not close another.
 	w.Close()
 	r.content("content")
 }
@@ -218,7 +218,7 @@ func testOpenMatrix(x *fixture) {
 		for _, c := range classes {
 			mode := bits << c.shift
 			x.ok(x.self.set(h, withMode(mode)), "chmod")
-			r, w := bits&5 != 0, bits&2 != 0 // who may execute may read
+			r, w := bits&5 != 0, bits&2 != 0 // the right to execute includes the right to read
 			owner := c.shift == 6
 			for access, may := range map[vfs.OpenAccess]bool{
 				vfs.OpenRead: r, vfs.OpenWrite: w, readWrite: r && w,
@@ -265,8 +265,8 @@ func testOpenJudgedOnce(x *fixture) {
 	x.is(err, "Read by the handle after the mode changed", syscall.EACCES)
 }
 
-// What one user has open lets no other one do anything by the file's handle, whose mode
-// and owner count for that; nor is it worse for the one that may.
+// An open file of one user gives no rights to other users' calls by handle: the file's
+// mode and owner decide. It takes no rights from them either.
 func testOpenForItsOpener(x *fixture) {
 	x.users()
 	alice, bob := x.user(aliceID, staffID), x.user(bobID, guestsID)
@@ -318,7 +318,7 @@ func testOpenSetID(x *fixture) {
 	}
 }
 
-// What was open before a restart is not, and a removed file is gone.
+// After a restart no file is open, and a removed file that was open is gone.
 func testOpenRestart(x *fixture) {
 	u := x.self
 	kept, gone := u.create(x.dir, "kept", 0o644), u.create(x.dir, "gone", 0o644)
@@ -340,7 +340,7 @@ func testOpenRestart(x *fixture) {
 	x.is(x.fs.GetAttr(u.op, gone, &a), "GetAttr of a file that was open", syscall.ESTALE)
 }
 
-// Files are opened, used, removed and closed by many at once.
+// Many goroutines open, use, remove and close files at once.
 func testOpenAtOnce(x *fixture) {
 	x.concurrent()
 	u := x.self

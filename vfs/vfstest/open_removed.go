@@ -101,8 +101,7 @@ func testOpenReplaced(x *fixture) {
 	x.dies(h, w, r)
 }
 
-// A removed file that is open counts as a file, and its space is taken, until it
-// is closed.
+// A removed file that is open keeps its space: new files do not overwrite its data.
 func testOpenRemovedData(x *fixture) {
 	u := x.self
 	h := u.create(x.dir, "f", 0o644)

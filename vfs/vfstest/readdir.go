@@ -14,7 +14,7 @@ var readDirTests = []Test{
 	{"readdir/while others change it", testListWhileChanging},
 }
 
-// list returns what follows cookie, at most most entries.
+// list returns up to most entries after cookie.
 func (u *user) list(dir vfs.Handle, cookie uint64, most int, plus bool) (all []vfs.DirEntry, eof bool, err error) {
 	var a vfs.Attr
 	eof, err = u.x.fs.ReadDir(u.op, dir, cookie, plus, &a, func(e *vfs.DirEntry) bool {
@@ -54,7 +54,8 @@ func testCookies(x *fixture) {
 				x.Fatalf("after entry %d comes %q, want %q", i, rest[j].Name, e.Name)
 			}
 		}
-		// In pages of one; what emit refuses is not lost.
+		// With pages of one entry, an entry that emit refused comes first in the next
+		// page.
 		page, eof, err := u.list(x.dir, all[i].Cookie, 1, false)
 		if err != nil || i+2 < len(all) && (eof || len(page) != 1 || page[0].Cookie != all[i+1].Cookie) {
 			x.Fatalf("the page after entry %d: %d entries, eof %v, %v", i, len(page), eof, err)
@@ -62,7 +63,7 @@ func testCookies(x *fixture) {
 	}
 }
 
-// What ReadDir says of an entry is what Lookup and GetAttr say.
+// ReadDir returns the same handle and attributes for an entry as Lookup and GetAttr.
 func testPlus(x *fixture) {
 	u := x.self
 	u.create(x.dir, "f", 0o644)
@@ -116,7 +117,7 @@ func testBadCookie(x *fixture) {
 	u := x.self
 	u.create(x.dir, "f", 0o644)
 	for _, c := range []uint64{1<<63 + 12345, 1<<64 - 1, 1<<62 + 99} {
-		// Where any number is a place, the end is.
+		// A file system that accepts any cookie must treat these as the end.
 		all, eof, err := u.list(x.dir, c, 10, false)
 		if err != nil {
 			x.is(err, "ReadDir with a cookie never given out", vfs.ErrBadCookie)
@@ -136,7 +137,7 @@ func testBadCookie(x *fixture) {
 	}
 }
 
-// A reader empties the directory that it reads, as rm -r does.
+// One client lists a directory and removes its entries meanwhile, as rm -r does.
 func testRemoveWhileListing(x *fixture) {
 	u := x.self
 	const files = 500

@@ -19,7 +19,7 @@ var renameTests = []Test{
 	{"remove/names", testRemoveNames},
 }
 
-// What a name may stand for in the matrix.
+// The kinds of objects that a name has in the matrix.
 const (
 	nothing     = "nothing"
 	aFile       = "file"

@@ -6,46 +6,47 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Options say what the file system under test can do. What it cannot do is
-// not tested, or tested to be refused.
+// Options describe the abilities of the file system under test. The suite skips missing
+// abilities, or tests that they are refused.
 type Options struct {
-	// CanSwitchUsers: the file system judges any credential. Without it,
-	// every call is made as Self.
+	// CanSwitchUsers: the file system judges any credential. Without it, every call is
+	// made as Self.
 	CanSwitchUsers bool
 	// Self is the credential that owns the root directory; nil is user 0,
 	// group 0.
 	Self *vfs.Cred
-	// NoOwnership: files have owners and modes, but not necessarily those that
-	// they were given, and no caller is refused anything.
+	// NoOwnership: the file system may ignore owners and modes that callers set, and
+	// refuses no caller anything.
 	NoOwnership bool
 	// Devices: user 0 may make block and character devices.
 	Devices bool
 	// SpecialFiles: sockets and FIFOs can be made.
 	SpecialFiles bool
-	// Exclusive: exclusive creations are told apart by their verifiers, after
-	// a restart too where there is Restart.
+	// NoExclusive: the file system has no exclusive creation. Without NoExclusive it must
+	// recognize the verifier of a repeated exclusive creation, also after Restart.
 	NoExclusive bool
-	// NoSync: data cannot be put on stable storage, and a write may be answered
-	// as less stable than asked.
+	// NoSync: the file system cannot put data on stable storage. A write may be less
+	// stable than requested.
 	NoSync bool
 	// NoTimes: times cannot be set.
 	NoTimes bool
-	// Sparse is the largest offset at which the suite may write, 0 for no
-	// limit: file systems that keep holes as zeros have one.
+	// Sparse is the largest offset at which the suite may write. 0 means no limit. File
+	// systems that store holes as zeros need one.
 	Sparse uint64
-	// Entries is how many names large directories get, 0 for 10,000.
+	// Entries is the number of names in large directories. 0 means 10,000.
 	Entries int
-	// Restart ends fs and returns the same file system as the next process
-	// would find it. nil: a restart loses everything.
+	// Restart ends fs and returns the same file system in the state that the next process
+	// would find. If Restart is nil, a restart loses everything.
 	Restart func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem
-	// Crash is a Restart that loses what was not synced.
+	// Crash is a Restart that loses the data that was not synced.
 	Crash func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem
 	// Birth: the time of a file's creation is known.
 	Birth bool
-	// Foreign starts another process of the machine that claims ranges of the
-	// file that is h and has that path below the root. nil: there is none.
+	// Foreign starts another process of the machine that claims ranges of the file h.
+	// path is the file's path below the root. If Foreign is nil, tests with other
+	// processes are skipped.
 	Foreign func(t *testing.T, fs vfs.FileSystem, h vfs.Handle, path string) ForeignClaim
-	// Skip names tests that the file system is known to fail, and why.
+	// Skip names the tests that the file system is known to fail, with the reasons.
 	Skip map[string]string
 }
 
@@ -67,8 +68,7 @@ func Tests() []Test {
 var groups = [][]Test{createTests, openTests, claimTests, sparseTests, copyTests, xattrTests, lookupTests, attributeTests, accessTests, lockMarkTests, ioTests, readDirTests, renameTests,
 	linkTests, changeTests, handleTests, stressTests, crashTests, modelTests}
 
-// Run runs the suite. New makes an empty file system for each test; what New
-// made is closed by Run.
+// Run runs the suite. New makes an empty file system for each test. Run closes it.
 func Run(t *testing.T, New func(t *testing.T) vfs.FileSystem, opt Options) {
 	if opt.Self == nil {
 		opt.Self = &vfs.Cred{}

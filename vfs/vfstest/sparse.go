@@ -17,7 +17,7 @@ var sparseTests = []Test{
 	{"sparse/what it takes", testSparseRefused},
 }
 
-// sparse returns the file system's way with holes, and an empty file, opened.
+// sparse returns the file system as a vfs.Sparse, and an empty file, opened.
 func (x *fixture) sparse() (vfs.Sparse, *opened) {
 	x.Helper()
 	s, ok := vfs.As[vfs.Sparse](x.raw)
@@ -27,7 +27,7 @@ func (x *fixture) sparse() (vfs.Sparse, *opened) {
 	return s, x.self.mustOpen(x.self.create(x.dir, "f", 0o644), readWrite)
 }
 
-// change makes a change of what o is, and checks that it shows.
+// change changes the content of o by do, and checks that the file's Change grows.
 func (o *opened) change(what string, do func(op *vfs.Op) error) {
 	x := o.u.x
 	x.Helper()
@@ -146,7 +146,7 @@ func testSeek(x *fixture) {
 	refused(3 * mib)
 	refused(1 << 40)
 	refused(1<<64 - 1)
-	// The end is a hole.
+	// The end of a file counts as a hole.
 	_, err = o.setSize(2 * mib)
 	x.ok(err, "SetSize")
 	if at, eof, err := o.seek(s, mib, vfs.SeekHole); at != 2*mib || !eof || err != nil {
@@ -154,8 +154,8 @@ func testSeek(x *fixture) {
 	}
 }
 
-// However a file came about, what lies in its holes is zeros, and what Seek
-// finds takes turns.
+// After any history of a file, its holes read as zeros, and Seek finds data and holes in
+// turn.
 func testHolesAgree(x *fixture) {
 	s, o := x.sparse()
 	const size = 2 << 20
@@ -213,7 +213,7 @@ func testSparseRefused(x *fixture) {
 	o.Close()
 	x.is(s.Allocate(u.op, o.File, 0, 10), "Allocate by a File that is closed", syscall.EBADF)
 	u.content(o.h, "content")
-	// Someone who may write takes set-id bits away.
+	// A change by a user other than the owner clears the set-id bits.
 	if !x.opt.CanSwitchUsers {
 		return
 	}

@@ -19,7 +19,7 @@ var stressTests = []Test{
 	{"stress/everything at once", testStress},
 }
 
-// parallel runs do n times at once.
+// parallel runs do in n goroutines at once.
 func parallel(n int, do func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -61,7 +61,8 @@ func testOneWins(x *fixture) {
 				x.Errorf("exclusive Create: %v", err)
 			}
 		})
-		// Two use each verifier, and a repetition succeeds.
+		// Each verifier is used by two goroutines, and the repetition by the second one
+		// succeeds.
 		if exclusive.Load() != 2 {
 			x.Errorf("of eight with four verifiers, %d made the file", exclusive.Load())
 		}
@@ -69,8 +70,8 @@ func testOneWins(x *fixture) {
 	}
 }
 
-// Writers of their own parts of a file do not disturb each other, and Change
-// never goes back.
+// Writers of separate parts of a file do not disturb each other, and Change never goes
+// back.
 func testWriters(x *fixture) {
 	u := x.self
 	x.concurrent()
@@ -127,7 +128,8 @@ func testWriters(x *fixture) {
 	u.content(h, string(want))
 }
 
-// Directories that are moved into each other at once leave a tree.
+// After concurrent moves of directories into each other the directories still form a
+// tree.
 func testDirectoryMoves(x *fixture) {
 	u := x.self
 	x.concurrent()
@@ -155,11 +157,11 @@ func testDirectoryMoves(x *fixture) {
 	}
 }
 
-// A census is what a tree holds.
+// A census counts the directories and names of a tree.
 type census struct{ dirs, names int }
 
-// tree counts what is below dir and checks that it is a tree: every ".." leads
-// back, every count of links is right, no directory is met twice.
+// tree counts the directories and names below dir. It checks that they form a tree: every
+// ".." leads back, every link count is right, and no directory appears twice.
 func (x *fixture) tree(dir vfs.Handle, seen map[uint64]bool) (all census) {
 	x.Helper()
 	u := x.self
@@ -193,7 +195,7 @@ func (x *fixture) tree(dir vfs.Handle, seen map[uint64]bool) (all census) {
 	return all
 }
 
-// expected are the errors that random calls may run into.
+// expected are the errors that random calls may return.
 var expected = []error{syscall.ENOENT, syscall.EEXIST, syscall.ENOTDIR, syscall.EISDIR, syscall.ENOTEMPTY,
 	syscall.EINVAL, syscall.ESTALE, syscall.EPERM}
 

@@ -7,17 +7,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// trying is a file system whose every call is first tried without blocking.
+// trying is a file system that first tries every call without blocking.
 type trying struct {
 	vfs.FileSystem
 	t *testing.T
-	// check: what answered ErrWouldBlock is looked at for having done nothing.
-	// Only where no other goroutine is at work.
+	// check: verify that a call that returned ErrWouldBlock changed nothing. This works
+	// only while no other goroutine uses the file system.
 	check bool
 }
 
-// attempt calls do with Try, and once more without where that would have
-// blocked. hs are what the call could change.
+// attempt calls do with Try. If that returns ErrWouldBlock, it calls do once more without
+// Try. hs are the handles of the files that the call may change.
 func (f *trying) attempt(op *vfs.Op, do func(op *vfs.Op) error, hs ...vfs.Handle) {
 	before := f.look(op, hs)
 	try := *op
@@ -43,7 +43,7 @@ func (f *trying) look(op *vfs.Op, hs []vfs.Handle) []vfs.Attr {
 	seen := make([]vfs.Attr, len(hs))
 	for i, h := range hs {
 		f.FileSystem.GetAttr(op, h, &seen[i])
-		seen[i].Atime, seen[i].Used = vfs.Time{}, 0 // storage may be settled later
+		seen[i].Atime, seen[i].Used = vfs.Time{}, 0 // the file system may allocate storage later
 	}
 	return seen
 }
@@ -101,7 +101,7 @@ func (f *trying) Commit(op *vfs.Op, h vfs.Handle, off uint64, count uint32) (ch 
 func (f *trying) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (o vfs.Object, ch vfs.Change, err error) {
 	hs := []vfs.Handle{dir}
 	if f.check && how.Mode == vfs.Unchecked {
-		// A file that is there may be cut.
+		// The call may truncate an existing file.
 		var a vfs.Attr
 		if there, err := f.FileSystem.Lookup(op, dir, name, &a); err == nil && !there.Handle.IsZero() {
 			hs = append(hs, there.Handle)

@@ -20,7 +20,7 @@ var xattrTests = []Test{
 	{"xattr/stay", testXattrsStay},
 }
 
-// xattrs returns the file system's extended attributes, and a file.
+// xattrs returns the file system as a vfs.Xattrs, and a file.
 func (x *fixture) xattrs() (vfs.Xattrs, vfs.Handle) {
 	x.Helper()
 	fs, ok := vfs.As[vfs.Xattrs](x.raw)
@@ -54,7 +54,7 @@ func (u *user) removeXattr(fs vfs.Xattrs, h vfs.Handle, name string) (ch vfs.Cha
 	return ch, err
 }
 
-// listXattrs are the names, in order.
+// listXattrs returns the names, sorted.
 func (u *user) listXattrs(fs vfs.Xattrs, h vfs.Handle) (names []string, err error) {
 	buf := make([]byte, vfs.MaxXattr)
 	n := 0
@@ -102,7 +102,7 @@ func testXattrs(x *fixture) {
 	x.is(err, "RemoveXattr of what was removed", syscall.ENODATA)
 	_, err = u.getXattr(fs, vfs.Handle{}, "name")
 	x.is(err, "GetXattr of no handle", vfs.ErrBadHandle, syscall.ESTALE)
-	// A file that is removed and open has its attributes.
+	// A removed file that is open keeps its attributes.
 	_, err = u.setXattr(fs, h, "name", "value", vfs.XattrEither)
 	x.ok(err, "SetXattr")
 	if _, ok := vfs.As[vfs.Opener](x.raw); ok {
@@ -158,7 +158,7 @@ func testXattrNames(x *fixture) {
 		_, err = u.removeXattr(fs, h, c.name)
 		x.is(err, "RemoveXattr of a bad name", c.want)
 	}
-	// All others are the user's own, also those that look like the machine's.
+	// All other names belong to the user, also those that look like system attributes.
 	odd := []string{strings.Repeat("n", 250), "security.capability", "user.x", "a b/\xff", "trusted.x", "."}
 	for _, name := range odd {
 		_, err := u.setXattr(fs, h, name, name[:1], vfs.XattrCreate)

@@ -1,5 +1,5 @@
-// Package loop mounts a file system whose disk is a file. It reads and writes past
-// the caches of the file, so that the server of the file sees each access.
+// Package loop mounts a file system from an image file, through a loop device with direct
+// I/O. So each access to the disk reaches the file's own file system.
 package loop
 
 import (
@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts is how often a free device is looked for: others may take it meanwhile.
+// attempts is the number of tries to find a free device, because another program may take
+// it first.
 const attempts = 16
 
-// Mount mounts image at dir, as mount(2) does. The device, such as loop0, goes when
-// it is unmounted.
+// Mount mounts image at dir, as mount(2) does. The unmount frees the device, such as
+// loop0.
 func Mount(image, dir, fstype string, flags uintptr, data string) (device string, err error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
@@ -41,7 +42,8 @@ func Mount(image, dir, fstype string, flags uintptr, data string) (device string
 	return "", unix.EBUSY
 }
 
-// mountOn says whether the device was free, too.
+// mountOn attaches file to the device and mounts it. attached reports whether the device
+// was free.
 func mountOn(device string, file *os.File, dir, fstype string, flags uintptr, data string) (attached bool, err error) {
 	loop, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
@@ -63,7 +65,7 @@ func mountOn(device string, file *os.File, dir, fstype string, flags uintptr, da
 	return true, unix.Mount(device, dir, fstype, flags, data)
 }
 
-// Backing is the file that a device has, or "".
+// Backing returns the image file of a device, or "".
 func Backing(device string) string {
 	b, _ := os.ReadFile(filepath.Join("/sys/block", device, "loop/backing_file"))
 	return string(b)

@@ -16,27 +16,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aloneVar names the test that a process was started for.
+// aloneVar is the environment variable with the name of the test that the process runs.
 const aloneVar = "STALLED_ALONE"
 
-// silence is how long the process of a test may say nothing: it says with Step
-// what it does, and each step takes seconds at most.
+// silence is the longest time without output from the process of a test. The process
+// prints its steps with Step, and each step takes seconds at most.
 var silence = 30 * time.Second
 
-// Alone runs the test that calls it in a process of its own, with processors as
-// its GOMAXPROCS. It returns true in that process, which is to do the test's
-// work. Elsewhere it waits for the process, fails the test where the process
-// failed or froze, and returns false.
+// Alone runs the calling test in a separate process with GOMAXPROCS=processors. In that
+// process it returns true, and the test does its work. In the original process it waits
+// for the other one, fails the test if that failed or froze, and returns false.
 //
-// With one processor a goroutine that keeps it in a system call stops the whole
-// process, the watchdogs in it too. The one here is outside.
+// With one processor, a goroutine that keeps it during a system call stops the whole
+// process, including watchdogs in the process. So this watchdog is outside.
 func Alone(t *testing.T, processors int) bool {
 	t.Helper()
 	if os.Getenv(aloneVar) == t.Name() {
 		return true
 	}
 	temporary := t.TempDir()
-	// What the process leaves mounted would keep its directory from being removed.
+	// Without this, a mount that the process left would prevent the removal of the
+	// directory.
 	defer unmountBelow(temporary)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -46,7 +46,7 @@ func Alone(t *testing.T, processors int) bool {
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.count=1", "-test.run=^"+regexp.QuoteMeta(t.Name())+"$")
 	cmd.Env = append(os.Environ(), aloneVar+"="+t.Name(), fmt.Sprint("GOMAXPROCS=", processors), "TMPDIR="+temporary)
 	cmd.Stdout, cmd.Stderr = w, w
-	// The process and what it starts are one group, and end together.
+	// The process and its children are one process group, so that they end together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	ended, err := startTied(cmd)
 	w.Close()
@@ -73,8 +73,8 @@ func Alone(t *testing.T, processors int) bool {
 				step = s
 			}
 		case <-time.After(silence):
-			// Killing the serving processes with the group gives an error to
-			// what hangs: a thread that waits for FUSE dies of nothing else.
+			// The group includes the serving processes. Their end makes hanging system
+			// calls fail; no signal ends a thread that waits for FUSE.
 			unix.Kill(group, unix.SIGKILL)
 			for range lines {
 			}
@@ -96,10 +96,10 @@ func Alone(t *testing.T, processors int) bool {
 
 const stepMark = "stalled: step: "
 
-// Step says what the process of Alone does next.
+// Step prints the next step of the process of Alone.
 func Step(format string, args ...any) { fmt.Println(stepMark + fmt.Sprintf(format, args...)) }
 
-// unmountBelow detaches all that is mounted below dir, the last first.
+// unmountBelow detaches all mounts below dir, the latest first.
 func unmountBelow(dir string) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

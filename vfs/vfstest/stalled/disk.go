@@ -12,12 +12,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/loop"
 )
 
-// A Disk is an ext4 file system whose disk is a file of a FileSystem: it hangs
-// wherever it reads its disk, or waits for a write, while that one hangs. It is
-// unmounted when the test ends.
+// A Disk is an ext4 file system whose disk is a file of a FileSystem. While the
+// FileSystem hangs, each access to the disk hangs. The end of the test unmounts it.
 type Disk struct {
 	*FileSystem
-	// Mountpoint is where the disk is mounted.
+	// Mountpoint is the directory of the mount.
 	Mountpoint string
 
 	t       testing.TB
@@ -27,13 +26,13 @@ type Disk struct {
 
 const diskImage = "disk"
 
-// NewDisk makes a disk of 64 MiB with mkfs.ext4's options, and mounts it. It skips
-// the test where that cannot be done.
+// NewDisk makes a disk of 64 MiB with mkfs.ext4's options, and mounts it. It skips the
+// test if this is impossible here.
 func NewDisk(t testing.TB, options ...string) *Disk {
 	t.Helper()
 	d := &Disk{FileSystem: Mount(t), Mountpoint: t.TempDir(), t: t}
-	// What is done in Backing never hangs, and leaves nothing in the caches of
-	// the file that the disk is.
+	// Make the image through Backing. Calls there never hang, and leave no pages of the
+	// image in the caches of Dir.
 	image := filepath.Join(d.Backing, diskImage)
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -52,15 +51,15 @@ func NewDisk(t testing.TB, options ...string) *Disk {
 	return d
 }
 
-// Remount unmounts the disk and mounts it again: nothing of it is in memory
-// then. Nothing may be open on it.
+// Remount unmounts the disk and mounts it again, so that none of it is in memory. No file
+// on it may be open.
 func (d *Disk) Remount() {
 	d.t.Helper()
 	if err := unix.Unmount(d.Mountpoint, 0); err != nil {
 		d.t.Fatalf("unmounting the disk: %v", err)
 	}
 	d.mounted = false
-	// The kernel may write to the device for a while yet.
+	// The kernel may still write to the device for a while.
 	image, since := loop.Backing(d.device), time.Now()
 	for image != "" && loop.Backing(d.device) == image {
 		if time.Sleep(time.Millisecond); time.Since(since) > time.Minute {
@@ -78,8 +77,8 @@ func (d *Disk) unmount() {
 	}
 }
 
-// mount gives the disk a loop device, which goes when the disk is unmounted. Each
-// access is a request to the FileSystem.
+// mount mounts the disk on a loop device, which the unmount frees. Each access to the
+// disk is a request to the FileSystem.
 func (d *Disk) mount() (err error) {
 	d.device, err = loop.Mount(filepath.Join(d.Dir, diskImage), d.Mountpoint, "ext4", 0, "")
 	d.mounted = err == nil

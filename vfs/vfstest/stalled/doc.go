@@ -1,13 +1,12 @@
-// Package stalled is for tests of what a process does while a file system does
-// not answer. It mounts a real one: FUSE, served by a process of its own that
-// holds requests back on demand. Every operation then hangs in the kernel, and
-// goes on where it hung. NewDisk puts ext4 on it, which hangs wherever it needs
-// its disk.
+// Package stalled helps to test a process while a file system does not answer. It mounts
+// a FUSE file system. A separate process serves it and holds requests back on demand:
+// operations then hang in the kernel, and later continue. NewDisk makes an ext4 file
+// system on it, which hangs whenever it needs its disk.
 //
-// A test whose process may hang runs in a process of its own, with a watchdog:
-// Alone. Otherwise a fault ends the test run, not the test.
+// A test whose process may hang runs in a separate process with a watchdog (Alone).
+// Otherwise a fault would stop the whole test run.
 //
-// Mounting takes user 0 and /dev/fuse; tests are skipped without. The package
-// has an init function: a test binary that imports it can be the serving
-// process.
+// Mounting needs user 0 and /dev/fuse; without them tests are skipped. The package has an
+// init function that turns the test binary into the serving process, if the environment
+// asks for it.
 package stalled

@@ -6,12 +6,12 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A gate is what every request passes before it is served.
+// A gate can hold back requests. Every request passes it before it is served.
 type gate struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	stalled bool
-	pass    int // requests that still pass a gate that is stalled
+	pass    int // the number of requests that still pass while stalled is set
 	waiting int
 }
 
@@ -21,7 +21,7 @@ func newGate() *gate {
 	return g
 }
 
-// wait returns when the request may be served.
+// wait returns when the gate lets the request pass.
 func (g *gate) wait() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,7 +36,7 @@ func (g *gate) wait() {
 	g.waiting--
 }
 
-// stall lets that many requests pass and makes all others wait.
+// stall lets the next after requests pass and makes all later ones wait.
 func (g *gate) stall(after int) {
 	g.mu.Lock()
 	g.stalled, g.pass = true, after
@@ -50,15 +50,15 @@ func (g *gate) open() {
 	g.mu.Unlock()
 }
 
-// held is how many requests wait.
+// held returns the number of requests that wait.
 func (g *gate) held() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.waiting
 }
 
-// gated serves what has passed the gate. All that a caller waits for has to pass.
-// What is told to the server after the fact (Forget, Release) does not.
+// gated serves requests after they passed the gate. Every request for which a caller
+// waits has to pass. Notifications for which no caller waits (Forget, Release) do not.
 type gated struct {
 	fuse.RawFileSystem
 	gate *gate
@@ -151,7 +151,7 @@ func (g gated) Create(c cancelled, in *fuse.CreateIn, name string, out *fuse.Cre
 	return g.RawFileSystem.Create(c, in, name, out)
 }
 
-// Tmpfile is refused: the served directory's files are found by name.
+// Tmpfile is refused, because the server finds the files of the directory by name.
 func (g gated) Tmpfile(cancelled, *fuse.CreateIn, *fuse.CreateOut) fuse.Status {
 	g.gate.wait()
 	return fuse.Status(fuse.ENOSYS)
@@ -177,7 +177,7 @@ func (g gated) Write(c cancelled, in *fuse.WriteIn, data []byte) (uint32, fuse.S
 	return g.RawFileSystem.Write(c, in, data)
 }
 
-// Writev is for servers that take a request in pieces: here Write is called.
+// Writev is for servers that take a request in pieces. This server uses Write.
 func (g gated) Writev(cancelled, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
 	return 0, fuse.ENOSYS
 }

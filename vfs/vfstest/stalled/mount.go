@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a test waits for what takes milliseconds.
+// patience is the time limit for steps that normally take milliseconds.
 const patience = 30 * time.Second
 
-// A FileSystem is a mounted file system that can be made to hang. It is unmounted
-// when the test ends.
+// A FileSystem is a mounted file system that hangs on demand. The end of the test
+// unmounts it.
 type FileSystem struct {
-	// Dir is where it is mounted. Backing is the directory that it shows:
-	// what is done there is seen in Dir, and never hangs.
+	// Dir is the mount point. Backing is the directory that the file system shows.
+	// Changes in Backing are visible in Dir, and calls in Backing never hang.
 	Dir, Backing string
 
 	t      testing.TB
@@ -36,8 +36,8 @@ type FileSystem struct {
 	answers  *bufio.Reader
 }
 
-// Mount mounts a file system that shows an empty directory. It skips the test
-// where that cannot be done.
+// Mount mounts a file system that shows an empty directory. It skips the test if this is
+// impossible here.
 func Mount(t testing.TB) *FileSystem {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -47,7 +47,7 @@ func Mount(t testing.TB) *FileSystem {
 		t.Skip("this machine has no /dev/fuse")
 	}
 	m := &FileSystem{t: t, Dir: t.TempDir(), Backing: t.TempDir()}
-	// In memory: what is slow about a disk is not wanted here.
+	// A tmpfs, because a disk would add its own delays.
 	if err := unix.Mount("stalled", m.Backing, "tmpfs", 0, ""); err != nil {
 		t.Skipf("a tmpfs cannot be mounted here: %v", err)
 	}
@@ -84,9 +84,9 @@ func Mount(t testing.TB) *FileSystem {
 	return m
 }
 
-// startTied starts a command with Pdeathsig. That signal comes when the thread
-// that started the process ends: the thread is kept until the process has ended,
-// which closes the channel.
+// startTied starts a command with Pdeathsig. The kernel sends that signal when the thread
+// that started the process ends. So startTied keeps the thread until the process has
+// ended, and then closes the channel.
 func startTied(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	started, done := make(chan error), make(chan struct{})
 	go func() {
@@ -125,27 +125,27 @@ func (m *FileSystem) command(format string, args ...any) int {
 	return n
 }
 
-// Stall makes every operation hang that begins from now on, until LetGo or the
-// test's end.
+// Stall makes all operations hang that begin from now on, until LetGo or the end of the
+// test.
 func (m *FileSystem) Stall() { m.StallAfter(0) }
 
-// StallAfter serves n requests and makes all others hang. A request is what the
-// kernel asks the serving process: an operation makes none, one or several.
+// StallAfter serves n more requests and makes all later ones hang. A request is a message
+// from the kernel to the serving process: one operation causes none, one or several.
 func (m *FileSystem) StallAfter(n int) {
 	m.t.Helper()
 	m.command("%s %d", stallCommand, n)
 }
 
-// LetGo lets all operations go on.
+// LetGo lets all operations continue.
 func (m *FileSystem) LetGo() {
 	m.t.Helper()
 	m.command(openCommand)
 }
 
-// Freeze stops the serving process: requests are not even read from now on. What
-// hangs then ends with its process, unlike what hangs after Stall, which the
-// kernel lets wait for its answer whatever happens. Thaw must follow before
-// anything else is asked of m.
+// Freeze stops the serving process, so that it does not even read requests. An operation
+// that hangs on an unread request ends if its process is killed. An operation that hangs
+// after Stall does not: the kernel waits for the answer. Call Thaw before any other
+// method of m.
 func (m *FileSystem) Freeze() {
 	m.t.Helper()
 	m.signal(syscall.SIGSTOP)
@@ -161,7 +161,8 @@ func (m *FileSystem) Freeze() {
 	}
 }
 
-// stopped: each thread of the serving process has stopped (proc_pid_stat(5)).
+// stopped reports whether every thread of the serving process has stopped
+// (proc_pid_stat(5)).
 func (m *FileSystem) stopped() bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.server.Pid))
 	for _, f := range threads {
@@ -174,7 +175,7 @@ func (m *FileSystem) stopped() bool {
 	return len(threads) > 0
 }
 
-// Thaw takes Freeze back.
+// Thaw ends Freeze.
 func (m *FileSystem) Thaw() { m.signal(syscall.SIGCONT) }
 
 func (m *FileSystem) signal(s syscall.Signal) {
@@ -184,13 +185,13 @@ func (m *FileSystem) signal(s syscall.Signal) {
 	}
 }
 
-// Hanging is how many requests hang.
+// Hanging returns the number of requests that hang.
 func (m *FileSystem) Hanging() int {
 	m.t.Helper()
 	return m.command(waitingCommand)
 }
 
-// AwaitHanging returns when n requests hang.
+// AwaitHanging returns when at least n requests hang.
 func (m *FileSystem) AwaitHanging(n int) {
 	m.t.Helper()
 	again := time.NewTicker(time.Millisecond)

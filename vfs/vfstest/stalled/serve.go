@@ -10,22 +10,22 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Environment of the process that serves: the directory that is shown, and
-// where.
+// Environment variables of the serving process: the directory to show, and the mount
+// point.
 const (
 	backingVar    = "STALLED_BACKING"
 	mountpointVar = "STALLED_MOUNTPOINT"
 )
 
-// The serving process gets a command a line, and answers each with a line that
-// holds a number. Its first line says that the file system is mounted.
+// The serving process reads one command from each line, and answers each with a number on
+// a line. Its first line of output means that the file system is mounted.
 const (
-	stallCommand   = "stall"   // stall N: after N requests all others wait; answers 0
-	openCommand    = "open"    // all go on; answers 0
-	waitingCommand = "waiting" // answers how many wait
+	stallCommand   = "stall"   // stall N: after N more requests all requests wait; answers 0
+	openCommand    = "open"    // all requests continue; answers 0
+	waitingCommand = "waiting" // answers the number of waiting requests
 )
 
-// The serving process is this test binary again.
+// The serving process runs the same test binary.
 func init() {
 	if backing := os.Getenv(backingVar); backing != "" {
 		if err := serve(backing, os.Getenv(mountpointVar)); err != nil {
@@ -36,9 +36,8 @@ func init() {
 	}
 }
 
-// serve shows a directory until it is unmounted. The kernel keeps nothing of
-// what it was told: it asks each time, as it does with a file system that
-// others change.
+// serve shows a directory until the unmount. The kernel caches no names and attributes:
+// it asks each time, as with a file system that other machines change.
 func serve(backing, mountpoint string) error {
 	root, err := fs.NewLoopbackRoot(backing)
 	if err != nil {
@@ -50,12 +49,12 @@ func serve(backing, mountpoint string) error {
 		Name: "stalled", FsName: "stalled",
 		DirectMountStrict: true,
 		AllowOther:        true,
-		// The kernel judges permissions, by attributes that it asks for.
+		// The kernel judges permissions by the attributes that it requests.
 		Options: []string{"default_permissions"},
-		// Files are found again by kernel handles, as NFS servers need it.
+		// Kernel handles find files again. NFS servers need that.
 		ExtraCapabilities: fuse.CAP_EXPORT_SUPPORT,
 		RememberInodes:    true,
-		// Nothing goes to the shown directory past the gate.
+		// No data bypasses the gate.
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
 	})
 	if err != nil {
@@ -67,7 +66,7 @@ func serve(backing, mountpoint string) error {
 	return nil
 }
 
-// obey carries out commands.
+// obey executes the commands.
 func (g *gate) obey(in io.Reader) {
 	for s := bufio.NewScanner(in); s.Scan(); {
 		var what string
