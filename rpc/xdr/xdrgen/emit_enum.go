@@ -42,7 +42,7 @@ func (e *emitter) emitEnum(d *enumDef) {
 	e.emitSizes(d.name, name)
 }
 
-// ranges is the Go condition for v being one of values.
+// ranges returns the Go condition that v is one of values.
 func ranges(values []int64) string {
 	values = slices.Clone(values)
 	slices.Sort(values)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// iteratorType is the iterator over the array d.
+// iteratorType queues the type of the iterator over the array d and returns its name.
 func (e *emitter) iteratorType(d *declaration, owner, limit string, elem shape) string {
 	name := owner + goName(&d.header)
 	// skip steps over all elements, next decodes one into the pointer elem.
@@ -15,7 +15,7 @@ func (e *emitter) iteratorType(d *declaration, owner, limit string, elem shape) 
 	if s, ok := elem.(scalar); ok {
 		next = elem.decode("*elem")
 		skip = fmt.Sprintf("d.Skip(v.left * %d)", s.size)
-		if s.name == "bool" { // which not every word is
+		if s.name == "bool" { // a word other than 0 and 1 is no bool, so skip decodes each element
 			skip = "for i := 0; i < v.left && d.Err() == nil; i++ {\nd.Bool()\n}"
 		}
 	}

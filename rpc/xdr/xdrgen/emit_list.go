@@ -1,6 +1,7 @@
 package main
 
-// listType is the iterator over a linked list of node.
+// listType queues the type of the iterator over a linked list of node and returns its
+// name.
 func (e *emitter) listType(node string) string {
 	d := e.m.types[node].(*structDef)
 	elem := goName(&d.header)

@@ -34,8 +34,8 @@ func (e *emitter) emitStruct(d *structDef) {
 	e.emitSizes(d.name, name)
 }
 
-// emitField writes one field of a struct type. tag tells reflection what the
-// Go type does not.
+// emitField writes one field of a struct type. tag is its struct tag, with facts for
+// reflection that the Go type does not show.
 func (e *emitter) emitField(f *declaration, s shape, tag string) {
 	for line := range strings.Lines(f.doc) {
 		e.printf("// %s\n", strings.TrimSpace(line))
@@ -46,7 +46,7 @@ func (e *emitter) emitField(f *declaration, s shape, tag string) {
 	e.printf("%s %s%s\n", goName(&f.header), s.goType(), tag)
 }
 
-// maxTag is the tag for a counted item with a bound.
+// maxTag returns the tag of a counted item with a bound, else "".
 func (e *emitter) maxTag(d *declaration) string {
 	d = e.m.plain(d)
 	if d.kind != declVarArray || d.bound == nil {
@@ -64,8 +64,9 @@ func (e *emitter) emitHeadTail(name, head, tail string) {
 	e.printf(text, name, "Tail", "after", body(tail))
 }
 
-// splitField is the index of d's one field that is an iterator or holds one
-// as its only one, or -1: then d can be encoded in two halves around it.
+// splitField returns the index of the field that is, or contains, the only iterator of d.
+// d can then be encoded in two halves around that field. It returns -1 if there is no
+// such field.
 func (m *model) splitField(d *structDef) int {
 	at := -1
 	for i, f := range m.valueFields(d) {
@@ -79,7 +80,7 @@ func (m *model) splitField(d *structDef) int {
 	return at
 }
 
-// isIterator says that d is decoded as an iterator.
+// isIterator reports whether d is decoded as an iterator.
 func (m *model) isIterator(d *declaration) bool {
 	d = m.plain(d)
 	if node := m.optionalOf(d); node != "" && m.nodes[node] {
@@ -88,7 +89,7 @@ func (m *model) isIterator(d *declaration) bool {
 	return d.kind == declVarArray && !d.isBytes() && (d.bound == nil || d.notes.iterate)
 }
 
-// iterators counts the iterators in d; two is as good as many.
+// iterators counts the iterators in d. It returns 2 for any larger number.
 func (m *model) iterators(d *declaration) int {
 	if d.kind == declVoid {
 		return 0

@@ -11,7 +11,7 @@ func (e *emitter) emitTypedef(d *typedefDef) {
 		return
 	}
 	s := e.shapeOf(d.decl, "")
-	if e.m.isIterator(d.decl) { // which has the typedef's name
+	if e.m.isIterator(d.decl) { // the iterator has the typedef's name
 		return
 	}
 	e.printf("%s\ntype %s %s\n\n", documentation(name, &d.header, "type"), name, s.goType())
@@ -19,7 +19,7 @@ func (e *emitter) emitTypedef(d *typedefDef) {
 	e.emitSizes(d.name, name)
 }
 
-// vanishes says that t has no Go type of its own: it renames a scalar, a
+// vanishes reports that t has no Go type of its own, because it renames a scalar, a
 // defined type, a list, optional data or an item that may be placed directly.
 func (m *model) vanishes(t *typedefDef) bool {
 	if t.decl.kind == declPlain {

@@ -59,7 +59,7 @@ func (e *emitter) emitUnion(d *unionDef) {
 	e.printf("}\n\n")
 	e.emitMethods(name, decode.String(), encode.String())
 	if splits && e.m.iterators(&declaration{kind: declPlain, spec: typeSpec{name: d.name}}) == 1 {
-		if strings.Count(tail.String(), "\n") == 1 { // no arm has anything
+		if strings.Count(tail.String(), "\n") == 1 { // all arms are void
 			tail.Reset()
 		}
 		e.emitHeadTail(name, head.String(), tail.String())
@@ -67,7 +67,7 @@ func (e *emitter) emitUnion(d *unionDef) {
 	e.emitSizes(d.name, name)
 }
 
-// caseLabels are the Go values of a's cases, of the discriminant's type.
+// caseLabels returns the cases of a as Go values of the discriminant's type.
 func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 	enum, kind := e.m.discriminant(d)
 	var labels []string
@@ -83,7 +83,7 @@ func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 	return strings.Join(labels, ", ")
 }
 
-// switchTag is the discriminant's tag: which of its values go without a field.
+// switchTag returns the discriminant's tag, which lists the cases of the void arms.
 func (e *emitter) switchTag(d *unionDef) string {
 	tag := "switch"
 	for _, a := range d.everyArm() {
@@ -94,7 +94,7 @@ func (e *emitter) switchTag(d *unionDef) string {
 	return tag
 }
 
-// armTag says when the field of a has meaning, by numbers.
+// armTag returns the tag of a's field: the numbers of its cases, or "default".
 func (e *emitter) armTag(d *unionDef, a *arm) string {
 	if a == d.otherwise {
 		return "default"
@@ -107,8 +107,8 @@ func (e *emitter) armTag(d *unionDef, a *arm) string {
 	return "case=" + strings.Join(cases, ",")
 }
 
-// exhaustive says that every value that the discriminant can be decoded to has
-// an arm.
+// exhaustive reports that every value of the discriminant has an arm: there is a default
+// arm, or both arms of a bool.
 func (e *emitter) exhaustive(d *unionDef) bool {
 	if d.otherwise != nil {
 		return true

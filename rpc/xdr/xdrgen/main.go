@@ -5,11 +5,11 @@
 //
 //	xdrgen -package P -o FILE DEFINITION.x
 //
-// Comments of the form /*@name value*/ before a definition, a declaration or
-// a procedure are annotations; notes.go lists them. Other comments become
-// documentation of what follows them.
+// Comments of the form /*@name value*/ before a definition, a declaration or a procedure
+// are annotations; notes.go lists them. Other comments become the documentation of the
+// definition or declaration after them.
 //
-// What the language leaves open is decided so:
+// Types map to Go as follows:
 //
 //   - Scalars are Go scalars. Typedefs that only rename a scalar or another type
 //     vanish. Opaque items and strings are []byte that alias the stream.
@@ -31,10 +31,10 @@
 // other arms xdr:"case=0,1" or xdr:"default", and a counted item with a bound
 // xdr:"max=64".
 //
-// For each type with a largest encoding there is a constant TMaxSize, and for
-// each that has one only when its DDP-eligible content is moved out of the
-// stream TMaxReducedSize. A type with one list or iterator in it can be encoded
-// in two halves around that, by EncodeHead and EncodeTail.
+// A type T with a largest encoding has a constant TMaxSize. If there is a largest
+// encoding only without the DDP-eligible content, the constant is TMaxReducedSize. A type
+// with one list or iterator in it can be encoded in two halves around that, by EncodeHead
+// and EncodeTail.
 //
 // It does not compile recursive types other than linked lists.
 package main
@@ -72,8 +72,8 @@ func compileFile(pkg, in, out string) error {
 	return os.WriteFile(out, code, 0o644)
 }
 
-// Compile turns the definitions in text, whose file is called name in
-// messages, into the source of a Go package.
+// Compile compiles the definitions in text to the source of a Go package. name is the
+// file name for messages.
 func Compile(pkg, name string, text []byte) ([]byte, error) {
 	spec, err := parse(name, text)
 	if err != nil {

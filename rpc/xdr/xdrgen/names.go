@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// wholeWords are the words that Go writes otherwise than with one capital, or
-// that the protocols write together: how the derived names spell them.
+// wholeWords has the spelling in Go names of words that need more than a first capital:
+// initialisms, and words that the protocols join.
 var wholeWords = map[string]string{
 	"resok": "ResOK", "resfail": "ResFail", "ok": "OK", "id": "ID", "uid": "UID",
 	"gid": "GID", "eof": "EOF", "fh": "FH", "io": "IO", "nfs": "NFS",
@@ -15,9 +15,9 @@ var wholeWords = map[string]string{
 	"utf": "UTF", "pnfs": "PNFS",
 }
 
-// goName is the exported Go name of a definition: the one that an annotation
-// gives, or the words of the XDR name, each with a capital. A word ends at an
-// underscore and where digits begin or end.
+// goName returns the exported Go name of a definition: the name in its annotation, or
+// else the words of the XDR name, each with a capital. An underscore ends a word, and so
+// does the begin or end of digits.
 func goName(h *header) string {
 	if h.notes.goName != "" {
 		return h.notes.goName
@@ -50,8 +50,8 @@ func capital(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// procedureName is the name of a procedure's constant: NFSPROC3_GETATTR
-// becomes ProcGetattr.
+// procedureName returns the name of a procedure's constant: NFSPROC3_GETATTR becomes
+// ProcGetattr.
 func procedureName(prefix string, h *header) string {
 	if h.notes.goName != "" {
 		return prefix + "Proc" + h.notes.goName
@@ -113,7 +113,7 @@ func (m *model) checkGoNames() error {
 	return nil
 }
 
-// documentation is the doc comment of the Go name for h.
+// documentation returns the doc comment of the Go name for h.
 func documentation(name string, h *header, what string) string {
 	text := fmt.Sprintf("// %s is the XDR %s %s.", name, what, h.name)
 	if h.doc != "" {

@@ -7,19 +7,19 @@ import (
 
 // notes are the annotations before a definition, declaration or procedure.
 type notes struct {
-	// goName is the Go name instead of the derived one: /*@go NFSStat3*/.
-	// On a program it is a prefix for its constants.
+	// goName replaces the derived Go name: /*@go NFSStat3*/. On a program it is a prefix
+	// for its constants.
 	goName string
 	// ddp: the upper-layer binding lets this opaque item be placed directly
 	// (RFC 8166 §3.4.2): /*@ddp*/.
 	ddp bool
-	// open: values of this enum that have no name are let through, because
-	// a union arm or the caller deals with them: /*@open*/.
+	// open: the decoder accepts values of this enum without a name, because a union arm
+	// or the caller handles them: /*@open*/.
 	open bool
-	// external: the Go type of this typedef of an array with a bound is written by
-	// hand, with Decode and Encode; what follows tells its sizes: /*@external*/.
+	// external: the Go type of this typedef is written by hand, with Decode and Encode.
+	// The typedef is an array with a bound, and gives the sizes: /*@external*/.
 	external bool
-	// iterate: an iterator although the array has a bound: /*@iterate*/.
+	// iterate: the array is decoded as an iterator although it has a bound: /*@iterate*/.
 	iterate bool
 }
 

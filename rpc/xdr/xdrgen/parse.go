@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// parser is a recursive descent over the grammar of RFC 4506 §6.3. Its methods
-// throw a *syntaxError, which parse returns.
+// parser is a recursive-descent parser for the grammar of RFC 4506 §6.3. Its methods
+// panic with a *syntaxError, which parse recovers and returns.
 type parser struct {
 	file   string
 	tokens []token
@@ -85,7 +85,7 @@ func (p *parser) name() token {
 	return t
 }
 
-// startHeader takes the comments from the token that starts a definition.
+// startHeader makes a header with the comments of the first token of a definition.
 func startHeader(t token) header {
 	return header{line: t.line, doc: t.doc, notes: t.notes}
 }
@@ -218,8 +218,8 @@ func (p *parser) unionBody(u *unionDef) {
 	}
 }
 
-// declaration reads one; owner is the name of the type that it is part of, and
-// begins the names of types defined within.
+// declaration reads one declaration. owner is the name of the type around it. The names
+// of types defined within the declaration begin with it.
 func (p *parser) declaration(owner string) *declaration {
 	first := p.peek()
 	d := &declaration{header: startHeader(first)}
@@ -267,8 +267,9 @@ func (p *parser) declaration(owner string) *declaration {
 	return d
 }
 
-// nameInline gives the type that was defined inside d, if there is one, its
-// name, and those deeper inside, which were defined before it, theirs.
+// nameInline replaces the placeholder names of the types that were defined inside d.
+// These are the definitions from index from on: the type of d itself, if it was defined
+// there, and the types deeper inside.
 func (p *parser) nameInline(from int, d *declaration, owner string) {
 	inline := p.spec.definitions[from:]
 	if len(inline) == 0 {
@@ -329,9 +330,9 @@ func (p *parser) typeSpec() typeSpec {
 	return s
 }
 
-// inline reads the rest of an enum, struct or union specifier: the name of one
-// that is defined elsewhere, or a body, which goes by a placeholder until the
-// name of the declaration around it is known.
+// inline reads the rest of an enum, struct or union specifier. That is the name of a type
+// defined elsewhere, or a body. A body gets a placeholder as its name until the name of
+// the declaration around it is known.
 func (p *parser) inline(t token, body func(header) definition) string {
 	if next := p.peek(); next.kind == tokenName && next.text != "switch" {
 		return p.take().text

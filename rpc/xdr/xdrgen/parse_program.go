@@ -1,7 +1,6 @@
 package main
 
-// program reads what follows the name in a program definition
-// (RFC 5531 §12.2).
+// program reads the rest of a program definition after its name (RFC 5531 §12.2).
 func (p *parser) program(h header) *programDef {
 	d := &programDef{header: h}
 	p.expect("{")

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// model is a spec whose names are bound to what they stand for.
+// model is a spec with resolved names: each name is bound to its definition or number.
 type model struct {
 	file  string
 	spec  *spec
@@ -11,7 +11,7 @@ type model struct {
 	// expressions for them.
 	values   map[string]int64
 	goValues map[string]string
-	// enumOf is the enum that a member belongs to.
+	// enumOf maps the name of a member to its enum.
 	enumOf map[string]*enumDef
 	// nodes are the structs that end in optional data of themselves, and
 	// are therefore elements of linked lists.
@@ -107,7 +107,7 @@ func (m *model) number(v value) (int64, error) {
 	return n, nil
 }
 
-// goValue is the Go expression for v.
+// goValue returns the Go expression for v.
 func (m *model) goValue(v value) string {
 	if v.name != "" {
 		return m.goValues[v.name]
@@ -115,7 +115,7 @@ func (m *model) goValue(v value) string {
 	return v.text
 }
 
-// declarations calls f for each declaration of d, void ones excepted.
+// declarations calls f for each declaration of d except void ones.
 func declarations(d definition, f func(*declaration) error) error {
 	var all []*declaration
 	switch d := d.(type) {
@@ -147,8 +147,8 @@ func (u *unionDef) everyArm() []*arm {
 	return append(u.arms[:len(u.arms):len(u.arms)], u.otherwise)
 }
 
-// checkTypes refuses types that nothing defines, void where a value must be,
-// and bounds and annotations out of place.
+// checkTypes refuses undefined types, void instead of a value, and bounds and annotations
+// in wrong places.
 func (m *model) checkTypes() error {
 	for _, d := range m.spec.definitions {
 		if s, ok := d.(*structDef); ok {
@@ -208,7 +208,8 @@ func (m *model) checkDeclaration(d *declaration) error {
 	return nil
 }
 
-// checkExternal refuses @external where no type is left out for it.
+// checkExternal refuses @external on anything other than a typedef of an array with a
+// bound.
 func (m *model) checkExternal(d definition) error {
 	notes := d.head().notes
 	if t, ok := d.(*typedefDef); ok && notes.external {
@@ -243,8 +244,8 @@ func (m *model) findNodes() error {
 	return nil
 }
 
-// optionalOf is the name of the defined type that d is optional data of,
-// directly or by way of typedefs; "" if it is not.
+// optionalOf returns T if d is optional data of the defined type T, directly or through
+// typedefs, and "" otherwise.
 func (m *model) optionalOf(d *declaration) string {
 	for range len(m.types) + 1 {
 		switch d.kind {
@@ -299,7 +300,7 @@ func (m *model) checkUnions() error {
 	return nil
 }
 
-// discriminant is the enum that u is discriminated by, or the built-in type.
+// discriminant returns the type of u's discriminant: an enum, or a built-in type.
 func (m *model) discriminant(u *unionDef) (*enumDef, builtin) {
 	d := m.plain(u.discriminant)
 	e, _ := m.types[d.spec.name].(*enumDef)
@@ -315,7 +316,7 @@ func (m *model) hasMember(e *enumDef, n int64) bool {
 	return false
 }
 
-// plain follows typedefs that do nothing but give another name.
+// plain follows typedefs that only rename a type.
 func (m *model) plain(d *declaration) *declaration {
 	for range len(m.types) {
 		t, ok := m.types[d.spec.name].(*typedefDef)

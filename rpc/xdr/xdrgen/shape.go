@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// A shape is how Go holds what a declaration declares, and the statements that
-// decode and encode it. at is an addressable Go expression of goType; the
-// decoder is d, the writer w.
+// A shape is the Go form of a declaration: its type, and the statements that decode and
+// encode it. at is an addressable Go expression of goType. The generated code names the
+// decoder d and the writer w.
 type shape interface {
 	goType() string
 	decode(at string) string
@@ -27,7 +27,7 @@ var scalars = map[builtin]scalar{
 	builtinBool:   {"bool", 4, "d.Bool()", "w.Bool(%s)"},
 	builtinFloat:  {"float32", 4, "math.Float32frombits(d.Uint32())", "w.Uint32(math.Float32bits(%s))"},
 	builtinDouble: {"float64", 8, "math.Float64frombits(d.Uint64())", "w.Uint64(math.Float64bits(%s))"},
-	// A quadruple has no Go type: its sixteen bytes are handed on.
+	// A quadruple has no Go number type. The generated code passes on its sixteen bytes.
 	builtinQuadruple: {"[16]byte", 16, "", ""},
 }
 
@@ -42,7 +42,7 @@ func (s fixedBytes) goType() string        { return "[" + s.length + "]byte" }
 func (fixedBytes) decode(at string) string { return "d.FixedOpaqueTo(" + whole(at) + "[:])" }
 func (fixedBytes) encode(at string) string { return "w.FixedOpaque(" + whole(at) + "[:])" }
 
-// whole is at in a form that an index can follow.
+// whole returns at in a form to which an index can be appended.
 func whole(at string) string {
 	if at[0] == '*' {
 		return "(" + at + ")"
@@ -50,7 +50,7 @@ func whole(at string) string {
 	return at
 }
 
-// countedBytes is an opaque or string of variable length: a part of the stream.
+// countedBytes is an opaque or string of variable length. It aliases the stream.
 type countedBytes struct{ limit string }
 
 func (countedBytes) goType() string { return "[]byte" }
@@ -82,7 +82,7 @@ func (s generated) goType() string        { return s.name }
 func (generated) decode(at string) string { return at + ".Decode(d)" }
 func (generated) encode(at string) string { return at + ".Encode(w)" }
 
-// array is one of fixed length.
+// array is an array of fixed length.
 type array struct {
 	length string
 	elem   shape
@@ -101,7 +101,7 @@ func everyElement(at string, do func(string) string) string {
 type slice struct {
 	limit string
 	elem  shape
-	min   int64 // bytes that an element takes at least
+	min   int64 // least size of an element, in bytes
 }
 
 func (s slice) goType() string { return "[]" + s.elem.goType() }

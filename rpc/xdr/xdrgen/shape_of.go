@@ -2,8 +2,8 @@ package main
 
 import "strconv"
 
-// shapeOf is the shape of d, which is part of owner ("" where d is a typedef's
-// own). Types that the shape needs besides the defined ones are added to the
+// shapeOf returns the shape of d. owner is the type that d is a part of; it is "" for the
+// declaration of a typedef. shapeOf adds generated types that the shape needs to the
 // emitter's queue.
 func (e *emitter) shapeOf(d *declaration, owner string) shape {
 	length := noLimit
@@ -40,7 +40,7 @@ func (e *emitter) shapeOf(d *declaration, owner string) shape {
 	return elem
 }
 
-// shapeOfSpec is the shape of one value of type s.
+// shapeOfSpec returns the shape of one value of type s.
 func (e *emitter) shapeOfSpec(s typeSpec) shape {
 	if s.builtin == builtinQuadruple {
 		return fixedBytes{"16"}
@@ -55,7 +55,8 @@ func (e *emitter) shapeOfSpec(s typeSpec) shape {
 	return generated{goName(d.head())}
 }
 
-// lengthOf is the Go expression for a bound: the constant's name, if it has one.
+// lengthOf returns the Go expression for a bound: the constant's name, or else the
+// number.
 func (e *emitter) lengthOf(v value) string {
 	if e.constants[v.name] {
 		return e.m.goValue(v)
@@ -64,7 +65,7 @@ func (e *emitter) lengthOf(v value) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// minOf is the least size of one value of type s.
+// minOf returns the least size of one value of type s, in bytes.
 func (e *emitter) minOf(s typeSpec) int64 {
 	if s.builtin != builtinNone {
 		return scalars[s.builtin].size

@@ -1,14 +1,14 @@
 package main
 
-// size is how many bytes the encoding of a type takes.
+// size is the size of a type's encoding, in bytes.
 type size struct {
-	// min is the least. It bounds how many elements a stream can hold.
+	// min is the least size. It bounds the number of elements in a stream.
 	min int64
-	// max is the most, or unbounded.
+	// max is the largest size, or unbounded.
 	max int64
-	// reduced is the most when every DDP-eligible item has been moved out
-	// of the stream with its padding and only its count is left
-	// (RFC 8166 §3.4.4), or unbounded.
+	// reduced is the largest size after the content and padding of every DDP-eligible
+	// item were moved out of the stream, so that only their counts are left (RFC 8166
+	// §3.4.4), or unbounded.
 	reduced int64
 }
 
@@ -16,8 +16,8 @@ type size struct {
 // RPC message could have.
 const unbounded = -1
 
-// limitOfSizes is the size from which on one is as good as unbounded: no
-// message is as long.
+// limitOfSizes is the size from which on a type counts as unbounded, because no message
+// is as long.
 const limitOfSizes = 1<<31 - 1
 
 func fixed(n int64) size { return size{n, n, n} }
@@ -66,7 +66,7 @@ func (m *model) checkSizes() error {
 	return nil
 }
 
-// sizeOf is the size of the defined type name.
+// sizeOf returns the size of the defined type name.
 func (m *model) sizeOf(name string, line int) (size, error) {
 	if s, ok := m.sizes[name]; ok {
 		return s, nil
@@ -156,7 +156,7 @@ func (m *model) sizeOfDeclaration(d *declaration) (size, error) {
 	return s, nil
 }
 
-// valueFields are d's fields without the link to the next list element.
+// valueFields returns d's fields without the link to the next list element.
 func (m *model) valueFields(d *structDef) []*declaration {
 	if m.nodes[d.name] {
 		return d.fields[:len(d.fields)-1]

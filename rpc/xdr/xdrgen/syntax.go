@@ -11,7 +11,7 @@ type spec struct {
 // *programDef.
 type definition interface{ head() *header }
 
-// header is what every definition has.
+// header is the common part of all definitions.
 type header struct {
 	name  string
 	line  int
@@ -102,11 +102,11 @@ type declaration struct {
 	bound *value // nil: none given
 }
 
-// typeSpec is a built-in type or the name of a defined one. Types that are
-// defined inside a declaration are given a name by the parser.
+// typeSpec is a built-in type or the name of a defined one. The parser gives a name to
+// types that are defined inside a declaration.
 type typeSpec struct {
 	builtin builtin
-	name    string // where builtin is builtinNone
+	name    string // set if builtin is builtinNone
 	line    int
 }
 

@@ -14,7 +14,7 @@ const (
 	tokenPunct
 )
 
-// A token, with the comments that stand before it.
+// A token is a name, a number or a punctuation mark, with the comments before it.
 type token struct {
 	kind  tokenKind
 	text  string
@@ -23,8 +23,8 @@ type token struct {
 	doc   string
 }
 
-// syntaxError says what is wrong and where; the parser throws it and parse
-// catches it.
+// syntaxError is a fault with its place in the file. The parser panics with it, and parse
+// recovers it.
 type syntaxError struct {
 	file string
 	line int
@@ -33,8 +33,8 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.msg) }
 
-// tokenize splits text by the lexical rules of RFC 4506 §6.2. Lines that begin
-// with % are passed over, as rpcgen passes them to its output.
+// tokenize splits text by the lexical rules of RFC 4506 §6.2. It skips lines that begin
+// with %, which rpcgen copies to its output.
 func tokenize(file string, text []byte) ([]token, error) {
 	l := &lexer{file: file, text: string(text), line: 1}
 	var tokens []token
@@ -68,7 +68,7 @@ func (l *lexer) next() (token, error) {
 		switch c := rest[0]; {
 		case c == '\n':
 			if strings.HasPrefix(rest, "\n\n") {
-				t.doc = "" // a comment set apart belongs to nothing
+				t.doc = "" // an empty line separates a comment from the next token
 			}
 			l.line++
 			l.off++
@@ -104,7 +104,7 @@ func (l *lexer) skipLine(rest string) {
 	}
 }
 
-// comment files an annotation under t's notes, and anything else as its doc.
+// comment adds an annotation to t's notes, and any other comment to its doc.
 func (l *lexer) comment(t *token, body string) error {
 	if note, ok := strings.CutPrefix(body, "@"); ok {
 		if err := t.notes.add(note); err != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// room is more than any value that Draw makes takes.
+// room is larger than the encoding of any value that Draw makes, in bytes.
 const room = 1 << 16
 
-// Check draws a value of the type that fresh returns and holds that
+// Check draws a value of fresh's type and checks that
 //
 //   - it decodes to the same value from its encoding, whole or with its
 //     eligible items excised, with or without their padding, found by their
 //     positions or by their order;
 //   - it decodes from no proper prefix of that.
 //
-// It returns the encoding and what Leaves says of the value.
+// It returns the encoding and the result of Leaves for the value.
 func Check(t *rapid.T, fresh func() Value) (stream []byte, want []any) {
 	v := fresh()
 	Draw(t, v)
@@ -54,8 +54,8 @@ func Check(t *rapid.T, fresh func() Value) (stream []byte, want []any) {
 	return stream, want
 }
 
-// CheckForeign does what Check does, and holds that theirs reads the same value
-// from the encoding, and writes the same bytes.
+// CheckForeign is Check, and also checks that theirs reads the same value from the
+// encoding and writes the same bytes.
 func CheckForeign(t *rapid.T, fresh func() Value, theirs Foreign) {
 	stream, want := Check(t, fresh)
 	r := bytes.NewReader(stream)

@@ -1,7 +1,6 @@
-// Package xdrtest tests the types that xdrgen generates: it draws random
-// values of them, tells what a value says on the wire item by item, and holds
-// that against another implementation of the same definitions, whose types
-// have the shape of github.com/buildbarn/go-xdr's.
+// Package xdrtest tests the types that xdrgen generates. It draws random values, lists
+// the items of a value on the wire, and compares them with another implementation of the
+// same definitions, whose types have the form of github.com/buildbarn/go-xdr.
 //
-// It is for tests only, and slow: all of it is reflection.
+// It is for tests only, and slow, because it works by reflection.
 package xdrtest

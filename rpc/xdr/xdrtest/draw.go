@@ -16,8 +16,8 @@ import (
 // and strings of up to 16 bytes of ASCII, arrays and lists of up to 3 elements.
 func Draw(t *rapid.T, v Value) { draw(t, reflect.ValueOf(v).Elem(), -1) }
 
-// Example is a value of what fresh returns as Draw makes it, always the same
-// for one seed.
+// Example returns a value of fresh's type, drawn as by Draw. It is always the same for
+// one seed.
 func Example(fresh func() Value, seed int) Value {
 	return rapid.Custom(func(t *rapid.T) Value {
 		v := fresh()
@@ -105,8 +105,8 @@ func drawStruct(t *rapid.T, v reflect.Value, limit int) {
 	}
 }
 
-// drawDiscriminant takes each arm as often as the others, however many values
-// select it.
+// drawDiscriminant draws from the values that the cases name and, if there is a default
+// arm, one other value. Each has the same chance.
 func drawDiscriminant(t *rapid.T, v reflect.Value) {
 	var arms, named []int64
 	hasDefault := false
@@ -125,7 +125,7 @@ func drawDiscriminant(t *rapid.T, v reflect.Value) {
 	setNumber(v.Field(0), rapid.SampledFrom(arms).Draw(t, "arm"))
 }
 
-// otherValue is one that is not named, if the type has any.
+// otherValue returns a value that no case names, if the type has any.
 func otherValue(t *rapid.T, disc reflect.Type, named []int64) int64 {
 	rest := slices.DeleteFunc(slices.Clone(knownValues(disc)), func(n int64) bool {
 		return slices.Contains(named, n)
@@ -187,10 +187,10 @@ var (
 	known   = map[reflect.Type][]int64{}
 )
 
-// largestEnum is beyond every value in the enums of the NFS protocols.
+// largestEnum is larger than every value in the enums of the NFS protocols.
 const largestEnum = 20000
 
-// knownValues are the values that enum t has names for, or nil.
+// knownValues returns the values of enum t that have names, or nil.
 func knownValues(t reflect.Type) []int64 {
 	isKnown, ok := t.MethodByName("Known")
 	if !ok {

@@ -6,9 +6,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// EligibleItems notes in found the items of the type that fresh returns that are
-// marked as DDP-eligible, by their path from the type's name on. The elements of a
-// list are "Next" of it.
+// EligibleItems adds to found the DDP-eligible items of fresh's type. Each is named by
+// its path, which begins with the type's name. "Next" in a path means the elements of a
+// list.
 func EligibleItems(fresh func() Value, found map[string]bool) {
 	t := reflect.TypeOf(fresh()).Elem()
 	findEligible(t, t.Name(), found)

@@ -6,17 +6,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// External is a type that is written by hand where the definition says @external:
-// what it looks like in Go tells nothing of what it is on the wire, so it answers for
-// itself. Its methods may stand in a test file of its package.
+// External is a type that is written by hand (@external). Reflection cannot derive its
+// items on the wire from its Go form, so the type has its own methods. They may be in a
+// test file of its package.
 type External interface {
-	// DrawExternal fills the zero value at random.
+	// DrawExternal fills the zero value with a random value.
 	DrawExternal(t *rapid.T)
-	// ExternalLeaves is what Leaves says of the value.
+	// ExternalLeaves returns the value's items for Leaves.
 	ExternalLeaves() []any
 }
 
-// external is the External that v is, if it is one.
+// external returns v as an External, if its type is one.
 func external(v reflect.Value) (External, bool) {
 	if !v.CanAddr() {
 		return nil, false

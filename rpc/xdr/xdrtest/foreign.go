@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// A Foreign reads and writes one type in an implementation that is not ours.
-// Values are pointers to structs, interfaces for unions, and pointers for
-// lists.
+// A Foreign reads and writes one type by another implementation. Values are pointers to
+// structs, interfaces for unions, and pointers for lists.
 type Foreign struct {
-	// Read reads one value, and all of r.
+	// Read reads one value, which must take all of r.
 	Read func(r io.Reader) (any, error)
 	// Write is the inverse of Read.
 	Write func(w io.Writer, v any) error
@@ -65,10 +64,10 @@ func ForeignFunc[T any](read func(io.Reader) (T, int64, error), write func(io.Wr
 	}
 }
 
-// inField keeps the static type of V: an interface or pointer stays one.
+// inField keeps the static type of V in reflection: an interface or a pointer stays one.
 type inField[T any] struct{ V T }
 
-// ForeignLeaves is what Leaves is, for what Foreign.Read returned.
+// ForeignLeaves is Leaves for a value that Foreign.Read returned.
 func ForeignLeaves(v any) []any {
 	var l leaves
 	l.foreign(reflect.ValueOf(v))
@@ -96,8 +95,8 @@ func (l *leaves) foreign(v reflect.Value) {
 	}
 }
 
-// foreignUnion walks an arm: a method GetX gives the discriminant X, which is a
-// field as well where more than one value selects the arm.
+// foreignUnion walks an arm. Its method GetX returns the discriminant X. If several
+// values select the arm, X is a field as well.
 func (l *leaves) foreignUnion(arm reflect.Value) {
 	name := ""
 	for i := range arm.NumMethod() {

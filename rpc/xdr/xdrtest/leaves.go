@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Leaves is what v says on the wire, item by item in the order of the
-// definition: numbers, booleans and enums as int64, opaque items and strings
-// as string, an array's count and optional data's presence before what follows
-// them. Arms that are not selected are left out.
+// Leaves returns the items of v on the wire, in the order of the definition: numbers,
+// booleans and enums as int64, opaque items and strings as string. An array's count comes
+// before its elements, and the presence of optional data before the data. Only the
+// selected arm of a union counts.
 func Leaves(v Value) []any {
 	var l leaves
 	l.own(reflect.ValueOf(v).Elem())
@@ -69,7 +69,7 @@ func (l *leaves) iterator(v reflect.Value) {
 	}
 }
 
-// scalar adds v if it is one item.
+// scalar adds v if v is one item. It reports whether that is so.
 func (l *leaves) scalar(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Bool, reflect.Int32, reflect.Int64, reflect.Uint32, reflect.Uint64:

@@ -2,8 +2,8 @@ package xdrtest
 
 import "fmt"
 
-// SameNames says in what two enums differ whose values have the names in ours
-// and theirs: "" in nothing.
+// SameNames compares two enums by the names of their values. It returns the differences,
+// or "" if there are none.
 func SameNames[O, T ~int32](ours map[O]string, theirs map[T]string) string {
 	for v, name := range ours {
 		if theirs[T(v)] != name {

@@ -2,8 +2,8 @@ package xdrtest
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Stream is the whole stream that w stands for: its words with each payload
-// and the payload's padding in place.
+// Stream returns the whole stream of w: its words with each payload and the payload's
+// padding in place.
 func Stream(w *xdr.Writer) []byte {
 	var stream []byte
 	at := 0
@@ -16,9 +16,8 @@ func Stream(w *xdr.Writer) []byte {
 	return append(stream, w.Bytes()[at:]...)
 }
 
-// Reduce is the stream as a requester sends it that moves every eligible
-// payload into a Read chunk, the padding with it if pad is set
-// (RFC 8166 §3.4.5). Empty payloads need no chunk.
+// Reduce returns the stream of a requester that moves every eligible payload into a Read
+// chunk, with the padding if pad is set (RFC 8166 §3.4.5). Empty payloads need no chunk.
 func Reduce(w *xdr.Writer, pad bool) (stream []byte, excised []xdr.Excised) {
 	before := 0 // payload bytes, with padding, before the current one
 	for _, p := range w.Payloads() {

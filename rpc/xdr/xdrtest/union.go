@@ -15,7 +15,7 @@ type Value interface {
 	Encode(w *xdr.Writer)
 }
 
-// tag is what a struct tag of xdrgen says.
+// tag holds the content of a struct tag of xdrgen.
 type tag struct {
 	isSwitch  bool
 	cases     []int64
@@ -51,14 +51,14 @@ func parseTag(f reflect.StructField) tag {
 	return t
 }
 
-// isUnion says that t is a union or optional data: its first field is the
+// isUnion reports whether t is a union or optional data: its first field is then the
 // discriminant.
 func isUnion(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.NumField() > 0 && parseTag(t.Field(0)).isSwitch
 }
 
-// activeArm is the index of the field that the discriminant of union v selects,
-// or 0 for a void arm.
+// activeArm returns the index of the field that the discriminant of union v selects, or 0
+// for a void arm.
 func activeArm(v reflect.Value) int {
 	disc := number(v.Field(0))
 	byDefault := 0
@@ -74,7 +74,7 @@ func activeArm(v reflect.Value) int {
 	return byDefault
 }
 
-// number is a boolean, integer or enum.
+// number returns the value of a boolean, integer or enum.
 func number(v reflect.Value) int64 {
 	switch {
 	case v.Kind() == reflect.Bool:
@@ -101,8 +101,8 @@ func setNumber(v reflect.Value, n int64) {
 
 var eligibleType = reflect.TypeFor[xdr.Eligible]()
 
-// iterator is the Next method of v's address, where v is a list or an array
-// that is decoded as an iterator.
+// iterator returns the Next method of v's address. ok is false unless v is a list, or an
+// array that is decoded as an iterator.
 func iterator(v reflect.Value) (next reflect.Value, ok bool) {
 	if !v.CanAddr() {
 		return next, false

@@ -2,11 +2,11 @@ package golden
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Bitset is the XDR type bitset, written by hand as external.x says: 64 bits, the low
-// ones first.
+// Bitset is the XDR type bitset of external.x, written by hand: 64 bits, the low word
+// first.
 type Bitset uint64
 
-// Decode reads words, of which those behind the second are lost.
+// Decode reads words. It drops all words after the second.
 func (v *Bitset) Decode(d *xdr.Decoder) {
 	*v = 0
 	for i := range d.Count(xdr.NoLimit, 4) {
