@@ -7,9 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Binding3 is the binding of NFS version 3 (RFC 8267 §4): the data of WRITE and
-// the text of SYMLINK among arguments, the data of READ and the text of READLINK
-// among results, one each. Nothing else is ever placed directly.
+// Binding3 is the binding of NFS version 3 (RFC 8267 §4). The eligible arguments are the
+// data of WRITE and the text of SYMLINK, the eligible results the data of READ and the
+// text of READLINK. Each call has at most one of them. No other item is placed directly.
 var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 	nfs3wire.ProcNull: {Name: "NULL"},
 	nfs3wire.ProcGetattr: {
@@ -123,11 +123,11 @@ var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 	},
 }}
 
-// MaxMountReply bounds the replies of DUMP and EXPORT, whose lists have no
-// bound of their own: the server ends them before.
+// MaxMountReply is the size of the largest reply to DUMP and EXPORT, in bytes. The
+// protocol has no bound for their lists, so the server cuts them off.
 const MaxMountReply = 256 << 10
 
-// maxFlavors is how many flavors an export may have.
+// maxFlavors is the largest number of security flavors of an export.
 const maxFlavors = 4
 
 // BindingMount3 is the binding of MOUNT version 3 (RFC 8267 §4.5): nothing is
@@ -144,12 +144,12 @@ var BindingMount3 = rpc.Binding{Procedures: []rpc.Procedure{
 	mount3wire.ProcExport:  {Name: "EXPORT", MaxResults: MaxMountReply},
 }}
 
-// directoryReply is how large the result of a directory listing gets that may
-// take count bytes.
+// directoryReply returns the largest size of a directory listing for which the client
+// allows count bytes.
 func directoryReply(count uint32) int {
 	return 4 + nfs3wire.PostOpAttrMaxSize + nfs3wire.CookieVerfSize + int(min(count, MaxDirectory)) + 8
 }
 
-// handle reads the handle that the arguments of every procedure but NULL begin
-// with: what the call is about.
+// handle reads the file handle with which the arguments of every procedure except NULL
+// begin. It is the object of the call.
 func handle(args *xdr.Decoder, s *rpc.Shape) { s.Object = args.Opaque(nfs3wire.FileHandleSize) }

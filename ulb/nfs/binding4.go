@@ -8,16 +8,18 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// MaxCompound is the largest arguments and results of a COMPOUND, without what is
-// placed, in bytes: those of its largest transfer, and room for what goes with it.
+// MaxCompound is the largest size of the arguments, and of the results, of a COMPOUND
+// without directly placed items, in bytes. It has room for the largest transfer and 64
+// KiB of other operations.
 const MaxCompound = MaxTransfer + 64<<10
 
-// MaxOperations is how many operations one COMPOUND may have.
+// MaxOperations is the largest number of operations in one COMPOUND.
 const MaxOperations = 128
 
-// Binding4 is the binding of NFS version 4 (RFC 8267 §6): the data of WRITE and the text
-// of a symbolic link among arguments, the data of READ and the text of READLINK among
-// results, as many as a compound has. Nothing else is ever placed directly.
+// Binding4 is the binding of NFS version 4 (RFC 8267 §6). The eligible arguments are the
+// data of WRITE and the text of a symbolic link, the eligible results the data of READ
+// and the text of READLINK. A compound may have any number of them. No other item is
+// placed directly.
 var Binding4 = rpc.Binding{Procedures: []rpc.Procedure{
 	wire.ProcNull: {Name: "NULL"},
 	wire.ProcCompound: {
@@ -25,7 +27,7 @@ var Binding4 = rpc.Binding{Procedures: []rpc.Procedure{
 	},
 }}
 
-// walk4 is what a walk passes to the rows of operations by pointer.
+// walk4 holds the variables that a walk passes by pointer to the rows of operations.
 type walk4 struct {
 	args  xdr.Decoder
 	words int
@@ -38,9 +40,9 @@ func (w *walk4) end() {
 	walks.Put(w)
 }
 
-// walkCompound steps over the operations of a compound, as far as they are here, and
-// adds up what they need. What cannot be decoded ends the walk, not the call: the
-// operations before it are executed.
+// walkCompound steps over the operations of a compound that have arrived, and adds up the
+// sizes of their results. An operation that cannot be decoded ends the walk, but not the
+// call: the server executes the operations before it.
 func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	tag := args.Opaque(maxTag)
 	minor := args.Uint32()
@@ -50,7 +52,7 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	words, d := &walk.words, &walk.args
 	*words = 12 + len(tag) + xdr.Pad(len(tag))
 	once := false
-	*d = *args // which may fail
+	*d = *args // a copy, so that an error of the walk does not fail the call
 	for i := uint32(0); i < min(n, MaxOperations); i++ {
 		op := wire.OpNum(d.Uint32())
 		if d.Err() != nil {
@@ -59,7 +61,7 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 		*words += 8
 		row := rowOf(op)
 		if row == nil || row.skip == nil {
-			break // where the compound ends as well
+			break // the compound ends here as well
 		}
 		*words += row.most
 		once = once || row.once
@@ -70,7 +72,7 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	}
 	s.Words = min(*words, MaxCompound)
 	s.Payload = min(s.Payload, MaxTransfer)
-	// Later minor versions have slots.
+	// In later minor versions the slots of sessions prevent a second execution.
 	s.Once = once && minor == 0
 }
 

@@ -1,16 +1,17 @@
 package nfs
 
-// Sizes that NFS servers of this project keep to, in bytes.
+// Sizes that all NFS programs of this server use, in bytes.
 const (
 	// MaxTransfer is the largest READ and WRITE (FSINFO's rtmax and wtmax).
 	MaxTransfer = 1 << 20
 	// MaxDirectory is the largest READDIR and READDIRPLUS result.
 	MaxDirectory = 1 << 20
-	// PreferredDirectory is what FSINFO proposes for them.
+	// PreferredDirectory is the size of READDIR and READDIRPLUS results that FSINFO
+	// recommends (dtpref).
 	PreferredDirectory = 64 << 10
-	// MaxPath is the longest symbolic link text that is looked at, and
-	// maxNames what arguments with one or two names may take: names too
-	// long are answered, not cut off.
+	// MaxPath is the longest text of a symbolic link that the server reads. maxNames is
+	// the room for one or two names in arguments. It is large enough for names that are
+	// too long, so that the server answers them with an error.
 	MaxPath  = 4096
 	maxNames = 2 * (MaxPath + 8)
 )

@@ -6,16 +6,17 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// MaxAttributes is how large the attributes of one object get, in bytes, where no access
-// control list is among them.
+// MaxAttributes is the largest size of the attributes of one object without an access
+// control list, in bytes.
 const MaxAttributes = 4096
 
-// A row4 is what the binding knows of one operation of a COMPOUND.
+// A row4 is the part of the binding for one operation of a COMPOUND.
 type row4 struct {
-	// skip steps over the arguments. It may add to what the results need.
+	// skip steps over the arguments. It may add the size of the results that they request
+	// to *words and to the Shape.
 	skip func(d *xdr.Decoder, s *rpc.Shape, words *int)
-	// most is the largest result behind its status, without eligible payload and
-	// without what skip adds, in bytes.
+	// most is the largest size of the result after its status, in bytes. It excludes
+	// eligible payload and the bytes that skip adds.
 	most int
 	// once: the operation must not be executed twice.
 	once bool
@@ -36,7 +37,8 @@ func fixed(n int) func(*xdr.Decoder, *rpc.Shape, *int) {
 	return func(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Skip(n) }
 }
 
-// decoded is for operations whose speed does not matter.
+// decoded is for operations whose speed does not matter. It decodes the arguments into a
+// value and drops it.
 func decoded[T any, P interface {
 	*T
 	Decode(*xdr.Decoder)
@@ -48,8 +50,8 @@ func decoded[T any, P interface {
 // name is for operations whose argument is a name.
 func name(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Opaque(1 << 30) }
 
-// rows4 are the operations by number. Those that are not served have no row: a compound
-// ends there.
+// rows4 are the operations by number. An operation that is not served has no row: a
+// compound ends there.
 var rows4 = [...]row4{
 	wire.OpAccess:             {skip: fixed(4), most: wire.Access4ResOKMaxSize},
 	wire.OpClose:              {skip: fixed(4 + wire.StateID4MaxSize), most: wire.StateID4MaxSize, once: true},
@@ -113,18 +115,20 @@ var rows4 = [...]row4{
 
 // Sizes of results that the definition does not bound, in bytes.
 const (
-	// MaxOpen4 is room for OPEN's, a delegation with its permissions included.
+	// MaxOpen4 is room for the result of OPEN, including a delegation with its
+	// permissions.
 	MaxOpen4 = 256
 	// MaxSecinfo4 is room for the flavors of an export.
 	MaxSecinfo4 = 256
-	// MaxExchangeID4 is room for what the server says of itself.
+	// MaxExchangeID4 is room for the server's description of itself: owner, scope and
+	// implementation.
 	MaxExchangeID4 = 1024
 	maxClientInUse = 256
 )
 
 func bitmap(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Skip(4 * d.Count(1<<28, 4)) }
 
-// putFH notes the first handle of a compound: what it is about.
+// putFH stores the first handle of a compound as the object of the call.
 func putFH(d *xdr.Decoder, s *rpc.Shape, _ *int) {
 	h := d.Opaque(wire.NFS4FHSize)
 	if s.Object == nil && d.Err() == nil {

@@ -20,7 +20,7 @@ const (
 	AllSquash                // all callers
 )
 
-// Nobody is the default anonymous user and group.
+// Nobody is the number of the default anonymous user and group.
 const Nobody = 65534
 
 // An Export is one directory that is offered. Once it is in a Table it does not change:

@@ -15,7 +15,8 @@ type Groups interface {
 	// them. A user that does not exist has none. If the groups are not known yet, the error
 	// is a Pending, or vfs.ErrDelay if the client should repeat the call.
 	Find(client netip.Addr, uid uint32) ([]uint32, error)
-	// Delays reports whether Find would return vfs.ErrDelay, as far as that is known.
+	// Delays reports whether Find would return vfs.ErrDelay, by the answers known so far. It
+	// starts no look-up.
 	Delays(uid uint32) bool
 }
 
@@ -83,8 +84,8 @@ func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	}
 }
 
-// Delays reports whether Look will return vfs.ErrDelay, as far as that is known. If so, the
-// server need not fetch data for the call.
+// Delays reports whether Look would return vfs.ErrDelay, by the answers known so far. If so,
+// the server need not fetch data for the call.
 func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
 	return e.unsure(cred) || e.manages(cred) && t.groups.Delays(cred.UID)
 }

@@ -274,8 +274,8 @@ func (m *Mount) Doze(after time.Duration) (awake bool) {
 	return true
 }
 
-// Rested returns the time since which no call has entered the mount, as far as Doze has
-// looked. idle is false if the mount is in use or asleep.
+// Rested returns the time since which no call has entered the mount, by the latest Doze. idle
+// is false if the mount is in use or asleep.
 func (m *Mount) Rested() (since time.Time, idle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

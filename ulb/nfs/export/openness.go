@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Opener tells why e is more open than inner: it serves more clients, or accepts a weaker
-// security flavor. It returns the reason in words, or "" if e is not more open. That matters
-// if the files of inner can be reached through e.
+// Opener returns the reason in words why e is more open than inner: e serves more clients,
+// or accepts a weaker security flavor. It returns "" if e is not more open. Clients that
+// reach the files of inner through e get the access that e allows.
 func (e *Export) Opener(inner *Export) (why string) {
 	for _, a := range borders(e, inner) {
 		switch weak := e.weakest(a); {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// A Reason says why a mount was refused.
+// A Reason is the reason for a refused mount.
 type Reason uint8
 
 // Reasons.

@@ -203,7 +203,8 @@ func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	return nil, vfs.ErrDelay
 }
 
-// Delays reports whether Find would return vfs.ErrDelay for a user, as far as that is known.
+// Delays reports whether Find would return vfs.ErrDelay for a user, by the answers known so
+// far. It starts no look-up.
 func (g *Groups) Delays(uid uint32) bool {
 	now := time.Now()
 	if g.remembered(uid, now) != nil {

@@ -45,7 +45,7 @@ type remembered struct {
 	numbers map[uint32]*entry
 }
 
-// of returns the part of k in which an entry belongs.
+// of returns the part of k for an entry: the found ones or the unknown ones.
 func (k *known) of(e *entry) *remembered {
 	if e.found {
 		return &k.found

@@ -31,8 +31,8 @@ type looks struct {
 	every time.Duration
 
 	mu sync.Mutex
-	// spent holds for each address the time at which all its look-ups are paid for. Each
-	// look-up adds every. The time is at most burst in the future.
+	// spent holds a time for each address. Each look-up moves it every into the future, at
+	// most to now plus burst. Once the time is past, the address has all its look-ups again.
 	spent map[netip.Addr]time.Time
 	swept time.Time // time of the last sweep
 }

@@ -1,7 +1,6 @@
-// Package mount3wire holds the types of MOUNT version 3 (RFC 1813 appendix I)
-// as they are on the wire. They serve the server's procedures and clients
-// alike; what the procedures mean is not here. mount3.x is the definition, and
-// xdrgen its compiler.
+// Package mount3wire holds the types of MOUNT version 3 (RFC 1813 appendix I) as they are on the wire.
+// Servers and clients use them. The package does not implement the procedures. mount3.x is the definition,
+// and xdrgen compiles it.
 //
 // To write an EXPORT result, write each export with PutExportHead, its groups
 // with PutGroup, their end with EndGroupList and the rest of it with

@@ -12,10 +12,10 @@ import (
 // name: an NFSv4 client may have opened the file with a deny mode (RFC 8881 §9.7). Guard is
 // called before the program serves.
 //
-// A denied call gets NFS3ERR_ACCES, as from Linux's server, which has NFS4ERR_FILE_OPEN for
-// it in NFSv4. With NFS3ERR_JUKEBOX the client's programs would hang as long as another
-// client has the file open. After a restart the client may still claim its open. A call that
-// this would deny gets NFS3ERR_JUKEBOX, because that time is short.
+// A denied call gets NFS3ERR_ACCES, as from Linux's server, which has NFS4ERR_FILE_OPEN for it
+// in NFSv4. With NFS3ERR_JUKEBOX the client's programs would hang as long as another client has
+// the file open. After a restart the client may still claim its open. A call that this open
+// would deny gets NFS3ERR_JUKEBOX, because the grace period is short.
 func (p *Program) Guard(m *state.Manager) { p.guard = m }
 
 // denied returns EACCES if an open of file h denies this use to others, and vfs.ErrDelay while a

@@ -19,8 +19,8 @@ type Program struct {
 	exports  *export.Table
 	guard    *state.Manager // nil: no use is denied
 	requests sync.Pool
-	// names leads from one export into another where mounts are crossed. If it is nil, it
-	// leads nowhere.
+	// names is the tree of names, which leads from an export to the mounts below it. If it is
+	// nil, no mount is crossed.
 	names *pseudo.FS
 }
 
@@ -72,8 +72,8 @@ type request struct {
 	held   xdr.Releaser // payload memory that no result has taken yet
 }
 
-// procedures holds the procedures by number. Each one decodes, works, encodes, and returns
-// Done or the reason why not.
+// procedures holds the procedures by number. Each one decodes its arguments, does its work,
+// encodes its results, and returns Done or another outcome.
 var procedures = [...]func(*request) rpc.Outcome{
 	wire.ProcNull:        func(*request) rpc.Outcome { return rpc.Done },
 	wire.ProcGetattr:     (*request).getattr,

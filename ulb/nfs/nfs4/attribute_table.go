@@ -49,8 +49,8 @@ var rowOf [96]uint8
 
 // Sets of attributes.
 var (
-	// supported holds the attributes of each minor version; readable those that a client can
-	// get, and settable those that it can set.
+	// supported holds the attributes of each minor version, readable the attributes that a
+	// client can get, and settable the attributes that it can set.
 	supported          [3]wire.Bitmap4
 	readable, settable wire.Bitmap4
 	// ofObject holds the attributes that differ between the entries of a directory and are

@@ -8,8 +8,8 @@ import (
 // Judge looks at the first file handle of a compound. It checks that the handle is one of
 // ours, that its export serves this client, and that the export accepts the caller. If not,
 // the server reserves no memory and fetches no data for the rest: the compound ends at the
-// handle, except for short operations that are open to such callers. Arguments that Judge
-// does not see, such as data, are bounded by nfs.Binding4.
+// handle, but short operations that such callers may do still run. Arguments that Judge does
+// not see, such as data, are bounded by nfs.Binding4.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if a.Header.Procedure == wire.ProcNull {
 		return rpc.Done

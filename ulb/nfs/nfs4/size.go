@@ -6,8 +6,8 @@ import (
 )
 
 // setSize sets attributes including the size. It sets the size through the open file of the
-// stateid, so with the rights by which that file was opened; the other attributes as the
-// caller.
+// stateid, with the rights from the OPEN. It sets the other attributes with the caller's
+// rights.
 func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	f, s := k.OpenFor(id, state.AccessWrite)
 	if s != wire.NFS4OK {

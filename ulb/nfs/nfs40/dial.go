@@ -74,8 +74,8 @@ func (d *dialer) begin() bool {
 }
 
 // take counts a connection to an address. It returns false if there are too many connections,
-// or if the address has as many as are left for other addresses. After each true, the caller
-// calls give.
+// or if the address already has as many connections as are left for other addresses. After
+// each true, the caller calls give.
 func (d *dialer) take(to netip.Addr) bool {
 	to = clientaddr.Of(to)
 	d.mu.Lock()

@@ -171,7 +171,7 @@ func (c *cache) slots(s *share, n int) int {
 	return max(1, int(int64(n)*left/held))
 }
 
-// ample reports whether a share has used less than half of what it may use.
+// ample reports whether a share has used less than half of its limit.
 func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 
 // holds reports whether a slot that uses n bytes may use size bytes instead.

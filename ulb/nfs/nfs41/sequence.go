@@ -60,7 +60,8 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 
 // retire drops the replies of the slots above the highest one that the client uses, if their
 // requests came before this turn. The client has received these replies (RFC 8881 §2.10.6.1).
-// Later requests may have overtaken the one that says so.
+// Requests of a later turn are excluded, because they may have overtaken the request that
+// reported the highest slot.
 func (s *Session) retire(highest uint32, turn uint64) {
 	for i := int(highest) + 1; i < len(s.slots); i++ {
 		if l := s.slots[i].Load(); l != nil {
@@ -204,10 +205,10 @@ type identity struct {
 	uid, gid             uint32
 }
 
-// digestOf returns a digest that tells a request from others with the same sequence number.
-// It covers the start of the operations after SEQUENCE, the caller, and the protection of the
-// reply. The protection counts because a stored reply that was sealed must not be sent in
-// clear.
+// digestOf returns a digest that distinguishes a request from others with the same sequence
+// number. It covers the start of the operations after SEQUENCE, the caller, and the
+// protection of the reply. The protection counts because a stored reply that was sealed must
+// not be sent in clear.
 func digestOf(k *nfs4.Compound) uint64 {
 	rest, c := k.Args.Rest(), &k.Call.Cred
 	id := identity{

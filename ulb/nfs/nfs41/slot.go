@@ -33,7 +33,8 @@ type slot struct {
 	cache bool   // the client asked to cache its reply
 	once  bool   // it has run an operation that must not run twice
 	told  uint32 // target of the slot's last reply: the highest slot to use
-	// toldIn is the turn that began with told, if that is not the session's last slot.
+	// toldIn is the turn that began with the reply with told. It is set only if told is not
+	// the session's last slot.
 	toldIn uint64
 	spare  *rpc.Kept // memory of an earlier reply, to be reused
 }

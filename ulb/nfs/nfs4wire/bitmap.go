@@ -2,19 +2,18 @@ package nfs4wire
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// bitmapWords is how many words of a bitmap are kept: all attributes and operations
-// that have a number today, and some more.
+// bitmapWords is the number of words of a bitmap that are kept. They hold all attributes
+// and operations of today's standards, and some more.
 const bitmapWords = 3
 
-// A Bitmap4 is the XDR type bitmap4: a set of small numbers, such as those of
-// attributes (RFC 8881 §3.3.7). Numbers beyond 95 are not kept; Beyond says that there
-// were some.
+// A Bitmap4 is the XDR type bitmap4: a set of small numbers, such as attribute numbers
+// (RFC 8881 §3.3.7). Numbers beyond 95 are not kept; Beyond reports them.
 type Bitmap4 struct {
 	words  [bitmapWords]uint32
 	beyond bool
 }
 
-// Bits is the set of the numbers given, each at most 95.
+// Bits returns the set of these numbers, each at most 95.
 func Bits(numbers ...uint32) (b Bitmap4) {
 	for _, n := range numbers {
 		b.Set(n)
@@ -22,31 +21,31 @@ func Bits(numbers ...uint32) (b Bitmap4) {
 	return b
 }
 
-// Has says whether n is in the set.
+// Has reports whether n is in the set.
 func (v *Bitmap4) Has(n uint32) bool {
 	return n < 32*bitmapWords && v.words[n/32]&(1<<(n%32)) != 0
 }
 
-// Set puts n, at most 95, into the set.
+// Set adds n, at most 95, to the set.
 func (v *Bitmap4) Set(n uint32) { v.words[n/32] |= 1 << (n % 32) }
 
-// Clear takes n out of the set.
+// Clear removes n from the set.
 func (v *Bitmap4) Clear(n uint32) {
 	if n < 32*bitmapWords {
 		v.words[n/32] &^= 1 << (n % 32)
 	}
 }
 
-// Beyond says that numbers were decoded that are not kept.
+// Beyond reports whether Decode dropped numbers beyond 95.
 func (v *Bitmap4) Beyond() bool { return v.beyond }
 
-// Word is word i of the set: the numbers from 32*i to 32*i+31.
+// Word returns word i of the set: the numbers from 32*i to 32*i+31.
 func (v *Bitmap4) Word(i int) uint32 { return v.words[i] }
 
-// IsEmpty says that nothing is in the set, nor was beyond it.
+// IsEmpty reports that the set has no numbers and that Beyond is false.
 func (v *Bitmap4) IsEmpty() bool { return *v == Bitmap4{} }
 
-// And is what is in both sets.
+// And returns the intersection of the sets.
 func (v *Bitmap4) And(o *Bitmap4) (b Bitmap4) {
 	for i := range b.words {
 		b.words[i] = v.words[i] & o.words[i]
@@ -55,7 +54,7 @@ func (v *Bitmap4) And(o *Bitmap4) (b Bitmap4) {
 	return b
 }
 
-// Or is what is in one of the sets.
+// Or returns the union of the sets.
 func (v *Bitmap4) Or(o *Bitmap4) (b Bitmap4) {
 	for i := range b.words {
 		b.words[i] = v.words[i] | o.words[i]
@@ -64,7 +63,7 @@ func (v *Bitmap4) Or(o *Bitmap4) (b Bitmap4) {
 	return b
 }
 
-// Without is what is in v and not in o.
+// Without returns the numbers of v that are not in o.
 func (v *Bitmap4) Without(o *Bitmap4) (b Bitmap4) {
 	for i := range b.words {
 		b.words[i] = v.words[i] &^ o.words[i]
@@ -86,7 +85,7 @@ func (v *Bitmap4) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Encode writes the bitmap with no more words than it needs.
+// Encode writes the bitmap with as few words as possible.
 func (v *Bitmap4) Encode(w *xdr.Writer) {
 	n := bitmapWords
 	for n > 0 && v.words[n-1] == 0 {

@@ -1,7 +1,6 @@
-// Package nfs4wire holds the types of NFS version 4 as they are on the wire: those of
-// minor versions 0, 1 and 2 (RFC 7531, RFC 5662, RFC 7863), of the callback program,
-// and the marks of RFC 8267 §6.1: which items may be placed directly. nfs4.x is the
-// definition, and xdrgen its compiler.
+// Package nfs4wire holds the types of NFS version 4 as they are on the wire: the types of minor
+// versions 0, 1 and 2 (RFC 7531, RFC 5662, RFC 7863) and of the callback program. It marks the items
+// that may be placed directly (RFC 8267 §6.1). nfs4.x is the definition, and xdrgen compiles it.
 //
 // There is no type for a COMPOUND, nor a union of all operations: a compound is
 // executed as it is decoded, operation by operation.
