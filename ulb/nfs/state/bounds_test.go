@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// One client cannot have locked more ranges than its share, be it by what it locks or by
-// what it unlocks in between.
+// One client cannot hold more locked ranges than its share. LOCK adds ranges, and so does a
+// LOCKU in the middle of a range.
 func TestRangesOfOneClientAreBounded(t *testing.T) {
 	const memory = 1 << 20
 	m, err := New(Config{Memory: memory})
@@ -52,7 +52,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 	}
 }
 
-// What is held is accounted for.
+// Usage counts all state that clients hold.
 func TestUsage(t *testing.T) {
 	m := newManager(t)
 	l := newLocker(t, m, "client")
@@ -69,7 +69,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// clientFrom makes a client of an address that may open files.
+// clientFrom makes a client at an address. The client may open files.
 func clientFrom(t *testing.T, m *Manager, address, owner string) *Client {
 	t.Helper()
 	x := m.ExchangeID(&Identity{Owner: []byte(owner), Address: netip.MustParseAddr(address)}, false)
@@ -80,8 +80,7 @@ func clientFrom(t *testing.T, m *Manager, address, owner string) *Client {
 	return x.Client
 }
 
-// fill opens files as long as c may, and returns how many. It tries again once where it is
-// refused.
+// fill opens files until c is refused twice in a row, and returns their number.
 func fill(t *testing.T, m *Manager, c *Client) (n int) {
 	t.Helper()
 	refused := false
@@ -103,8 +102,9 @@ func fill(t *testing.T, m *Manager, c *Client) (n int) {
 	}
 }
 
-// Clients that open all they can leave something to those of other addresses, however many
-// clients an address has. An IPv6 host has one address, whichever of its own it uses.
+// Clients that open as many files as they can leave memory to clients of other addresses,
+// however many clients an address has. All addresses of an IPv6 host (its /64 prefix) count as
+// one.
 func TestAddressesShareTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory, greedy = 4 << 20, 9
@@ -133,8 +133,8 @@ func TestAddressesShareTheMemory(t *testing.T) {
 	})
 }
 
-// A client of minor version 0 that is refused less than half the part of its address is told to come
-// again, for others have to leave it that: then there is room.
+// A client of minor version 0 that is refused although its address has less than half its part is
+// told to try again, because the Manager then evicts clients of other addresses.
 func TestAnAddressGetsItsPartInMinorVersion0(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory, greedy = 4 << 20, 3
@@ -168,8 +168,8 @@ func TestAnAddressGetsItsPartInMinorVersion0(t *testing.T) {
 	})
 }
 
-// What clients hold whose leases ran out goes where memory runs short, that of the address
-// first that holds most. As long as it does not, all of it stays.
+// If memory runs short, the Manager evicts clients whose leases ran out, first those of the
+// address that holds most. Before that, it keeps the state of all of them.
 func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory = 1 << 20
@@ -188,8 +188,8 @@ func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
 	})
 }
 
-// As many ranges of a file may be locked, and by as many stateids: more is refused for good,
-// and other files are as they were.
+// The locked ranges of a file and their stateids are bounded. Beyond the bound, LOCK fails with
+// a final error; locks of other files still succeed.
 func TestRangesOfOneFileAreBounded(t *testing.T) {
 	m := manager(t, Config{Memory: 1 << 30})
 	defer m.Close()
@@ -247,8 +247,9 @@ func TestRangesOfOneFileAreBounded(t *testing.T) {
 	}
 }
 
-// However much one client has locked of a file, another client of its address has its part, and
-// so has another address. What cannot be had because of others may be had later.
+// However many ranges of a file one client locks, another client of its address gets its part,
+// and so does another address. A client that is refused because of others gets an error after
+// which it may try again.
 func TestLocksOfOneFileAreShared(t *testing.T) {
 	m := newManager(t)
 	key := fileKey(1)
@@ -299,7 +300,7 @@ func TestLocksOfOneFileAreShared(t *testing.T) {
 	}
 }
 
-// Owners that hold nothing give way to new ones where there is no room for both.
+// If memory is full, the Manager forgets owners without state to make room for new owners.
 func TestIdleOwnersGiveWay(t *testing.T) {
 	m := manager(t, Config{Memory: 1 << 20})
 	defer m.Close()

@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// from is an identity that comes from an address.
+// from returns a copy of id that comes from an address.
 func from(address string, id *Identity) *Identity {
 	id.Address = netip.MustParseAddr(address)
 	return id
 }
 
-// comes makes a client known by its minor version's request, and confirms it.
+// comes introduces a client by the request of its minor version, and confirms it.
 func comes(t *testing.T, m *Manager, minor uint32, id *Identity) (*Client, Status) {
 	t.Helper()
 	if minor == 0 {
@@ -34,7 +34,7 @@ func comes(t *testing.T, m *Manager, minor uint32, id *Identity) (*Client, Statu
 	return x.Client, m.Confirm(x.Client)
 }
 
-// recorded is a life in which a client of a minor version comes to have a record.
+// recorded is a life of the server in which a client of a minor version gets a record.
 func recorded(minor uint32) life {
 	return func(t *testing.T, m *Manager) {
 		if minor == 0 {
@@ -47,8 +47,8 @@ func recorded(minor uint32) life {
 	}
 }
 
-// A client that has another one's name does not get the right of that one to claim, nor
-// takes it away: neither before that one has come back, nor before it has claimed anything.
+// A client that uses another one's name neither gets that client's claim nor ends it:
+// neither before that client has come back, nor before it has claimed anything.
 func TestNameOfOneWhoMayClaimIsKept(t *testing.T) {
 	const here, there = "10.0.0.1", "10.0.0.2"
 	for minor := range uint32(2) {
@@ -56,7 +56,7 @@ func TestNameOfOneWhoMayClaimIsKept(t *testing.T) {
 			name   string
 			thief  func() *Identity
 			before Status // the client has come back
-			after  Status // it has, and claimed nothing yet
+			after  Status // the client has come back, but has claimed nothing yet
 		}{
 			{"from another address", func() *Identity { return from(there, identity("client", 7, "me")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrDelay},
 			{"as another principal", func() *Identity { return from(here, identity("client", 7, "thief")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrClIDInUse},
@@ -89,7 +89,7 @@ func TestNameOfOneWhoMayClaimIsKept(t *testing.T) {
 	}
 }
 
-// mayClaim says what is wrong where the client is not there, or may not claim.
+// mayClaim fails the test if the client does not exist or may not claim.
 func mayClaim(t *testing.T, m *Manager, c *Client) {
 	t.Helper()
 	if c == nil {
@@ -99,8 +99,9 @@ func mayClaim(t *testing.T, m *Manager, c *Client) {
 	is(t, "a claim", m.mayHoldNow(c, true), ok)
 }
 
-// A client that has moved waits for half of the time of grace, and one whose principal is
-// proven does not wait. One that has another principal comes when grace is over.
+// A client that comes from a new address waits for half of the grace period. If its
+// principal is proven, it does not wait. A client with another principal waits until
+// grace ends.
 func TestClientThatHasMovedClaims(t *testing.T) {
 	const there = "10.0.0.2"
 	for minor := range uint32(2) {
@@ -132,7 +133,7 @@ func TestClientThatHasMovedClaims(t *testing.T) {
 	}
 }
 
-// Grace ends when its time is over, however long a lease is, and to the moment.
+// Grace ends exactly when its time is over, however long a lease is.
 func TestGraceEndsInTimeBesideLongLeases(t *testing.T) {
 	d := &disk{}
 	synctest.Test(t, func(t *testing.T) {
@@ -152,8 +153,8 @@ func TestGraceEndsInTimeBesideLongLeases(t *testing.T) {
 	})
 }
 
-// Strangers neither end the time of grace nor make it longer, whatever they do, and they
-// keep no client out that may claim: of eight addresses as many are there as may be.
+// Unknown clients neither end grace nor prolong it, and keep no client out that may
+// claim. Here eight addresses have as many unknown clients as the bounds allow.
 func TestStrangersInGrace(t *testing.T) {
 	d := &disk{}
 	lives(t, d, holds, func(t *testing.T, m *Manager) {
@@ -162,7 +163,7 @@ func TestStrangersInGrace(t *testing.T) {
 			id := from(fmt.Sprintf("10.1.0.%d", 1+i%8), identity(fmt.Sprint("stranger ", i), 1, "me"))
 			c, s := comes(t, m, 1, id)
 			if s == nfs4wire.NFS4ErrDelay {
-				continue // there are enough of its address
+				continue // the address has as many as it may have
 			}
 			is(t, "a stranger", s, ok)
 			of(c).active = true
@@ -199,13 +200,13 @@ func TestStrangersInGrace(t *testing.T) {
 	})
 }
 
-// keeping are records of which none can be removed.
+// keeping is a Records that cannot remove any record.
 type keeping struct{ *disk }
 
 func (keeping) Remove([]Record) error { return errors.New("no disk") }
 
-// As long as records cannot be removed there are no more of them than of clients twice:
-// clients that come and go are not recorded then.
+// While records cannot be removed, their number stays below twice the number of clients:
+// the Manager then records no new clients.
 func TestRecordsThatStayAreBounded(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: keeping{d}}, func(t *testing.T, m *Manager) {
@@ -223,8 +224,8 @@ func TestRecordsThatStayAreBounded(t *testing.T) {
 	})
 }
 
-// A client that lives keeps its record, of either minor version, through the sweeps of a
-// day, and those of others that come and go; when it goes, the record goes.
+// A live client of either minor version keeps its record through the sweeps of a day,
+// while other clients come and go. When it goes, its record goes.
 func TestLivingClientsKeepTheirRecords(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {

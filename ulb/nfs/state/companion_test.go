@@ -14,13 +14,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// disk is Records that outlive a Manager, and fail on demand.
+// disk is a Records that outlives a Manager and fails on demand.
 type disk struct {
 	mu      sync.Mutex
 	starts  uint32
 	records map[name]Record
 	broken  bool
-	// slow, where set, is called by each change before it is made.
+	// Each change first calls slow, if it is not nil.
 	slow func()
 }
 
@@ -73,7 +73,7 @@ func (d *disk) Remove(gone []Record) error {
 	})
 }
 
-// has says whether a client is recorded.
+// has reports whether a client has a record.
 func (d *disk) has(minor uint32, owner string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +87,7 @@ func (d *disk) breakDown(broken bool) {
 	d.broken = broken
 }
 
-// companion is one that a test sets.
+// companion is a Companion whose results the test sets.
 type companion struct {
 	active, busy bool
 	gone         atomic.Int32
@@ -106,7 +106,7 @@ func manager(t testing.TB, cfg Config) *Manager {
 	return m
 }
 
-// identity is that of a client with a companion.
+// identity returns the Identity of a client with a companion.
 func identity(owner string, verifier byte, principal string) *Identity {
 	return &Identity{
 		Owner: []byte(owner), Verifier: nfs4wire.Verifier4{verifier}, Principal: principal,
@@ -115,7 +115,7 @@ func identity(owner string, verifier byte, principal string) *Identity {
 	}
 }
 
-// unconfirmed makes a client of minor version 1 that has not confirmed itself.
+// unconfirmed makes an unconfirmed client of minor version 1.
 func unconfirmed(t testing.TB, m *Manager, id *Identity) *Client {
 	t.Helper()
 	x := m.ExchangeID(id, false)
@@ -132,7 +132,7 @@ func confirmed(t testing.TB, m *Manager, id *Identity) *Client {
 	return c
 }
 
-// complete makes a client that has said that it has nothing to claim.
+// complete makes a client that has sent RECLAIM_COMPLETE.
 func complete(t testing.TB, m *Manager, id *Identity) *Client {
 	t.Helper()
 	c := confirmed(t, m, id)
@@ -141,7 +141,7 @@ func complete(t testing.TB, m *Manager, id *Identity) *Client {
 	return c
 }
 
-// holder makes a client that has a file open, which is named after it.
+// holder makes a client with an open file. The client's name is the file's key.
 func holder(t testing.TB, m *Manager, id *Identity) *Client {
 	t.Helper()
 	c := complete(t, m, id)
@@ -167,13 +167,13 @@ func is(t testing.TB, what string, got, want Status) {
 	}
 }
 
-// pass lets time pass, and waits until what happens in it has happened.
+// pass lets the time d pass, and waits until all goroutines are idle.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// mayHoldNow is what a client is told that asks for something.
+// mayHoldNow returns the status for a client that asks for an open.
 func (m *Manager) mayHoldNow(c *Client, claimed bool) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()

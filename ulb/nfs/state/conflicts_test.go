@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Two opens stand beside each other unless one denies what the other is for, whichever
-// came first; what was closed denies nothing (RFC 8881 §9.7).
+// Two opens are compatible unless one denies the access of the other, in either order. A
+// closed open denies nothing (RFC 8881 §9.7).
 func TestShareModesOfTwoOwners(t *testing.T) {
 	for access := AccessRead; access <= AccessBoth; access++ {
 		for deny := Access(0); deny <= AccessBoth; deny++ {
@@ -36,7 +36,7 @@ func TestShareModesOfTwoOwners(t *testing.T) {
 	}
 }
 
-// An open is good for what it was opened for, and for nothing else (RFC 8881 §9.1.2).
+// An open allows exactly the accesses for which it was opened (RFC 8881 §9.1.2).
 func TestOpenIsGoodForItsAccess(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 1, "client")
@@ -59,9 +59,8 @@ func TestOpenIsGoodForItsAccess(t *testing.T) {
 	}
 }
 
-// Each principal uses what it was granted itself: one that opens for the same owner what
-// another one has open already is granted no more than that, and the first keeps what it
-// has.
+// Each principal uses its own grants only. A second principal that opens the same file for
+// the same owner gets only the access of its own OPEN, and the first one keeps its access.
 func TestOpenIsGoodForItsOpener(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 1, "client")
@@ -100,8 +99,8 @@ func TestOpenIsGoodForItsOpener(t *testing.T) {
 	}
 }
 
-// Of two owners' locks one to write stands against all, and two to read beside each other
-// (RFC 8881 §9.5).
+// A write lock conflicts with every lock of another owner. Read locks of two owners do not
+// conflict (RFC 8881 §9.5).
 func TestLocksOfTwoOwners(t *testing.T) {
 	const denied = nfs4wire.NFS4ErrDenied
 	for _, c := range []struct {
@@ -126,8 +125,8 @@ func TestLocksOfTwoOwners(t *testing.T) {
 	}
 }
 
-// What an owner locks anew it changes, byte for byte; what it unlocks is free, and nothing
-// beside that (RFC 8881 §18.10.4, §18.12.4). Each makes the next stateid.
+// A second LOCK of an owner changes the mode of exactly its bytes, and a LOCKU frees exactly
+// its bytes (RFC 8881 §18.10.4, §18.12.4). Each advances the stateid's seqid.
 func TestLocksAreChangedByteForByte(t *testing.T) {
 	const denied = nfs4wire.NFS4ErrDenied
 	m := newManager(t)
@@ -161,8 +160,8 @@ func TestLocksAreChangedByteForByte(t *testing.T) {
 	test("behind all", 20, true, ok)
 }
 
-// A lock's stateid is not freed over bytes that are still locked; an open's stateid is freed
-// by CLOSE alone (RFC 8881 §18.38.3).
+// FREE_STATEID does not free the stateid of a lock that still has ranges, nor the stateid of
+// an open: only CLOSE does that (RFC 8881 §18.38.3).
 func TestLocksHeld(t *testing.T) {
 	const held = nfs4wire.NFS4ErrLocksHeld
 	m := newManager(t)
@@ -179,8 +178,8 @@ func TestLocksHeld(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// CLOSE gives up what was locked by way of the open, of all its lock-owners, and nothing of
-// other opens (RFC 8881 §18.2.3). The owner that waited for it is told.
+// CLOSE ends the locks that all lock-owners made through the open, and no locks of other
+// opens (RFC 8881 §18.2.3). The Manager notifies the owner that waited for one of them.
 func TestCloseUnlocks(t *testing.T) {
 	m := newManager(t)
 	var told []string
@@ -205,8 +204,8 @@ func TestCloseUnlocks(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// An attempt to CLOSE does not wait for the file system, which has to be told where what is
-// locked is claimed: it does nothing then.
+// A CLOSE with try does not wait for the file system. If a lock is claimed, the file system
+// has to give up the claim, so the CLOSE does nothing and answers WouldWait.
 func TestCloseOfWhatIsClaimedWaits(t *testing.T) {
 	m := newManager(t)
 	l := newLocker(t, m, "client")

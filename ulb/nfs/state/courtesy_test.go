@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// What a client holds whose lease ran out stays until another client wants it; then all of
-// it goes.
+// A client whose lease ran out keeps its state until another client wants a part of it. Then
+// it loses all of it.
 func TestStateWithoutALeaseGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -68,7 +68,7 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 	}
 }
 
-// Where one of those who stand in the way has a lease, the others stay as well.
+// If one of the conflicting clients has a valid lease, the Manager evicts none of the others.
 func TestNobodyGoesInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -86,7 +86,7 @@ func TestNobodyGoesInVain(t *testing.T) {
 	})
 }
 
-// stuck are records that cannot be changed.
+// stuck is a Records that cannot be changed while failing is set.
 type stuck struct{ failing bool }
 
 func (s *stuck) Begin() (uint32, []Record, error) { return 1, nil, nil }
@@ -99,7 +99,8 @@ func (s *stuck) Remove([]Record) error {
 	return nil
 }
 
-// What a client may still claim after a restart is not given to another.
+// The Manager grants no state to another client while the record of its holder cannot be
+// removed, because the holder could claim the state after a restart.
 func TestNothingIsGivenAwayWhoseRecordStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records := &stuck{failing: true}
@@ -124,8 +125,8 @@ func TestNothingIsGivenAwayWhoseRecordStays(t *testing.T) {
 	})
 }
 
-// What a client has locked stands against programs of this machine, whose locks send no client
-// away: a client without a lease keeps it for minutes, and what it has open for a day.
+// A client without a lease keeps its locks for minutes, but its opens for a day. The locks
+// also block programs of this machine, and the lock requests of programs evict no client.
 func TestLocksOfAClientThatIsGoneEndWithinMinutes(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {
 		local := &countingClaimer{}

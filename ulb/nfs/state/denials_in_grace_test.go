@@ -104,7 +104,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			use(t, m, 1, nil)
 		}, func(t *testing.T, m *Manager) {
 			if minor == 0 {
-				use(t, m, 1, ErrGrace) // such a client never says that it has claimed all
+				use(t, m, 1, ErrGrace) // a client of minor version 0 never reports the end of its claims
 			} else {
 				use(t, m, 1, nil)
 			}

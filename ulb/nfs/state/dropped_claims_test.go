@@ -11,11 +11,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A countingClaimer holds what is claimed of one file, and counts how often it is asked.
+// A countingClaimer is a Claimer of one file that counts its calls.
 type countingClaimer struct {
 	vfs.Claims
 	claims, drops int
-	foreign       uint64 // a byte that another process has locked; 0: none
+	foreign       uint64 // the offset of a byte that another process has locked; 0: none
 }
 
 func (c *countingClaimer) Claim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
@@ -35,8 +35,8 @@ func (c *countingClaimer) DropClaims(vfs.Handle) {
 	c.Claims = vfs.Claims{}
 }
 
-// crowdOfLocks lets one client lock n bytes of a file by n lock-owners, and another one n
-// bytes by one. at says which bytes those are, and writes whether they are locked to write.
+// crowdOfLocks lets one client lock n bytes of a file by n lock-owners, and another one n bytes by
+// one. at returns the offsets of these bytes. write: they are write locks.
 func crowdOfLocks(t *testing.T, n int, at func(i int) (one, other uint64), write bool) (m *Manager, c *countingClaimer, a, b *Client, key FileKey, id nfs4wire.StateID4) {
 	t.Helper()
 	m, c, key = newManager(t), &countingClaimer{}, fileKey(1)
@@ -56,9 +56,9 @@ func crowdOfLocks(t *testing.T, n int, at func(i int) (one, other uint64), write
 	return m, c, a, b, key, id
 }
 
-// What a client's locks claimed is given up in so many steps as there are pieces of the file
-// that become free, whether it closes the file or its lease ends, and what others have
-// claimed stays.
+// At the end of a client's locks, by CLOSE or by the end of its lease, the Manager gives up their
+// claims with one call for each piece of the file that becomes free. The claims for other clients'
+// locks stay.
 func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 	const n = 500
 	for _, layout := range []struct {
@@ -93,7 +93,7 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 				if steps := c.claims - before; steps > layout.most || c.drops > 0 {
 					t.Errorf("%d claims and %d times all given up, %d claims at most are allowed", steps, c.drops, layout.most)
 				}
-				// What is claimed is what the other client has locked.
+				// The remaining claims are those of the other client's locks.
 				for i := range n {
 					_, other := layout.at(i)
 					if _, found, _ := c.Against(other, 1, vfs.ClaimWrite); !found {
@@ -117,8 +117,9 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 	}
 }
 
-// A file of which very many ranges are locked is claimed as one, so that each lock and each end
-// of many of them is a step or none, and piece by piece again when few are left.
+// If very many ranges of a file are locked, the Manager claims one range over all of them. A lock,
+// or the end of many locks, then costs at most one call. When few ranges are left, it claims each
+// of them again.
 func TestVeryManyLocksAreClaimedAsOne(t *testing.T) {
 	const n = 4 * maxFileClaims
 	at := func(i int) (uint64, uint64) { return uint64(4 * i), uint64(4*i + 2) }
@@ -159,8 +160,8 @@ func TestVeryManyLocksAreClaimedAsOne(t *testing.T) {
 	}
 }
 
-// A process of this machine that has locked a byte between very many locks stands in the way of
-// none of them.
+// A process of this machine that holds a lock between very many locks of clients blocks none of
+// them.
 func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
 	m := newManager(t)
 	c, key := &countingClaimer{foreign: 1 << 20}, fileKey(1)
@@ -224,8 +225,8 @@ func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
 	}
 }
 
-// The claims of a file follow its locks, although a lock of a process of this machine kept the one
-// claim of the whole file from growing for a while.
+// The claims of a file match its locks even if a lock of a process of this machine kept the one
+// claim over all locks from growing for a while.
 func TestClaimOfTheWholeThatCannotGrow(t *testing.T) {
 	const n, foreign, beyond = maxFileClaims + 8, 5000, 6000
 	m, claimer, key := newManager(t), &countingClaimer{}, fileKey(1)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// told are the Events of a Manager.
+// told collects the Events of a Manager.
 type told struct {
 	mu  sync.Mutex
 	all []Event
@@ -21,7 +21,7 @@ func (e *told) event(x *Event) {
 	e.all = append(e.all, *x)
 }
 
-// take are those that came since the last take.
+// take returns the Events since the last take.
 func (e *told) take() []Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -30,8 +30,8 @@ func (e *told) take() []Event {
 	return all
 }
 
-// It is told when the time of grace begins and who is waited for, and when it ends and who
-// did not come.
+// The Manager reports the start of grace with the clients that may claim, and its end with the
+// clients that did not claim.
 func TestGraceIsTold(t *testing.T) {
 	for _, comes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestGraceIsTold(t *testing.T) {
 	}
 }
 
-// It is told from which client something is taken, and why. One that held nothing, or that
-// starts anew, makes no Event.
+// The Manager reports each client whose state it takes away, with the reason. A client without
+// state, or a client that restarts, causes no Event.
 func TestWhatIsTakenIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  Why
@@ -102,8 +102,8 @@ func TestWhatIsTakenIsTold(t *testing.T) {
 	}
 }
 
-// Of two clients with one name the second waits for as long as the first has a lease, which is
-// told with both addresses, and gets on after that.
+// Of two clients with one name, the second waits while the first has a valid lease, and the
+// Manager reports both addresses. After that the second one is accepted.
 func TestTwoClientsWithOneName(t *testing.T) {
 	first, second := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for minor, exchange := range map[string]func(m *Manager, verifier byte, from netip.Addr) (*Client, Status, *Client){

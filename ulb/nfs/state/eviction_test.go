@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Clients that go at the same time do not wait for the disk one by one: 1,000 whose courtesy
-// has ended go with four changes of the records.
+// Clients that are evicted at the same time share the waits for the disk: 1,000 clients at
+// the end of their courtesy need four changes of the records.
 func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
 	var changes atomic.Int32
 	d := &disk{slow: func() { changes.Add(1) }}
@@ -33,8 +33,8 @@ func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
 	})
 }
 
-// A client that renews its lease before the disk is waited for stays when others go, and
-// where the disk fails all of them stay.
+// In an eviction of several clients, a client that renews its lease before the wait for
+// the disk stays. If the disk fails, all of them stay.
 func TestEvictionOfSeveral(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -61,8 +61,7 @@ func TestEvictionOfSeveral(t *testing.T) {
 	})
 }
 
-// Evictions of the same clients, in whatever order they are named, wait for each other and
-// end.
+// Concurrent evictions of the same clients, in any order, wait for each other and end.
 func TestEvictionsOfTheSameClients(t *testing.T) {
 	d := &disk{slow: runtime.Gosched}
 	m := manager(t, Config{Records: d})
@@ -88,8 +87,8 @@ func TestEvictionsOfTheSameClients(t *testing.T) {
 	}
 }
 
-// A file system that holds up what one client had open holds up no request that waits for
-// another client of the same eviction to be gone.
+// If the file system delays the close of one client's file, this delays no request that
+// waits for the end of another client in the same eviction.
 func TestEvictionIsNotHeldUpByAFile(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -122,7 +121,7 @@ func TestEvictionIsNotHeldUpByAFile(t *testing.T) {
 	})
 }
 
-// A heldFile takes long to be closed.
+// A heldFile is a file whose Close takes long.
 type heldFile struct {
 	countedFile
 	closed chan struct{}

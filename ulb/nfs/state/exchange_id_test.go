@@ -20,8 +20,8 @@ func TestExchangeIDCases(t *testing.T) {
 		principal       string
 		update          bool
 		status          Status
-		same            bool // the identity
-		stays           bool // the client of before is still there
+		same            bool // the client keeps its client ID
+		stays           bool // the earlier client still exists
 	}{
 		{"4: replacement", false, false, 1, "me", false, ok, false, false},
 		{"4: replacement, other verifier", false, false, 2, "me", false, ok, false, false},
@@ -79,7 +79,7 @@ func TestNewOwner(t *testing.T) { // cases 1 and 7
 	}
 }
 
-// What an incarnation holds dies when the next is confirmed, not before.
+// An incarnation keeps its state until the next one is confirmed.
 func TestConfirmationEndsTheIncarnationBefore(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()
@@ -97,7 +97,8 @@ func TestConfirmationEndsTheIncarnationBefore(t *testing.T) {
 	is(t, "confirmation of one that is no more", m.Confirm(next), nfs4wire.NFS4ErrStaleClientID)
 }
 
-// A client that comes again as it was takes back that it has restarted.
+// An EXCHANGE_ID with the old verifier removes the new, unconfirmed incarnation: the client did
+// not restart after all.
 func TestRestartThatIsTakenBack(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()
@@ -152,7 +153,7 @@ func TestConfirmedClientsAreBounded(t *testing.T) {
 	is(t, "the place that is free", m.Confirm(c), nfs4wire.NFS4OK)
 }
 
-// However many clients some addresses have, others may have some.
+// However many clients some addresses have, other addresses may have some as well.
 func TestAddressesShareThePlacesOfClients(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {
 		from := func(i int, owner string) Status {
@@ -178,8 +179,8 @@ func TestAddressesShareThePlacesOfClients(t *testing.T) {
 	})
 }
 
-// One address that makes itself known all the time does not take the time to confirm
-// themselves from clients of others.
+// An address that introduces clients all the time does not displace the unconfirmed clients of
+// other addresses.
 func TestUnconfirmedClientsOfOthersStay(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()
@@ -207,7 +208,7 @@ func TestDestroy(t *testing.T) {
 	}
 }
 
-// Identities never come again, however many there were.
+// Client IDs are never reused, however many there were.
 func TestIdentitiesDoNotComeAgain(t *testing.T) {
 	m := manager(t, Config{Records: &disk{}})
 	defer m.Close()
@@ -224,7 +225,7 @@ func TestIdentitiesDoNotComeAgain(t *testing.T) {
 	}
 }
 
-// An identity tells nothing of the next.
+// The next client ID cannot be guessed from earlier ones.
 func TestIdentitiesAreNotGuessed(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()
@@ -241,9 +242,8 @@ func TestIdentitiesAreNotGuessed(t *testing.T) {
 	}
 }
 
-// A client that has a name and works is not ended by another one that takes the name at
-// another address, before that has waited for its lease. It may move itself, with its own
-// verifier, and start anew where it was.
+// A client at work does not lose its name to a client at another address before its lease runs
+// out. The client itself may move, with its own verifier, and may restart at its own address.
 func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
 	const delay = nfs4wire.NFS4ErrDelay
 	for minor, take := range map[uint32]func(m *Manager, id *Identity) (*Client, Status, bool){
@@ -320,9 +320,8 @@ func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
 	}
 }
 
-// A client that wants its state protected by its machine credential is made known by requests
-// with integrity alone: others count as another principal's, and change nothing
-// (RFC 8881 §2.4.3).
+// A guarded client (SP4_MACH_CRED) is introduced only by requests with integrity protection.
+// Other requests count as another principal's, and change nothing (RFC 8881 §2.4.3).
 func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
 	const inUse, perm = nfs4wire.NFS4ErrClIDInUse, nfs4wire.NFS4ErrPerm
 	m := manager(t, Config{})
@@ -351,10 +350,10 @@ func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
 	}
 }
 
-// A client that wanted its state protected by its machine credential keeps that over a restart of
-// the server: a request of its principal without integrity waits until grace has ended, and the
-// client itself claims its state (RFC 8881 §2.4.3). A client that no longer wants the protection
-// when it starts anew loses it with its record.
+// A client stays guarded (SP4_MACH_CRED) over a restart of the server: a request of its principal
+// without integrity protection waits until grace ends, and the client itself claims its state
+// (RFC 8881 §2.4.3). If a client restarts without asking for the protection, it and its record
+// lose the protection.
 func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 	request := func(verifier byte, intact, guarded bool) *Identity {
 		id := identity("client", verifier, "machine")
@@ -395,7 +394,7 @@ func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 	lives(t, &disk{}, holds(1, false, false), claims(1, true, true), refused)
 }
 
-// A client whose principal was only said keeps its name from a proven one by what it has open,
+// A client with an unproven principal keeps its name against a proven principal by its opens, but
 // not by its sessions.
 func TestNameGoesToTheProvenPrincipal(t *testing.T) {
 	m := manager(t, Config{})

@@ -16,10 +16,10 @@ const (
 	delay   = nfs4wire.NFS4ErrDelay
 )
 
-// A life is one life of a server. What it leaves is on the disk.
+// A life is one run of a server. Only the disk outlives it.
 type life func(t *testing.T, m *Manager)
 
-// lives runs lives of a server one after the other, in time that passes by itself.
+// lives runs lives of a server one after the other, in the fake time of testing/synctest.
 func lives(t *testing.T, d *disk, all ...life) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func lives(t *testing.T, d *disk, all ...life) {
 
 func me() *Identity { return identity("client", 1, "me") }
 
-// holds is a life in which the client comes to hold something.
+// holds is a life in which the client gets state.
 func holds(t *testing.T, m *Manager) { complete(t, m, me()) }
 
 func TestNoRecordsNoGrace(t *testing.T) {
@@ -60,13 +60,14 @@ func TestNoRecordsNoGrace(t *testing.T) {
 	})
 }
 
-// Restarts in every state of a client: whether it may claim then, and is still recorded.
+// TestRestart restarts the server in every state of a client. It checks whether the client may
+// then claim, and whether it still has a record.
 func TestRestart(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		before   []life
-		claims   bool // the client may, after the restart
-		recorded bool // when the time of grace is over, and it did not come
+		claims   bool // the client may claim after the restart
+		recorded bool // it still has a record after grace, if it did not come back
 	}{
 		{"unconfirmed", []life{func(t *testing.T, m *Manager) { unconfirmed(t, m, me()) }}, false, false},
 		{"confirmed", []life{func(t *testing.T, m *Manager) { confirmed(t, m, me()) }}, false, false},
@@ -160,7 +161,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Within grace no client gets anything new, and what may be claimed depends on the client.
+// During grace no client gets new state. Which clients may claim depends on their records.
 func TestGrace(t *testing.T) {
 	lives(t, &disk{}, holds, func(t *testing.T, m *Manager) {
 		if !m.InGrace() {
@@ -188,7 +189,7 @@ func TestGrace(t *testing.T) {
 	})
 }
 
-// Grace ends as soon as all who may claim have said that they are done.
+// Grace ends as soon as all clients that may claim have sent RECLAIM_COMPLETE.
 func TestGraceEndsEarly(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -213,7 +214,7 @@ func TestGraceEndsEarly(t *testing.T) {
 	})
 }
 
-// A client of minor version 0 never says that it is done.
+// A client of minor version 0 never reports the end of its claims.
 func TestGraceWithMinorVersion0(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -239,7 +240,7 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 		_, s := m.Open(&OpenArgs{Client: a, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, Claimed: true})
 		is(t, "the claim of a file", s, ok)
 		is(t, "another claim", m.mayHoldNow(a, true), ok)
-		v40(t, m, identity("b", 1, "me")) // and claims nothing
+		v40(t, m, identity("b", 1, "me")) // the client claims nothing
 		synctest.Wait()
 		if !m.InGrace() {
 			t.Fatal("grace ended early")
@@ -290,7 +291,7 @@ func TestGraceWithoutOneWhoGoes(t *testing.T) {
 	})
 }
 
-// Clients that are recorded at the same time do not wait for the disk one by one.
+// Clients that need records at the same time share the waits for the disk.
 func TestRecordsAreWrittenTogether(t *testing.T) {
 	d := &disk{}
 	m := manager(t, Config{Records: d})
@@ -336,9 +337,9 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 	}
 }
 
-// A client need not be heard of for as long as the lease is that it was told of, and finds out
-// about a restart then: grace is as long (RFC 8881 §8.4.2.1), also where lives follow each other
-// in which leases are short.
+// Grace lasts as long as the longest lease that a client was promised, because a client may be
+// silent for a lease before it notices the restart (RFC 8881 §8.4.2.1). This also holds over
+// several lives with shorter leases.
 func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
 	d := &disk{}
 	synctest.Test(t, func(t *testing.T) {
@@ -360,7 +361,7 @@ func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
 		s, _ = m.ReclaimComplete(c, false)
 		is(t, "RECLAIM_COMPLETE", s, ok)
 		m.Close()
-		m = life(5 * time.Second) // which is what both clients were told last
+		m = life(5 * time.Second) // the lease that both clients were promised last
 		defer m.Close()
 		pass(5*time.Second + time.Millisecond)
 		if m.InGrace() {
@@ -369,15 +370,15 @@ func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
 	})
 }
 
-// A client that is in the middle of its claims when the time of grace is over gets all that it
-// held, and keeps its record.
+// A client that is still claiming at the planned end of grace gets all its state, and keeps
+// its record.
 func TestGraceGoesOnWhileAClientClaims(t *testing.T) {
 	const files = 20
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
 		open(t, m, complete(t, m, me()), "o", fileKey(0), AccessBoth, AccessBoth)
 	}, func(t *testing.T, m *Manager) {
-		pass(leaseTime * 9 / 10) // the client comes late, as it may
+		pass(leaseTime * 9 / 10) // the client comes late, but in time
 		c := confirmed(t, m, me())
 		for i := range files {
 			_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: fileKey(i), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
@@ -396,11 +397,11 @@ func TestGraceGoesOnWhileAClientClaims(t *testing.T) {
 	})
 }
 
-// Grace lasts for twice its time at most, and no longer than clients claim.
+// Claims prolong grace to at most twice its planned time. It ends when clients stop claiming.
 func TestGraceHasAnEnd(t *testing.T) {
 	for _, c := range []struct {
 		name             string
-		until, lasts, no time.Duration // the last claim; grace then lasts still, and is over
+		until, lasts, no time.Duration // the time of the last claim; a time at which grace still lasts; a time at which it is over
 	}{
 		{"claims without end", 3 * leaseTime, 2*leaseTime - time.Second, 2*leaseTime + time.Millisecond},
 		{"the last claim just before its time is over", leaseTime - time.Second, leaseTime + leaseTime/8, leaseTime * 3 / 2},

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A client whose lease ran out keeps what it has open as long as another client denies the use
-// as well: nothing would be won by sending it away.
+// A client whose lease ran out keeps its opens as long as another client with a valid lease
+// denies the use as well, because its eviction would not help the caller.
 func TestUseIsDeniedByAllThatDenyIt(t *testing.T) {
 	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
 		fs := &struct{ vfs.FileSystem }{}

@@ -11,7 +11,7 @@ import (
 
 const ok = nfs4wire.NFS4OK
 
-// newManager makes a Manager that ends with the test.
+// newManager makes a Manager. The end of the test closes it.
 func newManager(t testing.TB) *Manager {
 	t.Helper()
 	m, err := New(Config{})
@@ -36,7 +36,7 @@ func newClient(m *Manager, minor uint32, name string) *Client {
 	return x.Client
 }
 
-// fileKey is a file by number.
+// fileKey returns the key of file number n.
 func fileKey(n int) FileKey {
 	h, _ := vfs.MakeHandle(fmt.Appendf(nil, "file %d", n))
 	return FileKey{"domain", h}
@@ -50,7 +50,7 @@ func idOf(n int) fileID {
 // An openCount counts open files.
 type openCount struct{ n atomic.Int64 }
 
-// A countedFile is one of them.
+// A countedFile is an open file that an openCount counts.
 type countedFile struct {
 	vfs.File
 	count  *openCount
@@ -69,7 +69,7 @@ func (f *countedFile) Close() {
 	f.count.n.Add(-1)
 }
 
-// open opens a file and fails the test where that is refused.
+// open opens a file. It fails the test if the Manager refuses.
 func open(t testing.TB, m *Manager, c *Client, owner string, key FileKey, access, deny Access) nfs4wire.StateID4 {
 	t.Helper()
 	if _, first := m.MayHold(c, deny, false); first && deny != 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// timed runs a test with a Manager in time that passes by itself.
+// timed runs a test with a Manager in the fake time of testing/synctest.
 func timed(t *testing.T, cfg Config, f func(t *testing.T, m *Manager)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestUnconfirmedClientsGoAfterALease(t *testing.T) {
 	})
 }
 
-// A client whose lease ran out is kept for a day, with its record where it holds something, and
-// then goes.
+// The Manager keeps a client whose lease ran out for a day. It keeps the client's record only
+// if the client holds state.
 func TestCourtesyEnds(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -82,8 +82,8 @@ func TestCourtesyEnds(t *testing.T) {
 	})
 }
 
-// Where the record cannot be removed, the client stays: it could claim after a restart
-// what others were granted.
+// If the record of a client cannot be removed, the client stays. Otherwise it could claim,
+// after a restart, state that others were granted meanwhile.
 func TestEvictionWaitsForTheRecord(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -118,7 +118,7 @@ func TestEvictionWaitsForTheRecord(t *testing.T) {
 	})
 }
 
-// Another principal may have the name of a client once its lease ran out.
+// Another principal gets the name of a client whose lease ran out.
 func TestNameOfAnExpiredClient(t *testing.T) {
 	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
 		c := holder(t, m, identity("client", 1, "me"))
@@ -139,7 +139,8 @@ func TestNameOfAnExpiredClient(t *testing.T) {
 	})
 }
 
-// So many clients are kept in courtesy, and the longest expired go first.
+// The Manager keeps at most maxCourteous clients without a lease. It removes the longest
+// expired ones first.
 func TestCourteousClientsAreBounded(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {
 		var all []*Client

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Which locked ranges overlap a range, and which of them it cannot be beside, is what a look at
-// all of them says.
+// The searches for overlapping and for conflicting ranges find the same ranges as a comparison
+// with every range.
 func TestLockedRangesAreFound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, err := New(Config{})

@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The model: what each owner has open and locked, and nothing else.
+// A model holds the opens and locks that each owner must have.
 type model struct {
 	m       *Manager
 	count   openCount
 	clients [32]*modelClient
 	files   [3]FileKey
-	// claims are what is claimed of each file towards the processes of the machine, by
-	// the Manager and by themselves.
+	// claims has, for each file, the claims of the Manager and the locks of the machine's
+	// processes.
 	claims map[vfs.Handle]*modelClaims
 }
 
@@ -62,7 +62,7 @@ func (o *modelOpen) union() (access, deny Access) {
 	return access, deny
 }
 
-// all calls f for everything that is open.
+// all calls f for each open.
 func (m *model) all(f func(o *modelOpen)) {
 	for _, c := range m.clients {
 		for _, o := range c.opens {
@@ -112,7 +112,7 @@ func (m *model) open(t *rapid.T) {
 	m.may(t, o)
 }
 
-// may checks what an open may be used for.
+// may checks which uses the Manager allows an open.
 func (m *model) may(t *rapid.T, o *modelOpen) {
 	s, status := m.m.Resolve(m.ref(o, o.id), KindOpen)
 	if status != ok {
@@ -127,7 +127,7 @@ func (m *model) may(t *rapid.T, o *modelOpen) {
 	}
 }
 
-// any draws something that is open, or returns nil.
+// any draws an open, or returns nil.
 func (m *model) any(t *rapid.T) *modelOpen {
 	var opens []*modelOpen
 	for _, c := range m.clients {
@@ -200,7 +200,7 @@ func (m *model) close(t *rapid.T) {
 	m.closed(t, o)
 }
 
-// closed forgets an open, with the locks that were made by way of it.
+// closed forgets an open and the locks made through it.
 func (m *model) closed(t *rapid.T, o *modelOpen) {
 	for key, other := range o.client.opens {
 		if other == o {
@@ -222,13 +222,14 @@ func (m *model) closed(t *rapid.T, o *modelOpen) {
 func span(t *rapid.T) (from, to int, offset, length uint64) {
 	from = rapid.IntRange(0, cells-1).Draw(t, "from")
 	to = rapid.IntRange(from, cells-1).Draw(t, "to")
-	if to == cells-1 || from == 0 && to == cells-2 { // which has no length of its own
+	if to == cells-1 || from == 0 && to == cells-2 { // the Length of all ones, which means the end of the file
 		return from, cells - 1, startOf(from), lastOffset
 	}
 	return from, to, startOf(from), lastOf(to) - startOf(from) + 1
 }
 
-// conflict says whether others than a client's lock-owner have locked cells of a file.
+// conflict reports whether another lock-owner, or a process of the machine, has a
+// conflicting lock on cells of a file.
 func (m *model) conflict(c *modelClient, owner, file, from, to, how int) (conflict bool) {
 	if c := m.claims[m.files[file].Handle]; c != nil {
 		start, length := startOf(from), uint64(vfs.ToEnd)
@@ -352,7 +353,7 @@ func (m *model) free(t *rapid.T) {
 	}
 }
 
-// leave has a client go with all that it holds.
+// leave removes a client with all its state.
 func (m *model) leave(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")
 	m.drop(i)
@@ -377,7 +378,7 @@ func (m *model) claimer() vfs.Claimer {
 	return m
 }
 
-// local has a process of the machine lock something, as far as it may.
+// local lets a process of the machine lock cells, if no conflicting lock exists.
 func (m *model) local(t *rapid.T) {
 	if m.claims == nil {
 		return
@@ -390,7 +391,7 @@ func (m *model) local(t *rapid.T) {
 	}
 }
 
-// follows checks that what is claimed is the strongest of what clients have locked.
+// follows checks that the claim on each byte is the strongest lock of clients on it.
 func (m *model) follows(t *rapid.T) {
 	for file, key := range m.files {
 		c := m.claims[key.Handle]
@@ -421,10 +422,11 @@ func (m *model) follows(t *rapid.T) {
 	}
 }
 
-// Two grants never conflict, what must be granted is, and in the end nothing is left.
+// Grants never conflict, the Manager grants every request that conflicts with nothing, and
+// in the end no state is left.
 func TestOpensAndLocksModel(t *testing.T) { testModel(t, false) }
 
-// What clients lock is claimed towards the processes of the machine, neither more nor less.
+// The claims towards the machine's processes match the clients' locks exactly.
 func TestClaimsModel(t *testing.T) { testModel(t, true) }
 
 func testModel(t *testing.T, claims bool) {

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A scarce file system has room for so many open files.
+// A scarce file system has a limited number of open files.
 type scarce struct {
 	openCount
 	most int
@@ -18,10 +18,10 @@ type scarce struct {
 
 func (s *scarce) OpenFiles() (open, most int) { return int(s.n.Load()), s.most }
 
-// openScarce opens file n for c, and closes it where that is refused.
+// openScarce opens file n for c. It closes the file again if the Manager refuses the open.
 func openScarce(m *Manager, fs *scarce, c *Client, n int) Status {
 	if _, most := fs.OpenFiles(); int(fs.n.Load()) >= most {
-		return nfs4wire.NFS4ErrDelay // as the file system says it
+		return nfs4wire.NFS4ErrDelay // the error of the file system
 	}
 	h, _ := vfs.MakeHandle(fmt.Append(nil, n))
 	f := fs.open()
@@ -32,8 +32,7 @@ func openScarce(m *Manager, fs *scarce, c *Client, n int) Status {
 	return s
 }
 
-// fillScarce opens files as long as c may, and returns how many. It tries again once where
-// it is refused.
+// fillScarce opens files until c is refused twice in a row, and returns their number.
 func fillScarce(t *testing.T, m *Manager, fs *scarce, c *Client, first int) (n int) {
 	t.Helper()
 	refused := false
@@ -55,8 +54,8 @@ func fillScarce(t *testing.T, m *Manager, fs *scarce, c *Client, first int) (n i
 	}
 }
 
-// Clients that open as many files as they can leave some to those of other addresses. A file
-// that an address has open already is no further one.
+// Clients that open as many files as they can leave some to clients of other addresses. Further
+// opens of a file count once for each address.
 func TestAddressesShareOpenFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -91,8 +90,8 @@ func TestAddressesShareOpenFiles(t *testing.T) {
 	})
 }
 
-// A file that an address closes gives it room for one other file, and not for more. One that it has
-// open twice gives room when it is closed the second time.
+// After the close of a file an address may open exactly one other file. If the address has the file
+// open twice, only the second close gives room.
 func TestClosedFileGivesRoomForOneOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -129,7 +128,8 @@ func TestClosedFileGivesRoomForOneOther(t *testing.T) {
 	})
 }
 
-// Files of clients whose leases ran out are closed where there is no room for others.
+// If there is no room for other files, the Manager closes the files of clients whose leases ran
+// out.
 func TestFilesOfTheExpiredGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -145,7 +145,8 @@ func TestFilesOfTheExpiredGiveWay(t *testing.T) {
 	})
 }
 
-// They go before there is no room left: a client that takes its time is never refused.
+// The Manager evicts these clients before the room is used up, so a client that opens files slowly
+// is never refused.
 func TestFilesOfTheExpiredGiveWayInGoodTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -162,8 +163,9 @@ func TestFilesOfTheExpiredGiveWayInGoodTime(t *testing.T) {
 	})
 }
 
-// A client of minor version 0 is told to come again where others have no lease any more: by
-// then there is room. Where all have theirs it is told that there is none.
+// If other clients have lost their leases, a refused client of minor version 0 is told to try again
+// (NFS4ERR_DELAY), because there will be room by then. If all leases are valid, it gets a final
+// error.
 func TestFilesOfTheExpiredGiveWayInMinorVersion0(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)

@@ -8,13 +8,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cells are parts of a file that are locked as a whole: single bytes at its beginning and
-// at the end of what can be addressed, and all between them.
+// cells is the number of parts of a file that the tests lock as a whole: single bytes at the
+// lowest and the highest offsets, and one large part between them.
 const cells = 12
 
 const lastOffset = 1<<64 - 1
 
-// startOf and lastOf are the first and the last byte of a cell.
+// startOf and lastOf return the first and the last byte of a cell.
 func startOf(cell int) uint64 {
 	if cell > cells/2 {
 		return lastOffset - uint64(cells-1-cell)
@@ -29,12 +29,12 @@ func lastOf(cell int) uint64 {
 	return startOf(cell+1) - 1
 }
 
-// What is locked of a file is, byte for byte, what was locked last, and is kept in as few
-// ranges as it can be.
+// Each byte has the mode of the latest lock or unlock, and the ranges are as few as
+// possible.
 func TestRangesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rs ranges
-		var model [cells]int // 0: not, 1: to read, 2: to write
+		var model [cells]int // 0: not locked, 1: read lock, 2: write lock
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			from := rapid.IntRange(0, cells-1).Draw(t, "from")
 			to := rapid.IntRange(from, cells-1).Draw(t, "to")
@@ -90,7 +90,7 @@ func TestWholeRange(t *testing.T) {
 		{0, max, 0, max, true},
 		{max, max, max, max, true},
 		{5, max, 5, max, true},
-		{max, 1, 0, 0, false}, // ends beyond the last offset
+		{max, 1, 0, 0, false}, // the range ends beyond the last offset
 		{max - 1, 1, max - 1, max - 1, true},
 		{1, max - 1, 1, max - 1, true},
 		{2, max - 1, 0, 0, false},
@@ -102,8 +102,8 @@ func TestWholeRange(t *testing.T) {
 	}
 }
 
-// cover says of each byte what the strongest is that lies on it, without gaps, and no two
-// neighbours are the same.
+// cover returns the strongest mode of each byte, without gaps, and no two neighbouring
+// pieces have the same mode.
 func TestCover(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const bytes = 40
@@ -147,8 +147,8 @@ func TestCover(t *testing.T) {
 	}
 }
 
-// So many ranges that lie upon one another are covered by one pass over them, not by one for
-// each: with that this test would not end.
+// cover passes once over many overlapping ranges. With one pass for each range this test
+// would not end.
 func TestCoverOfManyRanges(t *testing.T) {
 	const n = 1 << 18
 	var within []byteRange

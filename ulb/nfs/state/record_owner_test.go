@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A client's next incarnation takes the record over. The eviction of the earlier one, which was
-// decided before and comes to its record only then, leaves that alone.
+// The next incarnation of a client takes over its record. An eviction of the earlier incarnation
+// that began before, and reaches the record only then, leaves the record alone.
 func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -19,7 +19,7 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 		next := unconfirmed(t, m, identity("client", 2, "me"))
 		pass(2 * leaseTime / 3)
 		m.Renew(next)
-		pass(2 * leaseTime / 3) // old has no lease any more, next is there still
+		pass(2 * leaseTime / 3) // the lease of old has run out, and next still exists
 		m.mu.Lock()
 		if !m.condemned(old, false) { // evict, first half
 			t.Fatal("not condemned")
@@ -44,8 +44,8 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 	})
 }
 
-// As long as an incarnation is being evicted the next one is not confirmed: whether there will
-// be a record, and a claim, is not known.
+// While an incarnation is being evicted, the next one cannot be confirmed, because it is not
+// known yet whether the record and the claim will remain.
 func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		d := &disk{}
@@ -92,8 +92,8 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 	}
 }
 
-// However evictions, confirmations and a slow disk meet: a client that has completed its claims,
-// and was not evicted, has a record.
+// With any order of evictions, confirmations and slow disk writes, a client that sent
+// RECLAIM_COMPLETE and was not evicted has a record.
 func TestEachLivingClientHasARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(300) {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A restartModel is what the clients of a server believe that they hold, over its lives: files
-// that each opens so that no other may.
+// A restartModel holds, over several lives of a server, the files that each client believes to have
+// open with a deny mode against all others.
 type restartModel struct {
 	disk    *gatedDisk
 	m       *Manager
@@ -20,10 +20,10 @@ type restartModel struct {
 	clients []*restartClient
 
 	mu  sync.Mutex
-	bad string // what must not have happened
+	bad string // the first violated rule
 }
 
-// A gatedDisk holds changes up while it is slow, and loses those of lives that have ended.
+// A gatedDisk delays changes while it is slow, and loses the changes of lives that have ended.
 type gatedDisk struct {
 	disk
 	life int
@@ -31,7 +31,7 @@ type gatedDisk struct {
 	gate chan struct{}
 }
 
-// A lifeOfDisk is the disk as one life of the server has it.
+// A lifeOfDisk is the access of one life of the server to the disk.
 type lifeOfDisk struct {
 	*gatedDisk
 	life int
@@ -60,25 +60,25 @@ func (d *lifeOfDisk) change(f func() error) error {
 	return f()
 }
 
-// restartClient is a client, over its own lives and the server's.
+// restartClient is a client, over all its incarnations and all lives of the server.
 type restartClient struct {
 	name     string
 	minor    uint32
 	verifier byte
 	next, c  *Client // introduced, and confirmed
 	confirm  nfs4wire.Verifier4
-	life     int // of the server, that c belongs to
+	life     int // the life of the server in which c was confirmed
 	complete bool
 	busy     bool
-	heard    time.Time // when it last heard of the server
+	heard    time.Time // when it last got an answer of the server
 	holds    map[int]*restartHold
 }
 
-// A restartHold is a file that a client believes to hold. stale: another one got it since. late:
-// the client came when its lease had run out, and has not claimed it yet.
+// A restartHold is a file that a client believes to hold. stale: another client got the file since.
+// late: the client came back after its lease had run out, and has not claimed the file yet.
 type restartHold struct {
 	id          nfs4wire.StateID4
-	life        int // in which it was granted or claimed
+	life        int // the life in which it was granted or claimed
 	stale, late bool
 }
 
@@ -94,10 +94,11 @@ func (r *restartModel) identity(c *restartClient) *Identity {
 	return identity(c.name, c.verifier, "me")
 }
 
-// entitled says that what the client holds is its own: it was heard of within a lease.
+// entitled reports whether the client still owns its files: its last answer is less than a lease
+// old.
 func (c *restartClient) entitled() bool { return time.Since(c.heard) < leaseTime }
 
-// do has a client do something that may wait for the disk.
+// do runs a request of a client that may wait for the disk.
 func (r *restartModel) do(c *restartClient, f func(m *Manager, life int)) {
 	if c.busy {
 		return
@@ -113,8 +114,8 @@ func (r *restartModel) do(c *restartClient, f func(m *Manager, life int)) {
 	synctest.Wait()
 }
 
-// settle is called with the result of a request: it says whether the client is still the one
-// that asked, and the server the one that answered.
+// settle runs f with the result of a request, if the life of the server that answered has not
+// ended.
 func (r *restartModel) settle(life int, f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +124,7 @@ func (r *restartModel) settle(life int, f func()) {
 	}
 }
 
-// introduce is EXCHANGE_ID or SETCLIENTID.
+// introduce sends EXCHANGE_ID or SETCLIENTID.
 func (r *restartModel) introduce(c *restartClient) {
 	r.do(c, func(m *Manager, life int) {
 		var expired *Client
@@ -140,7 +141,7 @@ func (r *restartModel) introduce(c *restartClient) {
 	})
 }
 
-// come confirms the client, and has it claim all that it holds.
+// come confirms the client and claims all its files.
 func (r *restartModel) come(c *restartClient) {
 	if c.next == nil {
 		return
@@ -202,7 +203,7 @@ func (r *restartModel) come(c *restartClient) {
 	})
 }
 
-// works says that the client can make requests, and renews its lease as each does.
+// works reports whether the client can make requests. It renews the lease, as each request does.
 func (r *restartModel) works(c *restartClient) bool {
 	if c.c == nil || c.busy || c.life != r.life || !c.complete {
 		return false
@@ -275,7 +276,7 @@ func (r *restartModel) close(c *restartClient, file int) {
 	delete(c.holds, file)
 }
 
-// reboot has the client forget what it held.
+// reboot makes the client forget its files.
 func (c *restartClient) reboot() {
 	if !c.busy {
 		c.verifier++
@@ -303,7 +304,7 @@ func (r *restartModel) begin() {
 	}
 }
 
-// letGo has what waits for the disk go on.
+// letGo lets all requests continue that wait for the disk.
 func (r *restartModel) letGo() {
 	r.disk.mu.Lock()
 	defer r.disk.mu.Unlock()
@@ -313,7 +314,7 @@ func (r *restartModel) letGo() {
 	}
 }
 
-// kill ends a life of the server: what waits for the disk does not reach it.
+// kill ends a life of the server. Changes that wait for the disk are lost.
 func (r *restartModel) kill() {
 	r.disk.mu.Lock()
 	r.disk.life++
@@ -329,8 +330,8 @@ func (r *restartModel) kill() {
 	}
 }
 
-// A restartStep is what happens next, to one of the clients and one of the files where it is about
-// such.
+// A restartStep is one step of a history: its kind and, if the kind needs them, a client and a
+// file.
 type restartStep struct{ What, Client, File, Quarters int }
 
 // restartSteps are the kinds of restartStep; open and arrive are the most frequent ones.
@@ -356,7 +357,7 @@ var restartSteps = []func(r *restartModel, c *restartClient, s restartStep){
 	func(r *restartModel, c *restartClient, s restartStep) { r.letGo(); synctest.Wait() },
 	func(r *restartModel, c *restartClient, s restartStep) { r.disk.breakDown(s.File == 0) },
 	func(r *restartModel, c *restartClient, s restartStep) { r.kill(); r.begin() },
-	// A client starts anew while another one wants what it held, and the disk is slow.
+	// A client restarts while another client wants its files and the disk is slow.
 	func(r *restartModel, c *restartClient, s restartStep) {
 		c.reboot()
 		pass(time.Duration(s.Quarters) * leaseTime / 4)
@@ -369,10 +370,9 @@ var restartSteps = []func(r *restartModel, c *restartClient, s restartStep){
 	},
 }
 
-// Clients, their next incarnations, their records and the lives of the server: whatever comes in
-// between two changes of the records, on a disk that is slow or fails, no file is given to a client
-// while another one has it in its lease, none is claimed that was another's since, and none is
-// refused to a client that claims it in time.
+// Clients restart, the server restarts, and the disk is slow or fails, in random histories. The
+// Manager grants no file to a client while another client holds it within its lease. No client
+// claims a file that another one got meanwhile. No client that claims in time is refused.
 func TestRestartsModel(t *testing.T) {
 	step := rapid.Custom(func(t *rapid.T) restartStep {
 		return restartStep{
@@ -390,7 +390,7 @@ func TestRestartsModel(t *testing.T) {
 	})
 }
 
-// runRestarts does steps one after the other, and returns what must not have happened.
+// runRestarts does the steps one after the other. It returns the first violated rule, or "".
 func runRestarts(steps []restartStep) string {
 	r := &restartModel{disk: &gatedDisk{}}
 	for i := range 3 {
@@ -408,8 +408,8 @@ func runRestarts(steps []restartStep) string {
 	return r.bad
 }
 
-// Histories in which a client lost what it held, when an eviction removed the record of the next
-// incarnation, or that one inherited a record that was about to go.
+// Histories in which earlier versions lost a client's state: an eviction removed the record of the
+// next incarnation, or the next incarnation inherited a record that was about to be removed.
 func TestRestartsThatLostSomething(t *testing.T) {
 	for _, steps := range [][]restartStep{
 		{{14, 0, 1, 1}, {0, 0, 0, 3}, {5, 2, 0, 5}, {11, 0, 0, 1}, {9, 2, 0, 1}, {10, 2, 1, 5}, {7, 1, 0, 9}, {14, 0, 0, 9}, {11, 2, 1, 1}, {14, 2, 1, 1}, {13, 2, 1, 9}, {5, 2, 0, 5}},

@@ -28,8 +28,8 @@ func lockFirst(t *testing.T, m *Manager, c *Client, key FileKey) *revocable {
 	return r
 }
 
-// A client of which something is revoked is told so until it has freed all of it, and may claim
-// nothing after a restart meanwhile: another client may have got it since.
+// A client with revoked state is told so until it has freed all of it. Until then it may claim
+// nothing after a restart, because another client may have got conflicting state.
 func TestWhatIsRevokedIsToldAndNotClaimed(t *testing.T) {
 	for _, freed := range []bool{false, true} {
 		key, other := fileKey(1), fileKey(2)
@@ -82,8 +82,8 @@ func TestWhatIsRevokedIsToldAndNotClaimed(t *testing.T) {
 	}
 }
 
-// A client of minor version 0 is told as well, and what it frees is known by its next incarnation
-// alone.
+// A client of minor version 0 is told as well. It has no FREE_STATEID, so only its next
+// incarnation may claim again.
 func TestRevokedOfMinorVersion0(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		key := fileKey(1)
@@ -119,8 +119,7 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 	}
 }
 
-// Where the disk does not take down that something was revoked, no client gets anything new
-// until it does.
+// If the disk cannot record a revocation, no client gets new state until it can.
 func TestRevocationThatIsNotWritten(t *testing.T) {
 	d, key := &disk{}, fileKey(1)
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -155,7 +154,7 @@ func TestEndOfTheServerRevokesNothing(t *testing.T) {
 	})
 }
 
-// What a client does not free goes with it.
+// Revoked stateids that a client does not free go with the client.
 func TestRevokedGoesWithItsClient(t *testing.T) {
 	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
 		a := lockFirst(t, m, complete(t, m, identity("a", 1, "me")), fileKey(1))

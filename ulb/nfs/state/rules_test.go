@@ -7,15 +7,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// OPEN_DOWNGRADE leaves those of an owner's opens that go no further than it says, in
-// what they deny as well (RFC 8881 §18.18.3).
+// OPEN_DOWNGRADE keeps those of the owner's opens whose access and deny bits are within the
+// new ones (RFC 8881 §18.18.3).
 func TestDowngradeKeepsOpensWithinItsDenyMode(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
 		opens                [][2]Access // access and deny, in their order
 		access, deny         Access
 		want                 Status
-		wantAccess, wantDeny Access // where want is NFS4_OK
+		wantAccess, wantDeny Access // valid if want is NFS4_OK
 	}{
 		{"the one that denies goes", [][2]Access{{AccessRead, 0}, {AccessRead, AccessWrite}}, AccessRead, 0, ok, AccessRead, 0},
 		{"the one that denies more goes", [][2]Access{{AccessRead, AccessWrite}, {AccessRead, 0}}, AccessRead, 0, ok, AccessRead, 0},
@@ -52,8 +52,8 @@ func TestDowngradeKeepsOpensWithinItsDenyMode(t *testing.T) {
 	}
 }
 
-// A stateid is its client's alone, and a request of minor version 0, which does not say
-// who sends it, names none of a later version's (RFC 8881 §8.2.1, §2.4).
+// A stateid is valid only for its own client. A request of minor version 0, which does not
+// name its client, cannot use stateids of later versions (RFC 8881 §8.2.1, §2.4).
 func TestStateidsAreTheirClientsOwn(t *testing.T) {
 	m := newManager(t)
 	one, other := newClient(m, 1, "one"), newClient(m, 1, "other")
@@ -76,8 +76,8 @@ func TestStateidsAreTheirClientsOwn(t *testing.T) {
 	}
 }
 
-// While the record of a client whose lease ran out is being removed, the client gets
-// nothing new: what it held is about to be another's.
+// While the record of a client whose lease ran out is being removed, the client gets no new
+// state, because another client is about to get its state.
 func TestClientThatIsAboutToGoBeginsNothing(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -101,8 +101,8 @@ func TestClientThatIsAboutToGoBeginsNothing(t *testing.T) {
 	})
 }
 
-// What one life of the server has named is not named so in another: client IDs and
-// stateids of before are told from its own (RFC 8881 §2.4, §8.2.1).
+// Client IDs and stateids of one life of the server are not reused in another. The server
+// recognizes those of an earlier life (RFC 8881 §2.4, §8.2.1).
 func TestNamesOfOneLifeAreNotThoseOfTheNext(t *testing.T) {
 	epochs, ids := map[uint32]bool{}, map[uint64]bool{}
 	var before nfs4wire.StateID4
@@ -121,8 +121,8 @@ func TestNamesOfOneLifeAreNotThoseOfTheNext(t *testing.T) {
 	lives(t, &disk{}, one, one, one)
 }
 
-// A lock that is denied is told where the other one lies, to its last byte, and that one to
-// the end of the file is (RFC 8881 §18.10.3, §18.11.3).
+// A denied LOCK reports the exact range of the conflicting lock, also for a lock to the end
+// of the file (RFC 8881 §18.10.3, §18.11.3).
 func TestDeniedIsToldTheWholeOfTheOtherLock(t *testing.T) {
 	const toEnd = 1<<64 - 1
 	for _, c := range []struct{ offset, length uint64 }{{10, 1}, {10, 10}, {0, 1 << 32}, {toEnd - 5, 5}, {7, toEnd}} {
@@ -142,9 +142,8 @@ func TestDeniedIsToldTheWholeOfTheOtherLock(t *testing.T) {
 	}
 }
 
-// Each use of a file by a caller that has not opened it asks for the deny mode that is about
-// that use, and for no other: reading for that of readers, writing for that of writers, and
-// the end of a name for that of writers (RFC 8881 §9.7, §18.25.4).
+// Each use of a file by a caller without an open is refused by exactly one deny bit: a read
+// by deny-read, a write and the removal of a name by deny-write (RFC 8881 §9.7, §18.25.4).
 func TestEachUseAsksForItsDenyMode(t *testing.T) {
 	for _, c := range []struct {
 		name string

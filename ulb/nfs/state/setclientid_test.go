@@ -19,11 +19,11 @@ func TestSetClientID(t *testing.T) {
 		t.Error("an unconfirmed client was not replaced")
 	}
 	is(t, "the one that was replaced", m.ConfirmClientID(first.Client.ID, first.Confirm, "me"), nfs4wire.NFS4ErrStaleClientID)
-	for range 2 { // the answer may be lost
+	for range 2 { // a repetition, because the first answer may be lost
 		is(t, "confirmation", m.ConfirmClientID(second.Client.ID, second.Confirm, "me"), nfs4wire.NFS4OK)
 	}
 
-	// The callback changes with its confirmation.
+	// A new callback takes effect at its confirmation.
 	update := m.SetClientID(id, Callback{Program: 3})
 	if update.Client != second.Client || update.Confirm == second.Confirm {
 		t.Errorf("%+v", update)
@@ -38,7 +38,7 @@ func TestSetClientID(t *testing.T) {
 		t.Errorf("callback %d", cb.Program)
 	}
 
-	// A restart takes the old state along when it is confirmed.
+	// The confirmation of a new incarnation removes the state of the old one.
 	next := m.SetClientID(identity("client", 2, "me"), Callback{})
 	if next.Client == second.Client || of(second.Client).gone.Load() != 0 {
 		t.Errorf("%+v", next)
@@ -48,7 +48,7 @@ func TestSetClientID(t *testing.T) {
 		t.Error("the old client is still there")
 	}
 
-	// Another client may take the name where nothing is held.
+	// Another client may take the name of a client without state.
 	other := m.SetClientID(identity("client", 1, "you"), Callback{})
 	is(t, "another principal", other.Status, nfs4wire.NFS4OK)
 	if m.Client(next.Client.ID) != nil {
@@ -56,7 +56,7 @@ func TestSetClientID(t *testing.T) {
 	}
 }
 
-// The minor versions have names of their own.
+// Clients of minor version 0 and of later versions have separate names.
 func TestNamesOfMinorVersions(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()

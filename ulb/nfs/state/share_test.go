@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Whether an open can be beside those that there are is found out without a look at those that
-// cannot stand in its way, and at one of those that do.
+// The search for a conflicting open skips the opens that cannot conflict, and ends at the
+// first that does.
 func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
 	m := newManager(t)
 	a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
@@ -28,7 +28,7 @@ func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
 		looks := 0
 		of.opens.each(c.deny, c.access, func(*State) bool {
 			looks++
-			return false // as where the client has a lease
+			return false // stop here, as for a client with a valid lease
 		})
 		var late courtesy
 		m.mu.Lock()

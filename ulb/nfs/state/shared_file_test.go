@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// shownBy is the file with a path below root, as a file system of its own shows it.
+// shownBy opens a separate FS for root, and returns it with the key of the file at path.
 func shownBy(t *testing.T, root, path string) (*local.FS, FileKey) {
 	t.Helper()
 	fs, err := local.New(local.Config{Root: root, StateDir: t.TempDir()})
@@ -32,9 +32,8 @@ func shownBy(t *testing.T, root, path string) (*local.FS, FileKey) {
 	return fs, FileKey{DomainOf(fs), at}
 }
 
-// A file is one file, by whichever of two file systems clients open it: what one of them
-// denies, the other does not grant, nor does NFSv3 there. What a file system loses that is
-// closed was opened by way of it.
+// If two file systems show one file, the deny modes of clients of one also hold for clients, and for
+// NFSv3, of the other. If one file system is closed, only the opens through it are revoked.
 func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"one/sub", "other"} {
@@ -72,7 +71,7 @@ func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
 			is(t, "CLOSE", s, ok)
 			is(t, "OPEN behind the CLOSE", again(), ok)
 
-			// One owner has a stateid for each file handle, and keeps the one that is not taken away.
+			// One owner has one stateid for each file system, and keeps the one that is not revoked.
 			id := open(t, m, a, "a", first, AccessRead, 0)
 			other := open(t, m, a, "a", second, AccessRead, 0)
 			if id.Other == other.Other {
@@ -98,8 +97,8 @@ func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
 }
 
 // If a client has locked very many ranges of a file by one file system, they are claimed as one
-// range. That claim is no larger than these locks: a client that has locked the file by another
-// file system, behind them, may still change its lock.
+// range. That claim is no larger than these locks: a client with a lock after them, through another
+// file system, may still change its lock.
 func TestClaimAsOneEndsWithTheLocksOfItsFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {

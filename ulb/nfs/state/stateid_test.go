@@ -9,8 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A stateid that was closed never comes again, also when its slot's generations are used
-// up.
+// A closed stateid is never reused, even after all generations of its slot were used.
 func TestStateidsNeverComeAgain(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 1, "client")
@@ -46,7 +45,7 @@ func TestSeqidsBeginAgain(t *testing.T) {
 	id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 	s, _ := m.Find(&id, c)
 	s.seqid.Store(1<<32 - 2)
-	for _, want := range []uint32{1<<32 - 1, 1, 2} { // 0 means something else
+	for _, want := range []uint32{1<<32 - 1, 1, 2} { // 0 is not a valid seqid here
 		if id = open(t, m, c, "owner", fileKey(1), AccessRead, 0); id.Seqid != want {
 			t.Errorf("%d, not %d", id.Seqid, want)
 		}
@@ -61,8 +60,8 @@ func TestSeqidsBeginAgain(t *testing.T) {
 	}
 }
 
-// In minor version 0 a stateid that was taken away is told from one that never was, and
-// from one of another life of the server.
+// In minor version 0 the server distinguishes an expired stateid from one that never
+// existed and from one of an earlier life of the server.
 func TestStateidsOfMinorVersion0(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 0, "client")
@@ -89,7 +88,7 @@ func TestStateidsOfMinorVersion0(t *testing.T) {
 	if _, s := m.ConfirmOpen(&ref); s != nfs4wire.NFS4ErrBadStateID {
 		t.Errorf("confirmed twice: %v", s)
 	}
-	ref.ID.Seqid = 0 // which stands for nothing else here
+	ref.ID.Seqid = 0 // 0 has no special meaning in minor version 0
 	want("the seqid before the first", nfs4wire.NFS4ErrOldStateID)
 	ref.ID.Seqid = 2
 	ref.ID.Other[0] ^= 1
@@ -105,7 +104,7 @@ func TestStateidsOfMinorVersion0(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// What is held of a file system that is about to be closed goes, and nothing else.
+// Revoke ends all state in one file system, and none in others.
 func TestRevoke(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 1, "client")
@@ -123,7 +122,7 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// A stateid tells nothing of the one that follows it in its place.
+// The next stateid of a slot cannot be guessed from the earlier ones.
 func TestStateIDsAreNotGuessed(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 1, "client")
@@ -149,7 +148,7 @@ func TestStateIDsAreNotGuessed(t *testing.T) {
 	}
 }
 
-// No number comes of two others.
+// The scrambler maps no two numbers to the same number.
 func TestScrambleIsAPermutation(t *testing.T) {
 	s := scrambler{maphash.MakeSeed()}
 	seen := map[uint32]bool{}

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A lockedClaimer is what is claimed of one file, for any number of goroutines.
+// A lockedClaimer is a Claimer of one file that many goroutines may use.
 type lockedClaimer struct {
 	mu   sync.Mutex
 	held vfs.Claims
@@ -39,12 +39,13 @@ func (c *lockedClaimer) DropClaims(vfs.Handle) {
 	c.held = vfs.Claims{}
 }
 
-// What one owner has locked to write no other has, however many ask at once, come and go.
+// While one owner has a write lock on a byte, no other owner has a lock on it, however
+// many goroutines lock, unlock, come and go.
 func TestNoTwoHoldTheSame(t *testing.T) {
 	m := newManager(t)
 	claimer := &lockedClaimer{}
 	var count openCount
-	var writers, readers [8]atomic.Int64 // by byte
+	var writers, readers [8]atomic.Int64 // the number of holders of each byte
 	var granted atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 32 {
@@ -100,7 +101,7 @@ func stress(t *testing.T, m *Manager, c *Client, claimer vfs.Claimer, count *ope
 		default:
 			t.Error(s)
 		}
-		if rng.IntN(3) > 0 { // else it goes with its client, or is opened once more
+		if rng.IntN(3) > 0 { // otherwise the open ends with its client, or is opened again
 			if _, s := m.CloseOpen(&Ref{ID: o.ID, Client: c, Key: key}, false); s != ok {
 				t.Error(s)
 			}
@@ -108,7 +109,7 @@ func stress(t *testing.T, m *Manager, c *Client, claimer vfs.Claimer, count *ope
 	}
 }
 
-// hold looks whether another owner holds what is held.
+// hold fails the test if another owner holds a conflicting lock.
 func hold(t *testing.T, writers, readers []atomic.Int64, write bool) {
 	mine := readers
 	if write {

@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// One client has locked 8,192 bytes of a file of this machine by as many lock-owners, another
-// one the bytes between by one. Whether the first closes the file or goes, its bytes are free
-// then for a third, the bytes of the other are not, and in the end a program of this machine
-// gets all.
+// One client locks 8,192 bytes of a file by as many lock-owners, and a second client the
+// bytes between them by one lock-owner. After the first client closes the file or goes, its
+// bytes are free for a third client, and the bytes of the second are not. In the end a
+// program of this machine can lock all of them.
 func TestVeryManyLocksOfAFileEnd(t *testing.T) {
 	const n = 8192
 	for _, end := range []struct {

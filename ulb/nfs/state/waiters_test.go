@@ -17,7 +17,7 @@ type locker struct {
 	m    *Manager
 	c    *Client
 	open nfs4wire.StateID4
-	id   nfs4wire.StateID4 // of its locks
+	id   nfs4wire.StateID4 // the stateid of its locks
 }
 
 func newLocker(t testing.TB, m *Manager, name string) *locker {
@@ -49,7 +49,8 @@ func (l *locker) unlock(offset, length uint64) {
 	}
 }
 
-// What was waited for is kept for a while for who waited first, and he is told.
+// A lock that becomes free is kept for the first waiter for a while, and the Manager notifies
+// this waiter.
 func TestWaitersComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -82,7 +83,7 @@ func TestWaitersComeFirst(t *testing.T) {
 		if len(told) != 1 || told[0] != "second" {
 			t.Errorf("told: %v", told)
 		}
-		// Who does not come is not waited for.
+		// If the first waiter does not come, the next one gets the lock.
 		want("one who did not wait", last.lock(false, 4, 1, true), denied)
 		time.Sleep(reservation)
 		want("one who did not wait, later", last.lock(false, 4, 1, true), ok)
@@ -99,7 +100,7 @@ func TestWaitersComeFirst(t *testing.T) {
 	})
 }
 
-// Neither those who wait nor what they wait for keep a file.
+// Neither waiters nor the locks that they wait for keep a file in the table.
 func TestWaitersGoWithTheirClients(t *testing.T) {
 	m := newManager(t)
 	holder, waits := newLocker(t, m, "holder"), newLocker(t, m, "waits")
@@ -121,9 +122,8 @@ func TestWaitersGoWithTheirClients(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// What looks for waiters looks at so many locks and waiters and no more, however many there
-// are: those beyond ask again by themselves. Locks that stand in no waiter's way are not looked
-// at.
+// A search for waiters checks at most maxHindrances locks and waiters. Waiters beyond that ask
+// again by themselves. Locks that block no waiter are not checked.
 func TestSearchForWaitersIsBounded(t *testing.T) {
 	m := newManager(t)
 	told := 0
@@ -140,7 +140,8 @@ func TestSearchForWaitersIsBounded(t *testing.T) {
 		is(t, "one that waits", waiter.lock(true, i, 1, true), nfs4wire.NFS4ErrDenied)
 	}
 	holder.unlock(0, 1000)
-	// The first looks at no waiter before it, the next at one, and so on.
+	// The check of the first waiter looks at no other waiter, the check of the second at one,
+	// and so on.
 	want := 0
 	for left := maxHindrances; left-want >= 0; want++ {
 		left -= want
@@ -150,8 +151,8 @@ func TestSearchForWaitersIsBounded(t *testing.T) {
 	}
 }
 
-// However many locks end with an open, or with a client, who waits for them is looked for
-// once, and told once.
+// However many locks end with an open or with a client, the Manager searches for waiters once,
+// and notifies each once.
 func TestWaitersAreLookedForOnce(t *testing.T) {
 	for _, how := range []string{"CLOSE", "the client goes"} {
 		t.Run(how, func(t *testing.T) {
@@ -185,7 +186,7 @@ func TestWaitersAreLookedForOnce(t *testing.T) {
 	}
 }
 
-// waits is a client at an address that waits for locks of file 1.
+// waits makes a client at an address that waits for locks of file 1.
 func waits(t testing.TB, m *Manager, name, address string) *locker {
 	t.Helper()
 	x := m.ExchangeID(&Identity{Owner: []byte(name), Address: netip.MustParseAddr(address)}, false)
@@ -194,14 +195,14 @@ func waits(t testing.TB, m *Manager, name, address string) *locker {
 	return &locker{t: t, m: m, c: x.Client, open: open(t, m, x.Client, name, fileKey(1), AccessBoth, 0)}
 }
 
-// waiting is how many locks of file 1 the client waits for.
+// waiting returns the number of locks of file 1 for which the client waits.
 func (l *locker) waiting() int {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	return l.c.holding.waiting[l.m.files.byID[idOf(1)]]
 }
 
-// ask asks for n locks, and is denied each.
+// ask requests n locks. The Manager denies each.
 func (l *locker) ask(n int) {
 	l.t.Helper()
 	for i := range uint64(n) {
@@ -209,8 +210,8 @@ func (l *locker) ask(n int) {
 	}
 }
 
-// However many locks of a file one client or one address waits for, another one gets its
-// part of the places, and keeps it.
+// However many locks of a file one client or one address waits for, other clients and
+// addresses get their part of the places, and keep it.
 func TestPlacesOfWaitersAreShared(t *testing.T) {
 	m := newManager(t)
 	told := map[string]int{}
@@ -219,7 +220,7 @@ func TestPlacesOfWaitersAreShared(t *testing.T) {
 	is(t, "the holder", holder.lock(false, 0, 1<<64-1, true), ok)
 	greedy, neighbour := waits(t, m, "greedy", "10.0.0.2"), waits(t, m, "neighbour", "10.0.0.2")
 	other, third := waits(t, m, "other", "10.0.0.3"), waits(t, m, "third", "10.0.0.4")
-	is(t, "LOCK", other.lock(true, 7777, 1, true), nfs4wire.NFS4ErrDenied) // before the flood
+	is(t, "LOCK", other.lock(true, 7777, 1, true), nfs4wire.NFS4ErrDenied) // before the flood of other waiters
 	all := []*locker{greedy, neighbour, other, third}
 	want := func(what string, each ...int) {
 		t.Helper()
@@ -270,7 +271,7 @@ func TestPlacesOfWaitersAreShared(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// A lock that is kept for a waiter stays his, whatever others wait for.
+// A waiter for which the server keeps a lock does not lose its place to others.
 func TestKeptLocksGiveNoPlaceAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -295,8 +296,8 @@ func TestKeptLocksGiveNoPlaceAway(t *testing.T) {
 	})
 }
 
-// An address waits for no more locks of all files than it leaves to others, and a client for
-// no more than it leaves to its neighbours.
+// Over all files, an address may wait for half of the locks that other addresses leave, and a
+// client for half of its address's part.
 func TestWaitersOfAllFilesAreShared(t *testing.T) {
 	m := newManager(t)
 	one, neighbour, other := waits(t, m, "one", "10.0.0.1"), waits(t, m, "neighbour", "10.0.0.1"), waits(t, m, "other", "10.0.0.2")
@@ -315,8 +316,8 @@ func TestWaitersOfAllFilesAreShared(t *testing.T) {
 	}
 }
 
-// However many addresses wait, no more locks are waited for than may be in all, and the
-// latest address has a place still; when all have gone, the first has as many as at first.
+// However many addresses wait, the total stays within its bound, and the latest address still
+// gets a place. When all have gone, the first address may wait for as many as at the start.
 func TestWaitersOfManyAddresses(t *testing.T) {
 	m := newManager(t)
 	take := func(l *locker) (n int) {
@@ -358,9 +359,8 @@ func TestWaitersOfManyAddresses(t *testing.T) {
 	}
 }
 
-// A lock to write that its owner makes one to read lets readers in: those of them that wait
-// are told as they are of an unlock, and those that wait to write are not
-// (RFC 8881 §18.10.3, §20.11.3).
+// If an owner changes its write lock to a read lock, the Manager notifies the waiting readers
+// as after an unlock, but not the waiting writers (RFC 8881 §18.10.3, §20.11.3).
 func TestLockMadeSharedTellsThoseWhoWait(t *testing.T) {
 	m := newManager(t)
 	var told []string
@@ -380,8 +380,8 @@ func TestLockMadeSharedTellsThoseWhoWait(t *testing.T) {
 	is(t, "the reader, who was told", reader.lock(true, 5, 5, false), ok)
 }
 
-// A lock that becomes free is kept for a waiter once for each time that it asked: one that is
-// gone costs the others one such time, and not one for each unlock (RFC 7530 §9.4).
+// The server keeps a free lock for a waiter once for each request of the waiter. So a waiter
+// that is gone delays the others once, not at each unlock (RFC 7530 §9.4).
 func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -399,7 +399,7 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 			time.Sleep(time.Second)
 			worker.unlock(0, 1)
 			if told == 2 {
-				// The one behind the one that is gone, who is not waited for either.
+				// The second waiter does not come either.
 				is(t, "the worker, while the lock is kept for the second", worker.lock(false, 0, 1, true), nfs4wire.NFS4ErrDenied)
 				time.Sleep(reservation)
 				told++
@@ -408,7 +408,7 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 		if told != 3 {
 			t.Errorf("the waiters were told %d times, want once each", told-1)
 		}
-		// One that asks again is kept the lock again.
+		// After a new request the server keeps the lock for the waiter again.
 		is(t, "the worker", worker.lock(false, 0, 1, true), ok)
 		is(t, "the one that was gone", gone.lock(true, 0, 1, true), nfs4wire.NFS4ErrDenied)
 		worker.unlock(0, 1)
@@ -417,8 +417,8 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 	})
 }
 
-// An owner that asks for the lock without waiting does not wait any more, and one that has not
-// asked for a lease is gone.
+// An owner that requests the lock without waiting is no longer a waiter, nor is an owner that
+// has not asked for a whole lease.
 func TestOwnersThatDoNotWaitAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := New(Config{Lease: 10 * time.Second})

@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// many are records that take several pages.
+// many returns n records, which take several pages of the file.
 func many(n int) (all []state.Record) {
 	for i := range n {
 		r := state.Record{Minor: 1, Owner: fmt.Sprintf("client %d %s", i, strings.Repeat("x", i%200)), Principal: "uid 0"}
@@ -32,7 +32,8 @@ func many(n int) (all []state.Record) {
 	return all
 }
 
-// written is the content of a file that clients were added to and removed from.
+// written returns the content of a file after n clients were added, some of them removed, and
+// some added again.
 func written(t testing.TB, n int) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clients")
@@ -53,8 +54,8 @@ func written(t testing.TB, n int) []byte {
 	return b
 }
 
-// No byte of a file is changed, and none is missing, without that being noticed: a client would
-// be let claim that must not, or an identity come again.
+// The Store notices each changed or missing byte of its file. Otherwise a client could claim
+// without the right, or a client ID could be reused.
 func TestDamageIsNoticed(t *testing.T) {
 	for _, n := range []int{4, 300} {
 		whole := written(t, n)
@@ -79,8 +80,8 @@ func TestDamageIsNoticed(t *testing.T) {
 	}
 }
 
-// Wherever a crash cuts a change off, or leaves a part of it unwritten, the file says what was
-// reported done, and the change is there whole or not at all.
+// If a crash cuts off a change at any byte, or leaves a part of it unwritten, the file still
+// has all changes that were reported as done, and the last change completely or not at all.
 func TestCrashWithinAChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
 	s := open(t, path)
@@ -91,19 +92,20 @@ func TestCrashWithinAChange(t *testing.T) {
 	must(t, s.Remove(many(1)))
 	after, err := os.ReadFile(path)
 	must(t, err)
-	// The head is that of the first change: the latter two's are not on the disk. Of these the
-	// first was reported done, so that it has been synced with the head of the change before.
+	// The head is that of the first change, because the heads of the two later changes are not
+	// on the disk. The first of these two changes was reported as done, so it was synced
+	// together with the head of the change before it.
 	first := len(before) + transactionHead + len(appendPut(nil, &state.Record{Minor: 1, Owner: "one more"}))
 	_, sum, _ := transaction(after[len(before):], s.sumAt(t, before))
 	old, middle := bytes.Clone(before[:headSize]), appendHead(nil, int64(first), sum)
 	for _, c := range []struct {
 		head     []byte
-		from, to int // the change that the crash came in
-		has      int // clients before it
+		from, to int // the bytes of the change during which the crash came
+		has      int // the number of clients before the change
 	}{{old, len(before), first, 20}, {middle, first, len(after), 21}} {
 		for cut := c.from; cut <= c.to; cut++ {
 			cuts := [][]byte{slices.Concat(c.head, after[headSize:cut])}
-			zeros := slices.Concat(cuts[0], make([]byte, c.to-cut)) // which were to be written later
+			zeros := slices.Concat(cuts[0], make([]byte, c.to-cut)) // these bytes were to be written later
 			late := slices.Concat(c.head, after[headSize:c.from], make([]byte, cut-c.from), after[cut:c.to])
 			for _, b := range append(cuts, zeros, late) {
 				got, err := read(b)
@@ -112,7 +114,7 @@ func TestCrashWithinAChange(t *testing.T) {
 				}
 				want := c.has
 				if bytes.Equal(b[c.from:], after[c.from:c.to]) {
-					want += 1 - 2*(c.has-20) // one more, and one less
+					want += 1 - 2*(c.has-20) // one client more, or one less
 				}
 				if len(got.all) != want {
 					t.Fatalf("cut at %d of %d to %d: %d clients, not %d", cut, c.from, c.to, len(got.all), want)
@@ -122,7 +124,7 @@ func TestCrashWithinAChange(t *testing.T) {
 	}
 }
 
-// sumAt is the sum at the end of a file.
+// sumAt returns the checksum at the end of a file.
 func (s *Store) sumAt(t *testing.T, b []byte) uint32 {
 	t.Helper()
 	at, sum := headSize, uint32(0)
@@ -136,7 +138,8 @@ func (s *Store) sumAt(t *testing.T, b []byte) uint32 {
 	return sum
 }
 
-// Whatever is in the place of the file is refused in words, and left as it is.
+// Open refuses anything that is not a file of records, with an explanation, and does not change
+// it.
 func TestWhatIsNoFileOfRecordsIsRefused(t *testing.T) {
 	whole := written(t, 4)
 	for _, c := range []struct {
@@ -186,8 +189,8 @@ func TestWhatIsNoFileOfRecordsIsRefused(t *testing.T) {
 	}
 }
 
-// The number of starts of a file that is made anew is not one of the file before: identities
-// of clients would come again.
+// A new file does not repeat the numbers of starts of a lost file. Otherwise client IDs would
+// be reused.
 func TestFileMadeAnewCountsElsewhere(t *testing.T) {
 	seen := map[uint32]bool{}
 	for range 4 {
@@ -203,7 +206,7 @@ func TestFileMadeAnewCountsElsewhere(t *testing.T) {
 	}
 }
 
-// The database of an earlier version is taken over, once, and refused where it is not whole.
+// Open converts the database of an earlier version, once. It refuses an incomplete database.
 func TestDatabaseOfEarlierVersion(t *testing.T) {
 	address := netip.MustParseAddr("192.0.2.1")
 	long := func(b []byte, s string) []byte { return appendString(b, s) }
@@ -298,8 +301,8 @@ func TestDatabaseWithACircle(t *testing.T) {
 	}
 }
 
-// After the disk has failed the file is written anew before anything else: what was written
-// when it failed may be on the disk in part, whatever it says later.
+// After a failure of the disk the Store first writes the whole file anew, because the failed
+// write may be on the disk in part, even if later syncs succeed.
 func TestRecordsAfterTheDiskHasFailed(t *testing.T) {
 	var files []*os.File
 	openFile = func(path string, flag int, mode os.FileMode) (*os.File, error) {
@@ -312,7 +315,7 @@ func TestRecordsAfterTheDiskHasFailed(t *testing.T) {
 	s := open(t, path)
 	a, b, c := state.Record{Minor: 1, Owner: "a"}, state.Record{Minor: 1, Owner: "b"}, state.Record{Minor: 1, Owner: "c"}
 	must(t, s.Put([]state.Record{a, b}))
-	files[len(files)-1].Close() // so that each write fails
+	files[len(files)-1].Close() // a closed file, so that each write fails
 	if err := s.Put([]state.Record{c}); err == nil {
 		t.Fatal("the disk did not fail")
 	}
@@ -341,7 +344,7 @@ func TestRecordsAfterTheDiskHasFailed(t *testing.T) {
 	}
 }
 
-// A file that has grown for a flood of clients is small again after a start.
+// A file that grew by a flood of clients is small again after the next start.
 func TestFileShrinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
 	s := open(t, path)
@@ -359,7 +362,7 @@ func TestFileShrinks(t *testing.T) {
 	}
 }
 
-// A file that is changed for long does not grow without end.
+// A file does not grow without bound by changes.
 func TestFileIsWrittenAnewWhenItIsMostlyOld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
 	s := open(t, path)
@@ -393,7 +396,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// reads says whether a file says c.
+// reads reports whether the file b has the content c.
 func reads(b []byte, c *content) bool {
 	got, err := read(b)
 	return err == nil && got.starts == c.starts && maps.Equal(got.all, c.all)
