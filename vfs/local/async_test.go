@@ -7,9 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A caller that does not ask for durability of names and attributes does not
-// wait for it, while others of the same file system do. What was promised about
-// data is kept for both.
+// A caller that does not request durable names and attributes does not wait for syncs,
+// while other callers of the same file system do. The promises about data hold for both.
 func TestAsyncIsTheCallers(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{Sync: true, SyncHook: s.hook})

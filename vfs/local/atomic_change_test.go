@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// overlapping counts the changes that claim to be the only one between their
-// two looks at one object and are not: those that began before another ended.
+// overlapping counts the changes of one object that are wrongly Atomic: each of them began before
+// another one ended.
 func overlapping(claims []vfs.Change) (n int) {
 	slices.SortFunc(claims, func(a, b vfs.Change) int {
 		if a.Before.Ctime.Before(b.Before.Ctime) {
@@ -36,9 +36,8 @@ func overlapping(claims []vfs.Change) (n int) {
 	return n
 }
 
-// Two exports that show one directory, or one of which shows a directory within
-// the other's tree, order their changes of it: none that says to be the only
-// one between its two looks overlaps another.
+// Two exports with a common directory order their changes of it: no Atomic change overlaps another
+// change. One export may lie within the other.
 func TestChangesThroughTwoFSAreOrdered(t *testing.T) {
 	for name, within := range map[string]string{"one tree": "", "nested": "sub"} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +87,7 @@ func TestChangesThroughTwoFSAreOrdered(t *testing.T) {
 	}
 }
 
-// A Change that one file system told is not taken back by another on the same
-// tree.
+// No FS reports a lower Change than another FS of the same tree reported before.
 func TestChangeIsOneForAllFS(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	other := open(t, local.Config{Root: w.cfg.Root, StateDir: t.TempDir()})
@@ -105,8 +103,8 @@ func TestChangeIsOneForAllFS(t *testing.T) {
 		}
 		last = ch.After.Change
 	}
-	// Also in a listing, where the Change is ahead of the ctime and only the
-	// first file system has the file in its cache.
+	// This also holds in a listing, if the Change is ahead of the ctime and only the first FS has
+	// the file in its cache.
 	var st unix.Stat_t
 	w.ok(unix.Stat(w.path("f"), &st))
 	for range 3 {
@@ -123,8 +121,8 @@ func TestChangeIsOneForAllFS(t *testing.T) {
 	w.ok(err)
 }
 
-// Names are changes of what they name. While one is given to a file or taken
-// from it, a write to the file does not say that it was the only change.
+// A change of a file's name also changes the file. So a write to the file during a Link or Remove
+// is not Atomic.
 func TestNamesAreChangesOfTheFile(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	root := w.fs.Root()
@@ -178,8 +176,8 @@ func TestNamesAreChangesOfTheFile(t *testing.T) {
 	}
 }
 
-// changeByAnother changes an object past the file system, until its ctime shows
-// it: that is taken from a clock that may stand for some milliseconds.
+// changeByAnother changes an object without the FS until its ctime changes. That may take some
+// milliseconds, because the kernel takes times from a coarse clock.
 func (w *world) changeByAnother(name string) {
 	w.Helper()
 	var was, is unix.Stat_t
@@ -190,9 +188,8 @@ func (w *world) changeByAnother(name string) {
 	}
 }
 
-// An object that another process has changed lately is not said to have been
-// changed by one change only: between the two looks there may have been one
-// more of the other's.
+// A change of an object that another process changed lately is not Atomic: between the two looks
+// there may have been one more change of the other process.
 func TestObjectsThatOthersChange(t *testing.T) {
 	for place, dir := range places(t) {
 		t.Run(place, func(t *testing.T) {
@@ -249,11 +246,12 @@ func TestObjectsThatOthersChange(t *testing.T) {
 	}
 }
 
-// An object that another process changes in turns is watched for twice the time between two of its
-// changes, ten seconds at most: the next one is expected within that. After a change that came
-// longer behind the last one it is watched for a second.
+// If another process changes an object repeatedly, the FS watches the object for twice the time
+// between its last two changes, at most 10 seconds, because the next change may come within that
+// time. After a change that came more than 10 seconds after the one before, it watches for one
+// second.
 func TestObjectsThatOthersChangeInTurns(t *testing.T) {
-	const grain = 20 * time.Millisecond // of the clock that ctimes come from
+	const grain = 20 * time.Millisecond // the step of the clock that ctimes come from
 	for _, c := range []struct {
 		gap, watched time.Duration
 	}{
@@ -281,8 +279,8 @@ func TestObjectsThatOthersChangeInTurns(t *testing.T) {
 	}
 }
 
-// FAT cuts times to even seconds: a change that was made a moment ago may have left a ctime that is
-// two seconds old. An object whose ctime has no fraction is watched for so much longer.
+// FAT rounds times down to even seconds, so the ctime of a recent change may be two seconds old. If
+// a ctime has no fraction, the FS watches the object two seconds longer.
 func TestObjectWithACoarseTimeIsWatchedForLonger(t *testing.T) {
 	ctime, seen := time.Unix(1e9, 0), local.NewWatched()
 	for _, c := range []struct {
@@ -295,10 +293,9 @@ func TestObjectWithACoarseTimeIsWatchedForLonger(t *testing.T) {
 	}
 }
 
-// While another process changes a directory and a file all the time, next to no
-// change through the file system says that it was the only one: a few at most,
-// before the first of the other's falls between two of the file system's own.
-// The other's changes are of the mode, which both looks show.
+// While another process changes the mode of a directory and of a file all the time, almost no
+// change through the FS is Atomic: at most a few, before the other process's first change comes
+// between two changes of the FS.
 func TestOthersAtWork(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// foreignFile names the file that a child locks.
+// foreignFile is the environment variable with the path of the file that a child locks.
 const foreignFile = "LOCAL_TEST_FOREIGN_FILE"
 
 // foreign starts a process that makes POSIX locks of the file at path.
@@ -61,8 +61,7 @@ func foreign(t *testing.T, path string) vfstest.ForeignClaim {
 	}
 }
 
-// TestForeignProcess is the process. Its fcntl locks are POSIX's, as those of
-// most programs.
+// TestForeignProcess is that process. It makes POSIX locks, as most programs do.
 func TestForeignProcess(t *testing.T) {
 	path := os.Getenv(foreignFile)
 	if path == "" {
@@ -99,8 +98,7 @@ func foreignOf(configs map[vfs.FileSystem]local.Config) func(*testing.T, vfs.Fil
 	}
 }
 
-// One descriptor holds all claims on a file, and it is open no longer than
-// something is claimed.
+// One descriptor holds all claims on a file. It is open only while there are claims.
 func TestClaimsHoldOneDescriptor(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	h := w.used("f")
@@ -136,7 +134,8 @@ func TestClaimsHoldOneDescriptor(t *testing.T) {
 	}
 }
 
-// Claims end when they are dropped, although another process has their descriptor just then.
+// DropClaims ends claims even if a process that is being started has a copy of their
+// descriptor.
 func TestClaimsEndThoughAProcessIsBeingStarted(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	h := w.used("f")
@@ -148,8 +147,8 @@ func TestClaimsEndThoughAProcessIsBeingStarted(t *testing.T) {
 	w.ok(foreign(t, w.path("f"))(0, vfs.ToEnd, vfs.ClaimWrite), "the other's claim")
 }
 
-// Claims stay when their file is not used otherwise, and they are bounded as open
-// files are.
+// Claims stay while the file has no other use. Their number is bounded like that of open
+// files.
 func TestClaimsAreBounded(t *testing.T) {
 	w := newWorld(t, local.Config{Descriptors: local.NewDescriptors(200)})
 	claimed := 0
@@ -170,7 +169,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	}
 }
 
-// A read-only file system has no claims to write.
+// A read-only mount refuses write claims.
 func TestClaimsOfAReadOnlyMount(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("local-test", dir, "tmpfs", 0, ""); err != nil {

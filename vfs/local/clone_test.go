@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// xfs mounts a file system that shares storage between files, and skips the test
-// where that cannot be done.
+// xfs mounts an XFS file system, whose files can share storage. It skips the test if this
+// is impossible here.
 func xfs(t *testing.T) string {
 	t.Helper()
 	image, at := filepath.Join(t.TempDir(), "disk"), t.TempDir()
@@ -35,7 +35,7 @@ func xfs(t *testing.T) string {
 	return at
 }
 
-// The suite holds on a file system that can clone, too.
+// The suite passes on a file system with clones, too.
 func TestSuiteOnXFS(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -48,7 +48,7 @@ func TestSuiteOnXFS(t *testing.T) {
 		}
 		return dir
 	}, false)
-	// What was skipped elsewhere is not skipped here.
+	// The clone tests, which other file systems skip, run here.
 	w := newWorld(t, local.Config{Root: mounted})
 	w.used("from")
 	from, err := w.lookup(w.fs.Root(), "from")
@@ -58,8 +58,7 @@ func TestSuiteOnXFS(t *testing.T) {
 	matrix{t, w.fs, mounted}.storageSetID()
 }
 
-// Between file systems that the kernel does not copy between, the data is carried
-// over by hand.
+// If the kernel cannot copy between two file systems, the FS copies by reads and writes.
 func TestCopyBetweenFileSystems(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("local-test", dir, "tmpfs", 0, ""); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// looks is how many seconds of the sweeper pass until each directory in use has been looked
-// at again.
+// looks is the number of the sweeper's seconds until each directory in use is checked
+// again.
 const looks = 5
 
 // A directory that a local program moves out of the tree cannot be reached some seconds
@@ -60,7 +60,7 @@ func TestDirectoryInUseThatLocalProgramsMoveOut(t *testing.T) {
 	})
 }
 
-// A directory that is renamed within the tree, by whomever, stays what it is.
+// A directory that a client or a local program renames within the tree keeps its handle.
 func TestDirectoryInUseThatMovesWithinTheTree(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		in, _ := above(t, index)
@@ -80,9 +80,8 @@ func TestDirectoryInUseThatMovesWithinTheTree(t *testing.T) {
 	})
 }
 
-// A directory that is renamed through one export into another one, or out of one by an
-// export that both lie in, belongs to the other at once: the caller of the first reaches
-// it by no handle.
+// If a rename through an export moves a directory from one export's tree to another's,
+// callers of the first export cannot reach the directory by any handle from then on.
 func TestDirectoryThatAnotherExportMoves(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		in, out := above(t, index)
@@ -118,8 +117,7 @@ func TestDirectoryThatAnotherExportMoves(t *testing.T) {
 	})
 }
 
-// Where the mount holds nothing but the tree there is no way out, and no directory is ever
-// asked where it lies.
+// If the mount has nothing outside of the tree, the FS never checks where a directory lies.
 func TestNothingIsAskedWhereTheTreeIsTheMount(t *testing.T) {
 	tmpfs := places(t)["tmpfs"]
 	if tmpfs == nil {
@@ -132,8 +130,8 @@ func TestNothingIsAskedWhereTheTreeIsTheMount(t *testing.T) {
 	w.ok(w.fs.GetAttr(&vfs.Op{Cred: w.op.Cred, Try: true}, d, &a), "the attempt")
 }
 
-// Directories whose paths are longer than PATH_MAX, of short names and of long ones, are
-// found by their handles below the root, and are not where they lie outside of it.
+// The FS finds directories below the root by handle even if their paths, of short or of
+// long names, exceed PATH_MAX. It does not find such directories outside of the root.
 func TestDeepTrees(t *testing.T) {
 	for _, c := range []struct{ levels, name int }{{1, 1}, {1500, 1}, {3900, 1}, {900, 5}, {60, 255}, {1100, 30}} {
 		t.Run(fmt.Sprintf("%d levels of %d bytes", c.levels, c.name), func(t *testing.T) {
@@ -160,8 +158,8 @@ func TestDeepTrees(t *testing.T) {
 	}
 }
 
-// The question about a directory ends at its parent where that was asked about a moment
-// ago: so the siblings of one that was found are found without a way up to the root.
+// The check of a directory ends at its parent if the parent was checked a moment ago. So
+// the siblings of a found directory need no climb to the root.
 func TestParentOfAFoundDirectoryIsHeld(t *testing.T) {
 	in, _ := above(t, false)
 	if in.fs.Scheme() != "kernel" {
@@ -178,8 +176,8 @@ func TestParentOfAFoundDirectoryIsHeld(t *testing.T) {
 	}
 }
 
-// deep makes a tree of so many levels, one directory in the other, with some directories in
-// the last one, and returns their handles.
+// deep makes a chain of levels nested directories, with leaves directories in the last one.
+// It returns the handles of these.
 func deep(t testing.TB, root, name string, levels, leaves int) []vfs.Handle {
 	t.Helper()
 	ok := func(err error) {
@@ -210,8 +208,9 @@ func deep(t testing.TB, root, name string, levels, leaves int) []vfs.Handle {
 	return handles
 }
 
-// removeDeep removes what deep made below top: a path to it may be longer than the kernel
-// takes, so each level's directory is moved up to the top before its parent is removed.
+// removeDeep removes the tree that deep made below top. Paths in it may be longer than the
+// kernel accepts. So removeDeep moves the directory of each level up to the top before it
+// removes the parent.
 func removeDeep(top, name string) {
 	for {
 		below, next := filepath.Join(top, name), top+".next"

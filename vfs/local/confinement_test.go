@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// above is a world whose root is a directory "tree" below one that is served
-// too, so that there are handles of what lies outside.
+// above returns two worlds: out serves a directory, and in serves the directory "tree"
+// below it. So tests have handles of files outside of in.
 func above(t *testing.T, index bool) (in, out *world) {
 	base := t.TempDir()
 	if err := os.Mkdir(filepath.Join(base, "tree"), 0o755); err != nil {
@@ -59,8 +59,7 @@ func TestNoWayOut(t *testing.T) {
 	})
 }
 
-// A symlink is a file with a text. It is never followed, and not in the place
-// of a directory either.
+// The FS never follows a symlink, also not in the place of a directory.
 func TestSymlinksAreNotFollowed(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		in, _ := above(t, index)
@@ -96,7 +95,8 @@ func TestSymlinksAreNotFollowed(t *testing.T) {
 	})
 }
 
-// A directory that a local program moves out of the tree is not a way out of it.
+// A directory that a local program moved out of the tree gives no access to files outside
+// of the tree.
 func TestMovedOutOfTheTree(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		in, out := above(t, index)
@@ -122,8 +122,8 @@ func TestMovedOutOfTheTree(t *testing.T) {
 	})
 }
 
-// A directory that changes into a symlink to the outside while it is looked at
-// by name never leads there.
+// If a directory becomes a symlink to the outside during a look-up by name, the look-up
+// never leads there.
 func TestSymlinkRace(t *testing.T) {
 	in, out := above(t, false)
 	in.ok(os.WriteFile(out.path("secret", "f"), []byte("secret"), 0o644))
@@ -154,7 +154,7 @@ func TestSymlinkRace(t *testing.T) {
 	<-ended
 }
 
-// What is mounted below the root is listed, and not entered.
+// A mount point below the root is listed, but cannot be entered.
 func TestMountsAreNotCrossed(t *testing.T) {
 	in, _ := above(t, false)
 	in.mkdir(in.fs.Root(), "mnt")
@@ -180,7 +180,7 @@ func TestMountsAreNotCrossed(t *testing.T) {
 	}
 }
 
-// The handles of another file system name nothing here.
+// Handles of another file system are refused.
 func TestForeignHandles(t *testing.T) {
 	dirs := places(t)
 	if len(dirs) < 2 {

@@ -16,20 +16,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// The credentials matrix runs each kind of daemon as a process of its own: the
-// test binary executes itself with another identity and one test to run.
+// The credentials matrix runs each kind of daemon in a separate process: the test binary
+// executes itself with another identity to run one test.
 
 const (
 	roleVar = "LOCAL_TEST_ROLE"
 	rootVar = "LOCAL_TEST_ROOT"
-	daemon  = 1234 // the daemon's id where it is not user 0
+	daemon  = 1234 // the user and group of a daemon that is not user 0
 )
 
 type role struct {
 	attr    syscall.SysProcAttr
 	switchs bool
-	kernel  bool // it may open handles
-	suite   bool // it runs the acceptance suite
+	kernel  bool // the daemon may open handles
+	suite   bool // the daemon runs the acceptance suite
 }
 
 var roles = map[string]role{
@@ -62,7 +62,7 @@ var roles = map[string]role{
 	}},
 }
 
-// selfExec is the test binary where every user may execute it.
+// selfExec returns the path of a copy of the test binary that every user may execute.
 func selfExec(t *testing.T) string {
 	dir := publicDir(t)
 	to := filepath.Join(dir, "test")
@@ -84,7 +84,7 @@ func selfExec(t *testing.T) string {
 	return to
 }
 
-// publicDir is a temporary directory that every user reaches.
+// publicDir makes a temporary directory that every user can reach.
 func publicDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "local")
 	if err != nil {

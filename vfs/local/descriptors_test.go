@@ -16,17 +16,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// fewDescriptors names the directory that a child works in.
+// fewDescriptors is the environment variable with the directory in which a child works.
 const fewDescriptors = "LOCAL_TEST_FEW_DESCRIPTORS"
 
-// A client that writes to many files and never commits does not take the
-// descriptors that other exports need, nor those that it needs itself. The
-// process has 1,000, so the test runs as a child.
+// A client that writes to many files and never commits does not use up the descriptors
+// that other exports, or its own calls, need. The test runs in a child process with 1,000
+// descriptors.
 func TestUncommittedFilesLeaveDescriptorsToOthers(t *testing.T) {
 	child(t, "TestFewDescriptorsChild")
 }
 
-// child runs one test in a process of its own, with a directory to work in.
+// child runs one test in a separate process, with a directory to work in.
 func child(t *testing.T, test string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -54,23 +54,24 @@ func asChild(t *testing.T, limit uint64) string {
 	return base
 }
 
-// Where others have taken what the budget promised, the oldest uncommitted file
-// is synced and closed for each new one.
+// If the process runs out of descriptors before the budget is used up, the FS syncs and
+// closes the oldest uncommitted file for each new one.
 func TestUncommittedFilesMakeRoomInAFullProcess(t *testing.T) { child(t, "TestFullProcessChild") }
 
-// TestFullProcessChild is the process.
+// TestFullProcessChild is that process.
 func TestFullProcessChild(t *testing.T) {
 	base := asChild(t, 201)
 	w := newWorld(t, local.Config{Root: base, Descriptors: local.NewDescriptors(8000)})
-	// The last descriptor is taken by the one or by the other of the two that a
-	// new file needs.
+	// A new file needs two descriptors. With the one limit the first of them is the last
+	// free one, with the other limit the second.
 	for _, limit := range []uint64{200, 201} {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: 201}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 300 {
 			w.ok(w.write(w.create(w.fs.Root(), fmt.Sprint("f", limit, i)), "x"), "Write ", i)
-			// An exclusive create for which room had to be made has its marks.
+			// An exclusive create that first has to close a file still stores its
+			// verifier.
 			name, how := fmt.Append(nil, "e", limit, i), &vfs.CreateHow{Mode: vfs.Exclusive, Verifier: [8]byte{7, byte(i)}}
 			for range 2 {
 				_, _, err := w.fs.Create(w.op, w.fs.Root(), name, how)
@@ -80,7 +81,7 @@ func TestFullProcessChild(t *testing.T) {
 	}
 }
 
-// TestFewDescriptorsChild is the process that has few descriptors.
+// TestFewDescriptorsChild is the process with few descriptors.
 func TestFewDescriptorsChild(t *testing.T) {
 	base := asChild(t, 1000)
 	var worlds [2]*world
@@ -111,8 +112,8 @@ func TestFewDescriptorsChild(t *testing.T) {
 	}
 }
 
-// Data that no client commits is synced when it was last written to half a
-// minute ago, though attributes are asked for all the time.
+// The FS syncs uncommitted data half a minute after the last write, even if clients
+// request the attributes all the time.
 func TestLookingDoesNotPutTheSyncOff(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")
@@ -125,7 +126,7 @@ func TestLookingDoesNotPutTheSyncOff(t *testing.T) {
 	if st := w.fs.Stats(); st.Unsynced != 0 || st.OpenFiles != 0 || st.Syncs == 0 {
 		t.Errorf("%+v", st)
 	}
-	// Each write puts it off.
+	// Each write delays the sync.
 	for range 35 {
 		w.ok(w.write(f, "x"), "Write")
 		w.fs.Sweep(1)
@@ -135,8 +136,8 @@ func TestLookingDoesNotPutTheSyncOff(t *testing.T) {
 	}
 }
 
-// awaited receives from c, in a time that no machine should take, and in which
-// nothing is synced for its age.
+// awaited receives from c. Its time limit is long enough for slow machines, but shorter
+// than the age at which data is synced.
 func awaited[T any](t *testing.T, c <-chan T, what string) (v T) {
 	t.Helper()
 	select {
@@ -147,18 +148,18 @@ func awaited[T any](t *testing.T, c <-chan T, what string) (v T) {
 	return v
 }
 
-// Beyond a bound the file that has waited for longest is synced and closed: by
-// a writer of its own, where the flusher does not come to it.
+// Beyond a bound, the flusher syncs and closes the file that has waited longest. If the
+// flusher is busy, a writer does this itself.
 func TestTooManyUncommittedFiles(t *testing.T) {
 	s := newSyncs()
 	budget := local.NewDescriptors(100)
-	// In memory a write can be tried.
+	// On tmpfs an attempt may write.
 	dir := places(t)["tmpfs"]
 	if dir == nil {
 		t.Skip("tmpfs cannot be mounted here")
 	}
 	w := newWorld(t, local.Config{Root: dir(t), Descriptors: budget, SyncHook: s.hook})
-	// The flusher is held at its first file, as by a slow disk.
+	// Block the flusher at its first file, as a slow disk would.
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(open)
@@ -216,8 +217,8 @@ func TestTooManyUncommittedFiles(t *testing.T) {
 	}
 }
 
-// Listings that clients leave in the middle are within the budget as well, and
-// what is open for data is counted with them.
+// Listings that clients abandon count towards the budget as well, together with files
+// open for data.
 func TestListingsAreWithinTheBudget(t *testing.T) {
 	budget := local.NewDescriptors(100)
 	w := newWorld(t, local.Config{Descriptors: budget})
@@ -227,7 +228,7 @@ func TestListingsAreWithinTheBudget(t *testing.T) {
 		var a vfs.Attr
 		_, err := w.fs.ReadDir(w.op, d, 2, false, &a, func(e *vfs.DirEntry) bool {
 			if more > 0 {
-				list(d, more-1) // while this one is in use
+				list(d, more-1) // during this call its own listing is in use
 			}
 			return false
 		})
@@ -257,8 +258,8 @@ func TestListingsAreWithinTheBudget(t *testing.T) {
 	}
 }
 
-// Each file system has an equal part of the budget, and gives back what is too
-// much when another comes.
+// Each FS has an equal part of the budget. When another FS joins, each closes its
+// surplus.
 func TestPartsOfTheBudget(t *testing.T) {
 	budget := local.NewDescriptors(160)
 	w := newWorld(t, local.Config{Descriptors: budget})

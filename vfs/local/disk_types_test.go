@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskTypes are the file systems that images can have here.
+// diskTypes are the types of file systems on images.
 var diskTypes = map[string]struct {
-	kernel string // as mount(2) calls it
+	kernel string // the type for mount(2)
 	size   int64
 	mkfs   []string
 }{
@@ -26,14 +26,14 @@ var diskTypes = map[string]struct {
 	"FAT":              {"vfat", 64 << 20, []string{"mkfs.fat"}},
 }
 
-// An anyDisk is a mounted image with a file system of one of the diskTypes.
+// An anyDisk is a mounted image with one of the diskTypes.
 type anyDisk struct {
 	t                  *testing.T
 	kernel, image, dir string
 }
 
-// newDiskOf makes an image with a file system and mounts it. Where this machine has none of
-// that type, the test is skipped.
+// newDiskOf makes an image with a file system and mounts it. It skips the test if this
+// machine does not support the type.
 func newDiskOf(t *testing.T, kind string) *anyDisk {
 	t.Helper()
 	k := diskTypes[kind]
@@ -64,9 +64,10 @@ func (d *anyDisk) mount() {
 	d.t.Cleanup(func() { unix.Unmount(d.dir, unix.MNT_DETACH) })
 }
 
-// newLoopDevice is a loop device that shows a file. It goes when it is not mounted any
-// more, at the latest with the test. mount(8) and losetup(8) look at all loop devices of the
-// machine, and wait for those whose disks hang in another test.
+// newLoopDevice attaches a file to a loop device and returns its path. The unmount frees the
+// device, or else the end of the test. mount(8) and losetup(8) are not used, because they
+// look at all loop devices of the machine, and wait for those whose disks hang in another
+// test.
 func newLoopDevice(t *testing.T, file string) string {
 	t.Helper()
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
@@ -97,7 +98,7 @@ func newLoopDevice(t *testing.T, file string) string {
 			return name
 		}
 		device.Close()
-		if !errors.Is(err, unix.EBUSY) { // another process was first
+		if !errors.Is(err, unix.EBUSY) { // another process took the device first
 			t.Fatal(err)
 		}
 	}

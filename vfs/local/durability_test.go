@@ -18,15 +18,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// syncs notes the calls that make something durable, and fails or holds them on
-// demand.
+// syncs records the sync calls, and fails or blocks them on demand.
 type syncs struct {
 	mu    sync.Mutex
 	calls []syncCall
 	fail  atomic.Bool
-	gate  atomic.Pointer[chan struct{}] // the next call waits for it
-	only  atomic.Uint64                 // the inode whose next call that is; 0: any
-	ahead chan struct{}                 // told that one waits
+	gate  atomic.Pointer[chan struct{}] // the next call waits until it is closed
+	only  atomic.Uint64                 // the inode to which gate applies; 0: any
+	ahead chan struct{}                 // gets a token when a call waits
 }
 
 type syncCall struct {
@@ -62,9 +61,9 @@ func (s *syncs) total() int64 {
 	return int64(len(s.calls))
 }
 
-// take returns the calls since it was last called, as in "fsync d" for a file below
-// root, which itself is ".". A file with several names has the shortest. They are
-// sorted: those of one round have no order.
+// take returns the calls since the last take, in the form "fsync d" with a path below
+// root; root itself is ".". Of several names it uses the shortest. The calls are sorted,
+// because concurrent calls have no order.
 func (s *syncs) take(t *testing.T, root string) (calls []string) {
 	t.Helper()
 	names := map[uint64]string{}
@@ -90,8 +89,8 @@ func (s *syncs) take(t *testing.T, root string) (calls []string) {
 	return calls
 }
 
-// Callers that change names of a directory at the same time share a call: while the first
-// one's is at the disk, all the others gather for the next.
+// Callers that change names in a directory at the same time share sync calls: while the
+// first call waits for the disk, all later changes gather for the next one.
 func TestGroupCommit(t *testing.T) {
 	t.Run("tmp", func(t *testing.T) { groupCommit(t, t.TempDir(), false) })
 	t.Run("ext4 with a journal", func(t *testing.T) { groupCommit(t, newDisk(t, "-J", "size=4").dir, true) })
@@ -113,7 +112,7 @@ func groupCommit(t *testing.T, dir string, journal bool) {
 	for i := range many {
 		wg.Go(func() { w.create(root, fmt.Sprint("f", i)) })
 	}
-	// Where a file's inode is not in its directory's transaction it has a call of its own.
+	// If a file's inode is not in the directory's transaction, it needs a separate call.
 	await.Until(t, "all wait for the next call", func() bool { return w.fs.Syncing(root, many) })
 	atGate := s.total()
 	close(gate)
@@ -123,7 +122,7 @@ func groupCommit(t *testing.T, dir string, journal bool) {
 	}
 }
 
-// Writers that ask for the same file's data share a call.
+// Callers that commit the same file share a sync call.
 func TestCommitsShareACall(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{SyncHook: s.hook})
@@ -145,7 +144,7 @@ func TestCommitsShareACall(t *testing.T) {
 	if n := s.total(); n != 1 {
 		t.Errorf("%d calls for 8 commits of one write", n)
 	}
-	// What is written while a call runs is not held for synced by it.
+	// A running sync call does not count for data that is written during the call.
 	gate = make(chan struct{})
 	s.gate.Store(&gate)
 	w.ok(w.write(f, "y"), "Write")
@@ -160,8 +159,8 @@ func TestCommitsShareACall(t *testing.T) {
 	}
 }
 
-// A failed sync changes the verifier before anyone hears of it, once; then
-// everything that was not committed is to be written again, and can be.
+// A failed sync changes the verifier once, before any caller gets the error. After that
+// clients write the uncommitted data again, and can commit it.
 func TestFailedSync(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{Sync: true, SyncHook: s.hook})
@@ -199,8 +198,8 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("%s failed and the verifier stayed", what)
 		}
 		s.fail.Store(false)
-		// The loss was told. What is committed now was written before it,
-		// which the client sees by the verifier.
+		// The caller has got the error. This COMMIT covers data from before the failure,
+		// which the client sees by the new verifier.
 		_, err := w.fs.Commit(w.op, f, 0, 0)
 		w.ok(err, "Commit after "+what)
 		w.ok(w.write(f, "again"), "Write after "+what)
@@ -212,8 +211,8 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// Every caller that waits for a call that fails hears of it, and finds the verifier
-// changed.
+// If a sync call fails, every caller that waits for it gets the error, and sees a new
+// verifier.
 func TestFailedSyncIsToldToAllWhoWait(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{SyncHook: s.hook})
@@ -243,7 +242,7 @@ func TestFailedSyncIsToldToAllWhoWait(t *testing.T) {
 	}
 }
 
-// A verifier tells instances apart.
+// Two instances of an FS have different verifiers.
 func TestVerifierOfAnInstance(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	before := w.fs.Verifier()

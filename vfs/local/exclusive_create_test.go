@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// RFC 1813 §3.3.8: an exclusive create that is sent again finds its own file,
-// also after a restart, until the file is used; another's is refused. The same
-// on a file system without unnamed files.
+// RFC 1813 §3.3.8: a repeated exclusive create finds its own file, also after a restart,
+// until the client uses the file. An exclusive create with another verifier is refused.
+// This also holds on a file system without unnamed files (O_TMPFILE).
 func TestExclusiveCreate(t *testing.T) {
 	for _, unnamed := range []bool{true, false} {
 		t.Run(fmt.Sprint("unnamed=", unnamed), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestExclusiveCreate(t *testing.T) {
 	}
 }
 
-// Every bit of the verifier counts.
+// The FS compares every bit of the verifier.
 func TestExclusiveCreateComparesTheWholeVerifier(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	create := func(name string, v [8]byte) error {
@@ -88,7 +88,7 @@ func TestExclusiveCreateComparesTheWholeVerifier(t *testing.T) {
 	}
 }
 
-// A file system that keeps whole seconds keeps the rest of the verifier.
+// A file system that stores whole seconds keeps the part of the verifier in the seconds.
 func TestExclusiveCreateOnWholeSeconds(t *testing.T) {
 	d := newDisk(t, "-I", "128")
 	w := newWorld(t, local.Config{Root: d.dir})

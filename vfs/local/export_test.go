@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
-// SetClock replaces the clock that says how young a ctime is.
+// SetClock replaces the clock by which the FS judges the age of a ctime.
 func (fs *FS) SetClock(now func() time.Time) { fs.now = now }
 
-// Sweep is n seconds of the sweeper.
+// Sweep runs n rounds of the sweeper, which normally take a second each.
 func (fs *FS) Sweep(n int) {
 	for range n {
 		fs.sweepOnce()
@@ -21,11 +21,11 @@ func (fs *FS) Sweep(n int) {
 	}
 }
 
-// PassTime is as much time as it takes for files to be forgotten, in which no caller asks
-// for one and the sweeper does not run.
+// PassTime lets all nodes count as unused for long enough to be forgotten. The sweeper does not
+// run.
 func (fs *FS) PassTime() { fs.nodes.round.Add(forgetAfter + 1) }
 
-// Lose takes h's file out of the cache, whatever is to be synced.
+// Lose removes h's file from the cache, even if its data is unsynced.
 func (fs *FS) Lose(h vfs.Handle) {
 	n := fs.nodes.cached(&h)
 	n.put()
@@ -37,10 +37,10 @@ func (fs *FS) Lose(h vfs.Handle) {
 	n.put()
 }
 
-// EvictAll lets every idle node go.
+// EvictAll removes all idle nodes from the cache.
 func (fs *FS) EvictAll() { fs.nodes.shrink(1<<20, 0) }
 
-// SearchPatience is how long calls wait for a search of the index.
+// SearchPatience sets the time that calls wait for a search of the index.
 func (fs *FS) SearchPatience(d time.Duration) {
 	if x, ok := fs.resolver.(*index.Index); ok {
 		x.Patience = d
@@ -50,15 +50,15 @@ func (fs *FS) SearchPatience(d time.Duration) {
 // SearchAgain lets the index search for every file at once.
 func (fs *FS) SearchAgain() { fs.resolver.(*index.Index).SearchAgain() }
 
-// DupClaims is another descriptor of what holds the claims on h, as a process that is being
-// started has one.
+// DupClaims returns a copy of the descriptor with the claims on h, like the copy in a process that
+// is being started.
 func (fs *FS) DupClaims(h vfs.Handle) (fd int, err error) {
 	n := fs.nodes.cached(&h)
 	defer n.put()
 	return unix.Dup(n.claims.fd)
 }
 
-// Cached says that h's file is held open by path.
+// Cached reports whether h's file has a node in the cache.
 func (fs *FS) Cached(h vfs.Handle) bool {
 	n := fs.nodes.cached(&h)
 	if n == nil {
@@ -68,8 +68,8 @@ func (fs *FS) Cached(h vfs.Handle) bool {
 	return true
 }
 
-// LastUser makes a caller the last user of what h's data is read by, and returns
-// the end of its call.
+// LastUser makes the test the last user of h's descriptor for reading. It returns the function
+// that gives the descriptor back.
 func (fs *FS) LastUser(h vfs.Handle) func(op *vfs.Op) {
 	n := fs.nodes.cached(&h)
 	f := n.files.held(false, 0)
@@ -79,10 +79,10 @@ func (fs *FS) LastUser(h vfs.Handle) func(op *vfs.Op) {
 	return func(op *vfs.Op) { fs.giveBackFile(op, f) }
 }
 
-// RememberedNames is how many names are remembered with their files.
+// RememberedNames returns the number of remembered names.
 func (fs *FS) RememberedNames() int64 { return fs.stats.names.Load() }
 
-// HandleOf is the handle of name in the directory dir.
+// HandleOf returns the handle of name in the directory dir.
 func HandleOf(dir int, name string) (h vfs.Handle, err error) {
 	fd, err := sysOpenat2(dir, []byte(name), unix.O_PATH, 0, 0)
 	if err != nil {
@@ -96,13 +96,13 @@ func HandleOf(dir int, name string) (h vfs.Handle, err error) {
 	return identify(fd, &st)
 }
 
-// UUIDOfDevice is how the block device dev is called in the directory dir.
+// UUIDOfDevice returns the UUID that the directory dir has for the block device dev.
 func UUIDOfDevice(dir string, dev uint64) string { return uuidOfDevice(dir, dev) }
 
-// Bounded says that nothing but the tree is on the file system.
+// Bounded reports whether the mount has nothing outside of the tree.
 func (fs *FS) Bounded() bool { return fs.bounded }
 
-// Syncing says whether n callers wait for a call that syncs h's data.
+// Syncing reports whether at least n callers wait for a sync call of h.
 func (fs *FS) Syncing(h vfs.Handle, n int) bool {
 	node := fs.nodes.cached(&h)
 	defer node.put()
@@ -112,8 +112,8 @@ func (fs *FS) Syncing(h vfs.Handle, n int) bool {
 	return d.waiting >= n
 }
 
-// Told is the Change that is told of h with attributes st, after a change
-// through the file system or not.
+// Told returns the Change of a look at h with the attributes st. changed: the look ends a change
+// through the FS.
 func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 	n, err := fs.node(&daemonOp, h)
 	if err != nil {
@@ -134,18 +134,18 @@ func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 	return is.change
 }
 
-// SetUnnamed says whether the file system has unnamed files.
+// SetUnnamed sets whether the file system has unnamed files (O_TMPFILE).
 func (fs *FS) SetUnnamed(has bool) { fs.noUnnamed.Store(!has) }
 
-// MostUnsynced is how many files may have data that is not on stable storage.
+// MostUnsynced returns the largest number of files with unsynced data.
 func (fs *FS) MostUnsynced() int { return int(fs.mostUnsynced()) }
 
-// Later puts the clock forward.
+// Later sets the clock forward.
 func (fs *FS) Later(by time.Duration) {
 	fs.SetClock(func() time.Time { return time.Now().Add(by) })
 }
 
-// Stir begins a change of h that is made without its lock; the result ends it.
+// Stir begins a change of h without the inode's lock. The returned function ends the change.
 func (fs *FS) Stir(h vfs.Handle) (end func()) {
 	n, err := fs.node(&daemonOp, h)
 	if err != nil {
@@ -158,7 +158,8 @@ func (fs *FS) Stir(h vfs.Handle) (end func()) {
 	}
 }
 
-// StillAttr is what a look at h tells that no change through the process ran beside.
+// StillAttr returns the attributes of h from a look during which no change through the process
+// ran.
 func (fs *FS) StillAttr(h vfs.Handle) (a vfs.Attr) {
 	n, err := fs.node(&daemonOp, h)
 	if err != nil {
@@ -173,8 +174,7 @@ func (fs *FS) StillAttr(h vfs.Handle) (a vfs.Attr) {
 	return a
 }
 
-// Alone makes a change of h's attributes around do, and says whether it holds
-// that nothing else changed h meanwhile.
+// Alone makes a change of h by do, and returns the Atomic of that change.
 func (fs *FS) Alone(h vfs.Handle, do func() error) (bool, error) {
 	n, err := fs.node(&daemonOp, h)
 	if err != nil {
@@ -192,8 +192,7 @@ func (fs *FS) Alone(h vfs.Handle, do func() error) (bool, error) {
 	return ch.Atomic, doErr
 }
 
-// OnNote calls f each time that a name was found or made, before more is done
-// with what has it.
+// OnNote makes the FS call f each time that it notes a name that it found or made.
 func (fs *FS) OnNote(f func()) { fs.resolver = noting{fs.resolver, f} }
 
 type noting struct {
@@ -222,8 +221,9 @@ func (f full) Room(try bool) bool {
 	return !try
 }
 
-// KeepAhead lets inodes go in one shard of the table where one fewer fits, which have Changes that
-// are ahead by so much, and returns how many are kept; -1: not those that are the most ahead.
+// KeepAhead adds and gives back inodes in one shard of a table that can keep one fewer of their
+// Changes. ahead is how far each Change is ahead of its ctime. KeepAhead returns the number of
+// kept Changes, or -1 if the one that is least ahead was kept or another one was dropped.
 func KeepAhead(ahead []uint64) (kept int) {
 	t := newInodeTable(inodeShards * (len(ahead) - 1))
 	least := ahead[0]
@@ -247,7 +247,7 @@ func KeepAhead(ahead []uint64) (kept int) {
 	return kept
 }
 
-// Watched is an inode by itself.
+// Watched is an inode without a file.
 type Watched struct {
 	i  inode
 	fs FS
@@ -255,7 +255,7 @@ type Watched struct {
 
 func NewWatched() *Watched { return &Watched{} }
 
-// Undisturbed says at the time now whether the object with that ctime is undisturbed.
+// Undisturbed reports whether the inode, with this ctime, counts as undisturbed at the time now.
 func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 	w.fs.SetClock(func() time.Time { return now })
 	is := look{Stat_t: unix.Stat_t{Ctim: unix.NsecToTimespec(ctime.UnixNano())}}

@@ -21,12 +21,12 @@ import (
 // has no room for them.
 type failingDisk struct {
 	t        *testing.T
-	dir      string // where the file system is mounted
+	dir      string // the mount point
 	f        string
 	ino      uint64 // of f
 	backing  string // the tmpfs
 	image    string
-	atOffset int64 // of f's data in the image
+	atOffset int64 // the offset of f's data in the image
 }
 
 const failingBlocks = 256
@@ -99,7 +99,8 @@ func (d *failingDisk) fail() {
 	}
 }
 
-// stored is the first byte that the disk has at a block of f, or 0.
+// stored returns the first byte of a block of f on the disk, or 0 if the disk does not have
+// the block.
 func (d *failingDisk) stored(block int) byte {
 	fd, err := unix.Open(d.f, unix.O_RDONLY, 0)
 	if err != nil {
@@ -123,10 +124,9 @@ func (w *world) writeBlock(f vfs.Handle, block int, b byte, stable vfs.Stability
 	return err
 }
 
-// Two WRITEs ask for stable storage, and the second one stores its data while the first
-// one's sync is on its way. The kernel tells the failure once, to the first one's sync,
-// which has taken the data of both. So the second WRITE fails, too: its own sync would find
-// nothing to do.
+// Two WRITEs request stable storage, and the second one stores its data while the sync of the
+// first one runs. That sync takes the data of both, and the kernel reports the failure once,
+// to this sync. So the second WRITE must fail as well: its own sync would find nothing to do.
 func TestWriteThatAnothersSyncLostIsToldSo(t *testing.T) {
 	d := newFailingDisk(t)
 	held, goOn := make(chan struct{}), make(chan struct{})
@@ -159,7 +159,8 @@ func TestWriteThatAnothersSyncLostIsToldSo(t *testing.T) {
 	}
 }
 
-// Sixteen writers, a block each at a time: the disk has all that was answered.
+// Sixteen writers write one block at a time each. The disk has the data of each successful
+// WRITE.
 func TestAnsweredWritesAreOnAFailingDisk(t *testing.T) {
 	d := newFailingDisk(t)
 	w := newWorld(t, local.Config{Root: d.dir})
@@ -185,8 +186,8 @@ func TestAnsweredWritesAreOnAFailingDisk(t *testing.T) {
 	}
 }
 
-// The disk loses data that was not to be stable yet: its writer learns of it by the verifier,
-// whichever call met the failure first.
+// If the disk loses unstable data, its writer sees a new verifier, whichever call got the
+// failure first.
 func TestUnstableDataThatTheDiskLost(t *testing.T) {
 	for how, meet := range map[string]func(w *world, d *failingDisk, f vfs.Handle){
 		"COMMIT": func(*world, *failingDisk, vfs.Handle) {},

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A file system has the same FSID on another device, as after a start of the machine; and
-// two file systems have two.
+// A file system keeps its FSID on another device, as it may have after a reboot. Two file
+// systems have different FSIDs.
 func TestFSIDIsTheFileSystemsOwn(t *testing.T) {
 	for kind := range diskTypes {
 		t.Run(kind, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestFSIDIsTheFileSystemsOwn(t *testing.T) {
 			if err := unix.Unmount(d.dir, 0); err != nil {
 				t.Fatal(err)
 			}
-			newLoopDevice(t, d.image) // so that the next mount is of another one
+			newLoopDevice(t, d.image) // so that the next mount uses another device
 			d.mount()
 			again, other := fsid(d)
 			if again != id {
@@ -43,7 +43,8 @@ func TestFSIDIsTheFileSystemsOwn(t *testing.T) {
 	}
 }
 
-// Where the kernel does not tell a file system's UUID, udev's names of its device do.
+// If the kernel does not report a file system's UUID, the FS takes it from udev's link to
+// the device.
 func TestUUIDByTheNameOfTheDevice(t *testing.T) {
 	dir := t.TempDir()
 	dev := unix.Mkdev(7, 200)
@@ -67,8 +68,8 @@ func TestUUIDByTheNameOfTheDevice(t *testing.T) {
 	}
 }
 
-// What FSINFO tells of times is kept: a time that is a multiple of it comes back as it was
-// set (RFC 1813 §3.3.19, time_delta).
+// A time that is a multiple of FSINFO's time_delta comes back exactly as it was set (RFC
+// 1813 §3.3.19).
 func TestTimesAreKeptToWhatIsTold(t *testing.T) {
 	dirs := places(t)
 	for kind := range diskTypes {

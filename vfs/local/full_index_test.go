@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Where the index has no room for names, an attempt of LOOKUP asks to be made again where it may
-// block, and READDIRPLUS waits. A LOOKUP that may block does not wait.
+// If the index has no room for names, an attempt of LOOKUP returns ErrWouldBlock, and
+// READDIRPLUS waits. A LOOKUP that may block does not wait.
 func TestIndexWithoutRoom(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})
 	d := w.mkdir(w.fs.Root(), "d")

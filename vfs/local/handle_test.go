@@ -18,8 +18,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// world is a served directory with the calls that tests make on it as user 0 of
-// the test.
+// world is a served directory, with the calls that tests make on it under the test's own user.
 type world struct {
 	*testing.T
 	fs  *local.FS
@@ -94,15 +93,15 @@ func (w *world) path(name ...string) string {
 	return filepath.Join(append([]string{w.cfg.Root}, name...)...)
 }
 
-// again closes the file system and opens it as another process would.
+// again closes the FS and opens it again, as another process would.
 func (w *world) again(cfg local.Config) {
 	w.Helper()
 	w.ok(w.fs.Close(), "Close")
 	w.fs = open(w.T, cfg)
 }
 
-// The two ways of finding files use the same handles: each finds what the other
-// gave out, as far as the index was there to learn of it or can find it.
+// The kernel and the index use the same handles. Each finds the files of handles from the time
+// of the other. The index knows only files that it was told of, or that it finds by a search.
 func TestHandlesOutliveAChangeOfScheme(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	if w.fs.Scheme() != "kernel" {
@@ -129,9 +128,9 @@ func TestHandlesOutliveAChangeOfScheme(t *testing.T) {
 	w.ok(err, "GetAttr of what the index named")
 }
 
-// The index says where a file was. What is there now may be another file: a handle leads to
-// its own file, or is stale, and never reads or writes the other, whatever a local program
-// put in its place, and whether the server has been restarted since.
+// The place in the index may have another file now. A handle leads to its own file or is stale.
+// It never reads or writes a file that a local program put in the place, also after a restart
+// of the server.
 func TestIndexDoesNotTakeOneFileForAnother(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"another file is renamed over it": func(w *world) {
@@ -196,7 +195,7 @@ func TestIndexDoesNotTakeOneFileForAnother(t *testing.T) {
 	}
 }
 
-// What others rename, the index finds again, wherever it went in the tree.
+// The index finds a file again that a local program renamed, anywhere in the tree.
 func TestIndexFindsWhatMoved(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})
 	a, b := w.mkdir(w.fs.Root(), "a"), w.mkdir(w.fs.Root(), "b")
@@ -233,7 +232,7 @@ func TestIndexFindsWhatMoved(t *testing.T) {
 	w.ok(os.Rename(w.path("b/other/g"), w.path("top")))
 	check("moved to the root", "top")
 
-	// Through the file system nothing needs to be looked for.
+	// Renames through the FS need no search.
 	n := w.fs.Stats().Searches
 	_, _, err := w.fs.Rename(w.op, w.fs.Root(), []byte("top"), a, []byte("in"))
 	w.ok(err, "Rename")
@@ -249,7 +248,7 @@ func TestIndexFindsWhatMoved(t *testing.T) {
 		t.Errorf("%d searches for what went through the file system", got-n)
 	}
 
-	// A removed file is gone without a search, too.
+	// A file removed through the FS is stale without a search.
 	w.remove(a, "in")
 	w.fs.EvictAll()
 	_, err = w.attr(f)
@@ -259,7 +258,7 @@ func TestIndexFindsWhatMoved(t *testing.T) {
 	}
 }
 
-// Names that were being remembered when the process was killed are found again.
+// The index finds files again whose names were not yet written when the process was killed.
 func TestIndexAfterAKill(t *testing.T) {
 	if dir := os.Getenv(rootVar); dir != "" {
 		w := newWorld(t, local.Config{Root: filepath.Join(dir, "tree"), StateDir: filepath.Join(dir, "state"), IndexHandles: true})
@@ -295,7 +294,7 @@ func TestIndexAfterAKill(t *testing.T) {
 	}
 }
 
-// Two exports of one tree do not wait for each other's index.
+// Two exports of one tree have separate index files, so that neither waits for the other.
 func TestTwoOfOneTree(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})
 	f := w.create(w.fs.Root(), "f")
@@ -304,8 +303,8 @@ func TestTwoOfOneTree(t *testing.T) {
 	w.ok(second.GetAttr(w.op, f, &a), "GetAttr by the other")
 }
 
-// A handle of a removed file is stale at once, also where a new file has the
-// inode, whether a client removed it or a local program.
+// After a client or a local program removed a file, its handle is stale at once, even if a new
+// file has its inode.
 func TestStaleAfterRemovalAndReuse(t *testing.T) {
 	for _, index := range []bool{false, true} {
 		t.Run(fmt.Sprint("index=", index), func(t *testing.T) {
@@ -333,8 +332,8 @@ func TestStaleAfterRemovalAndReuse(t *testing.T) {
 	}
 }
 
-// Over an overlay, whose files the kernel does not find by handles, a file that a local program
-// makes where it removed another one has another handle.
+// On overlayfs, where the kernel does not open handles, a new file that gets the inode of a
+// file that a local program removed has another handle.
 func TestFileInTheInodeOfAnotherHasItsOwnHandle(t *testing.T) {
 	dir := places(t)["overlay"]
 	if dir == nil {
@@ -356,8 +355,8 @@ func TestFileInTheInodeOfAnotherHasItsOwnHandle(t *testing.T) {
 	}
 }
 
-// Bytes that were never a handle are refused as such or as stale, and nothing
-// else happens.
+// Bytes that were never a handle are refused as a bad or stale handle, and have no other
+// effect.
 func FuzzHandle(f *testing.F) {
 	dir := f.TempDir()
 	for _, index := range []bool{false, true} {

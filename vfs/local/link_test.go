@@ -12,15 +12,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// protectedLinks says that this machine's users link only their own files.
+// protectedLinks reports whether this machine lets users link only their own files
+// (fs.protected_hardlinks).
 func protectedLinks() bool {
 	b, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")
 	return err == nil && strings.TrimSpace(string(b)) != "0"
 }
 
-// links: POSIX lets a user link a file of another's, whatever this machine has
-// its own users do; but not where it may not make names, and not a program that
-// runs as the other.
+// links: as POSIX requires, a caller may link a file of another user, even if this
+// machine forbids that to its own users. The caller still needs the right to make names
+// in the directory, and cannot link another user's set-id program.
 func (m matrix) links(self *vfs.Cred) {
 	ann, ben := id(1001, 1001), id(1002, 1002)
 	s := mode(0o777)
@@ -49,7 +50,7 @@ func (m matrix) links(self *vfs.Cred) {
 		refused := protectedLinks() && (c.program || !local.LinksForOthers())
 		inAnothers := syscall.EACCES
 		if refused {
-			inAnothers = syscall.EPERM // the kernel judges that first
+			inAnothers = syscall.EPERM // the kernel checks this first
 		}
 		m.refused(link(f, anns, "l"), inAnothers, "Link in another's directory: "+c.name)
 		err = link(f, all, c.name+" linked")
@@ -62,7 +63,7 @@ func (m matrix) links(self *vfs.Cred) {
 			m.t.Errorf("%s: %+v", c.name, a)
 		}
 	}
-	// What one may do to a file is not changed by a link to it.
+	// A link to a file does not change the rights on it.
 	f, err := m.create(ann, all, "secret", 0o600)
 	m.must(err, "Create")
 	if link(f, all, "ben's") == nil {
@@ -71,15 +72,15 @@ func (m matrix) links(self *vfs.Cred) {
 	}
 }
 
-// The daemon says what it does.
+// LinksForOthers reports the ability that Link has.
 func TestLinksForOthers(t *testing.T) {
 	if os.Geteuid() == 0 && local.CanSwitch() != local.LinksForOthers() {
 		t.Errorf("user 0 links for others: %v", local.LinksForOthers())
 	}
 }
 
-// A file that gets a name while another one of its names is removed lives on under its
-// handle, in whichever order the two calls come.
+// If a file gets a new name while another name of it is removed, its handle stays valid,
+// in whichever order the two calls run.
 func TestFileThatIsLinkedWhileANameIsRemovedStays(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		w := newWorld(t, local.Config{IndexHandles: index})

@@ -34,9 +34,8 @@ func newXFS(t *testing.T) *disk {
 	return d
 }
 
-// What an object is given beyond its name, an owner above all, takes further
-// calls. It is on the disk when the answer comes also where the file system
-// commits its log by itself between the name and the owner.
+// The owner of a new object takes a further system call after its name. It is on the disk
+// when the answer comes, even if the file system commits its log between the two calls.
 func TestPowerCutAfterACommitBetweenNameAndOwner(t *testing.T) {
 	others(t)
 	disks := map[string]func(t *testing.T) *disk{"XFS": newXFS}
@@ -88,8 +87,8 @@ func TestPowerCutAfterACommitBetweenNameAndOwner(t *testing.T) {
 	}
 }
 
-// An exclusive create's marks are made durable with its name, also where they
-// are made after it.
+// The verifier of an exclusive create is made durable with the name, even if it is stored
+// after the name.
 func TestMarksMadeAfterTheNameAreSynced(t *testing.T) {
 	d := newDisk(t, diskKinds["journal"]...)
 	for _, unnamed := range []bool{true, false} {
@@ -100,8 +99,8 @@ func TestMarksMadeAfterTheNameAreSynced(t *testing.T) {
 		name := fmt.Sprint("f", unnamed)
 		_, _, err := w.fs.Create(w.op, w.fs.Root(), []byte(name), how)
 		w.ok(err, "Create")
-		// The directory has the name; the file has the marks where they were
-		// not in the same transaction.
+		// The sync of the directory stores the name. The file needs a sync if the
+		// verifier was not in the same transaction.
 		want := map[bool][]string{true: {"fsync ."}, false: {"fsync .", "fsync " + name}}[unnamed]
 		if got := s.take(t, d.dir); !slices.Equal(got, want) {
 			t.Errorf("unnamed %v: synced %q, not %q", unnamed, got, want)
@@ -109,7 +108,8 @@ func TestMarksMadeAfterTheNameAreSynced(t *testing.T) {
 	}
 }
 
-// What needs no further call needs no further sync, and what does has one.
+// A create without further attributes needs one sync. A create with further attributes
+// needs one more.
 func TestOneSyncForAPlainCreate(t *testing.T) {
 	others(t)
 	d := newDisk(t, diskKinds["journal"]...)

@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Where a file system is in memory an attempt makes and removes files. It leaves to others
-// what may take its time: what is durable, another user, what more is to be done to the
-// file, a large file's blocks, and every other file system.
+// On a file system in memory an attempt creates and removes files. It leaves to a call
+// that may block: durable changes, callers other than the daemon's user, further
+// attributes, large files, and all other file systems.
 func TestNamesInMemoryAreTried(t *testing.T) {
 	memory, ok := places(t)["tmpfs"]
 	if !ok || os.Geteuid() != 0 {
@@ -69,7 +69,7 @@ func TestNamesInMemoryAreTried(t *testing.T) {
 	}
 }
 
-// An attempt to remove leaves to others what it does not know to be a small file.
+// An attempt removes a file only if it knows that the file is small.
 func TestTryRemove(t *testing.T) {
 	memory, ok := places(t)["tmpfs"]
 	if !ok || os.Geteuid() != 0 {

@@ -15,10 +15,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// looksVar asks for a longer TestOneStateOneChange: how many looks.
+// looksVar is the environment variable with the number of looks for a longer
+// TestOneStateOneChange.
 const looksVar = "NFSRDMAD_LOOKS"
 
-// A state is what a Change names, as far as the changes of the test move it.
+// A state has the attributes that the changes of the test modify. A Change names one state.
 type state struct {
 	size  uint64
 	mode  uint32
@@ -27,17 +28,16 @@ type state struct {
 
 func stateOf(a *vfs.Attr) state { return state{a.Size, a.Mode, a.Nlink} }
 
-// A history is the states that one file was in, one behind the other, each told with its Change by
-// the call that made it.
+// A history has the successive states of one file with their Changes.
 type history struct {
 	h        vfs.Handle
 	name     string
-	begun    atomic.Int64 // changes
+	begun    atomic.Int64 // number of changes begun
 	answered atomic.Int64
 
 	mu      sync.Mutex
 	changes []uint64
-	at      map[state][]int // a file may be in a state again
+	at      map[state][]int // the indexes of a state in changes; a file may return to a state
 }
 
 func (x *history) add(a *vfs.Attr) {
@@ -48,8 +48,9 @@ func (x *history) add(a *vfs.Attr) {
 	x.answered.Store(int64(len(x.changes)))
 }
 
-// made is called behind a change, whose answer told the file's attributes, or nothing: that of a
-// name, or of a local program. The state is known by a look that nothing ran beside.
+// made records the state after a change, by a look during which no other change runs. answer has
+// the attributes that the change returned. Changes of names and changes by local programs return
+// none.
 func (x *history) made(t *testing.T, fs *local.FS, answer *vfs.Attr) {
 	a := fs.StillAttr(x.h)
 	if answer.Type != 0 && (stateOf(answer) != stateOf(&a) || answer.Change > a.Change) {
@@ -58,7 +59,8 @@ func (x *history) made(t *testing.T, fs *local.FS, answer *vfs.Attr) {
 	x.add(&a)
 }
 
-// A sight is what a look told, and how many changes were answered before and begun behind it.
+// A sight is the result of a look: the state and its Change, the number of changes answered before
+// the look, and the number begun before its end.
 type sight struct {
 	of            int
 	op            string
@@ -67,12 +69,12 @@ type sight struct {
 	before, after int64
 }
 
-// judge says what is wrong with a look: it told a state older than the one that its Change names,
-// or than one that was answered before, or one that had not begun.
+// judge returns the fault of a look, or "". The state must not be older than the state that the
+// Change names, nor older than the last answered one, and its change must have begun.
 func (x *history) judge(s *sight) string {
 	oldest, ok := slices.BinarySearch(x.changes, s.change)
 	if !ok {
-		oldest-- // half of a change, or a state that got another Change: it is between those of two states
+		oldest-- // the Change lies between those of two states: half of a change, or a state that got another Change
 	}
 	last := int(s.before) - 1
 	if s.change < x.changes[last] {
@@ -87,12 +89,12 @@ func (x *history) judge(s *sight) string {
 	return fmt.Sprintf("%+v, which is none of the states %d to %d, but of %v", s.state, oldest, s.after-1, x.at[s.state])
 }
 
-// Files are written, cut, given modes, ACLs, extended attributes and names, through two exports of
-// the tree and by a local program, and all operations that tell attributes look at them through
-// both exports. Each look tells one state of the file with a Change that
-// names that state, or an older one where a change ran, and never a newer one. No Change falls.
+// Two exports of a tree and a local program change files: content, size, mode, ACL, extended
+// attributes and names. All operations that return attributes look at the files through both
+// exports. Each look shows one state of the file. Its Change names that state or, if a change
+// runs, an older one, but never a newer one. A Change never falls.
 func TestOneStateOneChange(t *testing.T) {
-	const round = 6000 // looks, with files of their own
+	const round = 6000 // looks in one round; each round has new files
 	total := round
 	if s := os.Getenv(looksVar); s != "" {
 		var err error
@@ -200,7 +202,7 @@ func (w *world) oneState(other *local.FS, seed, total int) {
 						ch.After = vfs.Attr{}
 						_, err = by[(i+n/8+1)%2].Remove(op, root, link)
 					}
-				case 4: // which shows in the mode of the group
+				case 4: // the ACL shows in the mode bits of the group
 					acl := accessACL(1000, uint16(n/8)&7)
 					err = unix.Fsetxattr(int(program.Fd()), "system.posix_acl_access", acl, 0)
 				case 5:

@@ -24,8 +24,8 @@ func (w *world) open(h vfs.Handle, access vfs.OpenAccess) vfs.File {
 	return f
 }
 
-// All Files of one inode share a descriptor for each way of opening it, and
-// neither the sweeper nor a lack of room closes it before the last of them.
+// All Files of one inode share one descriptor for reading and one for writing. Neither
+// the sweeper nor a lack of room closes it before the last File.
 func TestOpenFilesShareADescriptor(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	h := w.used("f")
@@ -33,7 +33,7 @@ func TestOpenFilesShareADescriptor(t *testing.T) {
 	if n := w.fs.Stats().OpenFiles; n != 0 {
 		t.Fatalf("%d files open before the test", n)
 	}
-	w.later() // what the kernel said of this caller is remembered
+	w.later() // from now on the FS remembers the kernel's verdict on this caller
 	files := []vfs.File{w.open(h, vfs.OpenRead), w.open(h, vfs.OpenWrite)}
 	for _, access := range []vfs.OpenAccess{vfs.OpenRead, vfs.OpenWrite} {
 		again, err := w.fs.Open(&vfs.Op{Cred: w.op.Cred, Try: true}, h, access)
@@ -67,8 +67,8 @@ func TestOpenFilesShareADescriptor(t *testing.T) {
 	held("with none", 0)
 }
 
-// A removed file that is open stays through sweeps, also where another process
-// removed it, and leaves nothing open when it is closed.
+// A removed file that is open survives sweeps, also if another process removed it. After
+// its close no descriptor of it is open.
 func TestOpenFilesOutliveSweeps(t *testing.T) {
 	for _, index := range []bool{false, true} {
 		w := newWorld(t, local.Config{IndexHandles: index})
@@ -98,7 +98,7 @@ func TestOpenFilesOutliveSweeps(t *testing.T) {
 	}
 }
 
-// However many files clients open, what the process has for other files is left.
+// However many files clients open, the descriptors for other files remain available.
 func TestOpenFilesAreBounded(t *testing.T) {
 	w := newWorld(t, local.Config{Descriptors: local.NewDescriptors(200)})
 	var files []vfs.File
@@ -122,7 +122,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	if held := w.fs.Stats(); held.OpenFiles+held.Nodes > 200 {
 		t.Errorf("%+v", held)
 	}
-	// What is open already takes nothing more.
+	// Another open of an open file takes no further descriptor.
 	first, err := w.lookup(w.fs.Root(), "f0")
 	w.ok(err, "Lookup")
 	w.open(first, vfs.OpenWrite).Close()
@@ -138,7 +138,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 }
 
-// An export of a directory sees what is open through the export of another.
+// An export of a directory respects files that are open through the export of another
+// directory.
 func TestOpenFileRemovedThroughAnotherExport(t *testing.T) {
 	base := t.TempDir()
 	if err := os.Mkdir(filepath.Join(base, "sub"), 0o755); err != nil {
@@ -162,7 +163,7 @@ func TestOpenFileRemovedThroughAnotherExport(t *testing.T) {
 	}
 }
 
-// Nothing is granted by a File that a read-only export would refuse.
+// A read-only export grants no File for writing.
 func TestOpenOfAReadOnlyExport(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	w.used("f")
@@ -176,7 +177,7 @@ func TestOpenOfAReadOnlyExport(t *testing.T) {
 	w.open(h, vfs.OpenRead)
 }
 
-// What a File reads and writes allocates no more than what a handle does.
+// Reads and writes through a File allocate no more than those by handle.
 func TestFilesAllocateNothing(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	h := w.used("f")
@@ -200,8 +201,8 @@ func TestFilesAllocateNothing(t *testing.T) {
 	}
 }
 
-// defaultACL is an ACL as system.posix_acl_default holds it (linux/posix_acl_xattr.h):
-// of the owner, the group and the others, with what they may.
+// defaultACL returns the value of system.posix_acl_default (linux/posix_acl_xattr.h) with
+// rights for the owner, the group and the others.
 func defaultACL(user, group, other uint16) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
 	for _, e := range [][2]uint16{{0x01, user}, {0x04, group}, {0x20, other}} {
@@ -212,8 +213,7 @@ func defaultACL(user, group, other uint16) []byte {
 	return b
 }
 
-// The umask is for directories without a default ACL, which has its place
-// otherwise (RFC 8275).
+// A default ACL of the directory replaces the umask (RFC 8275).
 func TestUmaskLeavesDefaultACLs(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")
@@ -240,8 +240,8 @@ func TestUmaskLeavesDefaultACLs(t *testing.T) {
 	}
 }
 
-// A File is closed without waiting while its file system stalls, whatever has to
-// be done for it: here the last name is gone.
+// The Close of a File never waits, even if the file system stalls and the file's last
+// name is gone.
 func TestCloseOfAFileNeverWaits(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// holding are the process's descriptors of files below dir.
+// holding returns the files below dir of which the process has descriptors.
 func holding(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -31,7 +31,7 @@ func holding(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// used is a file that was written and read, so that it is open for both.
+// used makes a file, writes it and reads it, so that the FS has it open for both.
 func (w *world) used(name string) vfs.Handle {
 	w.Helper()
 	f := w.create(w.fs.Root(), name)
@@ -49,7 +49,7 @@ func (w *world) readSome(f vfs.Handle) {
 	w.ok(err, "Read")
 }
 
-// A removed file's space is free at once: nothing of it stays open, also where
+// The space of a removed file is free at once: no descriptor of it stays open, even if
 // its data was never committed.
 func TestRemoveLetsGo(t *testing.T) {
 	w := newWorld(t, local.Config{})
@@ -77,7 +77,8 @@ func TestRemoveLetsGo(t *testing.T) {
 	}
 }
 
-// What others removed is let go by the sweeper, and is stale before that.
+// A file that another process removed is stale at once. The sweeper closes its
+// descriptors.
 func TestOthersRemovalLetsGo(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.used("f")
@@ -92,8 +93,8 @@ func TestOthersRemovalLetsGo(t *testing.T) {
 	}
 }
 
-// An idle file is closed soon: it can be executed, and nothing is open for
-// writing. One with data that was not committed stays open until it is synced.
+// The FS closes idle files soon, so that they can be executed. A file with uncommitted
+// data stays open until it is synced.
 func TestIdleFilesAreClosed(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.used("f")
@@ -122,7 +123,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 	}
 }
 
-// The caches stay within their bounds, and what is beyond them is served.
+// The caches stay within their bounds, and files beyond the bounds are served as well.
 func TestBounds(t *testing.T) {
 	w := newWorld(t, local.Config{Descriptors: local.NewDescriptors(44)})
 	var files []vfs.Handle
@@ -139,8 +140,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Anything but a regular file is never opened: a FIFO would block and a device
-// act.
+// The FS opens only regular files: a FIFO would block, and opening a device may have
+// effects.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	s := mode(0o666)
@@ -157,7 +158,7 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	w.want(w.write(w.fs.Root(), "x"), syscall.EISDIR, "Write to a directory")
 }
 
-// A lease that another process holds is broken, not waited for.
+// The FS does not wait while the lease of another process is being broken.
 func TestLeases(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.used("f")
@@ -174,7 +175,7 @@ func TestLeases(t *testing.T) {
 	w.ok(w.write(f, "x"), "Write after the lease")
 }
 
-// What is at hand is answered without allocating.
+// Calls whose answers are in memory allocate nothing.
 func TestNothingAllocated(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")
@@ -196,7 +197,7 @@ func TestNothingAllocated(t *testing.T) {
 		{"Access", func() error { _, err := w.fs.Access(try, f, 0x3f, &a); return err }},
 		{"Lookup", func() error { _, err := w.fs.Lookup(try, d, name, &a); return err }},
 		{"Read", func() error { _, _, err := w.fs.Read(try, f, 0, buf, &a); return err }},
-		// Last: the read after a write is not at hand.
+		// Write comes last, because the read after a write writes the atime.
 		{"Write", func() error { _, _, _, err := w.fs.Write(w.op, f, 0, data, vfs.Unstable); return err }},
 	} {
 		if err := c.call(); err != nil {
@@ -207,8 +208,8 @@ func TestNothingAllocated(t *testing.T) {
 	}
 }
 
-// Many callers at once, while the caches are far too small and the sweeper runs,
-// get what they asked for; afterwards nothing is left.
+// Many concurrent callers get correct answers while the caches are far too small and the
+// sweeper runs. Afterwards no descriptor is left open.
 func TestManyAtOnce(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, index := range []bool{false, true} {

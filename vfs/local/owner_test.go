@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// The highest number is no user's and no group's: the kernel takes it for "leave it as it
-// is". A caller that asks for it as owner or group is told so, and nothing is changed or made.
+// The highest number is no user and no group: for the kernel it means "unchanged". If a caller
+// requests it as owner or group, the call fails, and changes and makes nothing.
 func TestNoFileHasTheHighestNumberAsOwner(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")
@@ -40,8 +40,8 @@ func TestNoFileHasTheHighestNumberAsOwner(t *testing.T) {
 	}
 }
 
-// A caller with the highest number as its user or among its groups is no user, and gets
-// nothing that it would have to be judged for.
+// A caller with the highest number as its user or one of its groups is refused every call that
+// needs a judgement of its rights.
 func TestCallerWithTheHighestNumberIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("takes user 0 to act as others")

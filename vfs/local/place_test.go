@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A directory is where this machine's programs find it, also after another one has
-// renamed it.
+// Place returns the path by which programs of this machine find the directory, also after
+// a rename by another program.
 func TestPlace(t *testing.T) {
 	w := newWorld(t, local.Config{Root: places(t)["tmp"](t)})
 	dir := w.mkdir(w.fs.Root(), "dir")
@@ -37,7 +37,8 @@ func TestPlace(t *testing.T) {
 	w.want(err, syscall.ENOTDIR, "Place of a file")
 }
 
-// One directory is another file system by each FSID, and the same by the same one.
+// With different FSIDs one directory looks like different file systems, with the same
+// FSID like the same one.
 func TestFSID(t *testing.T) {
 	root := places(t)["tmp"](t)
 	id := func(fsid uint64) uint64 {
@@ -54,7 +55,8 @@ func TestFSID(t *testing.T) {
 	}
 }
 
-// What has no handles of the kernel's is refused where they are asked for, and told why.
+// With KernelHandles, New refuses a file system without kernel handles, with an
+// explanation.
 func TestKernelHandles(t *testing.T) {
 	fs, err := local.New(local.Config{Root: "/proc/sys", KernelHandles: true, StateDir: t.TempDir()})
 	if err == nil {

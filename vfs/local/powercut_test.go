@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// A disk is an ext4 file system on an image. Its power is cut by mounting a
-// copy of the image: what the kernel had not sent to the disk is not in it.
+// A disk is an ext4 file system on an image. A power cut is simulated by a mount of a
+// copy of the image, which lacks everything that the kernel had not written.
 type disk struct {
 	t          *testing.T
 	image, dir string
@@ -27,8 +27,7 @@ type disk struct {
 
 // newDisk makes a file system with mkfs's options.
 func newDisk(t *testing.T, options ...string) *disk {
-	// The kernel is to commit nothing of its own accord for as long as a test
-	// may take.
+	// Keep the kernel from committing by itself during the test.
 	mount := "loop,commit=900"
 	if slices.Contains(options, "^has_journal") {
 		mount = "loop"
@@ -64,7 +63,7 @@ func (d *disk) mount() {
 	d.t.Cleanup(func() { unix.Unmount(d.dir, unix.MNT_DETACH) })
 }
 
-// cut returns what is left of the disk when its power goes now.
+// cut returns the disk as it would be after a power cut now.
 func (d *disk) cut() *disk {
 	d.t.Helper()
 	left := &disk{d.t, filepath.Join(d.t.TempDir(), "image"), d.t.TempDir(), d.mountOpts}
@@ -107,8 +106,8 @@ func TestPowerCutSuite(t *testing.T) {
 	}
 }
 
-// TestPowerCut: every answered change of a name or an attribute is there after a
-// power cut. The same without Sync must lose some, or the test proves nothing.
+// TestPowerCut: every answered change of a name or an attribute is there after a power
+// cut. Without Sync some changes must be lost, or the test would prove nothing.
 func TestPowerCut(t *testing.T) {
 	for name, options := range diskKinds {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +121,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// Other file systems, and ext4 with other ways to store, keep what was answered as well.
+// Other file systems, and ext4 with other options, also keep every answered change.
 func TestPowerCutOfOtherDisks(t *testing.T) {
 	for name, disk := range map[string]struct {
 		size  int64
@@ -149,9 +148,8 @@ func TestPowerCutOfOtherDisks(t *testing.T) {
 	}
 }
 
-// powerCut makes one change of each kind, each after the disk was cut for the
-// one before, and returns those that were not on the disk when they had been
-// answered.
+// powerCut makes one change of each kind, and cuts the disk after each answer. It returns
+// the changes that were not on the disk.
 func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 	w := newWorld(t, local.Config{Root: d.dir, Sync: durable})
 	root := w.fs.Root()
@@ -161,13 +159,12 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 		w.create(a, name)
 	}
 	w.create(b, "over")
-	for i := range 64 { // so that what is new does not share a block with what is synced
+	for i := range 64 { // so that new entries do not share a block with synced ones
 		w.create(b, fmt.Sprint("fill", i))
 	}
 	w.mkdir(a, "gonedir")
 	w.mkdir(a, "movedir")
-	// The time of a write in place is an attribute that only a sync of all of them
-	// puts on the disk.
+	// The mtime of a write in place is on the disk only after a sync of all attributes.
 	written := w.create(b, "written")
 	w.ok(w.write(written, "text"), "Write")
 	w.ok(os.Chtimes(filepath.Join(d.dir, "b/written"), time.Unix(1000, 0), time.Unix(1000, 0)))
@@ -262,7 +259,8 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 			_, err := w.fs.SetAttr(w.op, written, &s, nil)
 			return err
 		}, changedSince(2000, "b/written")},
-		// The data is synced in time, though no client commits it. A COMMIT adds nothing.
+		// The FS syncs old data by itself, although no client commits it. The later
+		// COMMIT has nothing to do.
 		{"Commit of what was synced in time, of a file that was let go", func() error {
 			if err := w.write(written, "late"); err != nil {
 				return err
@@ -294,13 +292,13 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 			lost = append(lost, fmt.Sprintf("%s (%v)", s.what, err))
 		}
 		if !durable && len(lost) > 0 {
-			break // one is enough
+			break // one lost change is enough
 		}
 	}
 	return lost
 }
 
-// changedSince says that a file's mtime is another one.
+// changedSince checks that a file's mtime differs from the given one.
 func changedSince(mtime int64, p string) func(dir string) error {
 	return func(dir string) error {
 		st, err := os.Lstat(filepath.Join(dir, p))

@@ -2,5 +2,5 @@
 
 package local_test
 
-// raceEnabled: the detector allocates where the program does not.
+// raceEnabled: allocation tests are skipped, because the race detector itself allocates.
 const raceEnabled = true

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An error in the middle of a read is no end of the file: what came before it is told, and
-// not that it is all.
+// After an error in the middle of a read, readAll returns the bytes before it, and does
+// not report the end of the file.
 func TestErrorWithinAReadIsNoEnd(t *testing.T) {
 	const page = 4096
 	short, err := unix.MemfdCreate("short", unix.MFD_CLOEXEC)
@@ -20,8 +20,8 @@ func TestErrorWithinAReadIsNoEnd(t *testing.T) {
 	if err := unix.Ftruncate(short, page); err != nil {
 		t.Fatal(err)
 	}
-	// The process's own memory is a file, with an error where the file that is mapped has
-	// no page.
+	// /proc/self/mem is a file with an error in the middle: the mapping extends beyond
+	// the mapped file.
 	b, err := unix.Mmap(short, 0, 2*page, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)

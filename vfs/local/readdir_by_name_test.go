@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// An entry that is there during a whole listing is listed once, while others come and go,
-// listings are left for a minute, and the daemon is started anew: on each file system.
+// On each file system, an entry that exists during a whole listing is listed exactly once,
+// even if other entries come and go, listings pause for a minute, and the daemon restarts.
 func TestEntriesThatStayAreListedOnce(t *testing.T) {
 	dirs := places(t)
 	for kind := range diskTypes {
@@ -70,8 +70,8 @@ func TestEntriesThatStayAreListedOnce(t *testing.T) {
 	}
 }
 
-// overlayOfTwo is an overlay with a directory "d" that both of its layers have: the kernel
-// makes the list of such a one by itself.
+// overlayOfTwo mounts an overlay with a directory "d" that both layers have. For such a
+// directory the kernel makes a merged list.
 func overlayOfTwo(t *testing.T) string {
 	base := t.TempDir()
 	lower, upper, work, at := filepath.Join(base, "l"), filepath.Join(base, "u"), filepath.Join(base, "w"), filepath.Join(base, "m")
@@ -88,7 +88,7 @@ func overlayOfTwo(t *testing.T) string {
 	return at
 }
 
-// A directory with more entries than a listing by name keeps at a time is listed whole.
+// A directory with more entries than namesAhead is listed completely.
 func TestLargeDirectoryIsListedWhole(t *testing.T) {
 	if places(t)["overlay"] == nil {
 		t.Skip("nothing can be mounted here")

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// listed is what READDIRPLUS tells of the directory dir, by name.
+// listed returns the entries of READDIRPLUS for the directory dir, by name.
 func (w *world) listed(dir vfs.Handle) map[string]vfs.DirEntry {
 	w.Helper()
 	all := map[string]vfs.DirEntry{}
@@ -24,8 +24,8 @@ func (w *world) listed(dir vfs.Handle) map[string]vfs.DirEntry {
 	return all
 }
 
-// What a program of this machine changes shows in the next listing, whatever is
-// remembered of the directory and whether its files are held open or not.
+// The next listing shows each change by a local program, whatever the FS remembers of the directory, and
+// whether or not its files have nodes.
 func TestListingsShowWhatOthersChange(t *testing.T) {
 	for name, forget := range map[string]func(*local.FS){
 		"files held open": func(*local.FS) {},
@@ -83,8 +83,8 @@ func TestListingsShowWhatOthersChange(t *testing.T) {
 	}
 }
 
-// Names that a local program gives and takes away at once after a listing and a look at them are there, and
-// are not: on tmpfs the directory's ctime is the same before and behind.
+// The FS sees names that a local program makes and removes directly after a listing and a look-up, although
+// on tmpfs the directory's ctime may not change.
 func TestNamesOfOthersAreSeenAtOnce(t *testing.T) {
 	for place, dir := range places(t) {
 		t.Run(place, func(t *testing.T) {
@@ -122,11 +122,10 @@ func TestNamesOfOthersAreSeenAtOnce(t *testing.T) {
 	}
 }
 
-// Listings of any size, whole and in pages, by the kernel and from memory, are
-// one and the same.
+// Listings from memory equal those of the kernel, for directories of any size, whole and in pages.
 func TestRememberedListingsAreTheKernels(t *testing.T) {
 	w := newWorld(t, local.Config{})
-	w.fs.SetClock(func() time.Time { return time.Time{} }) // to which every ctime is young
+	w.fs.SetClock(func() time.Time { return time.Time{} }) // for this clock every ctime is young
 	d := w.mkdir(w.fs.Root(), "d")
 	for i := range 700 {
 		w.create(d, fmt.Sprint("a longer name of a file ", i))
@@ -171,7 +170,7 @@ func TestRememberedListingsAreTheKernels(t *testing.T) {
 	}
 }
 
-// swap gives two files each other's names.
+// swap exchanges the names of two files.
 func swap(a, b string) error {
 	for _, r := range [][2]string{{a, a + "~"}, {b, a}, {a + "~", b}} {
 		if err := os.Rename(r[0], r[1]); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// reserved is an ext4 file system that keeps a quarter of its blocks for user 0,
-// with a file of user 1001 in it.
+// reserved mounts an ext4 file system that reserves a quarter of its blocks for user 0.
+// It has a file of user 1001.
 func reserved(t *testing.T) (w *world, file vfs.Handle) {
 	others(t)
 	w = newWorld(t, local.Config{Root: newDisk(t, "-m", "25").dir})
@@ -23,8 +23,8 @@ func reserved(t *testing.T) (w *world, file vfs.Handle) {
 	return w, o.Handle
 }
 
-// fill writes to the file as c until there is no space left, and returns how
-// many bytes that took from offset on.
+// fill writes to the file as c, from offset on, until no space is left. It returns the
+// number of bytes written.
 func (w *world) fill(c *vfs.Cred, file vfs.Handle, offset uint64, piece int) (wrote uint64) {
 	w.Helper()
 	data := [][]byte{make([]byte, piece)}
@@ -33,7 +33,7 @@ func (w *world) fill(c *vfs.Cred, file vfs.Handle, offset uint64, piece int) (wr
 		wrote += uint64(n)
 		switch {
 		case errors.Is(err, syscall.ENOSPC) && len(data[0]) > 4096:
-			data[0] = data[0][:4096] // for what is left
+			data[0] = data[0][:4096] // smaller pieces for the remaining space
 		case errors.Is(err, syscall.ENOSPC):
 			return wrote
 		default:
@@ -44,11 +44,11 @@ func (w *world) fill(c *vfs.Cred, file vfs.Handle, offset uint64, piece int) (wr
 	return 0
 }
 
-// ownBlocks are what the file system takes of its reserve itself, for the trees
-// that say where data lies: bytes.
+// ownBlocks is the space that the file system itself may take from the reserve for its
+// extent trees, in bytes.
 const ownBlocks = 64 << 10
 
-// space is what is free, and what of that is free for users other than 0.
+// space returns the free bytes, and the bytes available to users other than 0.
 func (w *world) space() (free, available int64) {
 	w.Helper()
 	var s unix.Statfs_t
@@ -56,8 +56,8 @@ func (w *world) space() (free, available int64) {
 	return int64(s.Bfree) * s.Frsize, int64(s.Bavail) * s.Frsize
 }
 
-// What a file system keeps in reserve for user 0 is not filled for other users
-// by the daemon; user 0 itself may fill it, as with Linux's server.
+// The daemon does not fill the reserve of user 0 for other users. User 0 itself may fill
+// it, as with Linux's server.
 func TestReserveIsUser0s(t *testing.T) {
 	user := id(1001, 1001)
 	for name, piece := range map[string]int{"large writes": 1 << 20, "small writes": 5000} {
@@ -71,14 +71,14 @@ func TestReserveIsUser0s(t *testing.T) {
 			wrote := w.fill(user, f, 0, piece)
 			_, err := w.fs.Commit(&vfs.Op{Cred: user}, f, 0, 0)
 			w.ok(err, "Commit")
-			wrote += w.fill(user, f, wrote, piece) // what the blocks on the disk left over
+			wrote += w.fill(user, f, wrote, piece) // fill the space that the first run left
 			if free, _ = w.space(); free < reserve-ownBlocks {
 				t.Errorf("of a reserve of %d bytes %d are left", reserve, free)
 			}
 			if int64(wrote) < available*9/10 {
 				t.Errorf("%d bytes could be written of %d", wrote, available)
 			}
-			// What lies in blocks that are there can be written anew.
+			// Existing blocks can be overwritten.
 			_, _, _, err = w.fs.Write(&vfs.Op{Cred: user}, f, 100, [][]byte{{1}}, vfs.FileSync)
 			w.ok(err, "Write to what is there")
 			if more := w.fill(w.op.Cred, f, wrote, piece); int64(more) < reserve/2 {
@@ -88,7 +88,7 @@ func TestReserveIsUser0s(t *testing.T) {
 	}
 }
 
-// Writes count with the blocks that they take, not with their bytes.
+// The reserve counts the blocks that writes take, not their bytes.
 func TestReserveAndSingleBytes(t *testing.T) {
 	w, f := reserved(t)
 	free, available := w.space()
@@ -104,7 +104,7 @@ func TestReserveAndSingleBytes(t *testing.T) {
 	}
 }
 
-// The daemon sees that others come near the reserve.
+// The daemon notices when other programs use the space above the reserve.
 func TestReserveThatOthersComeNear(t *testing.T) {
 	user := id(1001, 1001)
 	w, f := reserved(t)
@@ -120,7 +120,7 @@ func TestReserveThatOthersComeNear(t *testing.T) {
 	}
 }
 
-// Far from the reserve no thread is switched for a write.
+// While the reserve is far, the daemon writes without switching a thread.
 func TestWritesFarFromTheReserveAreTheDaemons(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
@@ -135,8 +135,8 @@ func TestWritesFarFromTheReserveAreTheDaemons(t *testing.T) {
 		_, _, _, err := w.fs.Write(user, o.Handle, 0, [][]byte{make([]byte, 1<<20)}, vfs.Unstable)
 		w.ok(err, "Write")
 	}
-	// The ctime is young: each write asks the kernel for the verdict, in a
-	// thread that is switched.
+	// The ctime is young, so each write asks the kernel for a verdict, on a switched
+	// thread.
 	before := w.fs.Stats()
 	for range 50 {
 		write()

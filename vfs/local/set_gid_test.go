@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// The same in a process that has not dropped CAP_FSETID, as one that embeds the
-// file system may not have: TestCredentialsMatrix has those that did.
+// setGID and storageSetID in a process that has not dropped CAP_FSETID, such as a program that
+// embeds the FS. TestCredentialsMatrix runs them in processes that dropped it.
 func TestSetGIDWithAllCapabilities(t *testing.T) {
 	others(t)
 	if os.Geteuid() != 0 {
@@ -22,8 +22,8 @@ func TestSetGIDWithAllCapabilities(t *testing.T) {
 	matrix{t, w.fs, w.cfg.Root}.storageSetID()
 }
 
-// storageSetID: user 0 reserves storage of a file, gives it back, copies or clones to the file, and
-// its set-user-ID and set-group-ID bits stay. The others take them off.
+// storageSetID: if user 0 allocates or frees storage of a file, or copies or clones to it, the
+// set-id bits stay. If other users do, the bits are cleared.
 func (m matrix) storageSetID() {
 	const bits, length = 0o6775, 1 << 16
 	at := m.fs.Root()
@@ -79,10 +79,10 @@ func (m matrix) storageSetID() {
 	}
 }
 
-// setGID: a set-gid bit without group execution grants nothing: it is the mark
-// for mandatory locking. The kernel leaves it alone when a file is written to,
-// cut or given away by user 0 or by a member of the file's group, and takes it
-// for others. Set-uid, and set-gid with group execution, are taken for all.
+// setGID: a set-gid bit without group execution is the mark for mandatory locking. The kernel
+// keeps it at a write, a truncation or a change of owner by user 0 or by a member of the
+// file's group, and clears it for others. It clears set-uid, and set-gid with group execution,
+// for all.
 func (m matrix) setGID() {
 	const owner, group, second = 1001, 2001, 2002
 	s := mode(0o777)
@@ -103,8 +103,8 @@ func (m matrix) setGID() {
 	}
 	changes := map[string]struct {
 		do     func(c *vfs.Cred, h vfs.Handle) error
-		owners bool // only user 0 and the owner may
-		root   bool // only user 0 may
+		owners bool // only user 0 and the owner may do this
+		root   bool // only user 0 may do this
 	}{
 		"write": {do: func(c *vfs.Cred, h vfs.Handle) error {
 			_, _, _, err := m.fs.Write(as(c), h, 0, [][]byte{[]byte("x")}, vfs.Unstable)
@@ -161,7 +161,7 @@ func (m matrix) setGID() {
 			}
 		}
 	}
-	// A mode that comes with the new group is the one that is set.
+	// If a SETATTR sets the group and the mode, the file gets exactly this mode.
 	for _, bits := range []uint32{0o2666, 0o6755, 0o2755} {
 		o, _, err := m.fs.Create(as(id(0, 0)), dir.Handle, []byte("f"), &vfs.CreateHow{Attr: mode(0o600)})
 		m.must(err, "Create")
@@ -173,7 +173,7 @@ func (m matrix) setGID() {
 		_, err = m.fs.Remove(as(id(0, 0)), dir.Handle, []byte("f"))
 		m.must(err, "Remove")
 	}
-	// Directories keep it: it means something else there.
+	// A directory keeps the bit, which has another meaning there.
 	d, _, err := m.fs.Mkdir(as(id(0, 0)), dir.Handle, []byte("d"), &vfs.SetAttr{SetMode: true, Mode: 0o2755})
 	m.must(err, "Mkdir")
 	_, err = m.fs.SetAttr(as(id(0, 0)), d.Handle, &vfs.SetAttr{SetUID: true, UID: owner, SetGID: true, GID: group}, nil)

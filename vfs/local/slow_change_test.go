@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// slowDisk is a file system whose disk can be stopped: its image lies on another file system, which
-// is frozen.
+// slowDisk mounts a file system whose disk can be stopped: stop freezes the file system that holds
+// the image.
 func slowDisk(t *testing.T, opts string, mkfs ...string) (dir string, stop, goOn func()) {
 	t.Helper()
 	if unix.Access("/dev/loop-control", unix.W_OK) != nil || os.Geteuid() != 0 {
@@ -44,8 +44,8 @@ func slowDisk(t *testing.T, opts string, mkfs ...string) (dir string, stop, goOn
 	}, goOn
 }
 
-// begun waits until a change of the file that is made by do shows in its ctime, which is before it
-// takes effect. It skips the test where do does not wait for the disk.
+// begun starts do, which changes the file, and waits until the file's ctime changes. The ctime
+// changes before the change takes effect. begun skips the test if do does not wait for the disk.
 func begun(t *testing.T, file string, do func() error) (end chan error) {
 	t.Helper()
 	ctime := func() unix.Timespec {
@@ -68,8 +68,8 @@ func begun(t *testing.T, file string, do func() error) (end chan error) {
 	return end
 }
 
-// A name that is looked up while its removal waits for the disk is not found when it is gone, though
-// the directory's ctime has not changed since.
+// A name that is looked up while its removal waits for the disk is not found after the removal,
+// although the directory's ctime has not changed again.
 func TestNameOfARemovalThatTakesLong(t *testing.T) {
 	remove := func(w *world, d vfs.Handle) error { _, err := w.fs.Remove(w.op, d, []byte("a")); return err }
 	rename := func(w *world, _ vfs.Handle) error { return os.Rename(w.path("d/a"), w.path("d/c")) }
@@ -87,11 +87,11 @@ func TestNameOfARemovalThatTakesLong(t *testing.T) {
 			w := newWorld(t, local.Config{Root: dir})
 			d := w.mkdir(w.fs.Root(), "d")
 			w.ok(w.write(w.create(d, "a"), "text"))
-			w.ok(os.Link(w.path("d/a"), w.path("d/b"))) // the file stays
+			w.ok(os.Link(w.path("d/a"), w.path("d/b"))) // a second name keeps the file
 			syncAll(dir)
 			find := func() error { _, err := w.lookup(d, "a"); return err }
 			w.ok(find(), "Lookup")
-			w.fs.Later(time.Hour) // to which every ctime is old
+			w.fs.Later(time.Hour) // for this clock every ctime is old
 			stop()
 			end := begun(t, w.path("d"), func() error { return c.do(w, d) })
 			for range 2 {
@@ -106,7 +106,7 @@ func TestNameOfARemovalThatTakesLong(t *testing.T) {
 	}
 }
 
-// accessACL is an ACL by which a user may do what perm says, and the owner may read and write.
+// accessACL returns an ACL that gives a user the rights perm, and lets the owner read and write.
 func accessACL(uid uint32, perm uint16) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
 	for _, e := range []struct {
@@ -120,7 +120,8 @@ func accessACL(uid uint32, perm uint16) []byte {
 	return b
 }
 
-// A right that the kernel grants while the ACL that gives it is being removed ends within seconds.
+// If the kernel grants a right while the ACL that gives it is being removed, the FS forgets this
+// verdict within seconds.
 func TestRightOfAnACLThatIsBeingRemoved(t *testing.T) {
 	others(t)
 	dir, stop, goOn := slowDisk(t, "wsync", "mkfs.xfs", "-q")
@@ -130,7 +131,7 @@ func TestRightOfAnACLThatIsBeingRemoved(t *testing.T) {
 	w.ok(os.Chmod(w.path("f"), 0o600))
 	w.ok(unix.Setxattr(w.path("f"), "system.posix_acl_access", accessACL(1000, 6), 0))
 	syncAll(dir)
-	w.fs.Later(time.Hour) // to which every ctime is old
+	w.fs.Later(time.Hour) // for this clock every ctime is old
 	ask := func() vfs.Access {
 		has, err := w.fs.Access(as(id(1000, 1000)), f, vfs.AccessRead|vfs.AccessModify, new(vfs.Attr))
 		w.ok(err, "Access")

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// onDisk serves a disk.
+// onDisk serves a directory on a disk.
 func onDisk(t *testing.T, d *stalled.Disk, cfg local.Config) *world {
 	t.Helper()
 	cfg.Root, cfg.Sync = d.Mountpoint, true
@@ -27,8 +27,7 @@ func onDisk(t *testing.T, d *stalled.Disk, cfg local.Config) *world {
 	return &world{t, fs, cfg, &vfs.Op{Cred: id(0, 0)}}
 }
 
-// forgotten closes the file system and opens it when nothing of the disk is in
-// memory.
+// forgotten closes the FS, drops the disk's data from memory, and opens the FS again.
 func (w *world) forgotten(d *stalled.Disk) *world {
 	w.Helper()
 	w.ok(w.fs.Close(), "Close")
@@ -36,9 +35,8 @@ func (w *world) forgotten(d *stalled.Disk) *world {
 	return onDisk(w.T, d, w.cfg)
 }
 
-// On a file system that keeps attributes in memory attempts are answered, and
-// none reads from the disk what is not in memory, or waits for it otherwise,
-// while the disk hangs: not beside a call that hangs either.
+// While the disk hangs, attempts on a file system that keeps attributes in memory still
+// end, also beside a call that hangs. No attempt reads from the disk or waits for it.
 func TestStalledDisk(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return
@@ -89,9 +87,9 @@ func TestStalledDisk(t *testing.T) {
 	}
 }
 
-// longACL is an access ACL that does not fit beside an inode: ext4 keeps it in a
-// block of its own, and reads that when it first judges by it. Files with the
-// same one share the block.
+// longACL is an access ACL that does not fit into an inode. ext4 stores it in a separate
+// block, and reads the block at its first judgement. Files with the same ACL share the
+// block.
 func longACL(first uint32) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2) // version
 	entry := func(tag, perm uint16, who uint32) {
@@ -110,8 +108,8 @@ func longACL(first uint32) []byte {
 	return b
 }
 
-// What an attempt finds in memory may take the disk nevertheless: the log, an
-// inode that goes with its last descriptor.
+// These attempts might need the disk although their data is in memory: to write the log,
+// or to free an inode after the last close.
 func TestAttemptsThatTakeTheDisk(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return
@@ -119,7 +117,7 @@ func TestAttemptsThatTakeTheDisk(t *testing.T) {
 	d := stalled.NewDisk(t)
 	for _, c := range []struct {
 		what string
-		// prepare stalls the disk last.
+		// At its end prepare stalls the disk.
 		prepare func(w *world) diskAttempt
 	}{
 		{"COMMIT of data that is not on the disk", func(w *world) diskAttempt {
@@ -146,7 +144,7 @@ func TestAttemptsThatTakeTheDisk(t *testing.T) {
 		{"LOOKUP that would make others leave the cache", func(w *world) diskAttempt {
 			w.create(w.fs.Root(), "known")
 			var names []string
-			for i := range 20 { // a part of 36 lets 16 be known
+			for i := range 20 { // with a part of 36 descriptors the cache holds 16 nodes
 				names = append(names, fmt.Sprint("crowd", i))
 				f := w.create(w.fs.Root(), names[i])
 				_, _, _, err := w.fs.Write(w.op, f, 0, [][]byte{make([]byte, 100000)}, vfs.FileSync)
@@ -197,7 +195,7 @@ func TestAttemptsThatTakeTheDisk(t *testing.T) {
 		if a.beside != nil {
 			a.w.ok(<-a.beside)
 		}
-		// What the attempt left to others ends, too.
+		// The work that the attempt left to other goroutines ends, too.
 		a.w.ok(a.w.fs.Close(), "Close")
 	}
 }
@@ -206,12 +204,12 @@ func TestAttemptsThatTakeTheDisk(t *testing.T) {
 type diskAttempt struct {
 	w       *world
 	attempt func(op *vfs.Op) error
-	refused bool       // the attempt has to be
-	beside  chan error // the end of a call that hangs meanwhile, where there is one
+	refused bool       // the attempt must return ErrWouldBlock
+	beside  chan error // the end of a call that hangs meanwhile, or nil
 }
 
-// removedByOthers is a file that only the file system holds still, with blocks
-// that are freed when it lets go.
+// removedByOthers makes a file that another program removed. Only a node of the FS keeps
+// it; the last close frees its blocks.
 func removedByOthers(w *world, d *stalled.Disk, name string) (*world, vfs.Handle) {
 	w.Helper()
 	f := w.create(w.fs.Root(), name)

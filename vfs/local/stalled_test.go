@@ -14,18 +14,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// bound is how long what must not hang may take, on a machine that is busy.
+// bound is the time limit for calls that must not hang, long enough for a busy machine.
 const bound = 20 * time.Second
 
-// A fixture is what the calls of one step work on.
+// A fixture holds the objects for the calls of one step.
 type fixture struct {
 	*world
 	dir, sub, file, link vfs.Handle
-	// opened is file, and other a file beside it; nil: not opened.
+	// opened is file, opened; other is another open file. nil means not opened.
 	opened, other vfs.File
 }
 
-// open opens what calls of open files work on, and close closes it.
+// open opens the files for the calls that need open files; close closes them.
 func (x *fixture) open() {
 	x.Helper()
 	var err error
@@ -43,18 +43,18 @@ func (x *fixture) close() {
 	}
 }
 
-// A call is one call of the seam.
+// A call is one call of a vfs method.
 type call struct {
 	method string
 	make   func(x *fixture, op *vfs.Op) error
 }
 
-// ofFiles are the methods that are given open files.
+// ofFiles are the methods that need open files.
 var ofFiles = map[string]bool{"File.Read": true, "File.Write": true, "File.Commit": true, "File.SetSize": true,
 	"Allocate": true, "Deallocate": true, "Seek": true, "CopyRange": true, "CloneRange": true}
 
-// calls has every method of the seam that takes an Op, those with ways of their
-// own more than once.
+// calls has every vfs method that takes an Op. Methods with several code paths appear
+// more than once.
 var calls = []call{
 	{"Info", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Info(op, x.dir); return err }},
 	{"Usage", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Usage(op, x.dir); return err }},
@@ -172,7 +172,8 @@ var calls = []call{
 	}},
 }
 
-// supported is err, unless that says that the file system has not got this.
+// supported returns err, or nil if err only means that the file system lacks the
+// operation.
 func supported(err error) error {
 	if errors.Is(err, vfs.ErrNotSupported) {
 		return nil
@@ -180,8 +181,8 @@ func supported(err error) error {
 	return err
 }
 
-// atOnce are the methods that never look at a file, and Close, which waits for
-// what is under way.
+// atOnce are the methods that never access a file, and Close, which waits for running
+// calls.
 var atOnce = map[string]bool{"Root": true, "Lane": true, "Verifier": true, "Close": true, "File.Close": true}
 
 func unless(err error, expected syscall.Errno) error {
@@ -232,8 +233,8 @@ func TestStalledCallsAreAllMethods(t *testing.T) {
 
 var fixtures int
 
-// fixtureAt makes what the calls work on in a directory of its own, and leaves
-// it in the caches or not.
+// fixtureAt makes the objects for the calls in a new directory. warm: it leaves them in
+// the caches.
 func fixtureAt(w *world, warm bool) *fixture {
 	w.Helper()
 	fixtures++
@@ -253,7 +254,7 @@ func fixtureAt(w *world, warm bool) *fixture {
 	return x
 }
 
-// ends fails the test unless f returns within the bound.
+// ends fails the test unless f returns within bound.
 func ends(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -269,11 +270,11 @@ func ends(t *testing.T, what string, f func()) {
 	}
 }
 
-// While a file system stalls no method holds up the process. An attempt ends: it
-// answers or says that it would block. A call that may block hangs in the kernel,
-// and neither the other goroutines nor the garbage collector wait for it, on one
-// processor. That holds for each question that the kernel asks the file system
-// in the course of a call: the first one hangs, then the second one, and so on.
+// While a file system stalls, no method blocks the process, even with one processor. An
+// attempt ends with an answer or ErrWouldBlock. A call that may block hangs in the
+// kernel, but neither other goroutines nor the garbage collector wait for it. The test
+// stalls each request of the kernel to the file system during a call: the first one, then
+// the second one, and so on.
 func TestStalledFUSE(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return
@@ -286,7 +287,7 @@ func TestStalledFUSE(t *testing.T) {
 		}
 		for _, warm := range []bool{false, true} {
 			if index && warm {
-				continue // what is in the caches is not looked for in the index
+				continue // with warm caches the index is not used
 			}
 			for _, c := range calls {
 				hung := 0
@@ -304,8 +305,8 @@ func TestStalledFUSE(t *testing.T) {
 	}
 }
 
-// stallAt tries and makes a call while the file system hangs after some requests
-// of it, and says whether the call has hung.
+// stallAt makes an attempt and a call while the file system hangs after the given number
+// of requests. It reports whether the call hung.
 func stallAt(w *world, m *stalled.FileSystem, c call, warm bool, after int) (hung bool) {
 	t := w.T
 	t.Helper()
@@ -331,8 +332,8 @@ func stallAt(w *world, m *stalled.FileSystem, c call, warm bool, after int) (hun
 	return hung
 }
 
-// othersEnd fails the test unless attempts of every call end beside one that
-// hangs, and a garbage collection does.
+// othersEnd fails the test unless attempts of all calls, and a garbage collection, end
+// while a call hangs.
 func (x *fixture) othersEnd(beside call) {
 	x.Helper()
 	try := &vfs.Op{Cred: x.op.Cred, Try: true}
@@ -345,7 +346,7 @@ func (x *fixture) othersEnd(beside call) {
 	ends(x.T, "a garbage collection beside "+beside.method, runtime.GC)
 }
 
-// succeeds waits for the end of a call that may have hung.
+// succeeds waits for the end of a call that may have hung, and checks its error.
 func (x *fixture) succeeds(c call, ended chan error) {
 	x.Helper()
 	select {

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// places are the file systems that the tests run on: the one that holds the
-// temporary directory, and one in memory where it may be mounted.
+// places returns the file systems for the tests: the one with the temporary directory
+// and, if the test may mount it, a tmpfs.
 func places(t *testing.T) map[string]func(*testing.T) string {
 	on := map[string]func(*testing.T) string{"tmp": func(t *testing.T) string { return t.TempDir() }}
 	probe := t.TempDir()
@@ -68,8 +68,8 @@ func open(t *testing.T, cfg local.Config) *local.FS {
 	return fs
 }
 
-// TestSuite runs the acceptance suite on each place, and in both ways of
-// finding files again where it can matter. Most of the time it waits for disks.
+// TestSuite runs the acceptance suite on each place, with kernel handles and, if that can
+// make a difference, with the index. It mostly waits for disks.
 func TestSuite(t *testing.T) {
 	for place, dir := range places(t) {
 		for scheme, index := range map[string]bool{"kernel": false, "index": true} {

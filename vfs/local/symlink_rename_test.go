@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A symlink is not what it leads to: renamed over that it takes its place, and removed it
-// leaves it alone.
+// A rename of a symlink over its target replaces the target. The removal of a symlink
+// leaves its target unchanged.
 func TestSymlinkIsNotItsTarget(t *testing.T) {
 	w := newWorld(t, local.Config{Root: t.TempDir()})
 	root := w.fs.Root()

@@ -12,10 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A sync that succeeds after another one of the file system has failed is made sure of, by a
-// second one behind a change: a file system that cannot write its log says once more that all
-// is well. Each file is made sure of once. If the second sync fails the call fails, and the
-// verifier is another one.
+// After a failed sync of a file system, the FS verifies the next successful sync of each file
+// once, by a change and a second sync: a file system that cannot write its log may report
+// success wrongly. If the second sync fails, the call fails, and the verifier changes.
 func TestSyncBehindAFailedOneIsConfirmed(t *testing.T) {
 	root := t.TempDir()
 	inode := make(map[string]uint64)
@@ -83,9 +82,9 @@ func TestSyncBehindAFailedOneIsConfirmed(t *testing.T) {
 	}
 }
 
-// XFS that cannot write its log tells those that wait for it, if there are any. What they wait
-// for has left the log then: a later sync of a directory finds nothing to do, and the kernel
-// answers it with success. Still no CREATE is answered with success by then.
+// If XFS cannot write its log, only calls that wait for the log at that time get an error. A
+// later sync of a directory finds nothing to do, and the kernel reports success. Even so, no
+// CREATE succeeds from then on.
 func TestCreateIsNotAnsweredWhenTheLogOfXFSIsLost(t *testing.T) {
 	d := newXFS(t)
 	defer unix.Unmount(d.dir, unix.MNT_DETACH)
@@ -94,7 +93,7 @@ func TestCreateIsNotAnsweredWhenTheLogOfXFSIsLost(t *testing.T) {
 		if err := unix.IoctlSetPointerInt(fd, goingDown, withoutLog); err != nil {
 			return err
 		}
-		_ = unix.Fsync(fd) // another program's, or none: the kernel writes the log by itself
+		_ = unix.Fsync(fd) // stands for a sync by another program, or the kernel's own write of the log
 		return nil
 	}})
 	_, _, err := w.fs.Create(w.op, w.fs.Root(), []byte("f"), &vfs.CreateHow{})

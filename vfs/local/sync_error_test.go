@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A failed sync is answered to those whose file it was: another client's MKDIR in another
-// directory succeeds, though it waits for the disk at the same time. A lack of space has its
-// name, and what is no answer to a client is EIO.
+// Only the callers of the file get the error of a failed sync: another client's MKDIR in
+// another directory succeeds, although it waits for the disk at the same time. The error is
+// ENOSPC or EDQUOT for a lack of space, and EIO otherwise.
 func TestFailedSyncIsItsOwnCallers(t *testing.T) {
 	root := t.TempDir()
 	var st unix.Stat_t
@@ -61,7 +61,8 @@ func TestFailedSyncIsItsOwnCallers(t *testing.T) {
 	}
 }
 
-// A change that is made while a sync fails gets that failure: names as well as data.
+// A change of a name during a failing sync of the directory gets that failure, as a change
+// of data does.
 func TestNameMadeWhileTheDirectorysSyncFails(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{Sync: true, SyncHook: s.hook})
@@ -87,7 +88,8 @@ func TestNameMadeWhileTheDirectorysSyncFails(t *testing.T) {
 	w.want(<-told, syscall.EIO, "a MKDIR whose sync failed")
 }
 
-// An exclusive create that is repeated needs no room: the first one may have taken the last.
+// A repeated exclusive create needs no free space, because the first one may have taken the
+// last.
 func TestExclusiveCreateAgainWithoutRoom(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "nr_inodes=3"); err != nil {

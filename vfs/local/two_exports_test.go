@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// twoExports are the exports of a directory and of one beneath it, with a file that both show.
+// twoExports opens the exports of a directory and of a directory beneath it, with a file that
+// both show.
 func twoExports(t *testing.T) (s *syncs, upper, lower *world, inUpper, inLower vfs.Handle) {
 	s = newSyncs()
 	upper = newWorld(t, local.Config{SyncHook: s.hook})
@@ -27,7 +28,7 @@ func (w *world) commit(f vfs.Handle) error {
 	return err
 }
 
-// What was written through one export is committed through another one, and then it is for both.
+// A COMMIT through one export also covers data that was written through the other one.
 func TestCommitThroughAnotherExport(t *testing.T) {
 	s, upper, lower, inUpper, inLower := twoExports(t)
 	upper.ok(upper.write(inUpper, "x"), "Write")
@@ -45,7 +46,7 @@ func TestCommitThroughAnotherExport(t *testing.T) {
 	}
 }
 
-// Callers through two exports share a call.
+// Callers through two exports share a sync call.
 func TestCommitsThroughTwoExportsShareACall(t *testing.T) {
 	s, upper, lower, inUpper, inLower := twoExports(t)
 	upper.ok(upper.write(inUpper, "x"), "Write")
@@ -63,8 +64,8 @@ func TestCommitsThroughTwoExportsShareACall(t *testing.T) {
 	}
 }
 
-// Data that was lost in a sync for a caller of one export is lost for callers of the other one as
-// well: theirs is a new verifier, too, and a WRITE that waits for the sync is told.
+// If a sync through one export loses data, callers of the other export also get a new verifier,
+// and a WRITE there that waits for the sync gets the error.
 func TestLossIsToldThroughAllExports(t *testing.T) {
 	s, upper, lower, inUpper, inLower := twoExports(t)
 	upper.ok(upper.write(inUpper, "x"), "Write")

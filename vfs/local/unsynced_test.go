@@ -13,17 +13,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// COMMIT of what was written makes a sync, or the verifier is another one, though the
-// sweeper lets idle files go while they are written to.
+// A COMMIT of written data makes a sync or finds a changed verifier, even while the
+// sweeper drops idle files that are being written.
 func TestSweeperKeepsWhatIsToBeSynced(t *testing.T) {
 	const files, rounds, writers = 1000, 30, 3
-	dir := places(t)["tmpfs"] // whose syncs cost nothing
+	dir := places(t)["tmpfs"] // syncs of tmpfs cost nothing
 	if dir == nil {
 		t.Skip("tmpfs cannot be mounted here")
 	}
 	root := dir(t)
 	var syncs [files]atomic.Int64
-	numbers := map[uint64]int{} // by inode
+	numbers := map[uint64]int{} // the number of each file, by inode
 	for i := range files {
 		name := fmt.Sprint(root, "/", i)
 		if err := os.WriteFile(name, nil, 0o644); err != nil {
@@ -76,8 +76,9 @@ func TestSweeperKeepsWhatIsToBeSynced(t *testing.T) {
 	}
 }
 
-// A file that leaves the cache with data that is to be synced changes the verifier: COMMIT
-// would find nothing to do. One that is removed does not: nothing can be committed to it.
+// If a file leaves the cache with unsynced data, the verifier changes, because a later
+// COMMIT would find nothing to do. A removed file does not change it, because no client
+// can commit it any more.
 func TestFileLetGoWithUnsyncedDataChangesTheVerifier(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")

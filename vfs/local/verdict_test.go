@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// later makes the file system believe that what was just made is old.
+// later sets the clock forward, so that all files count as old.
 func (w *world) later() { w.fs.SetClock(func() time.Time { return time.Now().Add(time.Hour) }) }
 
 func others(t *testing.T) {
@@ -21,12 +21,12 @@ func others(t *testing.T) {
 	}
 }
 
-// A verdict is remembered while the file is in the same state, for some seconds, but not by a
-// ctime that is young: a change still to come may share it.
+// The FS remembers a verdict for some seconds while the file's state stays the same. It does
+// not while the ctime is young, because a later change may have the same ctime.
 func TestVerdictsAreRemembered(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
-	w.fs.SetClock(func() time.Time { return time.Time{} }) // to which every ctime is young
+	w.fs.SetClock(func() time.Time { return time.Time{} }) // for this clock every ctime is young
 	ann := &vfs.Op{Cred: id(1001, 1001)}
 	try := &vfs.Op{Cred: ann.Cred, Try: true}
 	f := w.create(w.fs.Root(), "f")
@@ -60,7 +60,7 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	expect("after a chmod", ann, vfs.AccessRead|vfs.AccessModify, nil)
 }
 
-// More callers than are remembered are all judged rightly.
+// More callers than the table holds are all judged correctly.
 func TestVerdictsOfMany(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
@@ -80,7 +80,7 @@ func TestVerdictsOfMany(t *testing.T) {
 	}
 }
 
-// A remembered name is what it is now, whatever became of it.
+// A remembered name leads to the file that has the name now.
 func TestNamesAreRemembered(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")
@@ -106,8 +106,8 @@ func TestNamesAreRemembered(t *testing.T) {
 	find(h, nil)
 }
 
-// Change moves with each change through the file system, also where the ctime
-// does not, and is never told lower than before, also after the file was let go.
+// Change grows with each change through the FS, even if the ctime does not. It never falls,
+// even after the FS dropped the file.
 func TestChangeMoves(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")
@@ -131,7 +131,7 @@ func TestChangeMoves(t *testing.T) {
 	}
 }
 
-// The same where the clock of the file system stands still, or is set back.
+// Change also grows if the clock of the file system stands still or is set back.
 func TestChangeMovesWithinATick(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")
@@ -157,7 +157,8 @@ func TestChangeMovesWithinATick(t *testing.T) {
 	}
 }
 
-// A write takes set-id bits away, which changes the inode: an attempt does not.
+// An attempt does not write to a file with set-id bits, because the write clears the bits
+// and so changes the inode.
 func TestTryWriteLeavesSetIDBits(t *testing.T) {
 	dir, ok := places(t)["tmpfs"]
 	if !ok {
@@ -181,7 +182,7 @@ func TestTryWriteLeavesSetIDBits(t *testing.T) {
 	}
 }
 
-// Reading with Try takes what is in memory and nothing else.
+// A Read with Try returns only data in memory.
 func TestTryRead(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")

@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A Change names one state: whatever tells attributes beside an appender never tells an older size
-// with a Change that a WRITE told, and a look that begins behind a WRITE tells what that did. Two
-// exports of one tree are one in this.
+// A Change names one state. While a client appends, no operation returns an older size with the
+// Change of a WRITE, and a look that begins after a WRITE shows its effect. This also holds between
+// two exports of one tree.
 func TestLooksBesideWrites(t *testing.T) {
 	looks := map[string]func(fs *local.FS, op *vfs.Op, h vfs.Handle) (vfs.Attr, error){
 		"GetAttr": func(fs *local.FS, op *vfs.Op, h vfs.Handle) (a vfs.Attr, err error) {
@@ -69,7 +69,7 @@ func TestLooksBesideWrites(t *testing.T) {
 			found := make([][]seen, 2)
 			for i, fs := range []*local.FS{w.fs, other} {
 				if name == "Link" && i > 0 {
-					continue // of a name there is one
+					continue // a look by name is made once
 				}
 				wg.Go(func() {
 					for !stop.Load() {
@@ -114,8 +114,8 @@ func TestLooksBesideWrites(t *testing.T) {
 	}
 }
 
-// A file whose ctime is ahead of the clock, because the clock was set back or the disk comes from
-// another machine: what local programs do to it moves its Change, upwards.
+// If a file's ctime is ahead of the clock, because the clock was set back or the disk comes from
+// another machine, changes by local programs still raise its Change.
 func TestChangeAheadOfTheClock(t *testing.T) {
 	d := newDisk(t)
 	if err := os.WriteFile(d.dir+"/f", []byte("one"), 0o644); err != nil {
@@ -144,8 +144,8 @@ func TestChangeAheadOfTheClock(t *testing.T) {
 	}
 }
 
-// Changes that are ahead of the ctime are kept for inodes that leave, as many as there is room for.
-// The one that is the least ahead goes first.
+// The table keeps the Changes of dropped inodes that are ahead of the ctime, up to a bound. Beyond
+// it, the one that is least ahead goes first.
 func TestChangesAheadOfTheCtimeAreBounded(t *testing.T) {
 	kept := local.KeepAhead([]uint64{9, 1, 1000, 2, 8})
 	if kept != 4 {

@@ -11,8 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// The root of a mount has the number of the directory that it covers beside its
-// own, whatever that directory is called; any other directory has its own.
+// MountedOn of the root of a mount is the inode number of the directory that the mount
+// covers, also if that directory has an odd name. For any other directory it is the
+// directory's own number.
 func TestMountedOn(t *testing.T) {
 	for _, name := range []string{"m", `odd \ name` + "\t\n#", `a\040b`} {
 		dir := filepath.Join(t.TempDir(), name)
@@ -49,7 +50,7 @@ func TestMountedOn(t *testing.T) {
 		if a.MountedOn != 0 {
 			t.Errorf("%q: on %d, which was not asked for", name, a.MountedOn)
 		}
-		// An export of a directory further down is no mount.
+		// The root of an export further down is not the root of a mount.
 		inner := newWorld(t, local.Config{Root: filepath.Join(dir, "sub")})
 		w.ok(inner.fs.GetAttr(&want, inner.fs.Root(), &a), "GetAttr")
 		if a.MountedOn != a.FileID {

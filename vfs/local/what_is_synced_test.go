@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Each change of names or attributes is durable before it returns, where the file
-// system was asked for that; data is as it was promised in any case. A file that
-// has got a name is synced with the directory, but where the log has both in one
-// transaction; what has no descriptor that could be synced, with everything.
+// With Sync each change of names or attributes is durable before its call returns. Data
+// is as durable as promised in any case. A file with a new name is synced as well as the
+// directory, unless the log has both in one transaction. An object without a descriptor
+// to sync needs a sync of the whole file system.
 func TestWhatIsSynced(t *testing.T) {
 	for _, on := range []struct {
 		name   string
@@ -40,7 +40,7 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{Root: dir, Sync: durable, SyncHook: s.hook})
 	root := w.fs.Root()
-	// step makes a change and looks at what it synced.
+	// step makes a change and checks its sync calls.
 	step := func(what string, f func() error, want ...string) {
 		t.Helper()
 		s.take(t, dir)
@@ -49,7 +49,8 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 			t.Errorf("%s: synced %q, not %q", what, got, want)
 		}
 	}
-	// names is what a change of names syncs: with a log, and without.
+	// names returns the expected sync calls of a change of names: with a log, and
+	// without.
 	names := func(with string, without ...string) []string {
 		switch {
 		case !durable:
@@ -114,8 +115,8 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 		return err
 	}, names("fsync f")...)
 
-	// RFC 1813 §3.3.7, §3.3.21: FILE_SYNC and COMMIT put the attributes on stable
-	// storage as well. DATA_SYNC gets the same.
+	// RFC 1813 §3.3.7, §3.3.21: FILE_SYNC and COMMIT also put the attributes on stable
+	// storage. The FS treats DATA_SYNC in the same way.
 	commit(f)()
 	step("Write, unstable", write(f, vfs.Unstable))
 	step("Commit", commit(f), "fsync f")
@@ -123,14 +124,15 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 	step("Write, data", write(f, vfs.DataSync), "fsync f")
 	step("Commit of nothing new", commit(f))
 	step("Write, file", write(f, vfs.FileSync), "fsync f")
-	// What no client commits is synced with its attributes: COMMIT adds nothing.
+	// The FS syncs uncommitted data together with the attributes, so a later COMMIT has
+	// nothing to do.
 	step("Write that is not committed", func() error {
 		err := write(f, vfs.Unstable)()
 		w.fs.Sweep(35)
 		return err
 	}, "fsync f")
 	step("Commit of nothing new", commit(f))
-	// What was truncated is committed like what was written.
+	// A truncation is committed like a write.
 	for what, truncate := range map[string]func() error{
 		"SetAttr": set(f, vfs.SetAttr{SetSize: true, Size: 2}),
 		"Create": func() error {
