@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// A client makes one line in ten seconds, and the next says how many were left out;
-// of very many clients some make none, and are counted all the same.
+// A client causes one line in ten seconds, and the next one reports the number of lines
+// left out. Of very many clients some cause no line, but are counted as well.
 func TestClientsMakeFewLines(t *testing.T) {
 	var c clientLines
 	now := time.Unix(1000, 0)
@@ -53,9 +53,9 @@ func TestClientsMakeFewLines(t *testing.T) {
 	}
 }
 
-// Of a client that does something again and again a line from time to time says how
-// many it stands for; many clients at once do not make the memory grow; and everything
-// is in some line's number in the end.
+// A client that repeats something causes a line from time to time, with the number of
+// lines that it stands for. Memory does not grow with the number of clients. In the end
+// some line counts each event.
 func TestLinesStandForAllThatWereLeftOut(t *testing.T) {
 	var m clientLines
 	now := time.Now()
@@ -105,8 +105,8 @@ func TestLinesStandForAllThatWereLeftOut(t *testing.T) {
 	}
 }
 
-// The addresses of an IPv6 /64, among which a host chooses freely, make the lines of one
-// client. Lines about different things do not count together.
+// All addresses of an IPv6 /64 prefix count as one client, because a host may use any of
+// them. Lines about different subjects are counted separately.
 func TestOneHostMakesFewLines(t *testing.T) {
 	core, log := observer.New(zapcore.WarnLevel)
 	c := clientLines{log: zap.New(core)}

@@ -23,8 +23,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// idle opens n TCP connections from an address of the loopback network, and says
-// nothing on them.
+// idle opens n TCP connections from an address of the loopback network, and sends nothing
+// on them.
 func idle(t testing.TB, to netip.AddrPort, from netip.Addr, n int) (all []net.Conn) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}, Timeout: hang}
@@ -43,7 +43,7 @@ func idle(t testing.TB, to netip.AddrPort, from netip.Addr, n int) (all []net.Co
 	return all
 }
 
-// Idle connections of one transport take no seat from clients of either.
+// Idle connections over one transport take no seats from clients of either transport.
 func TestOneCensusForBothTransports(t *testing.T) {
 	const seats = 40
 	s := newSite(t, config.Limits{Connections: seats, PerClient: seats})
@@ -70,8 +70,8 @@ func TestOneCensusForBothTransports(t *testing.T) {
 	}
 }
 
-// Connections that are refused or lose their place make a line that says why, and
-// one client makes few.
+// A connection that is refused or loses its place causes a line with the reason. One
+// client causes few lines.
 func TestConnectionsWithoutAPlaceMakeALine(t *testing.T) {
 	s := newSiteToLog(t, config.Limits{Connections: 4, PerClient: 2}, zapcore.InfoLevel)
 	ctx := testContext(t)
@@ -106,8 +106,8 @@ func TestConnectionsWithoutAPlaceMakeALine(t *testing.T) {
 	})
 }
 
-// At the level debug, connections are seen to come and go, over both transports;
-// at info, those that keep to the protocol are not.
+// At the level debug the log shows each connection and its end, over both transports. At
+// info it shows no connections that keep to the protocol.
 func TestConnectionsAtDebug(t *testing.T) {
 	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel} {
 		s := newSiteToLog(t, config.Limits{}, level)
@@ -132,8 +132,8 @@ func TestConnectionsAtDebug(t *testing.T) {
 	}
 }
 
-// A connection that ends by a fault makes a line that says why and what to do, over both
-// transports: one for a client, however many end.
+// A connection that ends by a fault causes a line with the reason and the remedy, over
+// both transports: one line for each client, however many of its connections end.
 func TestConnectionsThatEndByAFaultMakeALine(t *testing.T) {
 	for transport, fault := range map[string]struct {
 		cut     func(s *loggedSite)
@@ -155,7 +155,7 @@ func TestConnectionsThatEndByAFaultMakeALine(t *testing.T) {
 			p := rawpeer.Dial(t, s.rdma)
 			p.Initiate(rawpeer.LinuxRequest())
 			p.WriteFPDU(rawpeer.Ready())
-			p.WriteFPDU(make([]byte, 20)) // of no version of DDP
+			p.WriteFPDU(make([]byte, 20)) // a frame with an invalid DDP version
 			p.ReadMessage(iwarpwire.Terminate)
 		}, ""},
 	} {
@@ -179,8 +179,8 @@ func TestConnectionsThatEndByAFaultMakeALine(t *testing.T) {
 	}
 }
 
-// At the level debug, what RPC-over-RDMA does not serve makes a line that says why,
-// what the peer got, and which rule wants it.
+// At the level debug each RPC-over-RDMA message that is not served causes a line with the
+// reason, the answer to the peer, and the rule of the RFC.
 func TestRDMAFaultsAtDebug(t *testing.T) {
 	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel} {
 		s := newSiteToLog(t, config.Limits{}, level)
@@ -209,7 +209,7 @@ func TestRDMAFaultsAtDebug(t *testing.T) {
 	}
 }
 
-// A loggedSite is a site whose log is observed.
+// A loggedSite is a site whose log the test reads.
 type loggedSite struct {
 	*site
 	lines *observer.ObservedLogs
@@ -221,13 +221,13 @@ func newSiteToLog(t testing.TB, limits config.Limits, level zapcore.Level) *logg
 	return &loggedSite{newSiteWithin(t, limits, config.Memory{}, func(s *server.Server) { s.LogTo(zap.New(core)) }), lines}
 }
 
-// With 600 descriptors, thousands of peers that set RDMA connections up, or
-// open TCP connections, and go no further, leave files and honest clients theirs.
+// With 600 descriptors, thousands of peers that only set up RDMA connections or open TCP
+// connections leave enough descriptors for files and honest clients.
 func TestConnectionsLeaveDescriptorsToFiles(t *testing.T) {
 	const limit, peers, files = 600, 1500, 200
 	ip := ownLoopback()
 	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip), export: t.TempDir(), state: t.TempDir()}
-	// The soft limit is lower still: the daemon raises it.
+	// The soft limit is even lower. The daemon raises it.
 	d.Process = servertest.StartProcess(t, exec.Command("sh", "-c", fmt.Sprintf("ulimit -S -n 300 && ulimit -H -n %d && exec \"$0\" \"$@\"", limit),
 		binary(t), "serve", "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
 		"--export", d.export+":/,insecure,no_root_squash"))
@@ -282,8 +282,8 @@ func TestConnectionsLeaveDescriptorsToFiles(t *testing.T) {
 	})
 }
 
-// A number of connections that the limit of open files does not allow is cut, and
-// said.
+// If the limit of open files does not allow the configured number of connections, the
+// daemon lowers the number and logs that.
 func TestMoreConnectionsThanOpenFiles(t *testing.T) {
 	p := servertest.StartProcess(t, exec.Command("sh", "-c", "ulimit -n 600 && exec \"$0\" \"$@\"",
 		binary(t), "serve", "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none",

@@ -24,7 +24,7 @@ func writeFile(t testing.TB, name, text string) string {
 	return file
 }
 
-// What the file says holds, and flags stand above it.
+// The values of the file apply, and flags override them.
 func TestFlagsOverFile(t *testing.T) {
 	ip := ownLoopback()
 	inFile, byFlag := t.TempDir(), t.TempDir()
@@ -57,8 +57,8 @@ options = "insecure"
 	})
 }
 
-// Each fault of what the user says: one line that names where and what to do,
-// and exit status 2.
+// Each fault in the configuration or the flags causes one line with its place and the
+// remedy, and exit status 2.
 func TestFaultsOfConfigurationExitWith2(t *testing.T) {
 	dir, state := t.TempDir(), t.TempDir()
 	export := "[[export]]\npath = \"" + dir + "\"\n"
@@ -120,7 +120,7 @@ func TestFaultsOfConfigurationExitWith2(t *testing.T) {
 	}
 }
 
-// Durations that are flags need a unit, as those in the file do.
+// Durations in flags need a unit, as in the file.
 func TestDurationFlagsNeedAUnit(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -144,8 +144,8 @@ func TestDurationFlagsNeedAUnit(t *testing.T) {
 	}
 }
 
-// What the machine refuses is no fault of the configuration: exit status 1, and
-// still one line with a remedy.
+// If the machine refuses something, the exit status is 1, because the configuration is
+// not at fault. There is one line with a remedy as well.
 func TestRefusalsOfTheMachineExitWith1(t *testing.T) {
 	ip := ownLoopback()
 	busy, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -189,8 +189,8 @@ func TestRefusalsOfTheMachineExitWith1(t *testing.T) {
 	}
 }
 
-// Handles are good after a restart, and after SIGKILL: the key was on stable
-// storage before the first was given out.
+// Handles stay valid over a restart and over SIGKILL, because the key is on stable
+// storage before the first handle is given out.
 func TestHandlesOutliveTheDaemon(t *testing.T) {
 	d := start(t, "insecure,no_root_squash")
 	ctx := testContext(t)
@@ -225,7 +225,7 @@ func TestHandlesOutliveTheDaemon(t *testing.T) {
 	}
 }
 
-// SIGTERM ends a daemon whose clients are idle at once, with status 0.
+// SIGTERM ends a daemon with idle clients at once, with status 0.
 func TestSigtermWithIdleClients(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		d := start(t, "insecure")
@@ -245,8 +245,8 @@ func TestSigtermWithIdleClients(t *testing.T) {
 	}
 }
 
-// SIGTERM while names are made: what was answered is there, and nothing else
-// happens to a caller than that his connection ends.
+// SIGTERM while clients make names: each answered change is on the disk, and a caller
+// notices only the end of its connection.
 func TestSigtermUnderLoad(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		t.Run(transport, func(t *testing.T) {
@@ -314,8 +314,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A secure export serves no TCP port that anybody can have; RDMA counts as
-// privileged, as Linux's server has it.
+// A secure export does not serve unprivileged TCP ports. RDMA counts as privileged, as
+// with Linux's server.
 func TestSecureExport(t *testing.T) {
 	d := start(t, "secure")
 	ctx := testContext(t)

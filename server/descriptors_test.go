@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// The descriptors of the process are shared out: what the daemon, calls, files and
-// connections may have at most, those that are being closed included, is never more
-// than there are, and files have a quarter of it at least.
+// The largest numbers of descriptors for the daemon, calls, files and connections,
+// including connections that are being closed, never add up to more than the limit, and
+// files get at least a quarter.
 func TestDescriptorsAreSharedOut(t *testing.T) {
 	for _, wanted := range []int{0, 10, 5000, 1 << 20} {
 		last := 0
@@ -40,8 +40,8 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 	}
 }
 
-// The limit of open files is the hard one: Go's runtime raises the soft one when a
-// process starts.
+// The limit of open files is the hard limit, because Go's runtime raises the soft limit
+// at the start of a process.
 func TestLimitOfOpenFilesIsRaised(t *testing.T) {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {

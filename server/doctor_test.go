@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// doctor looks at what a server with the same flags would need, and its exit status
-// is 1 where something is missing that no server can do without.
+// doctor checks the needs of a server with the same flags. Its exit status is 1 if
+// something is missing that every server needs.
 func TestDoctor(t *testing.T) {
 	ip := ownLoopback()
 	busy, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 		name   string
 		args   []string
 		status int
-		no     []string // in a line marked so
+		no     []string // in lines with the mark "no"
 	}{
 		{"all is there", []string{"--tcp", free, "--rdma", "none"}, 0, nil},
 		{"the port of TCP is taken", []string{"--tcp", taken, "--rdma", "none"}, 1, []string{"(TCP)", "in use", "--tcp"}},

@@ -26,7 +26,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// codeBlocks are the n blocks of Go in a document.
+// codeBlocks returns the n blocks of Go in a document.
 func codeBlocks(t *testing.T, document string, n int) []string {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -63,12 +63,12 @@ func buildProgram(t *testing.T, text string) string {
 	return program
 }
 
-// The program in docs/go-nfs.md is built as it stands there, run, and used over
-// both transports, of which either shows what the other wrote (V1-103).
+// The test builds and runs the program in docs/go-nfs.md, and uses it over both
+// transports. Each transport shows the data that was written over the other (V1-103).
 func TestDocumentedExample(t *testing.T) {
 	blocks := codeBlocks(t, filepath.Join(root, "docs/go-nfs.md"), 2)
 	program := buildProgram(t, blocks[0])
-	// The second is a piece of a function.
+	// The second block is a part of a function.
 	buildProgram(t, `package main
 
 import (
@@ -112,7 +112,7 @@ func main() { _ = serve(context.Background(), nil, nil) }
 	}
 }
 
-// writeHereReadThere writes a file by one client and reads it by another.
+// writeHereReadThere writes a file through one client and reads it through another.
 func writeHereReadThere(t *testing.T, here, there *servertest.Client) {
 	t.Helper()
 	ctx := testContext(t)
@@ -146,7 +146,7 @@ func memoryHandler() nfs.Handler {
 	return helpers.NewCachingHandler(helpers.NewNullAuthHandler(billymem.New()), 1024)
 }
 
-// A listener that is closed ends ServeHandler, as it ends nfs.Serve.
+// The close of the listener ends ServeHandler, as it ends nfs.Serve.
 func TestServeHandlerEndsWithItsListener(t *testing.T) {
 	ip := ownLoopback()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))

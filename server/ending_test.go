@@ -13,13 +13,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// An ending takes its time at most, however many steps do not end; it goes on
-// after each of them, and names them and no others.
+// However many steps do not end, an ending stays within its time. It continues after each
+// of them, and names exactly these steps.
 func TestEndingIsBoundedAndNamesWhatIsLeft(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		stuck []int // of ten steps
-		late  []int // that end a moment after their time
+		late  []int // steps that end a moment after their time
 		took  time.Duration
 	}{
 		{"all end", nil, nil, 0},
@@ -68,7 +68,7 @@ func TestEndingIsBoundedAndNamesWhatIsLeft(t *testing.T) {
 					t.Errorf("it took %v, of at most %v", took, bound)
 				}
 				if len(c.late) > 0 {
-					time.Sleep(bound) // what is late ends
+					time.Sleep(bound) // the late steps end
 				}
 				err := e.result()
 				if len(ran) != 10 {
@@ -92,8 +92,8 @@ func TestEndingIsBoundedAndNamesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A step with a limit of its own does not get more time than others, and what it
-// says is the caller's.
+// A step with its own limit does not get more time than others. Its error goes to the
+// caller.
 func TestStepsWithLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnding(zap.NewNop(), 10*time.Second)
@@ -106,7 +106,7 @@ func TestStepsWithLimits(t *testing.T) {
 		if ended, err := e.do("fails", e.half(), func(context.Context) error { return failed }); !ended || err != failed {
 			t.Errorf("%v, %v", ended, err)
 		}
-		// Steps side by side share their time.
+		// Concurrent steps share their time.
 		began, until := time.Now(), e.half()
 		forever := make(chan struct{})
 		defer close(forever)

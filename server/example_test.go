@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// Files of a program's own, served over RDMA and over TCP, and read over RDMA.
+// A program serves its own files over RDMA and over TCP, and reads one over RDMA.
 func ExampleNewHandler() {
 	files := memfs.New()
 	util.WriteFile(files, "hello.txt", []byte("hello"), 0o644)

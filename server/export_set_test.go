@@ -14,13 +14,13 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// A closable file system counts how often it is closed.
+// A closable is a file system that counts its Closes.
 type closable struct {
 	*memfs.FS
 	closed atomic.Int32
 }
 
-// Close is the file system's.
+// Close implements vfs.FileSystem.
 func (f *closable) Close() error {
 	f.closed.Add(1)
 	return f.FS.Close()
@@ -30,15 +30,15 @@ func newClosable() *closable {
 	return &closable{FS: memfs.New(memfs.Options{RootMode: 0o777})}
 }
 
-// stale says that a call was answered STALE.
+// stale reports whether a call was answered NFS3ERR_STALE.
 func stale(err error) bool {
 	var status *servertest.StatusError
 	return errors.As(err, &status) && status.Status == wire.NFS3ErrStale
 }
 
-// Exports come, change and go while calls hang in them: those calls end with the export
-// that they began with, and its file system is closed after the last of them; calls that
-// come later see the new one.
+// Exports are added, replaced and removed while calls hang in them. These calls end with
+// the export that they began with, and its file system is closed after the last of them.
+// Later calls see the new exports.
 func TestExportsChangeWhileCallsHang(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		t.Run(transport, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestExportsChangeWhileCallsHang(t *testing.T) {
 			}
 			old.AwaitStalled(calls)
 
-			// Added and replaced.
+			// Add one export and replace another.
 			stays := &export.Export{Name: "/two", FS: other, Squash: export.NoSquash}
 			if err := srv.Offer(&export.Export{Name: "/one", FS: next, Squash: export.NoSquash}, stays); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestExportsChangeWhileCallsHang(t *testing.T) {
 				t.Errorf("closed %d times while calls use it", n)
 			}
 
-			// Removed.
+			// Remove an export.
 			if err := srv.Offer(stays); err != nil {
 				t.Fatal(err)
 			}
@@ -109,8 +109,8 @@ func TestExportsChangeWhileCallsHang(t *testing.T) {
 	}
 }
 
-// New options take effect at once, also for handles that clients have; an export that
-// did not change is not touched.
+// New options take effect at once, also for existing handles. An unchanged export stays
+// as it is.
 func TestOptionsChangeWhileServing(t *testing.T) {
 	one, two := newClosable(), newClosable()
 	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
@@ -134,7 +134,7 @@ func TestOptionsChangeWhileServing(t *testing.T) {
 	if _, err := c.Write(ctx, file, 0, make([]byte, 10), wire.FileSync); !errors.As(err, &status) || status.Status != wire.NFS3ErrROFS {
 		t.Errorf("WRITE to what is read-only now: %v", err)
 	}
-	// A list that cannot be: two exports of one name.
+	// An invalid list: two exports with one name.
 	if err := srv.Offer(keep, &export.Export{Name: "/two", FS: &shared{one}}); err == nil {
 		t.Error("two exports of one name are taken")
 	}
@@ -143,14 +143,14 @@ func TestOptionsChangeWhileServing(t *testing.T) {
 	}
 }
 
-// shared is a file system that others use as well: it is not closed.
+// shared is a file system that other exports use as well, so its Close does nothing.
 type shared struct{ *closable }
 
 // Close does nothing.
 func (*shared) Close() error { return nil }
 
-// A server that ends while an export that was removed still has a call says what it
-// leaves behind.
+// If the server ends while a removed export still has a call, its error names the export
+// that it leaves behind.
 func TestEndsWhileCallsHangInAnExportThatIsGone(t *testing.T) {
 	fs, other := newClosable(), newClosable()
 	h := callThatHangs(t, "/gone", fs)

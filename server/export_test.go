@@ -28,22 +28,22 @@ func NewOver(cfg *config.Config, all ...*export.Export) (*Server, error) {
 // LogTo makes s log to l. It is called before Serve.
 func (s *Server) LogTo(l *zap.Logger) { s.log, s.lines.log, s.names.log = l, l, l }
 
-// Offer is SetExports over file systems of the test's own.
+// Offer replaces the exports by exports of the test's own file systems.
 func (s *Server) Offer(exports ...*export.Export) error {
 	_, err := s.exports.Replace(exports)
 	return err
 }
 
-// Memory is what the pool of payload memory says of itself.
+// Memory returns the counters of the payload memory pool.
 func (s *Server) Memory() mem.Stats { return s.pool.Stats() }
 
-// Calls are RPC's counters.
+// Calls returns the counters of package rpc.
 func (s *Server) Calls() rpc.Stats { return s.rpc.Stats() }
 
-// Connections is how many there are over each transport.
+// Connections returns the number of connections over each transport.
 func (s *Server) Connections() (tcp, rdma int64) {
 	return s.running("tcp").traffic().open, s.running("rdma").traffic().open
 }
 
-// Seats are those of its connections.
+// Seats returns the counters of the census.
 func (s *Server) Seats() census.Stats { return s.census.Stats() }

@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// The daemon is told to end while as many of its threads as may wait for a file system
-// wait for one that hangs. The kernel hands SIGTERM to the process's first thread, which
-// is not among them.
+// SIGTERM comes while the largest possible number of the daemon's threads wait for a file
+// system that hangs. The kernel delivers the signal to the process's first thread, which
+// must not be one of them.
 func TestEndIsHeardWhileManyThreadsHang(t *testing.T) {
 	m := stalled.Mount(t)
 	defer m.LetGo()
@@ -36,12 +36,12 @@ func TestEndIsHeardWhileManyThreadsHang(t *testing.T) {
 	d.Wait()
 }
 
-// Which threads hang is the scheduler's choice, so that the test above may pass by
-// chance. This one sees the reason why the first thread never does: it belongs to the
-// goroutine of main, which waits for signals.
+// The scheduler chooses the threads that hang, so the test above may pass by chance. This
+// test checks the reason why the first thread never hangs: it belongs to the goroutine of
+// main, which waits for signals.
 func TestFirstThreadIsMains(t *testing.T) {
 	d := startShort(t, t.TempDir(), map[string]string{"/": t.TempDir()})
-	d.Signal(syscall.SIGQUIT) // Go's runtime writes what every goroutine does
+	d.Signal(syscall.SIGQUIT) // Go's runtime prints the stack of every goroutine
 	d.Wait()
 	if !regexp.MustCompile(`(?m)^goroutine 1 .*locked to thread`).MatchString(d.Output()) {
 		t.Errorf("main has no thread of its own:\n%s", d.Output())

@@ -20,10 +20,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// hang is when a test that waits is taken to hang.
+// hang is the time after which a waiting test fails.
 const hang = time.Minute
 
-// root is the repository.
+// root is the path of the repository.
 const root = ".."
 
 func testContext(t testing.TB) context.Context {
@@ -32,13 +32,13 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// ownLoopback is an address of this machine that nobody else uses, so that fixed
-// ports are free there.
+// ownLoopback returns a loopback address that no other test uses, so that fixed ports are
+// free there.
 func ownLoopback() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
 }
 
-// freePort is a port of an address that nothing listens on.
+// freePort returns a port of an address on which no process listens.
 func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -49,8 +49,8 @@ func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// needRDMAPort skips a test that has no choice of port, where a server listens
-// on that port of every address.
+// needRDMAPort skips a test with a fixed port if another server listens on that port of
+// every address.
 func needRDMAPort(t testing.TB, ip netip.Addr) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, config.DefaultRDMAPort)))
@@ -60,7 +60,7 @@ func needRDMAPort(t testing.TB, ip netip.Addr) {
 	l.Close()
 }
 
-// scratch holds what the whole run needs.
+// scratch is the directory with the files of the whole test run.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 	if scratch, err = os.MkdirTemp("", "nfsrdmad-server"); err != nil {
 		panic(err)
 	}
-	// Other users than root must be able to run the daemon, too.
+	// Users other than root must be able to run the daemon, too.
 	if err := os.Chmod(scratch, 0o755); err != nil {
 		panic(err)
 	}
@@ -93,7 +93,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// binary is the daemon's program, built from the tree.
+// binary builds the daemon's program from the tree and returns its path.
 func binary(t testing.TB) string {
 	t.Helper()
 	program, err := buildOnce()
@@ -109,7 +109,7 @@ func nfsrdmad(t testing.TB, args ...string) *servertest.Process {
 	return servertest.StartProcess(t, exec.Command(binary(t), args...))
 }
 
-// a daemon runs as a process, with what a test needs to know of it.
+// A daemon is a running daemon process, with its addresses and directories.
 type daemon struct {
 	*servertest.Process
 	tcp, rdma netip.AddrPort
@@ -117,8 +117,8 @@ type daemon struct {
 	state     string
 }
 
-// start starts a daemon on an address of its own, with one export / of a new
-// directory, and waits until it serves.
+// start starts a daemon on a separate address with one export, a new directory with the
+// name /. It waits until the daemon serves.
 func start(t testing.TB, options string, more ...string) *daemon {
 	t.Helper()
 	return startOn(t, t.TempDir(), t.TempDir(), options, more...)
@@ -158,7 +158,7 @@ func (d *daemon) dialBoth(t testing.TB) map[string]*servertest.Client {
 	return clients
 }
 
-// run serves until stop, or the test's end.
+// run serves until stop or the end of the test.
 func run(t testing.TB, s *server.Server) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -2,8 +2,8 @@ package server
 
 import "testing"
 
-// A principal is the user that the configuration names, or the one of its name in the
-// own realm, and nobody else's.
+// A principal maps to the user in the configuration or, in the server's own realm, to the
+// user with its name. Other principals map to no user.
 func TestUserOfPrincipal(t *testing.T) {
 	p := &principals{
 		realm: "EXAMPLE.ORG", named: map[string]string{"backup/host@EXAMPLE.ORG": "backup", "eve@EXAMPLE.ORG": "mallory"},

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// What rpcbind is told is what is listened on.
+// The mappings for rpcbind are the listening addresses.
 func TestMappings(t *testing.T) {
 	listen := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:2049"), netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("[::]:3049")}
 	var got []string

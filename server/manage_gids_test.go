@@ -14,8 +14,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// directoryService puts a getent in the way of a daemon that reads its answers from files
-// "DATABASE.KEY" of a directory.
+// directoryService makes a fake getent for a daemon. It reads its answers from files
+// "DATABASE.KEY" in a directory.
 func directoryService(t *testing.T) (path string, answers func(key, line string)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,9 +32,9 @@ func directoryService(t *testing.T) (path string, answers func(key, line string)
 	return dir, answers
 }
 
-// With manage_gids a user has the groups that it has here, more than 16 too, and none that
-// the client makes up; without it, those that the client says. Groups that change count
-// after SIGHUP.
+// With manage_gids a user has the groups of this machine, even more than 16, and none that
+// only the client claims. Without it, the user has the groups that the client claims.
+// Changed groups take effect after SIGHUP.
 func TestManageGIDs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("becoming other users takes root")
@@ -126,7 +126,7 @@ func TestManageGIDs(t *testing.T) {
 	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
 }
 
-// noAccess says that a call ended with NFS3ERR_ACCES.
+// noAccess reports whether a call ended with NFS3ERR_ACCES.
 func noAccess(err error) bool {
 	return err != nil && strings.Contains(err.Error(), wire.NFS3ErrAccess.String())
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// A file system that stalls holds half of the memory, unless there is no other to
-// keep the rest for.
+// A stalled file system can hold at most half of the memory, unless there is no other
+// file system.
 func TestMemoryForExports(t *testing.T) {
 	one, crossing := &export.Export{Name: "/one"}, &export.Export{Name: "/two", CrossMount: true}
 	for _, c := range []struct {

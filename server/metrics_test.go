@@ -17,7 +17,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Metrics are those that docs/running.md names, and count what was done.
+// The daemon exports the metrics in docs/running.md, and they count the test's calls.
 func TestMetrics(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -123,7 +123,7 @@ options = "insecure,no_root_squash"
 	}
 }
 
-// Without a place for metrics, files are served all the same.
+// If the address for metrics is not available, the daemon serves files all the same.
 func TestGoesOnWithoutMetrics(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,8 +161,8 @@ func TestGoesOnWithoutMetrics(t *testing.T) {
 	}
 }
 
-// Connections to the metrics that say nothing take few of the daemon's descriptors: files
-// are served beside more of them than the process may have open.
+// Silent connections to the metrics endpoint take few of the daemon's descriptors: it
+// serves files beside more such connections than the process may have open.
 func TestMetricsConnectionsAreBounded(t *testing.T) {
 	metrics := freePort(t, ownLoopback())
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", metrics))

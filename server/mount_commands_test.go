@@ -71,7 +71,7 @@ func TestMountCommands(t *testing.T) {
 	}
 }
 
-// A name comes out of a shell as it was, whatever is in it.
+// A shell returns a quoted name unchanged, whatever characters it has.
 func TestShellWord(t *testing.T) {
 	for _, s := range []string{"/plain", "a b", "it's", "$HOME `id` \"x\"", "new\nline", "[::1]:/*", "~", ";", "\\", "é"} {
 		out, err := exec.Command("sh", "-c", "printf %s "+shellWord(s)).Output()

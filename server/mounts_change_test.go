@@ -14,8 +14,9 @@ import (
 	wire4 "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Mounts come and go, and a client that comes to one sees that at once. Handles outlive the
-// daemon, and hold nothing: what no client uses can be unmounted, and what is open cannot.
+// Clients see a new or removed mount at once. Handles stay valid over a restart of the
+// daemon, but do not keep a mount busy: an unused mount can be unmounted, a mount with open
+// files cannot.
 func TestMountsComeAndGo(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -59,7 +60,7 @@ func TestMountsComeAndGo(t *testing.T) {
 	x.leave()
 	x.Process.Kill()
 	x.Process.Wait()
-	x.head += "[nfs]\nlease_time = \"5s\"\n" // and so long is the time of grace
+	x.head += "[nfs]\nlease_time = \"5s\"\n" // grace lasts as long
 	x.write(x.base + " /srv crossmnt")
 	x.Process = nfsrdmad(t, "serve", "--config", x.config)
 	x.AwaitLine("serving")
@@ -72,7 +73,7 @@ func TestMountsComeAndGo(t *testing.T) {
 	})
 	x.ok(err, "OPEN")
 
-	// What has other options has them for what is mounted as well, and what is open stays.
+	// New options of an export also apply to the mounts below it, and open files stay open.
 	x.reload("configuration read again", x.base+" /srv crossmnt,ro")
 	x.each(func(c *servertest.Client) {
 		reads(c)
@@ -85,8 +86,9 @@ func TestMountsComeAndGo(t *testing.T) {
 		t.Errorf("WRITE by an open from before: %v", err)
 	}
 
-	reads(x.three["rdma"]) // the disk is the last that is used
-	// Clients are silent from here on. Where the disk is idle, the file is still open.
+	reads(x.three["rdma"]) // the disk is used last
+	// From here on clients are silent. The disk becomes idle, but the other mount has an
+	// open file.
 	disk, busy := filepath.Join(x.base, "disk"), filepath.Join(x.base, "one", "two words")
 	await(t, ctx, "the disk can be unmounted", func() bool { return unix.Unmount(disk, 0) == nil })
 	if err := unix.Unmount(busy, 0); err != unix.EBUSY {
@@ -101,7 +103,7 @@ func TestMountsComeAndGo(t *testing.T) {
 	}
 	x.ok(x.four.CloseFile(ctx, opened.File, opened.StateID), "CLOSE")
 
-	// Without crossmnt there is nothing.
+	// Without crossmnt no mount is served.
 	one, err := x.go3(x.three["tcp"], "one")
 	x.ok(err, "one")
 	x.reload("configuration read again", x.base+" /srv rw")

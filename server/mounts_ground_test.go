@@ -17,11 +17,11 @@ import (
 	wire4 "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// ownMounts names the process that has a mount namespace of its own.
+// ownMounts is the environment variable of a process with its own mount namespace.
 const ownMounts = "SERVERTEST_OWN_MOUNTS"
 
-// inOwnMounts runs the test that calls it again, in a process with a mount namespace of
-// its own, and returns true there. What that mounts is gone when it ends.
+// inOwnMounts runs the calling test again in a process with its own mount namespace, and
+// returns true there. The end of that process removes its mounts.
 func inOwnMounts(t *testing.T) bool {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -42,7 +42,7 @@ func inOwnMounts(t *testing.T) bool {
 	return false
 }
 
-// mountPoint makes a directory below another one, and says which number it has.
+// mountPoint makes a directory below another one, and returns its path and inode number.
 func mountPoint(t *testing.T, dir ...string) (at string, number uint64) {
 	t.Helper()
 	at = filepath.Join(dir...)
@@ -68,7 +68,7 @@ func mount(t *testing.T, what, at, kind string, flags uintptr) {
 	t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
 }
 
-// mountDisk mounts a new ext4 file system; false where that cannot be done here.
+// mountDisk mounts a new ext4 file system. It returns false if that is impossible here.
 func mountDisk(t *testing.T, at string) bool {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "disk")
@@ -91,14 +91,14 @@ func mountDisk(t *testing.T, at string) bool {
 	return true
 }
 
-// crossing is a daemon whose export /srv has things mounted below it.
+// crossing is a daemon with an export /srv that has mounts below it.
 type crossing struct {
 	*reloading
 	t       *testing.T
 	base    string
 	three   map[string]*servertest.Client
 	four    client.NFS4
-	covered map[string]uint64 // by name below base
+	covered map[string]uint64 // inode numbers of the covered directories, by name below base
 }
 
 func newCrossing(t *testing.T) *crossing {
@@ -125,7 +125,7 @@ func newCrossing(t *testing.T) *crossing {
 	return x
 }
 
-// connect connects to the daemon. A session of version 4 has to be ended before it.
+// connect connects to the daemon. An earlier session of version 4 must have ended.
 func (x *crossing) connect() {
 	x.t.Helper()
 	x.three = x.dialBoth(x.t)
@@ -157,7 +157,7 @@ func (x *crossing) ok(err error, what string) {
 	}
 }
 
-// go3 walks by version 3.
+// go3 follows names by LOOKUPs of version 3.
 func (x *crossing) go3(c *servertest.Client, names ...string) (h servertest.Handle, err error) {
 	ctx := testContext(x.t)
 	if h, err = c.Mount(ctx, "/srv"); err != nil {
@@ -171,7 +171,7 @@ func (x *crossing) go3(c *servertest.Client, names ...string) (h servertest.Hand
 	return h, nil
 }
 
-// fileSystem is what version 3 tells of an object.
+// fileSystem returns the FSID and the file ID that version 3 returns for an object.
 func (x *crossing) fileSystem(c *servertest.Client, h servertest.Handle) (fsid, fileID uint64) {
 	x.t.Helper()
 	a, err := c.GetAttr(testContext(x.t), h)
@@ -191,7 +191,7 @@ func (x *crossing) look4(path string) client.Attributes4 {
 	return a
 }
 
-// above is LOOKUPP.
+// above calls LOOKUPP.
 func (x *crossing) above(h client.Handle) (up client.Handle) {
 	x.t.Helper()
 	var res wire4.GetFH4Res

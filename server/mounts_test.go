@@ -16,8 +16,8 @@ import (
 	wire4 "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// What is mounted below an export with crossmnt is served as file systems of its own, by
-// each version and over both transports, and by MOUNT.
+// Mounts below an export with crossmnt are served as separate file systems, by each NFS version,
+// over both transports, and by MOUNT.
 func TestMountsBelowAnExport(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -41,7 +41,8 @@ func TestMountsBelowAnExport(t *testing.T) {
 	if _, there := listed["proc"]; !there {
 		t.Error("proc is not listed")
 	}
-	// What shows the machine is not served, and that is said once.
+	// File systems with the kernel's own data, such as /proc, are not served, and one line says
+	// so.
 	for range 2 {
 		x.each(func(c *servertest.Client) {
 			if _, err := x.go3(c, "proc"); !is3(err, wire.NFS3ErrXDev) {
@@ -60,8 +61,7 @@ func TestMountsBelowAnExport(t *testing.T) {
 	endsInTime(t, x.Process, syscall.SIGTERM, inOrder)
 }
 
-// isCrossed3 says that version 3 and MOUNT serve what is mounted at path as a file system
-// of its own.
+// isCrossed3 checks that version 3 and MOUNT serve the mount at path as a separate file system.
 func (x *crossing) isCrossed3(c *servertest.Client, path string) {
 	x.t.Helper()
 	t, ctx, names := x.t, testContext(x.t), strings.Split(path, "/")
@@ -98,7 +98,8 @@ func (x *crossing) isCrossed3(c *servertest.Client, path string) {
 	}
 }
 
-// isCrossed4 says the same of version 4, which tells what the mount covers as well.
+// isCrossed4 checks the same for version 4, and the file ID of the directory that the mount
+// covers.
 func (x *crossing) isCrossed4(path string) {
 	x.t.Helper()
 	a, up := x.look4("/srv/"+path), x.look4("/srv/"+filepath.Dir(path))
@@ -117,7 +118,7 @@ func (x *crossing) isCrossed4(path string) {
 	}
 }
 
-// A mount that an export of its own name shows is served by that one's options.
+// A mount that is also exported by itself is served with the options of that export.
 func TestMountThatIsExportedByItself(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -169,8 +170,7 @@ func TestMountWithTheStateDirectory(t *testing.T) {
 	says(t, d.Process, "a mount below an export is not served", "the state directory "+state+" lies within it")
 }
 
-// A file that something is mounted on is no directory that a client could be in, and devices are
-// no files of the machine's: neither is served, and that is said.
+// A mount on a regular file and a mount with device files are not served, and a line says so.
 func TestMountsThatAreNoFiles(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -184,7 +184,7 @@ func TestMountsThatAreNoFiles(t *testing.T) {
 	mount(t, filepath.Join(base, "covers"), filepath.Join(base, "covered"), "", unix.MS_BIND)
 	names := []string{"covered"}
 	if at, _ := mountPoint(t, base, "dev"); unix.Mount("dev", at, "devtmpfs", 0, "") == nil {
-		// Which has handles, as tmpfs has.
+		// It has file handles, as tmpfs has.
 		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
 		names = append(names, "dev")
 	}
@@ -203,8 +203,8 @@ func TestMountsThatAreNoFiles(t *testing.T) {
 	says(t, d.Process, "a mount below an export is not served", "it is mounted on a file")
 }
 
-// More mounts than are open at a time: a listing leads through all of them, and a client
-// gets into each.
+// With more mounts than may be open at a time, a listing shows all of them, and a client can
+// enter each.
 func TestManyMounts(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -223,7 +223,7 @@ func TestManyMounts(t *testing.T) {
 	for e, err := range x.four.Readdir(ctx, x.look4("/srv").Handle, identity) {
 		x.ok(err, "READDIR")
 		a := e.Attributes
-		if a.Error == wire4.NFS4ErrDelay { // it was not opened in time
+		if a.Error == wire4.NFS4ErrDelay { // the mount was not opened in time
 			a = x.look4("/srv/" + e.Name)
 		}
 		if a.FSID != (wire4.FSID4{}) {

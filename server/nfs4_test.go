@@ -7,7 +7,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// session is one of NFSv4.2 with the daemon, over a transport.
+// session makes an NFSv4.2 session with the daemon over a transport.
 func (d *daemon) session(t testing.TB, transport string, callbacks client.Callbacks) client.NFS4 {
 	t.Helper()
 	at, over := d.tcp, client.TCP
@@ -29,8 +29,8 @@ func (d *daemon) session(t testing.TB, transport string, callbacks client.Callba
 	return s.NFS4()
 }
 
-// A client that was refused a lock is called back when it could be had (RFC 8881 §20.11),
-// over the connection that it calls by.
+// The server calls a client back when a lock that it was denied becomes free (RFC 8881
+// §20.11), over the client's own connection.
 func TestWaitingClientIsToldOfALock(t *testing.T) {
 	d := start(t, "rw,insecure,no_root_squash")
 	for _, transport := range []string{"tcp", "rdma"} {
@@ -83,7 +83,7 @@ func TestWaitingClientIsToldOfALock(t *testing.T) {
 			if _, err := waiter.Unlock(ctx, second.File, held, wire.WriteLt, all); err != nil {
 				t.Error(err)
 			}
-			// A client that holds something cannot say that it goes.
+			// DESTROY_CLIENTID fails while a client holds state.
 			for n, o := range map[client.NFS4]client.Opened4{holder: first, waiter: second} {
 				if err := n.CloseFile(ctx, o.File, o.StateID); err != nil {
 					t.Error(err)

@@ -14,17 +14,17 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A relay carries one connection to a daemon, and then no other.
+// A relay carries one connection to a daemon, and refuses others.
 type relay struct {
 	net.Listener
-	// mute: what the daemon says gets lost. said is closed when it has said something since.
+	// mute: the relay drops the daemon's bytes. said is closed when it has dropped some.
 	mute atomic.Bool
 	said chan struct{}
 	once sync.Once
 	near net.Conn
 }
 
-// relayTo is a relay to a daemon's TCP port.
+// relayTo makes a relay to a daemon's TCP port.
 func relayTo(t *testing.T, d *daemon) *relay {
 	l, err := net.Listen("tcp", net.TCPAddrFromAddrPort(freePort(t, d.tcp.Addr())).String())
 	if err != nil {
@@ -75,9 +75,9 @@ func (r *relay) cut() {
 	r.near.Close()
 }
 
-// A client may use one session over TCP and over RDMA at once (RFC 8881 §2.10.5). What it
-// has asked for over one of them, when that breaks before the answer came, it asks for once
-// more over the other, and it is carried out once (§2.10.6).
+// A client may use one session over TCP and over RDMA at once (RFC 8881 §2.10.5). If one
+// connection breaks before an answer, the client repeats the request over the other, and
+// the server executes it once (§2.10.6).
 func TestSessionOverBothTransports(t *testing.T) {
 	d := start(t, "rw,insecure,no_root_squash")
 	ctx := testContext(t)
@@ -102,7 +102,7 @@ func TestSessionOverBothTransports(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Each goes over another connection than the one before.
+	// Consecutive calls alternate between the two connections.
 	data := make([]byte, 300_000)
 	for i := range data {
 		data[i] = byte(i * 7)
@@ -136,7 +136,7 @@ func TestSessionOverBothTransports(t *testing.T) {
 			failed <- err
 		}()
 	}
-	<-r.said // some were carried out, and their answers are lost
+	<-r.said // the daemon executed some calls, and their answers are lost
 	r.cut()
 	for range all {
 		if err := <-failed; err != nil {

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// clinging is a transport with peers that do not part.
+// clinging is a transport whose peers do not end their connections.
 type clinging struct{ carrier }
 
 func (clinging) shutdown(ctx context.Context) error {
@@ -17,7 +17,8 @@ func (clinging) shutdown(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Peers that do not part are cut when their time is over, those of all transports at once.
+// After the time limit the server cuts peers that do not end their connections, over all
+// transports at the same time.
 func TestPartingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{log: zap.NewNop(), transports: []*running{{carrier: clinging{}}, {carrier: clinging{}}}}

@@ -14,8 +14,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A read-only export refuses each call that changes something, of each user, and
-// nothing changes; what only reads is served.
+// A read-only export refuses each call of each user that would change something, and
+// nothing changes. It serves calls that only read.
 func TestReadOnlyExport(t *testing.T) {
 	dir := t.TempDir()
 	inside := func(name string) string { return filepath.Join(dir, name) }
@@ -80,7 +80,7 @@ func TestReadOnlyExport(t *testing.T) {
 	}
 }
 
-// tree is what a directory and all in it are, for comparing.
+// tree describes a directory and all files below it, for comparison.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

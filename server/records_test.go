@@ -10,15 +10,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// failing are records that fail on demand.
+// failing is a Records that fails on demand.
 type failing struct{ err error }
 
 func (f *failing) Begin() (uint32, []state.Record, error) { return 1, nil, nil }
 func (f *failing) Put([]state.Record) error               { return f.err }
 func (f *failing) Remove([]state.Record) error            { return f.err }
 
-// Records that cannot be written are told of once, with the cause, and so is that they can be
-// again.
+// The server logs once, with the cause, that records cannot be written, and once that they
+// can be written again.
 func TestRecordsThatCannotBeWrittenAreTold(t *testing.T) {
 	core, log := observer.New(zap.InfoLevel)
 	below := &failing{}

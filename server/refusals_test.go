@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// A healthy mount by Kerberos, for which the client's machine has a principal without a user,
-// makes no line. A user's principal without a user does, and so does a machine's for another
-// reason.
+// In a healthy Kerberos mount the client's machine acts under a principal without an account.
+// That causes no line. A user's principal without an account causes a line, and so does a
+// machine's principal that is refused for another reason.
 func TestNoAlarmOfMachinesPrincipals(t *testing.T) {
 	core, log := observer.New(zapcore.InfoLevel)
 	s := &Server{log: zap.New(core)}

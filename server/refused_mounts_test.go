@@ -7,9 +7,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A mount of version 4 that is refused leaves a line that says which path, why, and what to
-// do: one of an export that is for other clients, one of a name that no export has, and one
-// by a client that no export is for.
+// A refused mount of version 4 causes a line with the path, the reason and the remedy. The
+// cases: an export for other clients, a name without an export, and a client that no export
+// serves.
 func TestRefusedMountsOfVersion4LeaveLines(t *testing.T) {
 	ctx := testContext(t)
 	d := startReloading(t, t.TempDir()+" /open rw", t.TempDir()+" /srv/payroll clients=203.0.113.0/24")
@@ -34,7 +34,7 @@ func TestRefusedMountsOfVersion4LeaveLines(t *testing.T) {
 	says(t, closed.Process, "mount refused", `"path": ""`, "no export is for this address", "AUTH_BADCRED", "clients=")
 }
 
-// The time of grace leaves a line when it begins, with who is waited for, and one when it ends.
+// The start of grace causes a line with the clients that may claim, and its end another line.
 func TestGraceLeavesLines(t *testing.T) {
 	ctx := testContext(t)
 	dir, state := t.TempDir(), t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// rpcbind is asked once a minute whether it knows the services, and when that is asked for. A
-// line says that it cannot be, once.
+// The server checks its registration with rpcbind once a minute and on request. If rpcbind
+// cannot be reached, one line says so.
 func TestRegistrationIsComparedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zapcore.InfoLevel)
@@ -39,7 +39,7 @@ func TestRegistrationIsComparedOnceAMinute(t *testing.T) {
 			defer close(ended)
 			r.keep(ctx)
 		}()
-		const dials = 2 // by the socket and by the port
+		const dials = 2 // one over the socket and one over the port
 		for i := range 3 {
 			time.Sleep(time.Minute)
 			synctest.Wait()

@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// A reload that is asked for while another one runs follows it, with the configuration as
-// it is then: the running one may have read the file before it was written. Several that are
-// asked for meanwhile are one.
+// A reload that is requested while another one runs follows it and reads the configuration
+// again, because the running one may have read the file before the change. Several such
+// requests cause one reload.
 func TestReloadsThatOverlap(t *testing.T) {
 	s := &Server{log: zap.NewNop()}
 	reading, written := make(chan struct{}), make(chan struct{})

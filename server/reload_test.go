@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// reloading is a daemon with a configuration file that a test rewrites.
+// reloading is a daemon with a configuration file that the test rewrites.
 type reloading struct {
 	*daemon
 	t      *testing.T
@@ -50,7 +50,7 @@ func (d *reloading) write(exports ...string) {
 	}
 }
 
-// reload rewrites the file, sends SIGHUP, and waits for one more line that holds says.
+// reload rewrites the file, sends SIGHUP, and waits for another line that contains says.
 func (d *reloading) reload(says string, exports ...string) {
 	d.t.Helper()
 	before := strings.Count(d.Output(), says)
@@ -59,8 +59,8 @@ func (d *reloading) reload(says string, exports ...string) {
 	await(d.t, testContext(d.t), "it says "+says, func() bool { return strings.Count(d.Output(), says) > before })
 }
 
-// SIGHUP: exports come, get other options, and go, and clients that have mounted see it
-// at once; what is wrong changes nothing.
+// SIGHUP adds exports, changes their options and removes them. Clients that have mounted see
+// the changes at once. A wrong configuration changes nothing.
 func TestReload(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	d := startReloading(t, one+" /one rw")
@@ -134,8 +134,8 @@ func TestReload(t *testing.T) {
 	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
 }
 
-// An export is removed whose file system hangs: others come and go, and the daemon ends
-// as it does with one that was not removed.
+// An export whose file system hangs is removed. Other exports still come and go, and the
+// daemon ends as it would if the export had not been removed.
 func TestReloadWhileAFileSystemHangs(t *testing.T) {
 	m := stalled.Mount(t)
 	defer m.LetGo()
@@ -166,8 +166,8 @@ func TestReloadWhileAFileSystemHangs(t *testing.T) {
 	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
 }
 
-// SIGHUP changes which flavors an export takes from which network, for connections that
-// stand, over each version.
+// SIGHUP changes the flavors that an export accepts from each network, also for existing
+// connections, in each NFS version.
 func TestReloadOfFlavors(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
@@ -221,8 +221,8 @@ func TestReloadOfFlavors(t *testing.T) {
 	}
 }
 
-// The file is written and SIGHUP sent twice in a row, as two tools do: the daemon serves what
-// the file says at last.
+// If the file is written and SIGHUP sent twice in a row, as by two tools, the daemon serves
+// the last content of the file.
 func TestSecondSIGHUPIsServed(t *testing.T) {
 	dirs := make([]string, 40)
 	var first []string

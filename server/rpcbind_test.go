@@ -14,9 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// A machine is a network namespace and a mount namespace whose /run and
-// /var/lib are empty, with a loopback device that is up: rpcbind may run there
-// beside the one that this machine may have.
+// A machine is a network namespace with a loopback device, and a mount namespace with empty
+// directories /run and /var/lib. So a separate rpcbind can run there.
 type machine struct {
 	t     *testing.T
 	inner *servertest.Process
@@ -39,13 +38,13 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// command is one that runs in the machine.
+// command returns a command that runs in the machine.
 func (m *machine) command(name string, args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--net", "--mount", "--target", fmt.Sprint(m.inner.PID()), name}, args...)...)
 }
 
-// registered are the services of NFS and MOUNT that rpcbind knows, as
-// "program version netid address".
+// registered returns the services of NFS and MOUNT that rpcbind knows, as "program version
+// netid address".
 func (m *machine) registered() []string {
 	m.t.Helper()
 	out, err := m.command("rpcinfo").CombinedOutput()
@@ -132,8 +131,9 @@ func TestRegistersWithRpcbind(t *testing.T) {
 	})
 }
 
-// A second daemon on another port leaves the first one's registration alone, while it runs and
-// at its end, and says so. So does a daemon that ends after its successor has begun.
+// A second daemon on another port does not change the first one's registration, neither while
+// it runs nor at its end, and logs that. Nor does a daemon that ends after its successor has
+// started.
 func TestASecondDaemonLeavesTheRegistrationAlone(t *testing.T) {
 	m := newMachine(t)
 	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))
@@ -169,7 +169,7 @@ func TestASecondDaemonLeavesTheRegistrationAlone(t *testing.T) {
 	}
 }
 
-// rpcbind that is restarted beside the daemon forgets it. SIGHUP has it told again.
+// A restarted rpcbind forgets the registration. SIGHUP makes the daemon register again.
 func TestRegistersAgainWhenRpcbindRestarts(t *testing.T) {
 	m := newMachine(t)
 	sock := filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock")
@@ -198,7 +198,7 @@ func TestRegistersAgainWhenRpcbindRestarts(t *testing.T) {
 	p.Wait()
 }
 
-// Without rpcbind the daemon says so, once, and serves.
+// Without rpcbind the daemon logs that once, and serves.
 func TestGoesOnWithoutRpcbind(t *testing.T) {
 	m := newMachine(t)
 	p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()))
@@ -212,8 +212,8 @@ func TestGoesOnWithoutRpcbind(t *testing.T) {
 	}
 }
 
-// An rpcbind that takes connections and answers nothing keeps no daemon: neither
-// while it starts nor when it has served.
+// An rpcbind that accepts connections and never answers delays neither the daemon's start nor
+// its end.
 func TestEndsWhileRpcbindDoesNotAnswer(t *testing.T) {
 	m := newMachine(t)
 	silent, err := net.Listen("unix", filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))

@@ -23,6 +23,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
+// hangs makes GETATTR calls that hang in an export, and returns when all of them hang.
 func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h servertest.Handle, calls int) {
 	t.Helper()
 	c := d.dialBoth(t)[transport]
@@ -33,7 +34,8 @@ func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h s
 	for range calls {
 		c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
 	}
-	// A connection's calls are taken in order: what is answered now came behind them.
+	// The daemon takes a connection's calls in order. So when this call is answered, it has taken
+	// the calls before.
 	if err := c.Null(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +51,11 @@ func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h s
 	})
 }
 
+// A file system hangs, and the process that serves it has read the requests. The kernel then
+// keeps the daemon's process as a zombie until they are answered, because its threads wait
+// there. But the daemon has ended: it logs the number of calls that it leaves in each export and
+// the unsynced data, and its addresses and state directory are free for the next daemon. If the
+// serving process has not read the requests, the daemon's process ends in time as well.
 func TestEndsWhileAFileSystemHangs(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		t.Run(transport, func(t *testing.T) {
@@ -114,6 +121,8 @@ func TestProcessIsGoneWhileAFileSystemIsFrozen(t *testing.T) {
 	says(t, d.Process, "calls are still in progress", `"running": 64`, `"waiting": 6`)
 }
 
+// awaitThreads waits until n threads of a process wait in kernel functions whose names begin with
+// prefix.
 func awaitThreads(t *testing.T, pid int, prefix string, n int) {
 	t.Helper()
 	await(t, testContext(t), fmt.Sprintf("%d threads wait in %s", n, prefix), func() bool {
@@ -130,6 +139,8 @@ func awaitThreads(t *testing.T, pid int, prefix string, n int) {
 	})
 }
 
+// If the disk of the state directory hangs, the daemon ends except for the state directory, and
+// logs that.
 func TestEndsWhileTheStateDirectoryHangs(t *testing.T) {
 	m := stalled.Mount(t)
 	defer m.LetGo()
@@ -144,6 +155,9 @@ func TestEndsWhileTheStateDirectoryHangs(t *testing.T) {
 	}
 }
 
+// The disk of the index of handles hangs. A daemon that may not open the kernel's handles keeps
+// such an index. With one processor, a page fault that waits for the disk would stop the whole
+// daemon.
 func TestEndsWhileTheIndexHangs(t *testing.T) {
 	needSetpriv(t)
 	m := stalled.Mount(t)
@@ -167,7 +181,7 @@ func TestEndsWhileTheIndexHangs(t *testing.T) {
 	if _, err := c.Create(ctx, dir, "file", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m.AwaitHanging(1) // the index writes it down
+	m.AwaitHanging(1) // the index writes the name to the disk
 	d.Signal(syscall.SIGTERM)
 	d.AwaitLine("left behind what did not end")
 	says(t, d.Process, "left behind what did not end", "closing export /index")
@@ -184,19 +198,18 @@ type stallable interface {
 	AwaitStalled(n int)
 }
 
-// A stuckServer is a server in a program of the user's, with a call that hangs in one of
-// its exports.
+// A stuckServer is a server within a program, with a call that hangs in one of its exports.
 type stuckServer struct {
 	*server.Server
 	t       *testing.T
 	stop    context.CancelFunc
 	served  chan error
-	ended   chan error // the call
+	ended   chan error // closed by the end of the call
 	release func()
 }
 
-// callThatHangs serves fs under a name, beside others, and makes a GETATTR that hangs
-// there.
+// callThatHangs serves fs under a name, together with other exports, and makes a GETATTR that
+// hangs there.
 func callThatHangs(t *testing.T, name string, fs stallable, others ...*export.Export) *stuckServer {
 	t.Helper()
 	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
@@ -224,8 +237,7 @@ func callThatHangs(t *testing.T, name string, fs stallable, others ...*export.Ex
 	return h
 }
 
-// leaves ends the server, which must return and say that it left the call of the export
-// named.
+// leaves ends the server. Serve must return an error that names the export with the call.
 func (h *stuckServer) leaves(name string) {
 	h.t.Helper()
 	h.stop()
@@ -241,7 +253,7 @@ func (h *stuckServer) leaves(name string) {
 	}
 }
 
-// A server in a program of the user's ends likewise, and says what it left.
+// A server within a program ends in the same way, and its error names what it left behind.
 func TestServeReturnsWhileCallsHang(t *testing.T) {
 	one, two := memfs.New(memfs.Options{RootMode: 0o777}), memfs.New(memfs.Options{RootMode: 0o777})
 	h := callThatHangs(t, "/one", one, &export.Export{Name: "/two", FS: two, Squash: export.NoSquash})

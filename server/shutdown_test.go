@@ -18,15 +18,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// Exit statuses of a daemon that was told to end.
+// Exit statuses of a daemon after a signal to end.
 const (
 	inOrder    = 0
 	unfinished = 3
 )
 
-// A short drain is drain_timeout in these tests; muchLater is when a daemon that
-// was told to end has missed its time (drain_timeout and two seconds) by so much
-// that it is not the machine that is slow.
+// shortDrain is drain_timeout in these tests. muchLater is the time after which an ending
+// daemon is at fault: it is far beyond the daemon's limit (drain_timeout plus two
+// seconds), so that a slow machine is not the cause.
 const (
 	shortDrain = time.Second
 	muchLater  = shortDrain + 2*time.Second + 15*time.Second
@@ -40,7 +40,7 @@ func startShort(t *testing.T, state string, exports map[string]string, more ...s
 	return d.again(t, exports, more...)
 }
 
-// again is a daemon at the same place.
+// again starts a daemon with the same state directory and addresses.
 func (d *daemon) again(t *testing.T, exports map[string]string, more ...string) *daemon {
 	t.Helper()
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("drain_timeout = %q\nrpcbind = false\n%s\n", shortDrain, strings.Join(more, "\n")))
@@ -53,7 +53,7 @@ func (d *daemon) again(t *testing.T, exports map[string]string, more ...string) 
 	return again
 }
 
-// endsInTime sends a signal and waits for the end.
+// endsInTime sends a signal, waits for the end, and checks the exit status.
 func endsInTime(t *testing.T, p *servertest.Process, s syscall.Signal, status int) {
 	t.Helper()
 	began := time.Now()
@@ -66,7 +66,7 @@ func endsInTime(t *testing.T, p *servertest.Process, s syscall.Signal, status in
 	}
 }
 
-// says fails the test unless a daemon said each text in a line that holds words.
+// says fails the test unless the daemon's output has the line with all words.
 func says(t *testing.T, p *servertest.Process, line string, words ...string) {
 	t.Helper()
 	for _, l := range strings.Split(p.Output(), "\n") {
@@ -83,15 +83,6 @@ func says(t *testing.T, p *servertest.Process, line string, words ...string) {
 	t.Errorf("there is no line %q:\n%s", line, p.Output())
 }
 
-// hangs makes GETATTR calls that hang in an export, and returns when all do.
-// The file system below hangs, and its server has the requests: the kernel lets no
-// process go whose threads wait there (a zombie is left until they are answered).
-// But the daemon has ended: it says of which export it leaves how many calls, what
-// is not synced, and its addresses and state directory are free for the next one.
-// Where the requests have not been read by the file system's server, the process
-// is gone in time, too.
-// awaitThreads waits until so many threads of a process wait in functions of the
-// kernel whose names begin with prefix.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -99,12 +90,12 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A second signal ends the process at once, whatever the first waits for.
+// A second signal ends the process at once, whatever the end waits for.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			m := stalled.Mount(t)
-			d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir}, "") // overridden below
+			d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir}, "") // this export is overridden below
 			d.Kill()
 			config := writeFile(t, "nfsrdmad.toml", "drain_timeout = \"24h\"\nrpcbind = false\n")
 			d.Process = nfsrdmad(t, "serve", "--config", config, "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", "none", "--export", m.Dir+":/hangs,insecure,no_root_squash")
@@ -137,8 +128,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// SIGHUP ends nothing, however often it comes. The last word of a daemon that ends is
-// that it stopped.
+// SIGHUP never ends a daemon, however often it comes. The last line of an ended daemon
+// reports that it stopped.
 func TestHangupIsHarmless(t *testing.T) {
 	d := start(t, "insecure")
 	for range 3 {
@@ -160,11 +151,10 @@ func TestHangupIsHarmless(t *testing.T) {
 	}
 }
 
-// A start that hangs in a file system is given up at a signal, and says where it
-// hung.
+// A signal ends a start that hangs in a file system, and a line names the step.
 func TestStartThatHangsIsGivenUp(t *testing.T) {
 	m := stalled.Mount(t)
-	export := m.Dir // whether it is a directory is asked first, before signals are waited for
+	export := m.Dir // the daemon checks that the path is a directory before it handles signals
 	m.StallAfter(requestsOfStat(t, m))
 	defer m.LetGo()
 	p := nfsrdmad(t, "serve", "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none", "--export", export)
@@ -177,7 +167,7 @@ func TestStartThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
-// requestsOfStat is how many requests a file system gets for looking at its root.
+// requestsOfStat returns the number of requests that a stat of the root causes.
 func requestsOfStat(t *testing.T, m *stalled.FileSystem) int {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -211,7 +201,7 @@ func requestsOfStat(t *testing.T, m *stalled.FileSystem) int {
 	}
 }
 
-// Peers that do not go on, in the middle of something, keep no daemon.
+// Peers that stop in the middle of a message do not delay the daemon's end.
 func TestEndsWhilePeersDoNotGoOn(t *testing.T) {
 	raw := func(t *testing.T, addr netip.AddrPort, b []byte) {
 		t.Helper()
@@ -249,7 +239,7 @@ func TestEndsWhilePeersDoNotGoOn(t *testing.T) {
 	}
 }
 
-// deaf is a client with READs of 64 MB under way that reads nothing.
+// deaf connects a client with READs of 64 MB under way. The client reads no answers.
 func deaf(t *testing.T, transport string, addr netip.AddrPort) {
 	t.Helper()
 	const calls, size = 64, 1 << 20
@@ -281,14 +271,7 @@ func deaf(t *testing.T, transport string, addr netip.AddrPort) {
 	}
 }
 
-// The disk of the state directory hangs: the daemon has ended but for it, and says
-// so.
-// The disk of the index of handles hangs, which a daemon keeps that cannot open the
-// kernel's own. With one processor, a page fault that waits for the disk would stop
-// the whole daemon.
-// A server in a program of the user's ends likewise, and says what it left.
-// The reader of the log does not read: nothing that the daemon wants to say keeps
-// it.
+// The daemon ends in time even if the reader of its log does not read.
 func TestEndsWhileItsLogIsNotRead(t *testing.T) {
 	ip := ownLoopback()
 	tcp := freePort(t, ip)
@@ -312,7 +295,7 @@ func TestEndsWhileItsLogIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	// The pipe is full from here on.
+	// Fill the pipe.
 	raw, err := w.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -342,7 +325,7 @@ func TestEndsWhileItsLogIsNotRead(t *testing.T) {
 	}
 }
 
-// awaitServing connects as soon as that is possible.
+// awaitServing connects as soon as the daemon serves.
 func awaitServing(t *testing.T, addr netip.AddrPort) (c *servertest.Client, err error) {
 	t.Helper()
 	ctx := testContext(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// withSockets starts the daemon as systemd does that opened sockets for it.
+// withSockets starts the daemon as systemd does with sockets that it opened.
 func withSockets(t *testing.T, names string, sockets []*os.File, args ...string) *servertest.Process {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, binary(t), "serve", "--rdma", "none"}, args...)...)
@@ -33,7 +33,7 @@ func socketOf(t *testing.T, s interface{ File() (*os.File, error) }) *os.File {
 	return f
 }
 
-// listening returns a TCP listener of systemd's, and its address.
+// listening returns a TCP listener as systemd would open it, and its address.
 func listening(t *testing.T) (*os.File, netip.AddrPort) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ownLoopback(), 0)))
@@ -44,8 +44,8 @@ func listening(t *testing.T) (*os.File, netip.AddrPort) {
 	return socketOf(t, l), l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// A client that connects while no daemon runs is answered by the next one: the socket is
-// systemd's, and goes on listening.
+// The next daemon answers a client that connected while no daemon ran, because systemd's socket
+// keeps listening.
 func TestClientsWaitInTheSocketOfSystemd(t *testing.T) {
 	socket, at := listening(t)
 	state, export := t.TempDir(), t.TempDir()
@@ -71,7 +71,8 @@ func TestClientsWaitInTheSocketOfSystemd(t *testing.T) {
 	}
 }
 
-// The daemon refuses a socket that it cannot serve TCP with, and says what to change in the unit.
+// The daemon refuses a socket that it cannot use for TCP. The message names the change in the
+// unit.
 func TestSocketOfSystemdThatIsRefused(t *testing.T) {
 	tcp, at := listening(t)
 	other, elsewhere := listening(t)
@@ -110,7 +111,8 @@ func TestSocketOfSystemdThatIsRefused(t *testing.T) {
 	}
 }
 
-// Sockets for another process than the daemon, such as the shell that starts it, are not its own.
+// The daemon does not take sockets that systemd passed to another process, such as the shell that
+// starts the daemon.
 func TestSocketsOfAnotherProcessAreLeftAlone(t *testing.T) {
 	cmd := exec.Command(binary(t), "serve", "--rdma", "none", "--tcp", netip.AddrPortFrom(ownLoopback(), 0).String(), "--state-dir", t.TempDir(), "--export", t.TempDir())
 	cmd.Env = append(os.Environ(), "LISTEN_PID=1", "LISTEN_FDS=1", "LISTEN_FDNAMES=tcp")

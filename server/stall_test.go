@@ -32,7 +32,7 @@ func newSite(t testing.TB, limits config.Limits) *site {
 	return newSiteWithin(t, limits, config.Memory{})
 }
 
-// newSiteWithin is newSite with bounds for memory; what prepare does comes before it
+// newSiteWithin is newSite with bounds for memory. It calls prepare before the server
 // serves.
 func newSiteWithin(t testing.TB, limits config.Limits, memory config.Memory, prepare ...func(*server.Server)) *site {
 	t.Helper()
@@ -53,7 +53,7 @@ func newSiteWithin(t testing.TB, limits config.Limits, memory config.Memory, pre
 	return s
 }
 
-// dial connects over one of the transports, to addr where that is valid.
+// dial connects over a transport, to addr if that is valid, else to the site.
 func (s *site) dial(ctx context.Context, transport string, addr netip.AddrPort) *servertest.Client {
 	s.t.Helper()
 	dial := servertest.DialTCP
@@ -78,7 +78,7 @@ func (s *site) addr(transport string) netip.AddrPort {
 	return s.tcp
 }
 
-// connections over one of the transports.
+// connections returns the number of connections over a transport.
 func (s *site) connections(transport string) int64 {
 	tcp, rdma := s.server.Connections()
 	if transport == "rdma" {
@@ -87,8 +87,7 @@ func (s *site) connections(transport string) int64 {
 	return tcp
 }
 
-// await returns when what is expected has come to pass: what has no event to
-// wait for.
+// await polls until met returns true. It is for conditions without an event.
 func await(t testing.TB, ctx context.Context, what string, met func() bool) {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
@@ -130,10 +129,11 @@ func works(t testing.TB, ctx context.Context, c *servertest.Client, h servertest
 	}
 }
 
-// outcomes are those of calls into a file system that stalls: as many as fit.
+// outcomes receives the results of calls into a stalled file system. Its capacity bounds
+// their number.
 type outcomes chan error
 
-// done is the Done of such a call.
+// done is the Done function of such a call.
 func (o outcomes) done(x *rpc.Exchange) {
 	if x.Err == nil && x.Results.Uint32() != 0 {
 		x.Err = errors.New("status is not NFS3_OK")
@@ -141,7 +141,7 @@ func (o outcomes) done(x *rpc.Exchange) {
 	o <- x.Err
 }
 
-// none says that no call has ended so far.
+// none fails the test if a call has ended already.
 func (o outcomes) none(t *testing.T) {
 	t.Helper()
 	select {
@@ -151,7 +151,7 @@ func (o outcomes) none(t *testing.T) {
 	}
 }
 
-// all waits for every call, and says that it succeeded.
+// all waits for every call, and checks that it succeeded.
 func (o outcomes) all(t *testing.T) {
 	t.Helper()
 	for range cap(o) {
@@ -161,9 +161,9 @@ func (o outcomes) all(t *testing.T) {
 	}
 }
 
-// A hundred connections with 128 calls each into a file system that stalls: the
-// daemon lives, its goroutines are bounded, and the other export goes on. When
-// the file system goes on, every call is answered.
+// A hundred connections make 128 calls each into a stalled file system. The daemon
+// survives, its goroutines are bounded, and the other export is served. When the file
+// system continues, every call is answered.
 func TestFileSystemThatStalls(t *testing.T) {
 	const conns, calls, size = 100, 128, 4096
 	for _, transport := range []string{"tcp", "rdma"} {
@@ -178,7 +178,7 @@ func TestFileSystemThatStalls(t *testing.T) {
 				answers := make(outcomes, conns*calls)
 				for range conns {
 					c := s.dial(ctx, transport, netip.AddrPort{})
-					if _, err := c.GetAttr(ctx, two); err != nil { // a client that is served gets all credits
+					if _, err := c.GetAttr(ctx, two); err != nil { // after a served call the client has all its credits
 						t.Fatal(err)
 					}
 					for range calls {
@@ -206,10 +206,9 @@ func TestFileSystemThatStalls(t *testing.T) {
 	}
 }
 
-// The same with calls that need more payload memory than there is: those into the
-// file system that stalls have half of it at most. The others wait for that half,
-// and the other export has memory to go on, over connections with stalled calls
-// too where their own share lasts.
+// The same with calls that need more payload memory than exists. Calls into the stalled
+// file system hold at most half of it; the rest of them wait. The other export has memory
+// to continue, even over connections with stalled calls as far as their own share lasts.
 func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 	const conns, calls, size = 8, 16, 1 << 20
 	for _, transport := range []string{"tcp", "rdma"} {
@@ -225,7 +224,7 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 				var busy *servertest.Client
 				for range conns {
 					busy = s.dial(ctx, transport, netip.AddrPort{})
-					if _, err := busy.GetAttr(ctx, two); err != nil { // a client that is served gets all credits
+					if _, err := busy.GetAttr(ctx, two); err != nil { // after a served call the client has all its credits
 						t.Fatal(err)
 					}
 					if p == wire.ProcWrite {
@@ -239,7 +238,7 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 				await(t, ctx, "calls wait for memory, and what got some runs", func() bool {
 					waiting, running := s.server.Memory().Waiting, int(s.server.Calls().InProgress)
 					if transport == "tcp" && p == wire.ProcWrite {
-						// A stream waits with the first record that gets none.
+						// A TCP connection stops at the first call that gets no memory.
 						return waiting >= conns-1 && running > 0
 					}
 					return waiting > 0 && waiting+running == conns*calls
@@ -263,14 +262,14 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 	}
 }
 
-// Peers that do not go on lose their own connection after a deadline; no other peer
-// else notices, and what they held comes back.
+// Peers that stop in the middle of a message lose their connection after a deadline.
+// Other peers are not affected, and the memory of these connections is released.
 func TestPeersThatDoNotGoOn(t *testing.T) {
 	const size = 1 << 20
 	for _, c := range []struct {
 		name       string
 		transports []string
-		// misbehave makes the proxy misbehave, and calls.
+		// misbehave makes the proxy misbehave, and makes calls. It returns their number.
 		misbehave func(p *servertest.Proxy, c *servertest.Client, h servertest.Handle, done func(*rpc.Exchange)) (calls int)
 	}{
 		{"stops in the middle of a record or message", []string{"tcp", "rdma"},
@@ -342,7 +341,7 @@ func startWrites(c *servertest.Client, h servertest.Handle, calls, size int, don
 	return calls
 }
 
-// Draining answers what is in progress.
+// Drain answers the calls in progress.
 func TestDrainAnswersCallsInProgress(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		t.Run(transport, func(t *testing.T) {
@@ -362,7 +361,7 @@ func TestDrainAnswersCallsInProgress(t *testing.T) {
 				defer close(stopped)
 				s.stop()
 			}()
-			// No new client gets in; a connected one gets its answer.
+			// No new client can connect; a connected one still gets its answer.
 			await(t, ctx, "listeners are closed", func() bool {
 				k, err := servertest.DialTCP(ctx, s.tcp)
 				if err == nil {

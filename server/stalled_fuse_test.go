@@ -19,14 +19,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// unresponsive is a server in this process with two exports: /hangs, a directory
-// of a file system that can be made to hang, and /works.
+// unresponsive is a server in this process with two exports: /hangs, on a file system
+// that hangs on demand, and /works.
 type unresponsive struct {
 	t     *testing.T
 	m     *stalled.FileSystem
 	addr  netip.AddrPort
 	dial  func(context.Context, netip.AddrPort) (*servertest.Client, error)
-	conn  *servertest.Client // makes the calls that hang, and others meanwhile
+	conn  *servertest.Client // the connection of the calls that hang, and of other calls meanwhile
 	root  servertest.Handle  // of /hangs
 	other servertest.Handle  // a file in /works
 	dirs  int
@@ -83,8 +83,8 @@ type hanging struct {
 	sink      []byte
 }
 
-// calls are one of each procedure but NULL, which do not disturb each other's
-// objects, on objects made for them.
+// calls returns one call of each procedure except NULL. It makes separate objects for
+// them, so that they do not affect each other.
 func (u *unresponsive) calls() []hanging {
 	u.t.Helper()
 	u.dirs++
@@ -137,8 +137,8 @@ func where(dir servertest.Handle, name string) wire.DirOpArgs3 {
 	return wire.DirOpArgs3{Dir: wire.FileHandle3{Data: dir}, Name: []byte(name)}
 }
 
-// goesOn fails the test unless the other export is served, over the connection
-// whose calls hang and over a new one, and a garbage collection ends.
+// goesOn fails the test unless the other export is served, over the connection with the
+// hanging calls and over a new one, and a garbage collection ends.
 func (u *unresponsive) goesOn() {
 	u.t.Helper()
 	works(u.t, testContext(u.t), u.conn, u.other, 4096)
@@ -157,10 +157,10 @@ func (u *unresponsive) goesOn() {
 	}
 }
 
-// While a file system on this machine does not answer, the daemon does: a call of
-// each procedure hangs, at each question that the kernel asks the file system for
-// it, and the other export is served meanwhile. One processor is enough. When the
-// file system goes on, every call is answered.
+// The daemon answers while a file system on this machine does not. A call of each
+// procedure hangs at each request of the kernel to the file system, and the other export
+// is served meanwhile, even with one processor. When the file system continues, every
+// call is answered.
 func TestHangingFUSE(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return
@@ -187,7 +187,7 @@ func TestHangingFUSE(t *testing.T) {
 	}
 }
 
-// hangs waits until a call hangs, or is answered.
+// hangs waits until a call hangs or is answered. It reports whether it hangs.
 func (u *unresponsive) hangs(answer outcomes) bool {
 	u.t.Helper()
 	look := time.NewTicker(time.Millisecond)
@@ -208,7 +208,7 @@ func (u *unresponsive) hangs(answer outcomes) bool {
 	}
 }
 
-// The same with a call of each procedure, and a mount, at once.
+// The same with a call of each procedure and a mount at the same time.
 func TestHangingFUSEUnderAllProcedures(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return

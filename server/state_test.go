@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// refused says that a daemon ended at its start with a status, and one line that
-// says what is wrong.
+// refused checks that a daemon ended at its start with the status, and with one line that
+// contains says.
 func refused(t *testing.T, p *servertest.Process, status int, says ...string) {
 	t.Helper()
 	if got := p.Wait(); got != status {
@@ -30,7 +30,7 @@ func refused(t *testing.T, p *servertest.Process, status int, says ...string) {
 	}
 }
 
-// served says that a daemon starts, and ends it.
+// served checks that a daemon starts, and ends it.
 func served(t *testing.T, p *servertest.Process) {
 	t.Helper()
 	p.AwaitLine("serving")
@@ -40,14 +40,13 @@ func served(t *testing.T, p *servertest.Process) {
 	}
 }
 
-// The handles' key is never within reach of clients: a state directory that is
-// part of an export, or has one within, is refused, by whatever names and mounts
-// they go.
+// Clients can never reach the key of handles: the daemon refuses a state directory that is in an
+// export or contains one, whatever paths and mounts lead to them.
 func TestStateDirectoryIsApartFromExports(t *testing.T) {
 	var listen = []string{"--tcp", "127.0.0.1:0", "--rdma", "none"}
 	for _, c := range []struct {
 		name          string
-		before        string // a shell does this first, in a mount namespace of its own
+		before        string // a shell executes this first, in a separate mount namespace
 		export, state string // beneath the test's directory
 		says          []string
 	}{
@@ -101,12 +100,12 @@ func TestStateDirectoryIsApartFromExports(t *testing.T) {
 	}
 }
 
-// A key that others may have read, or a directory in which others may replace it,
-// is refused; the daemon's own are not.
+// The daemon refuses a key that other users may have read, and a state directory in which they
+// may replace it.
 func TestStateIsTheDaemonsAlone(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		does string // in the state directory of a daemon that ran before
+		does string // a shell command in the state directory of an earlier daemon
 		says []string
 	}{
 		{"as it was made", "true", nil},
@@ -152,7 +151,7 @@ func TestStateIsTheDaemonsAlone(t *testing.T) {
 	}
 }
 
-// A daemon whose exports cannot stand beside each other does not start, and says which they are.
+// A daemon with two exports that exclude each other does not start, and names them.
 func TestTwoRootsAreRefusedAtTheStart(t *testing.T) {
 	refused(t, nfsrdmad(t, "serve", "--state-dir", filepath.Join(t.TempDir(), "state"), "--tcp", "127.0.0.1:0", "--rdma", "none",
 		"--export", t.TempDir()+":/one,fsid=0", "--export", t.TempDir()+":/two,fsid=0"), 1, "/one", "/two", "to be the root")

@@ -20,7 +20,7 @@ import (
 
 const unitFile = root + "/systemd/nfsrdmad.service"
 
-// unit is the words that the unit gives for a key.
+// unit returns the words of a key in the unit.
 func unit(t *testing.T, key string) []string {
 	t.Helper()
 	text, err := os.ReadFile(unitFile)
@@ -46,7 +46,7 @@ func needSystemdAnalyze(t *testing.T) {
 	}
 }
 
-// installed returns copies of the units, whose program is at hand under another name here.
+// installed returns copies of the units with the path of the program on this machine.
 func installed(t *testing.T) (units []string) {
 	t.Helper()
 	const program = "/usr/bin/nfsrdmad"
@@ -73,7 +73,7 @@ func TestUnitIsAccepted(t *testing.T) {
 	units := installed(t)
 	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no", "--generators=no"}, units...)...).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
-		// What systemd before 253 says of the newer one of two types.
+		// Before version 253, systemd prints this about the newer one of the two types.
 		if !strings.Contains(line, "Failed to parse service type, ignoring: notify-reload") {
 			t.Errorf("systemd-analyze verify: %s", line)
 		}
@@ -81,15 +81,15 @@ func TestUnitIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Errorf("systemd-analyze verify: %v", err)
 	}
-	// The threshold is in tenths, and the status tells.
+	// The threshold is in tenths. The exit status reports the result.
 	out, err = exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=29", units[0]).CombinedOutput()
 	if err != nil {
 		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
 }
 
-// Type=notify-reload: the daemon says when it serves, when it reads the configuration again
-// and what came of it, and when it ends; and it feeds the watchdog, by calls to itself.
+// Type=notify-reload: the daemon notifies systemd when it serves, when it reloads, with the
+// result, and when it ends. It feeds the watchdog after calls to itself.
 func TestNotifiesSystemd(t *testing.T) {
 	if kind := unit(t, "Type"); !slices.Equal(kind, []string{"notify", "notify-reload"}) {
 		t.Fatalf("Type=%s", kind)
@@ -120,7 +120,7 @@ func TestNotifiesSystemd(t *testing.T) {
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=8000000")
 	p := servertest.StartProcess(t, cmd)
 	alive := func(got string) bool { return got == "WATCHDOG=1" }
-	// next is what it says next, but for signs of life.
+	// next returns the next notification that is not from the watchdog.
 	next := func() string {
 		t.Helper()
 		for {
@@ -155,7 +155,8 @@ func TestNotifiesSystemd(t *testing.T) {
 		}
 	}
 	p.Signal(syscall.SIGTERM)
-	// The default of drain_timeout, two seconds for the rest and one to go.
+	// The default of drain_timeout, two seconds for the other steps, and one second for the
+	// exit.
 	if got := next(); got != "STOPPING=1\nEXTEND_TIMEOUT_USEC=33000000" {
 		t.Errorf("it said %q at SIGTERM", got)
 	}
@@ -164,9 +165,9 @@ func TestNotifiesSystemd(t *testing.T) {
 	}
 }
 
-// A daemon that crashes, or that the watchdog ends, ends by a signal with the unit's
-// environment: the status of a crash in Go is otherwise that of a wrong configuration, after
-// which systemd starts no daemon again.
+// With the unit's environment a crash, or the watchdog, ends the daemon by a signal. Otherwise
+// a crash in Go would have the exit status of a wrong configuration, after which systemd does
+// not restart the daemon.
 func TestCrashIsNoWrongConfiguration(t *testing.T) {
 	cmd := exec.Command("sh", "-c", `ulimit -c 0; exec "$0" "$@"`, binary(t), "serve", "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none", "--export", t.TempDir())
 	cmd.Env = append(os.Environ(), unit(t, "Environment")...)
@@ -179,9 +180,9 @@ func TestCrashIsNoWrongConfiguration(t *testing.T) {
 	says(t, p, "goroutine ")
 }
 
-// asUnit runs a program with the rights that the unit leaves it: its capabilities without root,
-// and no sight of other users' processes. The user is daemonUser, because the unit's may not
-// exist here.
+// asUnit returns a command prefix that runs a program with the rights of the unit: its
+// capabilities without root, and no view of other users' processes. The user is daemonUser,
+// because the unit's user may not exist here.
 func asUnit(t *testing.T) []string {
 	t.Helper()
 	if user := unit(t, "User"); !slices.Equal(user, []string{"nfsrdmad"}) {
@@ -202,8 +203,8 @@ func asUnit(t *testing.T) []string {
 	}
 }
 
-// The system calls that the unit allows are all that the daemon makes, at work
-// for several users over both transports, with the unit's capabilities.
+// The unit allows all system calls that the daemon makes while it serves several users over
+// both transports with the unit's capabilities.
 func TestUnitAllowsTheSystemCalls(t *testing.T) {
 	needSetpriv(t)
 	needSystemdAnalyze(t)
@@ -239,7 +240,7 @@ func TestUnitAllowsTheSystemCalls(t *testing.T) {
 
 	trace := filepath.Join(t.TempDir(), "trace")
 	run := append(asUnit(t), "strace", "--follow-forks", "--quiet=all", "--summary-only", "--summary-columns=name", "--output", trace)
-	// The tracer is what asUnit applies to: it, too, needs no more.
+	// asUnit applies to the tracer, which needs no further rights.
 	dir := directory(t, 1001, 0o777)
 	ip := ownLoopback()
 	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}

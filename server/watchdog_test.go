@@ -15,8 +15,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// A listener that takes a connection and says nothing is stuck, over either transport, and the
-// log says which. One that refuses connections is not: too many clients are no reason to end.
+// A listener that accepts a connection and does not answer is stuck, over either transport,
+// and the log names it. A listener that refuses connections is not stuck, because too many
+// clients are no reason to end the daemon.
 func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 	for _, name := range []string{"tcp", "rdma"} {
 		core, log := observer.New(zapcore.DebugLevel)
@@ -44,8 +45,8 @@ func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 	}
 }
 
-// An address that is not this machine's any more, as one that moves between machines, is no
-// sign that the daemon is stuck: what answers there, or does not, is another machine.
+// An address that this machine has lost, for example a floating address, does not show that
+// the daemon is stuck: another machine has it.
 func TestAddressThatIsGoneIsNoSilence(t *testing.T) {
 	core, log := observer.New(zapcore.DebugLevel)
 	s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}

@@ -112,8 +112,8 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 	}
 }
 
-// What the file does not say has its default; V1-103: TCP is served at port 2049
-// beside RDMA unless the file says otherwise.
+// A key that the file does not set has its default. V1-103: by default the daemon serves
+// TCP at port 2049 as well as RDMA.
 func TestConfigDefaultsAndValues(t *testing.T) {
 	dir := t.TempDir()
 	c, err := parseConfig("f", []byte(`
@@ -166,7 +166,7 @@ func TestParseExportFlag(t *testing.T) {
 	if e, err = ParseExport(dir); err != nil || e.Name != "" {
 		t.Fatalf("%+v %v", e, err)
 	}
-	// What is said twice in the same words is said once.
+	// Options that contradict each other are refused; the same option twice counts once.
 	if e, err = ParseExport(dir + ",rw,ro"); err == nil {
 		t.Errorf("rw,ro: %+v", e)
 	}
@@ -178,7 +178,7 @@ func TestParseExportFlag(t *testing.T) {
 	}
 }
 
-// What an error shows of a size or a duration can be written into the file.
+// The file accepts sizes and durations in the form in which errors show them.
 func TestValuesAreShownAsTheyAreRead(t *testing.T) {
 	for text, want := range map[string]Size{
 		"0": 0, "1": 1, "1023": 1023, "1K": 1024, "1025": 1025, "4K": 4096, "16M": 16 << 20, "1536M": 1536 << 20, "3G": 3 << 30, "1T": 1 << 40, "4096T": 4 << 50,

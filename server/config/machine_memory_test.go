@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A ceiling above what the machine has is refused where the user gave it, and
-// warned of where it is the default.
+// A ceiling above the machine's memory is refused if the user set it. If it is the
+// default, the server only warns.
 func TestCeilingAboveTheMachinesMemory(t *testing.T) {
 	there, _ := machineMemory()
 	if there < 64<<20 || there > 1<<50 {
@@ -37,7 +37,7 @@ func TestCeilingAboveTheMachinesMemory(t *testing.T) {
 	}
 }
 
-// The lowest limit counts of the process's control groups and those above.
+// The lowest limit of the process's control groups and their parents applies.
 func TestControlGroupLimit(t *testing.T) {
 	root := t.TempDir()
 	for file, text := range map[string]string{

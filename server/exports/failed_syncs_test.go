@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Of syncs that fail there is a line a minute for each file system, which says how many others there
-// were; all are counted.
+// Failed syncs cause one line a minute for each file system, with the number of other failures. All
+// failures are counted.
 func TestLinesAboutFailedSyncs(t *testing.T) {
 	core, lines := observer.New(zapcore.DebugLevel)
 	f := failedSyncs{log: zap.New(core)}
@@ -51,10 +51,10 @@ func TestLinesAboutFailedSyncs(t *testing.T) {
 	}
 }
 
-// A directory that is served tells of its syncs that fail: here the disk has no room for what it
-// has taken.
+// The server logs failed syncs of a served directory. Here the disk lacks the room for data that it
+// accepted.
 func TestFailedSyncOfAServedDirectoryIsLogged(t *testing.T) {
-	// A file system sets the process's umask to 0: not for the tests to come.
+	// The FS sets the process's umask to 0. Restore it for later tests.
 	umask := unix.Umask(0)
 	unix.Umask(umask)
 	t.Cleanup(func() { unix.Umask(umask) })

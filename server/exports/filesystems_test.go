@@ -25,7 +25,7 @@ const descriptors = 1024
 // and by whichever path; it is closed with the last of them. A directory within
 // it, and another mount of it, have their own.
 func TestOneFileSystemForADirectory(t *testing.T) {
-	// A file system sets the process's umask to 0: not for the tests to come.
+	// The FS sets the process's umask to 0. Restore it for later tests.
 	umask := unix.Umask(0)
 	unix.Umask(umask)
 	t.Cleanup(func() { unix.Umask(umask) })
@@ -95,8 +95,8 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 	}
 }
 
-// A directory that is exported anew while its file system is being closed gets another one,
-// once that is closed: not the one that ends, and no second one beside it.
+// A directory that is exported again while its file system is being closed gets a new file
+// system after the close: neither the closing one, nor a second one beside it.
 func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 	umask := unix.Umask(0)
 	unix.Umask(umask)
@@ -161,7 +161,7 @@ func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 	}
 }
 
-// waitsIn says whether a goroutine waits for a channel in a function.
+// waitsIn reports whether a goroutine waits for a channel in a function.
 func waitsIn(function string) bool {
 	stacks := make([]byte, 1<<20)
 	for g := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {

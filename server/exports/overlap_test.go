@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// What one directory holds is known by its inodes alone, where mounts cannot be
-// looked up, and by its place on the file system alone, where directories above
-// it cannot be looked at.
+// holds works with the inodes alone, if mounts cannot be looked up, and with the places
+// on the file system alone, if the process may not search the directories above.
 func TestLocationHolds(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"a/b/c", "ab", "a b/c"} {

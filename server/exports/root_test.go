@@ -15,7 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// A rootsSite has a directory that is exported, and one within it that is exported to others.
+// A rootsSite has an exported directory, and a directory within it that is exported to other
+// clients.
 type rootsSite struct {
 	t               *testing.T
 	srv, sub, state string
@@ -48,7 +49,7 @@ func (s *rootsSite) must(err error) {
 	}
 }
 
-// open opens the exports as a start does, or as a reload.
+// open opens the exports as a start or a reload does.
 func (s *rootsSite) open() error {
 	core, logged := observer.New(zap.InfoLevel)
 	s.logged = logged
@@ -76,7 +77,8 @@ func (s *rootsSite) stop() {
 	}
 }
 
-// restart stops the server and starts another one, which is to refuse that for a reason.
+// restart stops the server and starts another one, which must refuse to start for the given
+// reason.
 func (s *rootsSite) restart(reason string) {
 	s.t.Helper()
 	s.stop()
@@ -86,7 +88,7 @@ func (s *rootsSite) restart(reason string) {
 	}
 }
 
-// reload is to keep what is served, and to say it for a reason.
+// reloadKeeps reloads. The server must keep the present exports, and log the given reason.
 func (s *rootsSite) reloadKeeps(reason string) {
 	s.t.Helper()
 	was := s.now[1].FS
@@ -100,8 +102,8 @@ func (s *rootsSite) reloadKeeps(reason string) {
 	}
 }
 
-// An export that lies in another one stays the directory that it was: the clients of that one can
-// move it away, and put a symbolic link, or another directory, in its place.
+// An export within another export stays the same directory, although clients of the outer export
+// can move it away and put a symbolic link or another directory in its place.
 func TestExportStaysTheDirectoryThatItWas(t *testing.T) {
 	away := func(s *rootsSite) { s.must(os.Rename(s.sub, s.sub+".away")) }
 	for _, c := range []struct {
@@ -134,7 +136,7 @@ func TestExportStaysTheDirectoryThatItWas(t *testing.T) {
 	}
 }
 
-// An administrator who means another directory says so.
+// An administrator can choose another directory on purpose.
 func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
 	s := newRootsSite(t)
 	replace := func(dir string) {
@@ -149,12 +151,12 @@ func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
 	if s.now[1].FS == was {
 		t.Error("the directory of before is still served")
 	}
-	// By another path.
+	// The export gets another path.
 	other := filepath.Join(s.srv, "other")
 	s.must(os.Mkdir(other, 0o777))
 	s.all[1].Path = config.Dir{Path: other}
 	s.must(s.open())
-	// No client reaches what the outer export lies in.
+	// Without the outer export no client can change the path.
 	s.all = s.all[:1]
 	replace(s.srv)
 	s.must(s.open())
@@ -166,8 +168,8 @@ func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
 	s.restart("remove it")
 }
 
-// Symbolic links on the way to an export are followed, unless they lie in another one. That is
-// found by whatever path that one is exported.
+// The server follows symbolic links on the path of an export, except within another export. It
+// recognizes the other export by whatever path that is exported.
 func TestWayToAnExport(t *testing.T) {
 	base := t.TempDir()
 	at := func(name string) string { return filepath.Join(base, name) }
@@ -182,8 +184,8 @@ func TestWayToAnExport(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		dir, other string // other is exported, too
-		is, within string // which directory dir is; "": it is refused
+		dir, other string // other is another exported directory
+		is, within string // is: the directory that dir leads to; "": the server refuses it
 	}{
 		{"a/b", "d", "a/b", ""}, {"toA/b", "d", "a/b", ""}, {"toLink/c", "d", "a/b/c", ""}, {"toAbsolute", "d", "a", ""},
 		{"a/out", "d", "d", ""}, {"d/up", "a/b/c", "a/b", ""}, {"loop", "d", "", ""}, {"none", "d", "", ""},
@@ -210,8 +212,8 @@ func TestWayToAnExport(t *testing.T) {
 	}
 }
 
-// An export in another one that is more open is refused, unless that is meant: its files are
-// reached through the other one.
+// The server refuses an export within a more open export, unless it has the option nested,
+// because clients reach its files through the other one.
 func TestExportInAMoreOpenOneIsRefused(t *testing.T) {
 	base := t.TempDir()
 	inner := filepath.Join(base, "inner")
@@ -228,7 +230,7 @@ func TestExportInAMoreOpenOneIsRefused(t *testing.T) {
 		{base, "", inner, "clients=192.0.2.0/24,nested", ""},
 		{base, "sec=sys", inner, "sec=krb5p,nested", ""},
 		{base, "ro", inner, "rw", ""},
-		{inner, "sec=sys", inner, "sec=krb5p", ""}, // two names of one directory say what they are
+		{inner, "sec=sys", inner, "sec=krb5p", ""}, // two exports of one directory are visible to the administrator
 		{t.TempDir(), "sec=sys", inner, "sec=krb5p", ""},
 	} {
 		cfg := &config.Config{StateDir: t.TempDir(), Exports: []config.Export{

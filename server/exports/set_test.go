@@ -10,8 +10,8 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// Of a new list of exports, those that did not change stay as they are, whatever their
-// order; the others come, go, or are replaced.
+// A new list of exports keeps the unchanged ones, in any order. The others are added,
+// removed or replaced.
 func TestWhatDidNotChangeStays(t *testing.T) {
 	fs := memfs.New(memfs.Options{})
 	o := NewSet(zap.NewNop(), export.NewTable([export.KeySize]byte{1}), nil)
