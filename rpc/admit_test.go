@@ -47,8 +47,8 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// RFC 5531 §9: each way in which a call is not executed has its own answer. V1-109: a
-// version without a binding is not served.
+// RFC 5531 §9: each reason not to execute a call has its own answer. V1-109: a version
+// without a Binding is not served.
 func TestCallsThatAreNotExecuted(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	good := rpc.CallHeader{XID: 9, Program: rpctest.Number, Version: 1, Procedure: rpctest.NULL}
@@ -177,7 +177,7 @@ func TestJudgeDenies(t *testing.T) {
 	}
 }
 
-// putMessage is a PUT as a peer sends it that moved data beside the message.
+// putMessage returns a PUT whose data travels beside the message.
 func putMessage(xid uint32, name string, count uint32) (m []byte, at uint32) {
 	m = rpctest.Message(xid, rpctest.PUT, func(w *xdr.Writer) {
 		w.String(name)
@@ -186,8 +186,8 @@ func putMessage(xid uint32, name string, count uint32) (m []byte, at uint32) {
 	return m, uint32(len(m))
 }
 
-// V1-94: a call in which something is placed that the binding does not name is
-// not executed. V1-98: what is larger than anything served is not pulled.
+// V1-94: a call with a placed item that is not eligible is not executed. V1-98: the
+// server does not fetch an item that is too large for every procedure.
 func TestPlacedArguments(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	m, at := putMessage(1, "file", 5000)
@@ -231,7 +231,7 @@ func TestPlacedArguments(t *testing.T) {
 	}
 }
 
-// What must not be executed twice is not executed at all where its largest reply
+// A call that must not be executed twice is not executed at all if its largest reply
 // cannot be carried back.
 func TestRoomForTheReply(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
@@ -304,8 +304,8 @@ func TestPending(t *testing.T) {
 	p.Wait()
 }
 
-// Calls that come while the server drains are dropped, for their callers to send
-// again; those in progress are answered.
+// While the server drains, it drops new calls, so that their callers send them again, and
+// answers the calls in progress.
 func TestDrain(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	stalled := rpctest.NewCall(conn, rpctest.Message(1, rpctest.STALL, u32(3))).Go(s)

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// What is to be called at a connection's end is called once, unless it was taken back, which
-// may be done at any time, and by another one of them.
+// The end of a connection calls each OnClose function once, unless it was cancelled. Any
+// goroutine may cancel one at any time, also another OnClose function.
 func TestOnClose(t *testing.T) {
 	const all = 9
 	for _, taken := range [][]int{{}, {0}, {8}, {4}, {0, 1}, {7, 8}, {4, 3, 5}, {0, 8, 4}, {0, 1, 2, 3, 4, 5, 6, 7, 8}} {
@@ -22,7 +22,7 @@ func TestOnClose(t *testing.T) {
 			}
 			for _, i := range taken {
 				forget[i]()
-				forget[i]() // which does nothing
+				forget[i]() // a second cancellation does nothing
 			}
 			c.Close()
 			c.Close()

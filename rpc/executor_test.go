@@ -18,7 +18,7 @@ func stall(conn *rpc.Conn, lane uint32) *rpctest.Call {
 	return rpctest.NewCall(conn, rpctest.Message(lane<<16, rpctest.STALL, u32(lane)))
 }
 
-// A lane that stalls holds its own goroutines only; the others go on.
+// A stalled lane holds only its own goroutines. The other lanes continue.
 func TestStalledLane(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{Workers: 8, LaneWorkers: 3})
 	var stalled []*rpctest.Call
@@ -49,8 +49,8 @@ func TestStalledLane(t *testing.T) {
 	}
 }
 
-// All lanes together have a bound too. A lane takes half of what is left at most,
-// and each has one goroutine, whatever the others hold, be it that all but one stall.
+// All lanes together have a bound, too. A lane takes at most half of the remaining goroutines.
+// Each lane has at least one, even if all other lanes stall.
 func TestWorkersBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{Workers: 16, LaneWorkers: 12})
@@ -62,7 +62,7 @@ func TestWorkersBound(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// 8, 4, 2, and one for each of the others.
+		// The first lanes get 8, 4 and 2, each other lane gets one.
 		if st := s.Stats(); st.Running != 8+4+2+61 || st.Workers != st.Running {
 			t.Fatalf("%+v", st)
 		}
@@ -81,8 +81,8 @@ func TestWorkersBound(t *testing.T) {
 	})
 }
 
-// Connections take turns: one with a hundred calls in line does not hold up
-// another's first.
+// Connections take turns: a connection with a hundred waiting calls does not delay another one's
+// first call.
 func TestFairByConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -107,15 +107,15 @@ func TestFairByConnection(t *testing.T) {
 			ended(t, c.Done)
 		}
 		synctest.Wait()
-		// The first ran already; then they alternate.
+		// The first call ran already. After it the connections alternate.
 		if order[1] != busy.ID || order[2] != quiet.ID || order[3] != busy.ID || order[4] != quiet.ID {
 			t.Errorf("order %v, quiet is %d", order, quiet.ID)
 		}
 	})
 }
 
-// Client addresses take turns before connections do: a call of an address is behind one call
-// of each other address at most, however many connections those have.
+// Client addresses take turns before connections do: a call waits for at most one call of each
+// other address, however many connections those have.
 func TestFairByAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -133,7 +133,7 @@ func TestFairByAddress(t *testing.T) {
 		all := []*rpctest.Call{stall(conn(many, 1), 1).Go(s)}
 		synctest.Wait()
 		for port := range uint16(10) {
-			// The addresses of one /64 are one client's.
+			// All addresses of one /64 prefix count as one client.
 			all = append(all, stall(conn(fmt.Sprint("2001:db8::1:", port), 2), 1).Go(s))
 		}
 		quiet := conn(one, 1)
@@ -153,7 +153,7 @@ func TestFairByAddress(t *testing.T) {
 	})
 }
 
-// An address whose calls stall leaves goroutines of the lane to the addresses that come.
+// An address whose calls stall leaves goroutines of the lane to later addresses.
 func TestAddressLeavesGoroutinesOfALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, busy := newServer(t, rpc.Config{LaneWorkers: 4})
@@ -179,9 +179,9 @@ func TestAddressLeavesGoroutinesOfALane(t *testing.T) {
 	})
 }
 
-// Calls that wait when their connection ends are dropped at once, their entries in the
-// duplicate-request cache too; the same call over another connection is executed. What runs, or
-// has run in part, ends as it would have.
+// When a connection ends, the executor drops its waiting calls and their entries in the
+// duplicate-request cache. The same call over another connection is then executed. Calls that
+// run, or have run in part, continue to their end.
 func TestQueuedCallsOfEndedConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 1})
@@ -204,7 +204,7 @@ func TestQueuedCallsOfEndedConnections(t *testing.T) {
 		}
 		waiting = append(waiting, rpctest.NewCall(conn, hold).Go(s))
 		synctest.Wait()
-		theirs := rpctest.NewCall(other, hold).Go(s) // of another client, as far as can be told
+		theirs := rpctest.NewCall(other, hold).Go(s) // a call that may be another client's
 		synctest.Wait()
 		if n := s.Stats().ReplyCache.Entries; n != 11 {
 			t.Errorf("%d entries", n)
@@ -239,8 +239,9 @@ func TestQueuedCallsOfEndedConnections(t *testing.T) {
 	})
 }
 
-// A copy that waits for the end of the first call is dropped when its connection ends, as
-// there is nobody to answer: who connects again and again while a call stalls has no copies kept.
+// A copy that waits for the end of the first call is dropped when its connection ends, because no
+// peer is left to answer. So a peer that reconnects repeatedly while a call stalls causes no pile
+// of copies.
 func TestCopiesOfEndedConnectionsAreDropped(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	const xid = 5
@@ -249,7 +250,8 @@ func TestCopiesOfEndedConnectionsAreDropped(t *testing.T) {
 	ended(t, p.Arrived(1))
 	var copies []*rpctest.Call
 	for i := range uint16(5) {
-		// The same port: it is the same client. Another one: a call that looks the same.
+		// A copy from the same port comes from the same client. A copy from another port only
+		// looks the same.
 		again := s.NewConn(netip.AddrPortFrom(conn.Peer.Addr(), conn.Peer.Port()+i%2), local, "tcp", true)
 		c := rpctest.NewCall(again, hold).Go(s)
 		again.Close()
@@ -298,7 +300,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 		time.Sleep(59 * time.Second)
-		stall(conn, 1).Run(s) // keeps one
+		stall(conn, 1).Run(s) // leaves one idle worker
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if st := s.Stats(); st.Workers != 1 {
@@ -311,7 +313,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 	})
 }
 
-// Close drops what waits and returns when what runs has ended.
+// Close drops the waiting calls and returns when the running calls have ended.
 func TestCloseOfServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 2})
@@ -350,7 +352,7 @@ func TestCloseOfServer(t *testing.T) {
 	})
 }
 
-// CloseWithin drops what waits, and leaves behind what does not end in time.
+// CloseWithin drops the waiting calls, and leaves behind the calls that do not end in time.
 func TestCloseWithinLeavesBehindWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 2})
@@ -381,7 +383,7 @@ func TestCloseWithinLeavesBehindWhatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// Lanes says what runs where, and for how long.
+// Lanes returns the running calls of each lane and their durations.
 func TestLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 2})
@@ -419,7 +421,8 @@ func TestLanes(t *testing.T) {
 			}
 		}
 		check()
-		// Those of lane 1 run, two at a time, and goroutines go from one to another.
+		// The calls of lane 1 run, two at a time, and a goroutine passes from one call to the
+		// next.
 		p.Release(1)
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -437,8 +440,8 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// Calls answered in place cost no memory in steady state, those that are kept for
-// replays included.
+// In steady state, calls that are answered in place allocate nothing, even if their replies are
+// kept for replays.
 func TestNoAllocationPerCall(t *testing.T) {
 	s, _, conn := newServer(t, rpc.Config{ReplyCacheBytes: 32 << 10})
 	cred, err := rpc.AuthSysCred(1, "box", 1000, 100, []uint32{1, 2, 3})
@@ -498,7 +501,7 @@ func BenchmarkCallInPlace(b *testing.B) {
 	}
 }
 
-// A lane that has calls keeps its last goroutine, though others, which stall, wait for one.
+// A lane with calls keeps its last goroutine, although stalled lanes wait for one.
 func TestLaneKeepsItsLastGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{Workers: 5})
@@ -516,7 +519,7 @@ func TestLaneKeepsItsLastGoroutine(t *testing.T) {
 		call(b)
 		call(b)
 		second := call(healthy)
-		p.Release(healthy) // that file system answers at once from now on
+		p.Release(healthy) // calls of this lane no longer stall
 		synctest.Wait()
 		ended(t, first.Done)
 		select {

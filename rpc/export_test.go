@@ -2,10 +2,10 @@ package rpc
 
 import "fmt"
 
-// ReplyLife is how long a reply is remembered.
+// ReplyLife is the time for which a reply is remembered.
 const ReplyLife = replyLife
 
-// CheckReplies says where the duplicate-request cache does not add up.
+// CheckReplies returns the first inconsistency of the duplicate-request cache.
 func (s *Server) CheckReplies() error {
 	rc := s.replies
 	rc.mu.Lock()

@@ -37,8 +37,8 @@ func (r *rest) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// Calls of programs that are not registered go to the fallback, all others to their
-// programs, whichever was made known first.
+// Calls to unregistered programs go to the fallback, all others to their programs, in
+// whichever order these were registered.
 func TestFallback(t *testing.T) {
 	s, toy, conn := newServer(t, rpc.Config{})
 	message := func(program, version, procedure uint32, args func(w *xdr.Writer)) []byte {
@@ -83,7 +83,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// another is a program by another number.
+// another is the toy program under another number.
 type another struct{ *rpctest.Program }
 
 func (another) Number() uint32 { return rpctest.Number + 1 }

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// FuzzAdmit: whatever a peer sends, each call's way is used once, and a reply to
-// it can be read and carries its XID.
+// FuzzAdmit: for any bytes of a peer, the way of each call is used exactly once, and a
+// reply can be read and has the call's XID.
 func FuzzAdmit(f *testing.F) {
 	cred, err := rpc.AuthSysCred(1, "box", 0, 0, []uint32{1, 2})
 	if err != nil {
@@ -29,7 +29,7 @@ func FuzzAdmit(f *testing.F) {
 	f.Add(put, at, uint32(500), 2048)
 	f.Fuzz(func(t *testing.T, m []byte, position, length uint32, inline int) {
 		if len(m) >= 24 && (m[23] == rpctest.STALL || m[23] == rpctest.HOLD) {
-			return // no test code would release it
+			return // the call would stall for ever: the test releases no lane
 		}
 		s, p, conn := newServer(t, rpc.Config{})
 		c := rpctest.NewCall(conn, m)
@@ -65,7 +65,7 @@ func FuzzAdmit(f *testing.F) {
 	})
 }
 
-// FuzzReply: a reply reads as one of the forms of RFC 5531 §9 or fails.
+// FuzzReply: ReadReply reads a reply in one of the forms of RFC 5531 §9, or fails.
 func FuzzReply(f *testing.F) {
 	put := func(fill func(w *xdr.Writer)) {
 		w := xdr.NewWriter(make([]byte, 0, 64))
@@ -86,7 +86,7 @@ func FuzzReply(f *testing.F) {
 		case err != nil && !errors.As(err, &re):
 			t.Fatalf("an error of no kind: %v", err)
 		}
-		// What reads, writes back to the same.
+		// A reply that can be read is written back to the same bytes.
 		if verf.Flavor != 0 || len(verf.Body) != 0 {
 			return
 		}

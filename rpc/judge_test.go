@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A call that the program turns away is answered from its start: nothing is
-// reserved or brought for it, and it is not remembered.
+// If the program refuses a call by its start, the server answers at once, reserves and
+// fetches nothing for it, and does not remember it.
 func TestEarly(t *testing.T) {
 	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
 	if err != nil {
@@ -33,7 +33,7 @@ func TestEarly(t *testing.T) {
 	} {
 		m := rpctest.Message(1, c.proc, c.args)
 		call := rpctest.NewCall(conn, m)
-		// The reply would not fit, if there were one to be executed.
+		// The reply of an executed call would not fit.
 		call.Space = rpc.Room{Inline: 100}
 		if c.proc == rpctest.PUT {
 			call.Placed = []rpc.Placed{{Position: uint32(len(m)), Length: 900_000}}
@@ -53,7 +53,7 @@ func TestEarly(t *testing.T) {
 	}
 }
 
-// A connection is a stranger's until a program knows a caller on it.
+// A connection counts as unknown until a program knows a caller on it.
 func TestKnown(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	told := 0
@@ -74,7 +74,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// versioned is one version of a program that several share.
+// versioned serves one version of a program number that several Programs share.
 type versioned struct {
 	*rpctest.Program
 	version, low, high uint32
@@ -94,8 +94,8 @@ func (p *versioned) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// Programs share a number, each version served by its own; PROG_MISMATCH names the
-// lowest and the highest of all.
+// Several Programs share a number, and each version has one of them. PROG_MISMATCH names
+// the lowest and the highest version of all.
 func TestVersionsOfOneNumber(t *testing.T) {
 	s := rpc.NewServer(rpc.Config{})
 	defer s.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// laned is a program whose calls say their lane before they run.
+// laned is a program whose Judge sets the lane of each call.
 type laned struct {
 	*rpctest.Program
 	lane any
@@ -20,8 +20,8 @@ func (p *laned) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// Calls of one lane get one group, others another; calls that need no payload
-// memory, or say no lane, get none.
+// The calls of one lane share a group, and each lane has another group. Calls without
+// payload memory or without a lane have none.
 func TestGroupOfALane(t *testing.T) {
 	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestGroupOfALane(t *testing.T) {
 	if g := admit(1, rpctest.NULL, nil); g != nil {
 		t.Error("a call that needs no memory is in a group")
 	}
-	// Lanes that are idle are forgotten when there are many; busy ones are not.
+	// If there are many lanes, the server forgets idle ones, but not busy ones.
 	held, ok := pool.NewShare().TryGetIn(one, 1)
 	if !ok {
 		t.Fatal("no memory")

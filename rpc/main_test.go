@@ -10,7 +10,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ended waits for what a test began: the end of a call, of a server, of a goroutine.
+// ended waits for the end of something that the test began: a call, a server, a
+// goroutine.
 func ended[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
 	return await.Receive(t, "what the test began ends", ch)

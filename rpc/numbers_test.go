@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// The numbers of RFC 5531 §8.2 and §9, RFC 2203 and RFC 9289 §4.1, as they stand there:
-// the other tests name constants, and would follow a wrong one.
+// The constants have the numbers of RFC 5531 §8.2 and §9, RFC 2203 and RFC 9289 §4.1.
+// Other tests use the constants, so they would not notice a wrong one.
 func TestNumbersOfTheStandard(t *testing.T) {
 	for name, c := range map[string][2]uint32{
 		"rpcvers":           {rpc.Version, 2},

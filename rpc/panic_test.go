@@ -16,10 +16,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// faulty is a program with one procedure, not to be executed twice, that may
-// panic in each function that rpc calls of a program.
+// faulty is a program that can panic in each method that package rpc calls. Its procedure
+// must not be executed twice.
 type faulty struct {
-	in       string // where it panics; "" nowhere
+	in       string // the place of the panic; "": none
 	executed atomic.Int32
 	serve    func(c *rpc.Call, w *xdr.Writer) rpc.Outcome
 }
@@ -62,8 +62,7 @@ func (p *faulty) message(xid uint32) []byte {
 	return rpctest.CallMessage(rpc.CallHeader{XID: xid, Program: p.Number(), Version: 1}, nil)
 }
 
-// newFaulty is a server of a faulty program, with a pool, whose reports go to
-// the function that the second result is.
+// newFaulty makes a server with a faulty program.
 func newFaulty(t testing.TB, cfg rpc.Config) (*rpc.Server, *faulty, *rpc.Conn) {
 	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
 	if err != nil {
@@ -89,8 +88,8 @@ func wantSystemErr(t *testing.T, c *rpctest.Call) {
 	}
 }
 
-// A program's function that panics costs its call the results, and nothing else:
-// the caller gets SYSTEM_ERR, no memory stays behind, and the server goes on.
+// If a program panics, only this call is affected: the caller gets SYSTEM_ERR, the call's
+// memory is released, and the server continues.
 func TestAPanicOfAProgramEndsItsCallOnly(t *testing.T) {
 	for _, where := range []string{"Walk", "Judge", "Serve"} {
 		t.Run(where, func(t *testing.T) {
@@ -115,12 +114,12 @@ func TestAPanicOfAProgramEndsItsCallOnly(t *testing.T) {
 	}
 }
 
-// counted is payload memory of a test.
+// counted is payload memory that counts its releases.
 type counted struct{ released atomic.Int32 }
 
 func (c *counted) Release() { c.released.Add(1) }
 
-// What the writer held when its program panicked is given back, once.
+// The payloads that the writer holds at a panic are released, once.
 func TestAPanicGivesThePayloadsBack(t *testing.T) {
 	s, p, conn := newFaulty(t, rpc.Config{})
 	var first, second counted
@@ -136,8 +135,8 @@ func TestAPanicGivesThePayloadsBack(t *testing.T) {
 	}
 }
 
-// A goroutine of the executor survives the panic of the call that it runs, and
-// goes on with the lane's next one.
+// A goroutine of the executor survives the panic of its call, and continues with the
+// lane's next call.
 func TestTheExecutorSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newFaulty(t, rpc.Config{Workers: 1, LaneWorkers: 1})
@@ -165,7 +164,7 @@ func TestTheExecutorSurvivesAPanic(t *testing.T) {
 	})
 }
 
-// Results that are completed from elsewhere may panic as well.
+// A function passed to Complete may panic as well.
 func TestAPanicInComplete(t *testing.T) {
 	s, p, conn := newFaulty(t, rpc.Config{})
 	var held counted
@@ -187,9 +186,9 @@ func TestAPanicInComplete(t *testing.T) {
 	}
 }
 
-// A program that detached its call and panics then has told another goroutine to
-// complete it, or will: rpc does not answer in its place, neither before nor
-// after, when the record may be another call's already.
+// If a program detaches a call and then panics, another of its goroutines still completes
+// the call. Package rpc does not answer in its place: after the completion the record may
+// already belong to another call.
 func TestAPanicOfADetachedCallIsNotAnsweredTwice(t *testing.T) {
 	s, p, conn := newFaulty(t, rpc.Config{})
 	for _, order := range []string{"completed before", "completed after"} {
@@ -228,8 +227,8 @@ func TestAPanicOfADetachedCallIsNotAnsweredTwice(t *testing.T) {
 	}
 }
 
-// A call that is not to be executed twice is not executed again because it
-// panicked: its duplicates get its answer, those that wait for it too.
+// A call that must not be executed twice is not executed again after a panic. Its
+// duplicates get its answer, including those that wait for it.
 func TestDuplicatesOfACallThatPanicked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newFaulty(t, rpc.Config{})
@@ -258,15 +257,14 @@ func TestDuplicatesOfACallThatPanicked(t *testing.T) {
 	})
 }
 
-// Each place that a panic comes from is reported once, with the stack that
-// leads there; all are counted.
+// Each place of a panic is reported once, with its stack. All panics are counted.
 func TestEachPlaceOfAPanicIsReportedOnce(t *testing.T) {
 	var reports []rpc.Panic
 	s, p, conn := newFaulty(t, rpc.Config{Panicked: func(p *rpc.Panic) { reports = append(reports, *p) }})
 	var nobody *faulty
 	places := []func(){
 		func() { placeOne() },
-		func() { nobody.in = "nowhere" }, // the runtime's own panic
+		func() { nobody.in = "nowhere" }, // a panic of the runtime: nil dereference
 		func() { panic(errors.New("here")) },
 	}
 	for range 3 {
@@ -297,7 +295,7 @@ func TestEachPlaceOfAPanicIsReportedOnce(t *testing.T) {
 //go:noinline
 func placeOne() { panic("one") }
 
-// However many places there were, the list of them is bounded.
+// The list of places is bounded.
 func TestPlacesOfPanicsAreBounded(t *testing.T) {
 	reports := 0
 	s, p, conn := newFaulty(t, rpc.Config{Panicked: func(p *rpc.Panic) { reports++ }})
@@ -314,7 +312,7 @@ func TestPlacesOfPanicsAreBounded(t *testing.T) {
 	}
 }
 
-// path panics after seven calls, by a way of its own for each n.
+// path panics after seven calls, with a different stack for each n.
 func path(n uint) { walk(n, 7) }
 
 //go:noinline
@@ -325,6 +323,6 @@ func walk(n uint, left int) {
 	if n&1 == 0 {
 		walk(n>>1, left-1)
 	} else {
-		walk(n>>1, left-1) // from another place
+		walk(n>>1, left-1) // a call from another line
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// What takes long to protect is not protected on the goroutine that received the call.
+// Results that take long to protect are not protected on the goroutine that received the
+// call.
 func TestLargeResultsAreWrappedOnTheExecutor(t *testing.T) {
 	for _, c := range []struct {
 		bytes    uint32
@@ -39,14 +40,14 @@ func newKey(t *testing.T, s *rpc.Server, conn *rpc.Conn) uint32 {
 	return d.Uint32()
 }
 
-// Results for which there is room, but not with what their protection adds, are not sent.
+// Results that fit, but not together with their protection, are not sent.
 func TestResultsThatDoNotFitWhenProtected(t *testing.T) {
 	s, _, conn := newServer(t, rpc.Config{})
 	s.Protect(rpctest.FlavorSeal, rpctest.NewSeal())
 	key := newKey(t, s, conn)
 	xid := uint32(2)
 	get := func(room int) *rpctest.Call {
-		xid++ // a header is taken once
+		xid++ // the Seal accepts a header only once
 		h := rpc.CallHeader{XID: xid, Program: rpctest.Number, Version: 1, Procedure: rpctest.ECHO}
 		h.Cred = rpctest.SealCred(h, rpctest.SealWrap, key)
 		c := rpctest.NewCall(conn, rpctest.CallMessage(h, rpctest.SealArgs(func(w *xdr.Writer) { w.Opaque(make([]byte, 100)) }, key)))

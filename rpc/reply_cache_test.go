@@ -26,9 +26,9 @@ func counter(t *testing.T, c *rpctest.Call) uint64 {
 	return d.Uint64()
 }
 
-// A retransmission is answered from the cache: on the same connection, or on another
-// one, from another port, with other chunks, when the former one has ended. What differs in
-// what makes a call is another call.
+// A retransmission is answered from the cache: on the same connection or, if that has ended, on
+// another one, also from another port and with other chunks. A message that differs in anything
+// that identifies a call is another call.
 func TestRetransmission(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.BUMP, bump("tag"))
@@ -78,7 +78,7 @@ func TestRetransmission(t *testing.T) {
 	if st.Hits != 4 || st.Misses != 12 || st.Entries != 12 {
 		t.Errorf("%+v", st)
 	}
-	// Another procedure, of the same arguments.
+	// Another procedure with the same arguments.
 	for _, procedure := range []uint32{rpctest.WIDE, rpctest.FETCH} {
 		if _, err := rpctest.NewCall(conn, rpctest.Message(50, procedure, u32(8))).Run(s).Results(); err != nil {
 			t.Fatal(err)
@@ -106,8 +106,8 @@ func put(t *testing.T, s *rpc.Server, conn *rpc.Conn, proc uint32, head func(w *
 	return c
 }
 
-// What is confirmed was done with these bytes. A call that differs in nothing
-// but its payload, or in the end of long arguments, is another call.
+// A cached answer must belong to exactly these bytes. A call that differs only in its payload,
+// or at the end of long arguments, is another call.
 func TestPayloadTellsCallsApart(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	name := func(w *xdr.Writer) { w.String("file") }
@@ -134,8 +134,8 @@ func TestPayloadTellsCallsApart(t *testing.T) {
 	}
 }
 
-// A change that comes again while it is under way is not executed again, and each of its
-// duplicates is answered: a client waits on each connection that lives.
+// Duplicates of a running change are not executed, and each of them is answered, because a
+// client waits on each live connection.
 func TestDuplicatesOfARunningCallAreAnswered(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	store := func(conn *rpc.Conn) *rpctest.Call {
@@ -169,14 +169,13 @@ func TestDuplicatesOfARunningCallAreAnswered(t *testing.T) {
 	if n := p.Served[rpctest.STORE].Load(); n != 1 {
 		t.Errorf("executed %d times", n)
 	}
-	// A call is counted off behind its end.
+	// InProgress falls only after the end of a call.
 	if err := s.Drain(context.Background()); err != nil || s.Stats().InProgress != 0 || s.Stats().ReplyCache.Joined < 3 {
 		t.Errorf("%v, %+v", err, s.Stats())
 	}
 }
 
-// Replies are remembered for a quarter of an hour, and a client that has many pushes out its own
-// first.
+// Replies are remembered for 15 minutes. A client with many replies first displaces its own.
 func TestReplyCacheIsSharedByClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, conn := newServer(t, rpc.Config{ReplyCacheBytes: 64 << 10})
@@ -192,7 +191,8 @@ func TestReplyCacheIsSharedByClients(t *testing.T) {
 		if do(conn, 1) != first {
 			t.Error("another client's calls pushed a reply out")
 		}
-		// Nor do they when it goes on itself: the client that holds most loses.
+		// The first client keeps its reply also when it makes another call, because the client
+		// that holds most loses first.
 		second := do(conn, 2)
 		if do(conn, 1) != first || do(conn, 2) != second {
 			t.Error("a client that holds little lost a reply to one that holds much")
@@ -209,7 +209,7 @@ func TestReplyCacheIsSharedByClients(t *testing.T) {
 		if st := s.Stats().ReplyCache; st.Expired == 0 {
 			t.Errorf("%+v", st)
 		}
-		// What is too old goes when its client calls again.
+		// Replies that are too old are forgotten at the client's next call.
 		do(other, 20_000)
 		if st := s.Stats().ReplyCache; st.Entries > 4 {
 			t.Errorf("%d entries of %d are left, all but two of them too old", st.Entries, many)
@@ -217,8 +217,8 @@ func TestReplyCacheIsSharedByClients(t *testing.T) {
 	})
 }
 
-// What is kept is the result body with its marks: a replay puts payload into the
-// places that the duplicate offers for it.
+// The cache keeps the results with the places of their payloads. A replay puts the payloads
+// into the chunks that the duplicate offers.
 func TestReplayKeepsPayloadMarks(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.FETCH, u32(1001))
@@ -248,8 +248,8 @@ func TestReplayKeepsPayloadMarks(t *testing.T) {
 	}
 }
 
-// What a replay is still being sent from is not used for other results, though
-// the cache forgets it meanwhile.
+// Memory from which a replay is still being sent is not reused, even if the cache forgets the
+// entry meanwhile.
 func TestReplayOutlivesItsEntry(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 8 << 10})
 	m := rpctest.Message(1, rpctest.FETCH, u32(500))
@@ -271,10 +271,10 @@ func TestReplayOutlivesItsEntry(t *testing.T) {
 	}
 }
 
-// The cache is bounded by the memory that it occupies; the oldest goes first, what was asked
-// for lately stays, and a running call is never forgotten.
+// The memory of the cache is bounded. The oldest reply goes first, recently repeated replies
+// stay, and a running call is never forgotten.
 func TestReplyCacheBounds(t *testing.T) {
-	// A connection is reckoned at 512 bytes, a reply at 320, a BUMP's result at 8.
+	// A connection counts as 512 bytes, a reply as 320, and the result of a BUMP as 8.
 	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 512 + 3*328 + 100})
 	held := rpctest.Message(100, rpctest.HOLD, u32(1))
 	running := rpctest.NewCall(conn, held).Go(s)
@@ -318,7 +318,7 @@ func TestReplyCacheBoundedByBytes(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 	}
-	// One that is too large for the cache is answered, and not kept.
+	// A reply that is too large for the cache is sent, but not kept.
 	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 1 << 10})
 	for range 2 {
 		if _, err := rpctest.NewCall(conn, rpctest.Message(1, rpctest.WIDE, u32(2<<10))).Run(s).Results(); err != nil {
@@ -330,8 +330,8 @@ func TestReplyCacheBoundedByBytes(t *testing.T) {
 	}
 }
 
-// A replay that the duplicate's room does not carry is refused, and the result
-// stays for one that has room.
+// If the replay does not fit the duplicate's room, the duplicate is refused, and the reply
+// stays for a duplicate with enough room.
 func TestReplayWithoutRoom(t *testing.T) {
 	s, _, conn := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.HOLD, u32(2))
@@ -342,8 +342,7 @@ func TestReplayWithoutRoom(t *testing.T) {
 	}
 }
 
-// Many duplicates at once, on many goroutines: one is executed, and all are answered with
-// its result.
+// Of many concurrent duplicates one is executed, and all are answered with its result.
 func TestDuplicatesRace(t *testing.T) {
 	s, p, _ := newServer(t, rpc.Config{})
 	for xid := range uint32(200) {

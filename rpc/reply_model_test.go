@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// modelConn is a connection of the model, modelReply what it knows of a call.
+// modelConn is a connection of the model, modelReply the model's knowledge of a call.
 type modelConn struct {
 	*rpc.Conn
 	gone, succeeded bool
@@ -31,14 +31,14 @@ func (c *modelConn) gives(to *modelConn) bool {
 	return c.gone || c.left.Load() || c.Peer == to.Peer
 }
 
-// The cache does what its contract says, whichever connections come, half close, end and are
-// succeeded, and whichever calls are repeated on them.
+// The cache keeps its contract for any sequence of new, half-closed, ended and succeeded
+// connections, and of repeated calls.
 func TestReplyCacheModel(t *testing.T) { checkInBubble(t, repliesByContract) }
 
-// checkInBubble checks a property with time that stands still but for sleeps.
+// checkInBubble checks a property in the fake time of testing/synctest.
 func checkInBubble(t *testing.T, property func(*rapid.T)) {
 	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(struct{ testing.TB }{t}, property) // a *testing.T would be asked for its deadline
+		rapid.Check(struct{ testing.TB }{t}, property) // rapid would ask a *testing.T for its deadline
 	})
 }
 
@@ -114,8 +114,8 @@ func repliesByContract(t *rapid.T) {
 	})
 }
 
-// A running call has no other beside it that may be its copy, and everything that waits for
-// it ends, though memory is short and calls fail.
+// While a call runs, no possible copy of it runs. All calls that wait for it end, even if
+// memory is short and calls fail.
 func TestReplyCacheModelOfRunningCalls(t *testing.T) {
 	checkInBubble(t, runningByContract)
 }
@@ -126,7 +126,7 @@ func runningByContract(t *rapid.T) {
 	s.Register(p)
 	var conns []*modelConn
 	var calls []*rpctest.Call
-	xids := make(map[uint32]bool) // those that are under way
+	xids := make(map[uint32]bool) // the XIDs of the calls under way
 	next := uint32(0)
 	connect := func(t *rapid.T) {
 		addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(1, 2).Draw(t, "host"))})
@@ -163,7 +163,7 @@ func runningByContract(t *rapid.T) {
 				t.Fatal(err)
 			}
 			for x := range xids {
-				// One of each host.
+				// At most one call of each host runs.
 				if n := len(p.Arrived(x)); n > 2 {
 					t.Fatalf("call %d runs %d times", x, n)
 				}

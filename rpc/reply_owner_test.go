@@ -13,12 +13,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// from is a connection of a client behind 192.0.2.7, from a port.
+// from makes a connection of a client at 192.0.2.7 from a port.
 func from(s *rpc.Server, port uint16) *rpc.Conn {
 	return s.NewConn(netip.AddrPortFrom(peer.Addr(), port), local, "tcp", true)
 }
 
-// A copy on another connection is answered if the former one cannot be another client's.
+// A copy on another connection is answered from the cache if the earlier connection cannot belong
+// to another client.
 func TestConnectionsThatMayClaimAReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		port uint16
@@ -49,7 +50,8 @@ func TestConnectionsThatMayClaimAReply(t *testing.T) {
 			if a, b := counter(t, first), counter(t, second); a != b {
 				t.Errorf("%d and %d: a running call was executed again", a, b)
 			}
-			// What is still read of the former connection is older than what comes by the new one.
+			// Calls that are still read from the earlier connection are older than those of the
+			// new one.
 			late := rpctest.NewCall(old, rpctest.Message(3, rpctest.BUMP, bump(""))).Run(s)
 			if late.End != rpctest.DroppedAndClosed || s.Stats().ReplyCache.Lagging != 1 {
 				t.Errorf("a call of a connection that another one succeeds ended with %v", late.End)
@@ -67,8 +69,8 @@ func TestConnectionsThatMayClaimAReply(t *testing.T) {
 	}
 }
 
-// Two clients behind one address, both connected, that count their XIDs from the same number,
-// do not get each other's answers.
+// Two connected clients behind one address that use the same XIDs do not get each other's
+// answers.
 func TestClientsBehindOneAddressShareNoReplies(t *testing.T) {
 	s, p, _ := newServer(t, rpc.Config{})
 	a, b := from(s, 700), from(s, 701)
@@ -80,7 +82,8 @@ func TestClientsBehindOneAddressShareNoReplies(t *testing.T) {
 	if x, y := counter(t, rpctest.NewCall(a, m).Run(s)), counter(t, rpctest.NewCall(b, m).Run(s)); x != first || y != second {
 		t.Errorf("asked again: %d and %d, before %d and %d", x, y, first, second)
 	}
-	// The one that comes while the other runs begins after it: it may be the same client.
+	// A call that comes while the other one runs begins after it, because it may come from the
+	// same client.
 	held := rpctest.Message(2, rpctest.HOLD, u32(9))
 	one := rpctest.NewCall(a, held).Go(s)
 	ended(t, p.Arrived(9))
@@ -100,8 +103,8 @@ func TestClientsBehindOneAddressShareNoReplies(t *testing.T) {
 	}
 }
 
-// One client whose credential names its machine gets its answer though the connection before
-// is not known to be gone, and of two such clients neither gets the other's.
+// A client whose credential names its machine gets its answer even if its earlier connection may
+// still live. Two such clients do not get each other's answers.
 func TestClientsThatNameTheirMachine(t *testing.T) {
 	s, _, _ := newServer(t, rpc.Config{})
 	as := func(machine string) []byte {
@@ -124,9 +127,9 @@ func TestClientsThatNameTheirMachine(t *testing.T) {
 	}
 }
 
-// A call that a newer connection of the client has made is not executed when it is read of an
-// older one. That one ends, and so its client, if it is another one, makes the call by a newer
-// connection of its own.
+// If a newer connection of the client has made a call, the same call on an older connection is
+// not executed. The older connection ends. If it belongs to another client, that client repeats
+// the call over a new connection.
 func TestLaggingConnectionEnds(t *testing.T) {
 	s, p, _ := newServer(t, rpc.Config{})
 	old, now := from(s, 700), from(s, 701)
@@ -146,8 +149,8 @@ func TestLaggingConnectionEnds(t *testing.T) {
 	}
 }
 
-// A client that does not get the answer asks again and again. As long as it asks it is
-// answered from what was kept.
+// A client that does not get the answer repeats the call. As long as it does, it is answered from
+// the cache.
 func TestClientThatKeepsAskingIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, conn := newServer(t, rpc.Config{})
@@ -162,11 +165,11 @@ func TestClientThatKeepsAskingIsAnswered(t *testing.T) {
 	})
 }
 
-// Of 1,000 clients that make 64 calls at a time each sends all of these again when a switch
-// restarts. There is room for all, with results as long as CREATE's.
+// 1,000 clients each have 64 calls under way and repeat all of them after a switch restarts. The
+// cache has room for all replies, with results as long as those of CREATE.
 func TestRoomForRepliesOfManyClients(t *testing.T) {
 	const clients = 1000
-	s, p, _ := newServer(t, rpc.Config{}) // as the daemon has it
+	s, p, _ := newServer(t, rpc.Config{}) // the daemon's default size
 	all := func(port uint16) {
 		conns := make([]*rpc.Conn, clients)
 		for i := range conns {
@@ -195,8 +198,8 @@ func TestRoomForRepliesOfManyClients(t *testing.T) {
 	}
 }
 
-// A host that opens any number of connections, from any of its addresses, does not take the
-// replies of others, while these have no more than they may have calls under way.
+// A host that opens any number of connections from any of its addresses does not displace the
+// safe replies of other clients.
 func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
 	s, p, _ := newServer(t, rpc.Config{ReplyCacheBytes: 256 << 10})
 	honest := s.NewConn(netip.MustParseAddrPort("[2001:db8:1::1]:700"), local, "tcp", true)
@@ -222,7 +225,7 @@ func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
 	if p.Served[rpctest.BUMP].Load() != before || st.Young == 0 || st.Bytes > 256<<10 {
 		t.Errorf("%+v", st)
 	}
-	// Nor does one that makes many calls: it loses what is beyond its own last ones first.
+	// Nor does a client that makes many calls: it first loses its own surplus.
 	busy := s.NewConn(netip.MustParseAddrPort("192.0.2.9:700"), local, "tcp", true)
 	young := st.Young
 	for i := range uint32(5000) {
@@ -236,7 +239,7 @@ func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
 	}
 }
 
-// Of connections with the same call each, the oldest is forgotten when they are too many.
+// If too many connections have the same call, the entry of the oldest is forgotten.
 func TestTwinsAreFew(t *testing.T) {
 	s, _, _ := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.BUMP, bump(""))

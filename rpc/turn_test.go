@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// late is longer than it takes a call to be late.
+// late is longer than the time after which a call is late.
 const late = 3 * time.Millisecond
 
-// receiving stands for a connection's receiving goroutine.
+// receiving plays the receiving goroutine of a connection.
 type receiving struct {
 	rpc.Lender
 	s        *rpc.Server
@@ -28,7 +28,7 @@ func newReceiving(s *rpc.Server, conn *rpc.Conn) *receiving {
 	return r
 }
 
-// call serves a call, and returns the Turn where the goroutine got one.
+// call serves a call, and returns the Turn, or nil if the goroutine got none.
 func (r *receiving) call(t testing.TB, message []byte) (*rpctest.Call, *rpc.Turn) {
 	t.Helper()
 	c := rpctest.NewCall(r.conn, message)
@@ -43,7 +43,7 @@ func (r *receiving) stall(t testing.TB, lane uint32) (*rpctest.Call, *rpc.Turn) 
 	return r.call(t, rpctest.Message(lane<<16, rpctest.STALL, u32(lane)))
 }
 
-// soon makes a call, so that the next one comes soon after another.
+// soon makes a call that may block, so that the next one comes within LendWithin.
 func (r *receiving) soon(t testing.TB, p *rpctest.Program) {
 	t.Helper()
 	const lane = 1000
@@ -56,14 +56,14 @@ func (r *receiving) soon(t testing.TB, p *rpctest.Program) {
 	ended(t, c.Done)
 }
 
-// run runs a Turn elsewhere.
+// run runs a Turn on another goroutine.
 func run(turn *rpc.Turn) <-chan bool {
 	wasLate := make(chan bool, 1)
 	go func() { wasLate <- turn.Run() }()
 	return wasLate
 }
 
-// onTurns runs a test with a server that goes by a clock of its own.
+// onTurns runs a test with a server in fake time.
 func onTurns(t *testing.T, cfg rpc.Config, f func(t *testing.T, p *rpctest.Program, r *receiving)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, cfg)
@@ -72,8 +72,8 @@ func onTurns(t *testing.T, cfg rpc.Config, f func(t *testing.T, p *rpctest.Progr
 	})
 }
 
-// A call that may block runs on the goroutine that received it, with a worker's place, until
-// it has ended.
+// A call that may block runs to its end on the goroutine that received it, with a worker's
+// place.
 func TestCallRunsOnTheGoroutineThatReceivedIt(t *testing.T) {
 	onTurns(t, rpc.Config{IdleWorker: time.Minute}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
@@ -102,8 +102,8 @@ func TestCallRunsOnTheGoroutineThatReceivedIt(t *testing.T) {
 	})
 }
 
-// A call that takes long costs its connection the goroutine, once, and within moments; while it
-// lasts no other is lent a place in its lane, and others are in theirs.
+// A late call makes its connection get another receiving goroutine, once and within moments.
+// While it lasts, no other place is lent in its lane, but places are lent in other lanes.
 func TestLateCallCostsItsConnectionTheGoroutine(t *testing.T) {
 	onTurns(t, rpc.Config{}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
@@ -146,7 +146,7 @@ func TestLateCallCostsItsConnectionTheGoroutine(t *testing.T) {
 	})
 }
 
-// soonAgain is soon, whatever becomes of the call.
+// soonAgain is soon without a check of the call's result.
 func (r *receiving) soonAgain(t testing.TB, p *rpctest.Program) {
 	t.Helper()
 	const lane = 1000
@@ -157,7 +157,7 @@ func (r *receiving) soonAgain(t testing.TB, p *rpctest.Program) {
 	ended(t, c.Done)
 }
 
-// A goroutine that has not left its connection yet is not replaced, however long it takes.
+// A goroutine that has not called Run yet is not replaced, however long it takes.
 func TestOnlyARunningCallIsLate(t *testing.T) {
 	onTurns(t, rpc.Config{}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
@@ -170,7 +170,7 @@ func TestOnlyARunningCallIsLate(t *testing.T) {
 	})
 }
 
-// What is lent comes out of the executor's bounds, and what waits for a place comes first.
+// Lent places count towards the executor's bounds, and waiting calls come first.
 func TestPlacesLentAreWorkers(t *testing.T) {
 	onTurns(t, rpc.Config{Workers: 4, LaneWorkers: 2}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
@@ -190,7 +190,7 @@ func TestPlacesLentAreWorkers(t *testing.T) {
 		if n := len(p.Arrived(1)); n != 2 {
 			t.Errorf("%d calls run", n)
 		}
-		p.Release(1) // and the third goes on with a place that was lent
+		p.Release(1) // the third call continues with a lent place
 		ended(t, runs)
 		ended(t, runsToo)
 		synctest.Wait()
@@ -199,7 +199,7 @@ func TestPlacesLentAreWorkers(t *testing.T) {
 		}
 	})
 	onTurns(t, rpc.Config{Workers: 1, LaneWorkers: 2}, func(t *testing.T, p *rpctest.Program, r *receiving) {
-		r.soon(t, p) // its worker is idle, and all that there may be
+		r.soon(t, p) // its worker is idle, and no further worker is allowed
 		p.Release(1)
 		c, turn := r.stall(t, 1)
 		if turn != nil {
@@ -210,7 +210,7 @@ func TestPlacesLentAreWorkers(t *testing.T) {
 	})
 }
 
-// A watch that has nothing to do ends, and calls that come rarely do not begin one.
+// A watch without calls ends, and rare calls do not start one.
 func TestRareCallsAreNotLentAPlace(t *testing.T) {
 	onTurns(t, rpc.Config{}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		p.Release(1)
@@ -226,7 +226,8 @@ func TestRareCallsAreNotLentAPlace(t *testing.T) {
 	})
 }
 
-// A duplicate, a panic and a server that closes end a call that was lent a place as any other.
+// A duplicate, a panic, or the close of the server ends a call with a lent place like any
+// other call.
 func TestEndsOfCallsOnTheGoroutineThatReceivedThem(t *testing.T) {
 	t.Run("duplicate", func(t *testing.T) {
 		onTurns(t, rpc.Config{}, func(t *testing.T, p *rpctest.Program, r *receiving) {
@@ -321,7 +322,7 @@ func TestEndsOfCallsOnTheGoroutineThatReceivedThem(t *testing.T) {
 	})
 }
 
-// Lending takes no memory for a call.
+// Lending a place allocates nothing.
 func TestTurnsDoNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{})

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// prepared are calls of a context that are ready to be sent, each once.
+// prepared holds calls under a context, ready to be sent once each.
 type prepared struct {
 	r        *raw
 	messages [][]byte
@@ -46,8 +46,8 @@ func (p *prepared) next() rpctest.End {
 	return p.call.Run(p.r.s).End
 }
 
-// Serving a call that is verified, or protected against change, allocates nothing
-// beyond what the mechanism does.
+// The server allocates nothing for a call with a verified header or with integrity. Only
+// the mechanism may allocate.
 func TestCallsAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -63,7 +63,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is a small call from its message to its reply.
+// BenchmarkCall serves small calls, from the message to the reply.
 func BenchmarkCall(b *testing.B) {
 	b.Run("AUTH_NONE", func(b *testing.B) {
 		s := newSite(b, gss.Config{})
@@ -92,7 +92,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkInit is the making of a context, with the toy mechanism.
+// BenchmarkInit makes contexts with the toy mechanism.
 func BenchmarkInit(b *testing.B) {
 	m := gsstest.New()
 	s := newSite(b, gss.Config{Mechanisms: []gss.Mechanism{m}})

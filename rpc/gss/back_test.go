@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// ends are both ends of a context: the server that accepted it, and a client that serves
-// calls under it.
+// ends holds both ends of a context: the server that accepted it, and a client that serves calls
+// under it.
 type ends struct {
 	server, client *site
 	fore           *raw
@@ -36,8 +36,8 @@ func (e *ends) back(t *testing.T, service rpc.GSSService) *gss.Back {
 	return b
 }
 
-// A server calls its client under the context that the client made, protected as the
-// client wants it, with sequence numbers of its own.
+// A server calls its client under the context that the client made, with the protection that the
+// client requested, and with separate sequence numbers.
 func TestCallsBack(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {
@@ -69,13 +69,13 @@ func TestCallsBack(t *testing.T) {
 				// BUMP's argument is an opaque of five bytes.
 				want := b.CallSize(4 + 8)
 				if service == rpc.GSSPrivacy && n < want && n >= want-64 {
-					continue // room for padding that there is not
+					continue // CallSize includes padding that this call does not have
 				}
 				if n != want {
 					t.Fatalf("a call of %d bytes, CallSize says %d", n, want)
 				}
 			}
-			// The fore channel's numbers are untouched.
+			// The sequence numbers of the fore channel have not changed.
 			if err := answer(e.fore.call(e.fore.ctx, e.fore.data(1, 1), put(tag))); err != nil {
 				t.Error(err)
 			}
@@ -86,7 +86,7 @@ func TestCallsBack(t *testing.T) {
 	}
 }
 
-// Whose context it is not, that does not exist for them.
+// For another principal the context does not exist.
 func TestContextsOfOthersAreNotCalledBackUnder(t *testing.T) {
 	e := newEnds(t)
 	other := append([]byte{}, e.fore.handle...)
@@ -109,8 +109,8 @@ func TestContextsOfOthersAreNotCalledBackUnder(t *testing.T) {
 	}
 }
 
-// A client that does not know the context any more is not called a second time, and no
-// other context is made.
+// If the client no longer knows the context, the server does not repeat the call and makes no
+// other context.
 func TestClientHasForgottenTheContext(t *testing.T) {
 	e := newEnds(t)
 	b := e.back(t, rpc.GSSIntegrity)
@@ -123,8 +123,8 @@ func TestClientHasForgottenTheContext(t *testing.T) {
 	}
 }
 
-// No call goes out under a context that its client has destroyed, or whose ticket ended;
-// one that the server forgot for want of room serves on.
+// No call is made under a context that its client has destroyed or whose ticket has ended. A
+// context that the server evicted for lack of room can still be used.
 func TestContextOfCallsBackEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnds(t)
@@ -152,9 +152,9 @@ func TestContextOfCallsBackEnds(t *testing.T) {
 	})
 }
 
-// A context that is offered for calls back once more goes on with its sequence numbers: its client
-// drops those that it has seen (RFC 2203 §5.3.1). Under another handle it is another one to
-// the client.
+// If a client offers a context for calls a second time, the sequence numbers continue, because the
+// client drops numbers that it has seen (RFC 2203 §5.3.1). Under another handle it is a separate
+// context for the client.
 func TestContextThatIsOfferedTwiceGoesOn(t *testing.T) {
 	e := newEnds(t)
 	w := e.client.wire()

@@ -16,12 +16,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/gsstest"
 )
 
-// address is one of many peers.
+// address returns the address of peer i.
 func address(i int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 51, byte(i >> 8), byte(i)}), 700)
 }
 
-// heap is what is in use, in bytes.
+// heap returns the memory in use, in bytes.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -29,10 +29,10 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// However many contexts one address begins or makes, the others keep theirs, and
+// However many contexts one address begins or makes, other addresses keep theirs, and
 // memory is bounded.
 func TestFloodOfContextsFromOneAddress(t *testing.T) {
-	const calls = 12_000 // thrice the share
+	const calls = 12_000 // three times the share of an address
 	for _, c := range []struct {
 		name   string
 		tokens int
@@ -68,7 +68,7 @@ func TestFloodOfContextsFromOneAddress(t *testing.T) {
 	}
 }
 
-// However many contexts are to be made at once, half of the processors are left to others.
+// However many contexts are being made, half of the processors remain for other calls.
 func TestTokensTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, gss.Config{})
@@ -100,7 +100,7 @@ func TestTokensTakeTurns(t *testing.T) {
 	})
 }
 
-// Where all places are taken, the address that has most makes room.
+// If the table is full, an address with the most contexts loses one.
 func TestFullTable(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 64, MaxPerAddress: 48, MaxPerPrincipal: 65})
 	var few []*raw
@@ -135,8 +135,8 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
-// A principal that has its share of contexts loses one that it did not use for long, and
-// another principal loses none.
+// A principal with its full share of contexts loses one that was idle for long. Other
+// principals lose none.
 func TestPrincipalWithTooManyContexts(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 16, MaxPerAddress: 16, MaxPerPrincipal: 4})
 	other := gsstest.New()
@@ -156,7 +156,7 @@ func TestPrincipalWithTooManyContexts(t *testing.T) {
 	}
 }
 
-// Of the contexts of one address that has its share, the one that is used stays.
+// An address with its full share keeps the context that is in use.
 func TestUsedContextOutlivesIdleOnes(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 64, MaxPerAddress: 4})
 	w := s.wire()
@@ -176,8 +176,7 @@ func TestUsedContextOutlivesIdleOnes(t *testing.T) {
 	}
 }
 
-// An IPv6 network of 64 bits counts as one address, and so do the forms of one IPv4
-// address.
+// A /64 prefix of IPv6 counts as one address, and so do all forms of one IPv4 address.
 func TestAddressesThatCountAsOne(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 64, MaxPerAddress: 2})
 	for i := range 6 {
@@ -196,8 +195,8 @@ func TestAddressesThatCountAsOne(t *testing.T) {
 	}
 }
 
-// A context belongs to no connection: it is used over others, from anywhere, by many
-// at once.
+// A context belongs to no connection: many goroutines may use it at once, over any
+// connections from any address.
 func TestManyUseOneContext(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +235,7 @@ func TestManyUseOneContext(t *testing.T) {
 	}
 }
 
-// Contexts are made, used, swept and destroyed by many at once.
+// Many goroutines make, use, sweep and destroy contexts at once.
 func TestContextsComeAndGo(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 32, MaxPerAddress: 8, MaxPerPrincipal: 33})
 	var wg sync.WaitGroup

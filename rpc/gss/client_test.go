@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// A context that the server does not know any more is made anew, once for all calls
-// that notice, and each of them is executed once.
+// If the server no longer knows the context, the Client makes one new context for all
+// calls that notice, and each call is executed once.
 func TestClientMakesAnotherContext(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -46,7 +46,7 @@ func TestClientMakesAnotherContext(t *testing.T) {
 	}
 }
 
-// A server that denies again is believed.
+// The Client does not try a third time if the server denies again.
 func TestClientTriesAgainOnce(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	w := s.wire()
@@ -69,7 +69,7 @@ func TestClientTriesAgainOnce(t *testing.T) {
 	}
 }
 
-// Where no other context can be had, calls end with why, and later ones try again.
+// If no new context can be made, the calls end with the reason. Later calls try again.
 func TestClientWithoutContext(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	var away atomic.Bool
@@ -101,7 +101,7 @@ func TestClientWithoutContext(t *testing.T) {
 	}
 }
 
-// A client does not wait for its ticket's end to be told.
+// The Client makes a new context before the ticket ends, without a denial by the server.
 func TestClientRenewsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, gss.Config{})
@@ -117,7 +117,7 @@ func TestClientRenewsInTime(t *testing.T) {
 	})
 }
 
-// Whatever is not the server's is refused (RFC 2203 §5.3.3.2).
+// The Client refuses every reply that the server did not sign (RFC 2203 §5.3.3.2).
 func TestRepliesThatAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -149,7 +149,8 @@ func TestRepliesThatAreRefused(t *testing.T) {
 	}
 }
 
-// An old reply does not answer a new call: its verifier is of another number.
+// An old reply cannot answer a new call, because its verifier signs another sequence
+// number.
 func TestReplayedReplyIsRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	w := s.wire()
@@ -166,7 +167,7 @@ func TestReplayedReplyIsRefused(t *testing.T) {
 	w.back = nil
 }
 
-// Refusals of calls are the server's own, and are signed.
+// The server signs its refusals of calls, and they reach the caller.
 func TestRefusalsReachTheCaller(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -188,7 +189,7 @@ func TestRefusalsReachTheCaller(t *testing.T) {
 	}
 }
 
-// What a server may say to the making of a context that no client can use.
+// Answers of a server from which no client can make a context.
 func TestAnswersThatMakeNoContext(t *testing.T) {
 	init := func(change func(r *result)) func(m []byte) []byte {
 		return func(m []byte) []byte {
@@ -238,15 +239,15 @@ func TestAnswersThatMakeNoContext(t *testing.T) {
 	}
 }
 
-// The server's window bounds what is under way; the others wait in the order of
-// Start, and can be given up on there.
+// The server's window bounds the calls under way. Further calls wait in the order of
+// Start, and can be cancelled there.
 func TestCallsWaitForTheWindow(t *testing.T) {
 	const lane = 7
 	s := newSite(t, gss.Config{})
 	w := s.wire()
 	k := s.client(w, rpc.GSSNone)
 	release := sync.OnceFunc(func() { s.program.Release(lane) })
-	t.Cleanup(release) // before the site ends, which waits for calls
+	t.Cleanup(release) // runs before the end of the site, which waits for calls
 	const calls = gss.MaxUnderWay + 3
 	done := make(chan error, calls)
 	start := func() *rpc.Exchange {
@@ -267,7 +268,7 @@ func TestCallsWaitForTheWindow(t *testing.T) {
 	if err := await.Receive(t, "the call that was given up on ends", done); !errors.Is(err, enough) {
 		t.Errorf("a call that waited: %v", err)
 	}
-	k.Cancel(last, enough) // has ended
+	k.Cancel(last, enough) // it has ended, so Cancel does nothing
 	release()
 	for range calls - 1 {
 		if err := await.Receive(t, "a call ends", done); err != nil {
@@ -279,7 +280,7 @@ func TestCallsWaitForTheWindow(t *testing.T) {
 	}
 }
 
-// Close has the server forget the context; nothing is started afterwards.
+// Close makes the server forget the context. After it no call starts.
 func TestClose(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	k := s.client(s.wire(), rpc.GSSPrivacy)
@@ -296,8 +297,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Close waits two seconds for a server that does not answer, and no more than the time-out
-// where that is shorter. Nothing of it is left.
+// Close waits for a silent server for two seconds, or for Timeout if that is shorter. It
+// leaves no call behind.
 func TestCloseDoesNotWaitForASilentServer(t *testing.T) {
 	for _, c := range []struct{ timeout, most time.Duration }{
 		{0, 2 * time.Second}, {time.Hour, 2 * time.Second}, {time.Second / 2, time.Second / 2},
@@ -327,7 +328,7 @@ func TestCloseDoesNotWaitForASilentServer(t *testing.T) {
 	}
 }
 
-// mute is a wire to a server that stops to answer.
+// mute is a wire to a server that stops answering.
 type mute struct {
 	*wire
 	silent           atomic.Bool
@@ -350,9 +351,9 @@ func (m *mute) Cancel(x *rpc.Exchange, err error) {
 	}
 }
 
-// A retransmission has a sequence number of its own, and is answered from what was
-// kept of the first: by its arguments as they are without protection, and its
-// principal.
+// A retransmission has a new sequence number. The server recognizes it by its unprotected
+// arguments and its principal, and answers with the stored reply of the first
+// transmission.
 func TestRetransmission(t *testing.T) {
 	for service := uint32(1); service <= 3; service++ {
 		s := newSite(t, gss.Config{})
@@ -393,7 +394,7 @@ func TestRetransmission(t *testing.T) {
 				t.Errorf("service %d, attempt %d: %d, %v", service, seq, n, err)
 			}
 		}
-		// Over another context of the same principal, whose numbers have changed.
+		// Under another context of the same principal, whose user number has changed.
 		again := s.establish(s.wire(), s.mech)
 		if n, err := send(again, 1); err != nil || n != 1 {
 			t.Errorf("service %d, another context: %d, %v", service, n, err)
@@ -409,7 +410,7 @@ func TestRetransmission(t *testing.T) {
 	}
 }
 
-// A client sends no more than so many tokens, though the server would go on.
+// A client sends at most maxLegs tokens, even if the server would continue.
 func TestContextThatTakesTooManyTokens(t *testing.T) {
 	for tokens, made := range map[int]bool{16: true, 17: false} {
 		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: tokens}

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// What a call's header may have wrong, and what it gets (RFC 2203 §5.3.3.3).
+// Faults of a call's header, and the answer to each (RFC 2203 §5.3.3.3).
 func TestHeadersThatAreRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	r := s.establish(s.wire(), s.mech)
@@ -68,7 +68,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	if n := s.program.Served[rpctest.BUMP].Load(); n != 0 {
 		t.Errorf("%d calls were executed", n)
 	}
-	// None of them did harm to the context, or took the number that it named.
+	// None of them harmed the context or used up its sequence number.
 	for _, seq := range []uint32{1, 0x80000000} {
 		if err := answer(r.call(r.ctx, r.data(seq, 1), put(tag))); err != nil {
 			t.Errorf("a good call, number %#x: %v", seq, err)
@@ -76,7 +76,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	}
 }
 
-// What makes a context has no verifier (RFC 2203 §5.2.2).
+// A call that makes a context has no verifier (RFC 2203 §5.2.2).
 func TestVerifierOfInit(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	for _, h := range []header{
@@ -89,7 +89,7 @@ func TestVerifierOfInit(t *testing.T) {
 	}
 }
 
-// What arguments may have wrong: GARBAGE_ARGS, under a verifier, and nothing is
+// Faults of arguments. The answer is GARBAGE_ARGS with a verifier, and nothing is
 // executed.
 func TestBodiesThatAreRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
@@ -138,7 +138,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	if n := s.refused(gss.BadBody); n != uint64(seq) {
 		t.Errorf("%d bodies counted of %d", n, seq)
 	}
-	// And what is right is taken.
+	// Correct arguments are accepted.
 	for service, args := range map[uint32][]byte{
 		1: tag, 2: signed(r.ctx, 1002, tag), 3: sealed(r.ctx, 1003, tag, false),
 	} {
@@ -148,7 +148,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A call that comes again under its number is dropped; one too old to tell ends its
+// A call with a used sequence number is dropped. A number too old for the window ends the
 // connection (RFC 2203 §5.3.3.1).
 func TestSequenceNumbers(t *testing.T) {
 	s := newSite(t, gss.Config{})
@@ -160,7 +160,7 @@ func TestSequenceNumbers(t *testing.T) {
 		{5, rpctest.Sent}, {5, rpctest.Dropped}, {0, rpctest.Sent}, {0, rpctest.Dropped}, {4, rpctest.Sent},
 		{1028, rpctest.Sent}, {5, rpctest.Dropped}, {6, rpctest.Sent}, {4, rpctest.DroppedAndClosed},
 		{1027, rpctest.Sent}, {1027, rpctest.Dropped},
-		// Far ahead: all that the window knew is forgotten.
+		// A number far ahead moves the window beyond all earlier numbers.
 		{1_000_000, rpctest.Sent}, {1_000_000 - 1023, rpctest.Sent}, {1_000_000 - 1024, rpctest.DroppedAndClosed},
 		{1_000_000, rpctest.Dropped}, {1_000_001, rpctest.Sent}, {1_000_000 - 1023, rpctest.DroppedAndClosed},
 		{1_000_000 - 1022, rpctest.Sent},
@@ -174,7 +174,7 @@ func TestSequenceNumbers(t *testing.T) {
 	}
 }
 
-// A forged header does not move the window, nor uses up its number.
+// A forged header neither moves the window nor uses up its sequence number.
 func TestForgedHeadersMoveNothing(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	r := s.establish(s.wire(), s.mech)
@@ -186,7 +186,7 @@ func TestForgedHeadersMoveNothing(t *testing.T) {
 	}
 }
 
-// A context ends with its ticket, or when it was not used for long.
+// A context ends with its ticket, or after a long time without use.
 func TestContextsEndWithTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, gss.Config{Idle: 10 * time.Minute})
@@ -244,7 +244,7 @@ func TestHalfMadeContextsEnd(t *testing.T) {
 	})
 }
 
-// hesitant refuses the first token of each context, and says why.
+// hesitant refuses the first token of each context, with a token that gives the reason.
 type hesitant struct {
 	*gsstest.Mechanism
 	reply []byte
@@ -265,8 +265,8 @@ func (a *hesitantAcceptor) Step(token, bindings []byte, now time.Time) (gss.Cont
 	return a.m.Accept(token, bindings, now)
 }
 
-// Where the mechanism refuses a token and waits for another, the initiator gets the token
-// that says why, and can go on.
+// If the mechanism refuses a token but accepts another one, the initiator gets a token
+// with the reason, and can continue.
 func TestTokenThatIsRefusedForAnother(t *testing.T) {
 	m := &hesitant{gsstest.New(), []byte("another, please")}
 	s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
@@ -283,7 +283,7 @@ func TestTokenThatIsRefusedForAnother(t *testing.T) {
 	if r, err = w.make(procContinue, r.handle, token); err != nil || r.major != 0 {
 		t.Errorf("going on: %+v, %v", r, err)
 	}
-	// A mechanism that says nothing has failed.
+	// Without a reply token the mechanism has failed.
 	m.reply = nil
 	if r, err = w.make(procInit, nil, token); err != nil || r.major != uint32(gss.Failure) || len(r.handle)+len(r.token) > 0 {
 		t.Errorf("without a token: %+v, %v", r, err)
@@ -319,8 +319,8 @@ func TestDestroy(t *testing.T) {
 	}
 }
 
-// What makes no context is answered with why, without handle, token and verifier
-// (RFC 2203 §5.2.3.1).
+// If no context is made, the answer has the reason, but no handle, token or verifier (RFC
+// 2203 §5.2.3.1).
 func TestContextsThatAreRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	good := func() []byte {

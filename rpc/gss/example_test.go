@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// A server and a client that encrypt what they say to each other. With Kerberos, the
-// mechanism is one of package krb5.
+// A server and a client encrypt their messages. With Kerberos, the mechanism comes from
+// package krb5.
 func Example() {
 	mechanism := gsstest.New()
 	security := gss.New(gss.Config{

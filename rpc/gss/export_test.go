@@ -2,7 +2,7 @@ package gss
 
 import "time"
 
-// MakeUsed has a context count as used since it was seen last.
+// MakeUsed makes a context count as used since its last visit by an eviction.
 func (s *Server) MakeUsed(handle []byte) bool {
 	x := s.contexts.find(handle)
 	if x != nil {
@@ -11,40 +11,40 @@ func (s *Server) MakeUsed(handle []byte) bool {
 	return x != nil
 }
 
-// Sweep forgets what is over.
+// Sweep forgets contexts that are over.
 func (s *Server) Sweep() { s.sweep() }
 
-// Forget is what a restart does to the contexts.
+// Forget forgets all contexts, as a restart does.
 func (s *Server) Forget() { s.contexts.clear() }
 
-// MaxUnderWay is how many calls of a Client are under way at once.
+// MaxUnderWay is the largest number of calls of a Client under way at once.
 const MaxUnderWay = maxUnderWay
 
 // AdoptContext is Adopt of a context without a Client.
 func (s *Server) AdoptContext(c Context) []byte { return s.adopt(c) }
 
-// MaxResting is how many peers without tickets are remembered.
+// MaxResting is the largest number of remembered peers without tickets.
 const MaxResting = maxResting
 
-// Resting counts them.
+// Resting returns the number of resting peers.
 func (i *Initiators) Resting() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return len(i.resting)
 }
 
-// MaxAsking is how many principals are asked for at once.
+// MaxAsking is the largest number of look-ups at once.
 const MaxAsking = maxAsking
 
-// MaxRemembered is how many principals are remembered.
+// MaxRemembered is the largest number of remembered principals.
 const MaxRemembered = maxRemembered
 
-// Remembered counts them.
+// Remembered returns the number of remembered principals.
 func (s *Server) Remembered() int {
 	s.identities.mu.Lock()
 	defer s.identities.mu.Unlock()
 	return len(s.identities.of)
 }
 
-// Identify has a principal identified as the making of a context does.
+// Identify looks a principal up, as the making of a context does.
 func (s *Server) Identify(principal string) { s.identify(principal, time.Now()) }

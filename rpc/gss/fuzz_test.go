@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// unharmed says that nothing panicked, and that nothing was executed.
+// unharmed checks that no call panicked or was executed.
 func (s *site) unharmed(t *testing.T) {
 	t.Helper()
 	if n := s.rpc.Stats().Panics; n != 0 {
@@ -23,8 +23,7 @@ func (s *site) unharmed(t *testing.T) {
 	}
 }
 
-// FuzzCredential: whatever credential and verifier a stranger sends, its call is not
-// executed.
+// FuzzCredential: with any credential and verifier, a call of a stranger is not executed.
 func FuzzCredential(f *testing.F) {
 	f.Add(words(1, procData, 1, 1, 16, 0, 0, 0, 0), uint32(6), []byte("checksum"), uint32(rpctest.BUMP))
 	f.Add(words(1, procInit, 0, 0, 0), uint32(0), []byte{}, uint32(0))
@@ -45,7 +44,7 @@ func FuzzCredential(f *testing.F) {
 			verifier = []byte{}
 		}
 		c := r.call(nil, header{body: body, verifier: verifier, flavor: rpc.Flavor(flavor), procedure: procedure}, put(tag))
-		// What makes a context is answered with why it does not.
+		// A call that fails to make a context is answered with the reason.
 		if st := s.gss.Stats(); answer(c) == nil && st.Refused == ([len(st.Refused)]uint64{}) {
 			t.Errorf("credential %x, verifier %x: answered", body, verifier)
 		}
@@ -53,8 +52,7 @@ func FuzzCredential(f *testing.F) {
 	})
 }
 
-// FuzzToken: whatever token a stranger sends, it makes no context that the mechanism
-// did not make.
+// FuzzToken: a stranger's token makes a context only if the mechanism makes one.
 func FuzzToken(f *testing.F) {
 	m := gsstest.New()
 	i, err := m.Initiate(context.Background(), "nfs@server")
@@ -92,8 +90,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzBody: a caller whose header is right, and whose arguments are anything, gets
-// GARBAGE_ARGS.
+// FuzzBody: a call with a correct header and arbitrary arguments gets GARBAGE_ARGS.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte{}, false)
 	f.Add(words(8, 1, 1), false)
@@ -118,8 +115,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// FuzzReply: whatever comes back, a client takes nothing for the server's that it did
-// not sign.
+// FuzzReply: a client accepts only replies that the server signed.
 func FuzzReply(f *testing.F) {
 	f.Add(append(words(0, 0, 0), words(0, 16, 0, 0, 0, 0, 0, 0, 1024, 0)...), true, uint8(1))
 	f.Add(words(0, 6, 30, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), false, uint8(2))

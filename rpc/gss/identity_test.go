@@ -14,14 +14,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/gsstest"
 )
 
-// A directory finds the users of principals, and can be made to take its time.
+// A directory finds the users of principals, and is slow or fails on demand.
 type directory struct {
 	mu    sync.Mutex
 	uid   uint32
 	known bool
 	fails error
 	asked atomic.Int64
-	slow  chan struct{} // nil: it answers at once
+	slow  chan struct{} // an answer waits until it is closed; nil: it answers at once
 }
 
 func (d *directory) set(uid uint32, known bool, slow chan struct{}) {
@@ -30,7 +30,7 @@ func (d *directory) set(uid uint32, known bool, slow chan struct{}) {
 	d.uid, d.known, d.slow = uid, known, slow
 }
 
-// fail has it answer that it cannot tell, or not any more.
+// fail makes the directory fail with err, or work again if err is nil.
 func (d *directory) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,8 +48,8 @@ func (d *directory) identify(string) (uid, gid uint32, groups []uint32, ok bool,
 	return uid, 100, nil, known, fails
 }
 
-// Numbers are asked for where the context is made, and anew behind later calls, which
-// do not wait: they go on with what was known.
+// The server looks up a principal's numbers when it makes a context, and again in the
+// background of later calls. These calls do not wait and use the earlier numbers.
 func TestIdentitiesAreRefreshedBehindCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true}
@@ -98,8 +98,8 @@ func TestIdentitiesAreRefreshedBehindCalls(t *testing.T) {
 	})
 }
 
-// A context that is idle acts as its principal's user does when it is used again: identities
-// are asked for anew without calls, and at once where they may have changed.
+// After an idle time a context has its principal's present numbers: the server refreshes
+// identities even without calls, and at once after Refresh.
 func TestIdentitiesOfIdleContextsAreRefreshed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true}
@@ -135,8 +135,8 @@ func TestIdentitiesOfIdleContextsAreRefreshed(t *testing.T) {
 	})
 }
 
-// A caller that makes many contexts has its principal asked for once, even where the
-// directory is slow; another caller does not wait for that, and what is remembered is
+// For a caller that makes many contexts the server looks the principal up once, even if the
+// directory is slow. Other callers do not wait for that. The number of remembered principals is
 // bounded.
 func TestPrincipalsAreAskedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestPrincipalsAreAskedForOnce(t *testing.T) {
 	})
 }
 
-// callers are how calls of one context are seen by the program.
+// callers makes calls under one context and records the credentials that the program sees.
 type callers struct {
 	*raw
 	cred rpc.Cred
@@ -194,8 +194,8 @@ func newCallers(s *site) *callers {
 	return c
 }
 
-// want makes a call and checks the user that it comes as; with uid 0, that its caller is unsure
-// (rpc.Cred.Unsure).
+// want makes a call and checks the user in its credential. uid 0 means that the caller must be
+// unsure (rpc.Cred.Unsure).
 func (c *callers) want(t *testing.T, what string, uid uint32) {
 	t.Helper()
 	c.seq++
@@ -210,8 +210,8 @@ func (c *callers) want(t *testing.T, what string, uid uint32) {
 	synctest.Wait()
 }
 
-// A directory that stalls while a context is made does not make its caller the anonymous one:
-// it is told that this is not known, and who the caller is as soon as the directory answers.
+// If the directory stalls while a context is made, the caller is Unsure, not simply anonymous.
+// As soon as the directory answers, the program sees the right user.
 func TestDirectoryThatStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})
@@ -237,7 +237,7 @@ func TestDirectoryThatStalls(t *testing.T) {
 	})
 }
 
-// A directory that fails is asked again soon. What it said before holds for an hour.
+// The server soon repeats a failed look-up. The earlier answer is valid for an hour.
 func TestDirectoryThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true, fails: errors.New("out of order")}
@@ -251,7 +251,7 @@ func TestDirectoryThatFails(t *testing.T) {
 			t.Errorf("asked %d times", n)
 		}
 		time.Sleep(6 * time.Second)
-		c.want(t, "some seconds later", 0) // it is asked behind this call
+		c.want(t, "some seconds later", 0) // the look-up runs in the background of this call
 		c.want(t, "then", 1000)
 
 		d.fail(errors.New("out of order again"))
@@ -271,7 +271,7 @@ func TestDirectoryThatFails(t *testing.T) {
 	})
 }
 
-// A directory that does not answer is asked about a bounded number of principals.
+// The number of look-ups in a directory that does not answer is bounded.
 func TestManyPrincipalsOfADirectoryThatStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true, slow: make(chan struct{})}
@@ -297,7 +297,7 @@ func TestManyPrincipalsOfADirectoryThatStalls(t *testing.T) {
 	})
 }
 
-// Close waits for what is being asked.
+// Close waits for running look-ups.
 func TestCloseWaitsForTheDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true}

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// A server makes a context with its client and calls it, under the name that it is asked
-// to use.
+// A server makes a context with its client under the given own name, and calls the
+// client.
 func TestInitiatorsMakeContexts(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	initiators := gss.NewInitiators(func(own string) gss.Mechanism {
@@ -45,9 +45,9 @@ func TestInitiatorsMakeContexts(t *testing.T) {
 	}
 }
 
-// A peer for which there is no ticket is asked for once, and then not for a while,
-// however often its client comes; other peers are not held up, and what is remembered of
-// such peers is bounded.
+// If there is no ticket for a peer, the server does not try that peer again for a while,
+// however often its client comes. Other peers do not wait. The number of remembered peers
+// is bounded.
 func TestPeersWithoutTicketsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -97,7 +97,7 @@ func TestPeersWithoutTicketsRest(t *testing.T) {
 	})
 }
 
-// A server has few names of its own.
+// The number of a server's own names is bounded.
 func TestInitiatorsAreBounded(t *testing.T) {
 	made := 0
 	initiators := gss.NewInitiators(func(string) gss.Mechanism {

@@ -42,7 +42,7 @@ func TestMechanismOfToken(t *testing.T) {
 	}
 }
 
-// FuzzMechanismOf: what is found lies in the token, behind its tag and its length.
+// FuzzMechanismOf: the identifier found lies in the token, after its tag and its length.
 func FuzzMechanismOf(f *testing.F) {
 	f.Add([]byte{0x60, 5, 0x06, 2, 42, 3, 0})
 	f.Add([]byte{0x60, 0x81, 0x80})

@@ -20,21 +20,20 @@ const (
 	procDestroy  = 3
 )
 
-// A header is all of a call that a test may want to be wrong.
+// A header has the parts of a call that a test may falsify.
 type header struct {
 	version, proc, seq, service uint32
 	handle                      []byte
-	// body, where not nil, is the credential's instead of all above.
+	// body, if not nil, replaces the whole body of the credential.
 	body []byte
-	// procedure is the program's.
+	// procedure is the program's procedure number.
 	procedure uint32
-	// verifier, where not nil, is sent instead of the checksum, under flavor.
+	// verifier, if not nil, replaces the checksum; flavor is its flavor.
 	verifier []byte
 	flavor   rpc.Flavor
 }
 
-// A raw is a context at the client's side in the hand of a test, which writes its
-// calls itself.
+// A raw is the client's side of a context for tests that write their calls themselves.
 type raw struct {
 	*wire
 	ctx    gss.Context
@@ -83,7 +82,7 @@ func (w *wire) call(c gss.Context, h header, args func(w *xdr.Writer)) *rpctest.
 	return w.serve(message(x))
 }
 
-// make sends a token and reads what comes back.
+// make sends a token and reads the result.
 func (w *wire) make(proc uint32, handle, token []byte) (r result, err error) {
 	c := w.call(nil, header{version: 1, proc: proc, handle: handle}, func(w *xdr.Writer) { w.Opaque(token) })
 	if c.End != rpctest.Sent {
@@ -99,7 +98,7 @@ func (w *wire) make(proc uint32, handle, token []byte) (r result, err error) {
 	return r, d.Finish()
 }
 
-// establish makes a context with as many tokens as that takes.
+// establish makes a context with as many tokens as the mechanism needs.
 func (s *site) establish(w *wire, m gss.Mechanism) *raw {
 	s.Helper()
 	i, err := m.Initiate(context.Background(), "nfs@server")
@@ -131,13 +130,14 @@ func (s *site) establish(w *wire, m gss.Mechanism) *raw {
 	return &raw{wire: w, ctx: c, handle: r.handle}
 }
 
-// data is a call of the context, under a service and a sequence number.
+// data returns the header of a call under the context, with a service and a sequence
+// number.
 func (r *raw) data(seq, service uint32) header {
 	return header{version: 1, proc: procData, seq: seq, service: service, handle: r.handle,
 		procedure: rpctest.BUMP, flavor: rpc.AuthGSS}
 }
 
-// signed are arguments under integrity.
+// signed returns arguments with integrity.
 func signed(c gss.Context, seq uint32, args []byte) []byte {
 	inner := append(binary.BigEndian.AppendUint32(nil, seq), args...)
 	w := xdr.NewWriter(make([]byte, 0, 4096))
@@ -146,7 +146,7 @@ func signed(c gss.Context, seq uint32, args []byte) []byte {
 	return w.Bytes()
 }
 
-// sealed are arguments under privacy; clear leaves them readable.
+// sealed returns arguments with privacy. clear leaves them readable.
 func sealed(c gss.Context, seq uint32, args []byte, clear bool) []byte {
 	inner := append(binary.BigEndian.AppendUint32(nil, seq), args...)
 	before, behind := c.WrapSize(!clear)
@@ -159,13 +159,13 @@ func sealed(c gss.Context, seq uint32, args []byte, clear bool) []byte {
 	return w.Bytes()
 }
 
-// put is arguments as bytes.
+// put returns a function that writes b as the arguments.
 func put(b []byte) func(w *xdr.Writer) { return func(w *xdr.Writer) { w.FixedOpaque(b) } }
 
 // tag is the argument of BUMP.
 var tag = []byte{0, 0, 0, 4, 't', 'a', 'g', '!'}
 
-// answer is what a reply says: nil for results.
+// answer returns the error of a reply, or nil for results.
 func answer(c *rpctest.Call) error {
 	if c.End != rpctest.Sent {
 		return errNoAnswer
@@ -182,7 +182,7 @@ func stat(err error) rpc.AcceptStat {
 	return rpc.Success
 }
 
-// verified says what is wrong with the verifier of a reply.
+// verified returns the fault of a reply's verifier, or nil.
 func verified(c *rpctest.Call, ctx gss.Context, seq uint32) error {
 	_, v, _ := rpc.ReadReply(xdr.NewDecoder(c.Reply))
 	if v.Flavor != rpc.AuthGSS {

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// exercise makes calls of all sizes and shapes, and their answers are right.
+// exercise makes calls of all sizes and shapes, and checks their answers.
 func exercise(t *testing.T, k rpc.Caller, sizes ...int) {
 	t.Helper()
 	check := func(what string, n int, err error) {
@@ -56,7 +56,7 @@ func TestContextOfSeveralTokens(t *testing.T) {
 	}
 }
 
-// The program sees who calls, and how the call is protected.
+// The program sees the caller, and the protection of the call.
 func TestCredentialReachesTheProgram(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -82,7 +82,7 @@ func TestCredentialReachesTheProgram(t *testing.T) {
 	}
 }
 
-// Nobody has no numbers of another.
+// A principal without numbers is the anonymous user, without another user's numbers.
 func TestPrincipalWithoutNumbersIsNobody(t *testing.T) {
 	var events []gss.Event
 	s := newSite(t, gss.Config{
@@ -108,7 +108,7 @@ func TestPrincipalWithoutNumbersIsNobody(t *testing.T) {
 	}
 }
 
-// A file's pages that a reply refers to are not encrypted where they lie.
+// Privacy does not encrypt a file's pages in place if a reply refers to them.
 func TestPrivacyLeavesSharedPayloadsAlone(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	k := s.client(s.wire(), rpc.GSSPrivacy)
@@ -122,8 +122,8 @@ func TestPrivacyLeavesSharedPayloadsAlone(t *testing.T) {
 	}
 }
 
-// Under privacy nothing of arguments and results can be read on the way, under
-// integrity all.
+// Under privacy arguments and results cannot be read on their way, under integrity they
+// can.
 func TestWhatTravels(t *testing.T) {
 	secret := bytes.Repeat([]byte("a secret."), 20)
 	for name, service := range services {

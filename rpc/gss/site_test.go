@@ -53,16 +53,15 @@ func newSite(t testing.TB, cfg gss.Config) *site {
 	return s
 }
 
-// wire is a Caller without a transport: calls are served on a goroutine of their
-// own.
+// wire is a Caller without a transport: it serves each call on a separate goroutine.
 type wire struct {
 	s    *rpc.Server
 	conn *rpc.Conn
 	xid  atomic.Uint32
-	// change, where set, changes a message on its way there; back one on its way
+	// change, if not nil, changes a message on its way to the server, back one on its way
 	// back.
 	change, back func(m []byte) []byte
-	// write, where set, gets what call would send.
+	// write, if not nil, gets the messages that call would send.
 	write func(m []byte)
 	wg    sync.WaitGroup
 }
@@ -71,7 +70,7 @@ func (s *site) wire() *wire { return s.wireFrom(peer) }
 
 func (s *site) wireFrom(peer netip.AddrPort) *wire {
 	w := &wire{s: s.rpc, conn: s.rpc.NewConn(peer, peer, "tcp", true)}
-	// Each connection has XIDs of its own.
+	// Each connection has separate XIDs.
 	s.wires++
 	w.xid.Store(s.wires << 20)
 	s.Cleanup(w.wg.Wait)
@@ -80,7 +79,7 @@ func (s *site) wireFrom(peer netip.AddrPort) *wire {
 
 var errNoAnswer = errors.New("the call was dropped")
 
-// message is the call that x is.
+// message returns the call of x as a message.
 func message(x *rpc.Exchange) []byte {
 	w := xdr.NewWriter(make([]byte, 0, x.HeaderSize()+x.MaxArgs))
 	x.Put(w)
@@ -119,7 +118,7 @@ func (w *wire) Start(x *rpc.Exchange) {
 	})
 }
 
-// serve is one message's way.
+// serve serves one message and returns its call.
 func (w *wire) serve(m []byte) *rpctest.Call {
 	c := rpctest.NewCall(w.conn, append([]byte(nil), m...))
 	if _, ok := w.s.Admit(&c.Call); ok {
@@ -160,10 +159,11 @@ func (s *site) clientOf(k rpc.Caller, cfg gss.ClientConfig) *gss.Client {
 
 var services = map[string]rpc.GSSService{"none": rpc.GSSNone, "integrity": rpc.GSSIntegrity, "privacy": rpc.GSSPrivacy}
 
-// refused counts what the server refused for a reason.
+// refused returns the number of the server's refusals for a reason.
 func (s *site) refused(r gss.Reason) uint64 { return s.gss.Stats().Refused[r] }
 
-// bump is a call that must not be executed twice; it returns how many were.
+// bump makes a call that must not be executed twice. It returns the number of such calls
+// executed so far.
 func bump(k rpc.Caller) (n uint64, err error) {
 	x := rpctest.NewExchange(rpctest.BUMP, func(w *xdr.Writer) { w.Opaque([]byte("a tag")) })
 	err = rpc.Do(context.Background(), k, x, func(d *xdr.Decoder) error {
@@ -173,7 +173,7 @@ func bump(k rpc.Caller) (n uint64, err error) {
 	return n, err
 }
 
-// denied says whether err is a denial, and for which reason.
+// denied reports whether err is a denial with this reason.
 func denied(err error, why rpc.AuthStat) bool {
 	var re *rpc.ReplyError
 	return errors.As(err, &re) && re.Denied && re.Auth == why

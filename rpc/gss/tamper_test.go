@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Where the parts of a call under the toy mechanism lie, in bytes: a credential of 36
+// Offsets of the parts of a call under the toy mechanism, in bytes. A credential of 36
 // bytes and a checksum of 30 make a header of 108.
 const (
 	callHeader  = 24 + 8 + 36 + 8 + 32
@@ -18,16 +18,16 @@ const (
 	replyHeader = 12 + 8 + 32 + 4
 )
 
-// unread says whether a byte of a protected message is padding that nothing reads, or
-// is not protected because that was not asked for.
+// unread reports whether a byte of a protected message is padding that no code reads, or
+// is not protected by the service.
 func unread(at, header, length int, service rpc.GSSService) bool {
 	switch {
 	case service == rpc.GSSNone:
 		return at >= header
 	case service == rpc.GSSIntegrity:
-		return at >= length-2 // behind the checksum of 30 bytes
+		return at >= length-2 // the padding after the checksum of 30 bytes
 	}
-	return at >= length-3 // behind the token of a length that is odd
+	return at >= length-3 // the padding after the token of odd length
 }
 
 // protectedBump is a BUMP of the context under a service.
@@ -47,8 +47,8 @@ func (r *raw) protectedBump(seq uint32, service rpc.GSSService) []byte {
 	return m
 }
 
-// A bit that was changed anywhere on the way there has the call refused or dropped,
-// never executed, and does no harm to the context.
+// If any bit of a call is changed on its way, the call is refused or dropped, never
+// executed, and the context is not harmed.
 func TestEveryBitOfACallIsProtected(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -80,8 +80,8 @@ func TestEveryBitOfACallIsProtected(t *testing.T) {
 	}
 }
 
-// A bit that was changed on the way back is noticed: no result is taken for the
-// server's that is not.
+// The client notices any bit that is changed in a reply. It accepts no result that the
+// server did not sign.
 func TestEveryBitOfAReplyIsProtected(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -92,14 +92,15 @@ func TestEveryBitOfAReplyIsProtected(t *testing.T) {
 		if _, err := bump(k); err != nil {
 			t.Fatal(err)
 		}
-		// The XID is the transport's.
+		// Skip the XID, which belongs to the transport.
 		for at := 4; at < length; at++ {
 			if at >= replyHeader-6 && at < replyHeader-4 || unread(at, replyHeader, length, service) {
 				continue
 			}
 			for bit := range 8 {
 				w.back = func(m []byte) []byte {
-					// The context is to stay: a denial cannot be signed.
+					// Keep the context: a denial is not signed, so a changed reply could
+					// make the client drop it.
 					if len(m) > at && len(m) == length {
 						m[at] ^= 1 << bit
 					}
@@ -114,7 +115,7 @@ func TestEveryBitOfAReplyIsProtected(t *testing.T) {
 	}
 }
 
-// The payload of a large call is protected as well: one bit of it is enough.
+// The payload of a large call is protected as well. The test changes one bit of it.
 func TestLargePayloadIsProtected(t *testing.T) {
 	for name, service := range services {
 		if service == rpc.GSSNone {

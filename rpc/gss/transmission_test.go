@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A repeating caller signs each call twice more than it sends it, as one does whose
-// connection was lost, and notes the sequence numbers.
+// A repeating caller signs each call three times and sends it once, like a caller that
+// lost its connection. It records the sequence numbers.
 type repeating struct {
 	rpc.Caller
 	t       *testing.T
@@ -36,8 +36,8 @@ func (r *repeating) Start(x *rpc.Exchange) {
 	r.Caller.Start(x)
 }
 
-// Each transmission of a call has a sequence number of its own, also where it is the same
-// call (RFC 2203 §5.3.3.1): a server drops what comes under a number that it has seen.
+// Each transmission of a call has a new sequence number, even if the call is the same
+// (RFC 2203 §5.3.3.1), because a server drops calls with a number that it has seen.
 func TestEachTransmissionHasItsOwnNumber(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {

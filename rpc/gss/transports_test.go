@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// A served site has listeners.
+// A served is a site with listeners.
 type served struct {
 	*site
 	pool *mem.Pool
@@ -28,7 +28,7 @@ type served struct {
 	rdma netip.AddrPort
 }
 
-// serve has s served over TCP, and over RDMA where inline is not 0.
+// serve serves s over TCP and, if inline is not 0, over RDMA.
 func (s *site) serve(inline int) *served {
 	s.Helper()
 	pool, err := mem.NewPool(mem.Config{Ceiling: 64 << 20})
@@ -75,7 +75,7 @@ func (v *served) serveRDMA(inline int) {
 	v.run(func() error { return overRDMA.Serve(l) }, func() { overRDMA.Close() })
 }
 
-// run serves until the test's end.
+// run serves until the end of the test.
 func (v *served) run(serve func() error, end func()) {
 	done := make(chan error, 1)
 	go func() { done <- serve() }()
@@ -103,7 +103,7 @@ func (v *served) overRDMA(t *testing.T, inline int) rpc.Caller {
 	return c
 }
 
-// under puts the client between a test and its connection.
+// under returns a Client on k for a test.
 func (v *served) under(t *testing.T, k rpc.Caller, service rpc.GSSService) rpc.Caller {
 	c, err := gss.NewClient(context.Background(), k, v.config(service))
 	if err != nil {
@@ -113,7 +113,7 @@ func (v *served) under(t *testing.T, k rpc.Caller, service rpc.GSSService) rpc.C
 	return c
 }
 
-// What must hold of calls over TCP holds under each service.
+// The rpctest suite passes over TCP under each service.
 func TestOverTCP(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestOverTCP(t *testing.T) {
 	}
 }
 
-// And over RDMA, where nothing that is protected is placed (RFC 8166 §8.2.2).
+// The suite passes over RDMA, where protected data is not placed (RFC 8166 §8.2.2).
 func TestOverRDMA(t *testing.T) {
 	for _, c := range []struct {
 		inline  int
@@ -166,7 +166,7 @@ type switched struct{ to rpc.Caller }
 func (s *switched) Start(x *rpc.Exchange)             { s.to.Start(x) }
 func (s *switched) Cancel(x *rpc.Exchange, err error) { s.to.Cancel(x, err) }
 
-// A Dialer gives connections that are protected, and closes all of them.
+// A Dialer makes protected connections, and their Close closes all layers.
 func TestDialer(t *testing.T) {
 	v := newSite(t, gss.Config{}).serve(0)
 	dial := gss.Dialer(func(ctx context.Context, _, address string) (rpc.Client, error) {
@@ -187,7 +187,7 @@ func TestDialer(t *testing.T) {
 	}
 }
 
-// Close does not wait for an answer that does not come.
+// Close does not wait for ever for an answer.
 func TestCloseGivesUpOnCalls(t *testing.T) {
 	v := newSite(t, gss.Config{}).serve(0)
 	const lane = 3

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is as much of rpcbind as RFC 1833 §2.2.1 says of these procedures.
+// fake is an rpcbind with these procedures as in RFC 1833 §2.2.1.
 type fake struct {
 	low, high uint32
 	mu        sync.Mutex
@@ -121,11 +121,11 @@ func listen(t *testing.T, network, address string) net.Listener {
 	return l
 }
 
-// dead says that no server answers, living that each does.
+// dead reports that no server answers, living that each does.
 func dead(context.Context, rpcbind.Mapping) bool   { return false }
 func living(context.Context, rpcbind.Mapping) bool { return true }
 
-// The mappings that an NFS server registers: each netid of each program.
+// mappings returns the mappings of an NFS server: each netid of each program.
 func mappings() (all []rpcbind.Mapping) {
 	for _, a := range []struct{ transport, addr string }{
 		{"tcp", "0.0.0.0:2049"}, {"tcp", "[::]:2049"}, {"rdma", "0.0.0.0:20049"}, {"rdma", "[::]:20049"},
@@ -149,7 +149,7 @@ func TestRegister(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{low: c.low, high: c.high}
-			// What a server that was killed left behind.
+			// The registrations that a killed server left behind.
 			f.entries = []entry{{100003, 3, "tcp", "0.0.0.0.9.9", "nfsrdmad"}}
 			b := serve(t, f, listen(t, c.network, c.address))
 			ctx := context.Background()
@@ -189,7 +189,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// A service that another owner registered stays as it is, and the others are registered.
+// A service that another owner registered is not changed, and the others are registered.
 func TestRegisteredByOthers(t *testing.T) {
 	f := &fake{low: 2, high: 4, entries: []entry{{100003, 3, "tcp", "0.0.0.0.9.9", "superuser"}}}
 	b := serve(t, f, listen(t, "tcp", "127.0.0.1:0"))
@@ -202,8 +202,9 @@ func TestRegisteredByOthers(t *testing.T) {
 	}
 }
 
-// The registration of another server that answers stays, and the others are made. At the end
-// it stays too, and so does one with this server's address that a successor answers at.
+// The registration of another server that answers stays, and the others are made. Unregister
+// also leaves it, and a registration with this server's address at which a successor
+// answers.
 func TestAnotherServerThatAnswersKeepsItsRegistration(t *testing.T) {
 	other := entry{100003, 3, "tcp", "0.0.0.0.9.9", "nfsrdmad"}
 	f := &fake{low: 2, high: 4, entries: []entry{other}}

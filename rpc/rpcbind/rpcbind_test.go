@@ -12,13 +12,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// inNamespace says that the test runs in a namespace of its own, with an rpcbind
-// started for it.
+// inNamespace is the environment variable of a test that runs in a separate namespace
+// with its own rpcbind.
 const inNamespace = "RPCBIND_TEST_NAMESPACE"
 
-// The rpcbind that people run takes our registrations, by its socket and by its
-// port. The test runs itself again in a network and mount namespace, where rpcbind
-// has nothing to do with the machine's.
+// The usual rpcbind accepts our registrations over its socket and over its port. The test
+// runs again in a network and mount namespace, with an rpcbind separate from the
+// machine's.
 func TestRealRpcbind(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		for _, tool := range []string{"rpcbind", "unshare", "mount", "ip"} {
@@ -67,7 +67,7 @@ func TestRealRpcbind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if err := c.Register(ctx, mappings(), dead); err != nil {
 				if name == "port" {
-					// Some builds take registrations by the socket alone.
+					// Some builds accept registrations over the socket only.
 					t.Skip(err)
 				}
 				t.Fatal(err)

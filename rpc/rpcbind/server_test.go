@@ -27,7 +27,7 @@ func newServer() *rpcbind.Server {
 	}
 }
 
-// An asker asks a Server, and reads the whole answer.
+// An asker calls a Server, and reads the whole answer.
 type asker struct {
 	t *testing.T
 	c *tcp.Conn
@@ -131,7 +131,7 @@ func TestServerListsServices(t *testing.T) {
 	}
 }
 
-// What a Server does not do, and what it does not understand.
+// Calls that a Server does not serve or cannot decode.
 func TestServerRefuses(t *testing.T) {
 	a := dialServer(t)
 	for what, q := range map[string]struct {
@@ -154,7 +154,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// upTo is a Server of fewer versions.
+// upTo is a Server with fewer versions.
 type upTo struct {
 	*rpcbind.Server
 	high uint32
@@ -162,8 +162,8 @@ type upTo struct {
 
 func (u upTo) Versions() (low, high uint32) { return 2, u.high }
 
-// A Client finds a service whatever version rpcbind speaks, a port mapper's without
-// its address.
+// A Client finds a service with any version of rpcbind. A port mapper (version 2) returns
+// no address.
 func TestClientAsksEveryVersion(t *testing.T) {
 	for high, address := range map[uint32]string{2: "0.0.0.0", 3: "127.0.0.1", 4: "127.0.0.1"} {
 		c := run(t, upTo{newServer(), high})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// octets is the bytes that s writes in hex, spaces apart.
+// octets decodes hexadecimal digits. It ignores spaces.
 func octets(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
@@ -17,7 +17,7 @@ func octets(t testing.TB, s string) []byte {
 	return b
 }
 
-// Every scalar is read as RFC 4506 §4 lays it out.
+// Every scalar is read in the form of RFC 4506 §4.
 func TestScalars(t *testing.T) {
 	d := NewDecoder(octets(t, "80000001 fffffffe 0102030405060708 ffffffffffffffff 00000001 00000000"))
 	if v := d.Uint32(); v != 0x80000001 {
@@ -40,8 +40,8 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-// Opaque items end at a multiple of four, and alias the stream without room
-// to grow into what follows.
+// Opaque items end at a multiple of four, and alias the stream, without capacity beyond
+// their end.
 func TestOpaqueItems(t *testing.T) {
 	for _, c := range []struct {
 		name, stream string
@@ -76,7 +76,7 @@ func TestOpaqueItems(t *testing.T) {
 	}
 }
 
-// A copied opaque is zero after an error, not what it was before.
+// After an error FixedOpaqueTo leaves zeros, not the earlier bytes.
 func TestFixedOpaqueTo(t *testing.T) {
 	p := [5]byte{9, 9, 9, 9, 9}
 	NewDecoder(octets(t, "6162636465000000")).FixedOpaqueTo(p[:])
@@ -119,7 +119,7 @@ func TestErrorsStick(t *testing.T) {
 	}
 }
 
-// What is left over is an error at the end only.
+// Only Finish reports bytes that are left over.
 func TestFinish(t *testing.T) {
 	d := NewDecoder(octets(t, "00000001 00000002"))
 	d.Uint32()

@@ -16,7 +16,7 @@ func reduced(d *Decoder) (x, y []byte, numbers [3]uint32) {
 	return x, y, numbers
 }
 
-// Whole, the stream that the cases below take from is
+// The complete stream, from which the cases below excise items, is
 //
 //	0 a=1 | 4 count=5 | 8 "first" 000000 | 16 b=2 | 20 count=4 | 24 "next" | 28 c=3
 const (
@@ -25,8 +25,7 @@ const (
 	wordsAndY = "00000001 00000005 00000002 00000004 6e657874 00000003"
 )
 
-// errAny stands for whatever error the words make that are read in the wrong
-// place.
+// errAny means any error: the decoder reads words in the wrong place.
 var errAny = errors.New("some error")
 
 func TestExcisedItems(t *testing.T) {
@@ -82,8 +81,8 @@ func TestExcisedItems(t *testing.T) {
 	}
 }
 
-// V1-36: positions count from the start of the RPC message, although the
-// decoder starts behind its header.
+// V1-36: positions count from the start of the RPC message, although the decoder starts
+// after its header.
 func TestExcisedAfterHeader(t *testing.T) {
 	var d Decoder
 	d.Reset(octets(t, "00000005"), 100, []Excised{{104, []byte("first")}})
@@ -96,8 +95,8 @@ func TestExcisedAfterHeader(t *testing.T) {
 	}
 }
 
-// V1-28, V1-94: an item that is not eligible is not taken from a chunk, be its
-// position and length ever so right.
+// V1-28, V1-94: an item that is not eligible is not taken from a chunk, even if its
+// position and length are right.
 func TestExcisedItemNotEligible(t *testing.T) {
 	var d Decoder
 	for name, read := range map[string]func() []byte{
@@ -112,7 +111,7 @@ func TestExcisedItemNotEligible(t *testing.T) {
 	}
 }
 
-// The limit holds for what comes beside the stream as well.
+// The limit also applies to items beside the stream.
 func TestExcisedItemTooLong(t *testing.T) {
 	var d Decoder
 	d.Reset(octets(t, "00000009"), 0, []Excised{{4, []byte("nine long")}})
@@ -121,8 +120,8 @@ func TestExcisedItemTooLong(t *testing.T) {
 	}
 }
 
-// An item of no bytes needs no chunk and may have one, of no bytes. The chunk of
-// the item behind it is not its own.
+// An empty item needs no chunk, but may have an empty one. It does not use up the chunk
+// of the next item.
 func TestExcisedEmptyItem(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -154,17 +153,16 @@ func TestExcisedEmptyItem(t *testing.T) {
 	}
 }
 
-// V1-30: of an array of counted items only the contents of the items travel beside
-// the stream. Their counts are in it, so that Count knows from the stream alone
-// how many items there can be: what is excised makes no room for more, and takes
-// none away.
+// V1-30: of an array of counted items only the contents travel beside the stream. The
+// counts are in the stream, so Count bounds the number of items by the stream alone:
+// excised items make no difference.
 func TestCountWithExcisedElements(t *testing.T) {
 	contents := []Excised{{8, []byte("aaaa")}, {16, []byte("bbbb")}}
 	for _, c := range []struct {
 		name    string
 		stream  string
 		excised []Excised
-		n       int // what Count says
+		n       int // the result of Count
 		err     error
 	}{
 		{"contents excised", "00000002 00000004 00000004", contents, 2, nil},

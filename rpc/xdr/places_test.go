@@ -14,7 +14,7 @@ func TestPlaces(t *testing.T) {
 		name   string
 		places []Excised
 		stream []byte
-		want   []string // of three eligible items
+		want   []string // the contents of three eligible items
 		err    error
 	}{
 		{"placed, asked for inline, placed", []Excised{item([]byte("abcde")), item(nil), item([]byte("z"))},

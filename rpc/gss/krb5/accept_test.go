@@ -79,7 +79,7 @@ func freshTicket(t testing.TB, change func(*messages.EncTicketPart)) (*testKDC, 
 	return kdc, kdc.issue(t, part)
 }
 
-// A replayed AP-REQ after a restart makes a context, but with another key.
+// A replayed AP-REQ after a restart makes a context with another key.
 func TestEachContextHasAFreshSubkey(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	i, token := start(t, k, Config{})
@@ -105,7 +105,7 @@ func TestAcceptRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ticket func(*part)
-		holder func(*ticket) // changes what the client believes
+		holder func(*ticket) // changes the client's side of the ticket
 		config Config
 		bind   []byte
 		now    time.Time
@@ -141,7 +141,7 @@ func TestAcceptRefuses(t *testing.T) {
 			if got != nil || !errors.As(err, &e) || e.Major != c.major || e.Minor != c.code.minor() {
 				t.Fatalf("%v, %v; want %v and code %d", got, err, c.major, c.code)
 			}
-			// The initiator is told.
+			// The initiator gets the reason.
 			i := &initiator{config: &Config{}, ticket: k, tickets: new(tickets), sent: true}
 			if _, _, err := i.Step(reply, noon); !errors.As(err, &e) || e.Minor != c.code.minor() || e.Major != gss.Failure {
 				t.Errorf("the initiator says: %v", err)
@@ -150,8 +150,8 @@ func TestAcceptRefuses(t *testing.T) {
 	}
 }
 
-// A token of a kind that is not known is answered with a KRB-ERROR, and the initiator may
-// send another (RFC 4121 §4.1); one of another exchange is not.
+// The answer to a token of an unknown kind is a KRB-ERROR, and the initiator may send another
+// token (RFC 4121 §4.1). A token of another exchange gets no such answer.
 func TestUnknownKindsOfTokens(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	for id, known := range map[uint16]bool{0x0104: false, 0x0404: false, 0xffff: false, idAPRep: true, idKRBError: true} {
@@ -222,7 +222,7 @@ func TestReplayCacheIsBounded(t *testing.T) {
 			t.Fatalf("%d are remembered", n)
 		}
 	}
-	// What was taken last is remembered for twice the skew, and not for ever.
+	// The latest authenticators are remembered for twice the skew, and not longer.
 	last := fmt.Append(nil, 3*maxReplays-1)
 	if r.take(last, noon.Add(2*time.Minute), time.Minute) {
 		t.Error("forgotten too early")
@@ -322,7 +322,7 @@ func TestKeytabIsReadAgainWhenItChanges(t *testing.T) {
 	if _, _, err := m.Accept(token, nil, noon); err != nil {
 		t.Fatalf("with a key of the new keytab: %v", err)
 	}
-	// One that is being written does not count; one that is gone does.
+	// A keytab that is being written does not replace the keys; a removed keytab does.
 	if err := os.WriteFile(kdc.path, []byte{5, 2, 0}, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestAnAnswerToAnotherRequestIsRefused(t *testing.T) {
 	}
 }
 
-// Some bits of DER outside the encrypted part are not looked at. No bit changes the
+// The parser ignores some bits of DER outside the encrypted part. No flipped bit changes the
 // context.
 func TestAReplyWithAnyBitFlippedMakesNoOtherContext(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
@@ -393,7 +393,7 @@ func TestAReplyWithAnyBitFlippedMakesNoOtherContext(t *testing.T) {
 	}
 }
 
-// The library's own encryption of a ticket is opened by ours.
+// Our decryption opens a ticket that the library encrypted.
 func TestATicketOfTheLibraryIsOpened(t *testing.T) {
 	for _, e := range allETypes {
 		kdc := newTestKDC(t, e)
@@ -437,10 +437,11 @@ func TestPrincipalsHaveDistinctTexts(t *testing.T) {
 	}
 }
 
-// What stands encrypted in a ticket comes from the KDC, and what stands so in an
-// authenticator from any client that has a ticket.
+// The encrypted part of a ticket comes from the KDC. The encrypted part of an authenticator comes
+// from any client with a ticket.
 
-// A principal is kept with each of its contexts, and on disk: one of 30 KiB is refused.
+// A principal of 30 KiB is refused, because the server stores principals with each context and on
+// disk.
 func TestLongPrincipalIsRefused(t *testing.T) {
 	for length, good := range map[int]bool{gss.MaxPrincipal: true, gss.MaxPrincipal + 1: false, 30 << 10: false} {
 		kdc, k := freshTicket(t, func(p *messages.EncTicketPart) {
@@ -455,8 +456,8 @@ func TestLongPrincipalIsRefused(t *testing.T) {
 	}
 }
 
-// A ticket is good until its end by a clock that may be off by the skew (RFC 4120 §3.2.3), and so
-// is a context that is made with it.
+// A ticket, and a context made with it, is valid until the ticket's end plus the skew, because
+// clocks may differ (RFC 4120 §3.2.3).
 func TestTicketEndsAfterTheSkew(t *testing.T) {
 	const skew = 5 * time.Minute
 	kdc, k := freshTicket(t, func(p *messages.EncTicketPart) { p.EndTime = noon.Add(-skew) })

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A caller waits for a KDC that does not answer as long as it wants to. Few
-// questions are under way, one for each server, and they end by themselves.
+// A caller decides how long it waits for a silent KDC. Few requests are under way, one
+// for each server, and they end by themselves.
 func TestSilentKDCsHoldFewQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a asks
@@ -20,7 +20,7 @@ func TestSilentKDCsHoldFewQuestions(t *testing.T) {
 			began.Add(1)
 			running.Add(1)
 			defer running.Add(-1)
-			time.Sleep(40 * time.Second) // until the library gives up
+			time.Sleep(40 * time.Second) // until the library's time-outs end the requests
 			return nil, errors.New("no KDC answers")
 		}
 		ask := func(server string) error {
@@ -58,7 +58,7 @@ func TestSilentKDCsHoldFewQuestions(t *testing.T) {
 		if n := running.Load(); n != 0 || remembered != 0 {
 			t.Errorf("%d questions are left, %d remembered", n, remembered)
 		}
-		// One that is waited for is answered to all that wait.
+		// All callers that wait for one request get its result.
 		k := &ticket{server: "nfs/a@TEST"}
 		for range 2 {
 			go func() {
@@ -89,7 +89,7 @@ func TestIsService(t *testing.T) {
 	}
 }
 
-// Machines mount under some names of theirs; other instances are users'.
+// Machines mount under certain names. Other principals with an instance belong to users.
 func TestIsMachine(t *testing.T) {
 	for principal, want := range map[string]bool{
 		"nfs/host.example.org@EXAMPLE.ORG": true, "host/h@R": true, "root/h@R": true, "CLIENT$@R": true,

@@ -77,8 +77,8 @@ func BenchmarkAccept(b *testing.B) {
 	}
 }
 
-// BenchmarkHeader is the verifier of a call: 68 bytes are a header with a credential and a
-// handle of 16 bytes.
+// BenchmarkHeader verifies the header of a call. A header with a credential with a 16-byte
+// handle has 68 bytes.
 func BenchmarkHeader(b *testing.B) {
 	for _, e := range allETypes {
 		b.Run(e.String(), func(b *testing.B) {
@@ -95,7 +95,7 @@ func BenchmarkHeader(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse is a token that no key fits, as a stranger can send it.
+// BenchmarkRefuse refuses a token that no key fits, as a stranger can send.
 func BenchmarkRefuse(b *testing.B) {
 	kdc, k := freshTicket(b, nil)
 	m := kdc.acceptor()

@@ -18,7 +18,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// says checks that an error has all of these in its text.
+// says checks that the text of an error contains all of these words.
 func says(t *testing.T, what string, err error, all ...string) {
 	t.Helper()
 	for _, s := range all {
@@ -28,8 +28,8 @@ func says(t *testing.T, what string, err error, all ...string) {
 	}
 }
 
-// The cache is that of KRB5CCNAME, or of krb5.conf, or the one of old. One that is not read is
-// refused with what it is, where it was named, and what to do.
+// The cache is named by KRB5CCNAME, or else by krb5.conf, or else it is the traditional file.
+// An unsupported cache is refused with its kind, the place of its name, and the remedy.
 func TestDefaultCache(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "krb5.conf")
@@ -81,7 +81,7 @@ func TestDefaultCache(t *testing.T) {
 	}
 }
 
-// Distributions name the cache in a file that krb5.conf includes.
+// Some distributions name the cache in a file that krb5.conf includes.
 func TestDefaultCacheOfIncludedFiles(t *testing.T) {
 	dir := t.TempDir()
 	conf, more := filepath.Join(dir, "krb5.conf"), filepath.Join(dir, "conf.d")
@@ -116,7 +116,7 @@ func TestDefaultCacheOfIncludedFiles(t *testing.T) {
 	says(t, "a directory in place of a file", err, conf)
 }
 
-// A directory of caches has the one that the file primary names.
+// In a directory of caches the file primary names the one to use.
 func TestCachesInADirectory(t *testing.T) {
 	dir := t.TempDir()
 	primary := filepath.Join(dir, "primary")

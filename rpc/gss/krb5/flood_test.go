@@ -21,17 +21,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// fromOne is how many contexts one address may have.
+// fromOne is the largest number of contexts of one address.
 const fromOne = 4096
 
-// A flood is a server over TCP, and one address that has it make contexts.
+// A flood is a server over TCP, and one address that floods it with calls that make
+// contexts.
 type flood struct {
 	testing.TB
 	kdc    *testKDC
 	ticket *ticket
 	gss    *gss.Server
 	addr   string
-	// answered counts the hostile calls that were answered, made those that made a
+	// answered counts the answered hostile calls, made the hostile calls that made a
 	// context.
 	answered, made atomic.Int64
 }
@@ -70,7 +71,7 @@ func newFlood(t testing.TB) *flood {
 	return f
 }
 
-// token is a fresh AP-REQ.
+// token returns a fresh AP-REQ.
 func (f *flood) token() []byte {
 	i := &initiator{config: &Config{}, ticket: f.ticket, tickets: new(tickets)}
 	token, _, err := i.Step(nil, time.Now())
@@ -80,7 +81,7 @@ func (f *flood) token() []byte {
 	return token
 }
 
-// initCall is a record with the call that makes a context of a token.
+// initCall returns a record with the call that makes a context from a token.
 func initCall(token []byte) []byte {
 	w := xdr.NewWriter(make([]byte, 0, 128+len(token)))
 	w.Uint32(0) // record mark
@@ -140,7 +141,7 @@ func (f *flood) send(call func(i int) []byte, n int) {
 	}
 }
 
-// honest is a client at another address.
+// honest connects a client at another address.
 func (f *flood) honest() (*tcp.Conn, *gss.Client) {
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	conn, err := tcp.Dial(f.Context(), f.addr, tcp.DialConfig{Dial: from.DialContext})
@@ -162,10 +163,10 @@ func bump(ctx stdcontext.Context, k rpc.Caller) error {
 	return rpc.Do(ctx, k, x, nil)
 }
 
-// 100,000 calls of one address that make contexts, fresh AP-REQs, repeated ones and such
-// that no key fits, leave another address served: with the context that it has, and with
-// new ones, which wait for their turn among connections and not for the calls that came
-// before. What the flood leaves behind is bounded.
+// One address makes 100,000 calls with fresh AP-REQs, repeated ones and garbage. Another
+// address is still served, with its context and with new ones: its calls wait for their
+// turn among connections, not for all earlier calls. The memory that the flood leaves
+// behind is bounded.
 func TestFloodOfContexts(t *testing.T) {
 	calls := 100_000
 	if raceEnabled || testing.Short() {
@@ -188,7 +189,7 @@ func TestFloodOfContexts(t *testing.T) {
 	var wg sync.WaitGroup
 	for c := range connections {
 		wg.Go(func() {
-			// Of twenty calls one is fresh, three are the same once more, the others are
+			// Of twenty calls one has a fresh token, three repeat it, and the others are
 			// garbage.
 			f.send(func(i int) []byte {
 				if i%20 < 4 {

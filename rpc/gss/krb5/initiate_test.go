@@ -100,7 +100,7 @@ func TestInitiateSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A ticket that was refused is not tried again; one that was taken is.
+// The initiator reuses a ticket that a server accepted, but not a refused one.
 func TestTicketsAreKeptOnceTheyWereTaken(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	k.server = "nfs/" + testHost + "@"

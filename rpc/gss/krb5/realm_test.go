@@ -20,7 +20,7 @@ const (
 	target    = "nfs@" + testHost
 )
 
-// noon is when the tests take place.
+// noon is the time of the tests.
 var noon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // A testKDC issues tickets for one service, without a network.
@@ -55,7 +55,7 @@ func newTestKDC(t testing.TB, e EType) *testKDC {
 	return kdc
 }
 
-// reload takes the service's key from the keytab.
+// reload reads the service's key from the keytab.
 func (kdc *testKDC) reload(t testing.TB, e EType) {
 	t.Helper()
 	kt, err := keytab.Load(kdc.path)
@@ -69,7 +69,7 @@ func (kdc *testKDC) reload(t testing.TB, e EType) {
 	}
 }
 
-// ordinary is a ticket's encrypted part with nothing to object to.
+// ordinary returns a valid encrypted part of a ticket.
 func ordinary(session key) messages.EncTicketPart {
 	return messages.EncTicketPart{
 		Flags:  types.NewKrbFlags(),
@@ -102,7 +102,7 @@ func (kdc *testKDC) issue(t testing.TB, part messages.EncTicketPart, sname ...st
 	}
 }
 
-// acceptor is a Mechanism with the service's keytab.
+// acceptor returns a Mechanism with the service's keytab.
 func (kdc *testKDC) acceptor() *Mechanism { return New(Config{Keytab: kdc.path}) }
 
 // start makes the AP-REQ of a ticket's holder.

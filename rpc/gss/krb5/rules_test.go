@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// Each direction has keys of its own, by the usages of RFC 4121 §2: the flag in a token's
-// header alone does not keep a token from coming back to its sender.
+// Each direction has separate keys, by the usages of RFC 4121 §2. So a token sent back to its
+// sender is refused even if the flag in the header is ignored.
 func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 	const acceptorSeal, acceptorSign, initiatorSeal, initiatorSign = 22, 23, 24, 25
 	for _, e := range allETypes {
@@ -39,12 +39,12 @@ func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 				t.Errorf("%v: %s with another key than usage %d's", e, c.name, c.usage)
 			}
 		}
-		// A sealed token shows its key: only the right one opens it.
+		// Only the right key opens a sealed token.
 		message := text(40)
 		for _, c := range []struct{ from, to *context }{{initiator, acceptor}, {acceptor, initiator}} {
 			token := wrap(c.from, true, message, 3)
 			back, peerFlags := bytes.Clone(token), c.from.peerFlags
-			c.from.peerFlags = c.from.flags // as if the header did not tell
+			c.from.peerFlags = c.from.flags // as if the header had no direction flag
 			if _, _, _, err := c.from.Unwrap(back); err == nil {
 				t.Errorf("%v: a sealed token is opened by its sender's key", e)
 			}
@@ -82,8 +82,8 @@ func TestATicketWithoutAPrincipalIsRefused(t *testing.T) {
 	}
 }
 
-// A ticket that is encrypted with the key of a user's session, as its AP-REQ says, is none
-// for the key of the service (RFC 4120 §3.7).
+// An AP-REQ whose ticket is encrypted with the session key of a user's ticket
+// (USE-SESSION-KEY) is refused (RFC 4120 §3.7).
 func TestUserToUserAuthenticationIsRefused(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	_, token := start(t, k, Config{})
@@ -106,13 +106,13 @@ func TestUserToUserAuthenticationIsRefused(t *testing.T) {
 	}
 }
 
-// An authenticator is known for as long as its time may be within the allowed difference
-// of the clocks: twice that, for it may be ahead (RFC 4120 §3.2.3).
+// An authenticator is remembered for twice the skew, because its time may be one skew in the
+// future (RFC 4120 §3.2.3).
 func TestAuthenticatorsAreRememberedForTwiceTheSkew(t *testing.T) {
 	const skew = 5 * time.Minute
 	for before := time.Duration(0); before <= 2*skew; before += time.Minute {
 		var r replayed
-		r.take([]byte("the first"), noon.Add(-before), skew) // with which the generation begins
+		r.take([]byte("the first"), noon.Add(-before), skew) // starts the generation
 		if !r.take([]byte("this one"), noon, skew) {
 			t.Fatal("a new one is refused")
 		}
@@ -125,9 +125,9 @@ func TestAuthenticatorsAreRememberedForTwiceTheSkew(t *testing.T) {
 	}
 }
 
-// Authorization data restricts what a ticket is good for: of a kind that is not known here, it
-// makes no context, in the ticket and in the authenticator, unless it stands within an element
-// that takes this from it (RFC 4120 §5.2.6).
+// Authorization data of an unknown type, in the ticket or in the authenticator, makes the
+// request fail, because it may restrict the ticket. Within certain elements it is ignored (RFC
+// 4120 §5.2.6).
 func TestUnknownAuthorizationDataIsRefused(t *testing.T) {
 	type data = types.AuthorizationData
 	const unknown = 4711
@@ -168,13 +168,13 @@ func TestUnknownAuthorizationDataIsRefused(t *testing.T) {
 	}
 }
 
-// requestWith makes an AP-REQ with an authenticator that is changed.
+// requestWith makes an AP-REQ with a modified authenticator.
 func requestWith(t *testing.T, k *ticket, change func(*types.Authenticator)) []byte {
 	t.Helper()
 	return frame(idAPReq, messageWith(t, k, change, func(*messages.APReq) {}))
 }
 
-// messageWith is the AP-REQ without its frame.
+// messageWith makes a modified AP-REQ without its frame.
 func messageWith(t *testing.T, k *ticket, change func(*types.Authenticator), changeReq func(*messages.APReq)) []byte {
 	t.Helper()
 	a := types.Authenticator{
@@ -195,7 +195,7 @@ func messageWith(t *testing.T, k *ticket, change func(*types.Authenticator), cha
 	return message
 }
 
-// What is encrypted by the right key is judged all the same (RFC 4120 §3.2.3, §5.5.1).
+// Content that is encrypted with the right key is still checked (RFC 4120 §3.2.3, §5.5.1).
 func TestRequestsOfAHolderThatAreRefused(t *testing.T) {
 	type auth = types.Authenticator
 	for _, c := range []struct {
@@ -237,8 +237,8 @@ func TestRequestsOfAHolderThatAreRefused(t *testing.T) {
 	}
 }
 
-// The filler of a Wrap token's header is judged though the token was made with the right key
-// (RFC 4121 §4.2.6.2).
+// The filler in the header of a Wrap token is checked, even if the token was made with the
+// right key (RFC 4121 §4.2.6.2).
 func TestFillerOfAWrapHeader(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		sealed := func(filler byte) []byte {
@@ -270,7 +270,7 @@ func TestFillerOfAWrapHeader(t *testing.T) {
 	})
 }
 
-// Numbers of tokens start below 2^30: there are initiators that take longer ones for negative.
+// Sequence numbers start below 2^30, because some initiators take longer numbers for negative.
 func TestFirstNumbersAreOfThirtyBits(t *testing.T) {
 	for range 64 {
 		if n := freshSequence(); n >= 1<<30 {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The server holds tens of thousands of contexts.
+// A context takes a few kilobytes at most, because the server holds tens of thousands of
+// them.
 func TestAContextTakesFewKilobytes(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector has memory of its own")
@@ -31,7 +32,7 @@ func TestAContextTakesFewKilobytes(t *testing.T) {
 	}
 }
 
-// heap is what the heap holds, in bytes.
+// heap returns the bytes in use on the heap.
 func heap() int {
 	var m runtime.MemStats
 	runtime.GC()

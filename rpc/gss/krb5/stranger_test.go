@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// How many keys a ticket is tried with depends on its length: that takes time with each
-// byte, and a stranger may send it.
+// The acceptor tries fewer keys on a longer ticket, because each trial costs time for
+// each byte, and a stranger may send the ticket.
 func TestLongTicketsAreTriedWithFewKeys(t *testing.T) {
 	for _, c := range []struct{ keys, length, want int }{
 		{3, 500, 3}, {100, 500, 64}, {100, 2 << 10, 64}, {100, 16 << 10, 8}, {100, 60 << 10, 4}, {100, 1 << 20, 4}, {2, 1 << 20, 2}, {100, 0, 64},
@@ -19,7 +19,7 @@ func TestLongTicketsAreTriedWithFewKeys(t *testing.T) {
 			t.Errorf("a ticket of %d bytes is tried with %d of %d keys, want %d", c.length, n, c.keys, c.want)
 		}
 	}
-	// The one that fits by name and version is tried first.
+	// The key that fits by name and version is tried first.
 	kdc, k := freshTicket(t, nil)
 	keys, err := kdc.acceptor().serviceKeys()
 	if err != nil {
@@ -42,8 +42,7 @@ func TestLongTicketsAreTriedWithFewKeys(t *testing.T) {
 	}
 }
 
-// What a stranger writes into a token does not make a long line in the log, nor a long
-// answer.
+// A stranger's token causes neither a long log line nor a long answer.
 func TestErrorsAreShort(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	for _, name := range []types.PrincipalName{

@@ -14,7 +14,7 @@ import (
 
 var allETypes = []EType{AES128SHA1, AES256SHA1, AES128SHA2, AES256SHA2}
 
-// pair are both ends of a context with a random key.
+// pair returns both ends of a context with a random key.
 func pair(t testing.TB, e EType, subkey bool) (initiator, acceptor *context) {
 	t.Helper()
 	k := key{profile: e.profile()}.freshKey()
@@ -33,7 +33,7 @@ func forEach(t *testing.T, f func(t *testing.T, from, to *context)) {
 	}
 }
 
-// cut divides b into pieces of all kinds of lengths, which share its memory.
+// cut divides b into pieces of various lengths. They alias b.
 func cut(b []byte, seed int) (pieces [][]byte) {
 	for step := seed; len(b) > 0; step = (step*5 + 1) % 37 {
 		n := min(step, len(b))
@@ -108,7 +108,7 @@ func wrap(c *context, sealed bool, message []byte, seed int) []byte {
 	return token
 }
 
-// rotated is a Wrap token turned right, as a sender that says so in RRC sends it.
+// rotated returns a Wrap token rotated right by n bytes, with n in RRC.
 func rotated(token []byte, n int) []byte {
 	out := append([]byte(nil), token...)
 	body := out[headerSize:]
@@ -161,7 +161,7 @@ func TestWrapRotatedByAnyAmountIsUnwrapped(t *testing.T) {
 	})
 }
 
-// A sender may put filler behind the message and say so in EC (RFC 4121 §4.2.3).
+// A sender may put filler after the message, with its length in EC (RFC 4121 §4.2.3).
 func TestFillerOfASealedMessageIsTakenOff(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		for ec := range 20 {
@@ -239,7 +239,8 @@ func TestTokensOfTheOtherKeyAreRefused(t *testing.T) {
 	}
 }
 
-// A peer with the key can say what it likes in a header (RFC 4121 §4.2.2, §4.2.6).
+// A peer with the key can write any header with a correct checksum, so the header is checked
+// as well (RFC 4121 §4.2.2, §4.2.6).
 func TestHeadersAreJudgedThoughTheirChecksumIsRight(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		for _, flag := range []byte{sentByAcceptor, acceptorSubkey} {
@@ -271,8 +272,7 @@ func TestHeadersAreJudgedThoughTheirChecksumIsRight(t *testing.T) {
 	})
 }
 
-// Flags that RFC 4121 does not have are passed over (§4.2.2), and are under the checksum all
-// the same.
+// Unknown flags are ignored (RFC 4121 §4.2.2), but the checksum covers them.
 func TestUnknownFlagsArePassedOver(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		for flag := byte(8); flag != 0; flag <<= 1 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What has no meaning is refused, with the line on which it stands.
+// Invalid definitions are refused, with their line.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"character", "const A = 1;\nconst B = ?;", `2: character '?' has no meaning`},
@@ -71,7 +71,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Names are made of words, and a few words are written as Go writes them.
+// Go names are made of words. Initialisms are spelled as in Go.
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"READ3resok": "Read3ResOK", "wcc_data": "WccData", "NFS3_OK": "NFS3OK",
@@ -84,7 +84,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The compiler never panics, and what it makes of a definition is Go.
+// The compiler never panics, and its output is valid Go.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{
 		"const A = 1;",

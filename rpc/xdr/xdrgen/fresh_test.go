@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// directive is how the compiler is called by go generate.
+// directive matches the go:generate lines that call the compiler.
 var directive = regexp.MustCompile(`(?m)^//go:generate go run \S+/rpc/xdr/xdrgen -package (\S+) -o (\S+) (\S+)$`)
 
-// Every generated file in the repository is what the compiler makes of its
-// definition now.
+// Every generated file in the repository equals the compiler's present output for its
+// definition.
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {

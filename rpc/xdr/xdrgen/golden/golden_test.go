@@ -24,7 +24,7 @@ func octets(t testing.TB, s string) []byte {
 	return b
 }
 
-// Each construct is on the wire what RFC 4506 §4 says, and back.
+// Each construct is encoded and decoded in the form of RFC 4506 §4.
 func TestWireFormat(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -83,7 +83,7 @@ func TestWireFormat(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// What the definition forbids is refused.
+// The decoder refuses values that the definition forbids.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -123,7 +123,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What the definition forbids is not written either.
+// The encoder refuses values that the definition forbids.
 func TestNotEncoded(t *testing.T) {
 	for name, v := range map[string]xdrtest.Value{
 		"union without the arm": &ByEnum{Which: Other},
@@ -140,7 +140,7 @@ func TestNotEncoded(t *testing.T) {
 	}
 }
 
-// Random values of everything come back as they were.
+// Random values of all types survive a round trip.
 func TestRoundTrip(t *testing.T) {
 	for _, v := range []xdrtest.Value{
 		new(Scalars), new(Opaques), new(Typed), new(Color), new(Weather), new(Arrays), new(Optional),
@@ -157,7 +157,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Halves around a list, or a list in a list, make a whole.
+// EncodeHead and EncodeTail around a list, or a list in a list, make the whole encoding.
 func TestHalves(t *testing.T) {
 	v := Answer{Found: true, Content: Store{Before: 1, After: 2}}
 	w := xdr.NewWriter(make([]byte, 0, 128))
@@ -205,8 +205,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// The sizes are what the definitions permit at most, in the stream and reduced
-// (RFC 8166 §3.4.4: the count stays).
+// The size constants are the largest sizes that the definitions permit, in the stream and
+// reduced (RFC 8166 §3.4.4: the count stays).
 func TestSizes(t *testing.T) {
 	for name, c := range map[string][2]int{
 		"Scalars":     {ScalarsMaxSize, 4*3 + 8*2 + 4 + 4 + 8 + 16},
@@ -225,7 +225,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Constants keep their value however it was written.
+// Constants keep their value in any notation.
 func TestConstants(t *testing.T) {
 	if Decimal != 12 || Negative != -3 || Hexadecimal != 0xdeadbeef || Octal != 493 || Largest != uint64(math.MaxUint64) ||
 		Renamed != 3 || Program != 0x20000001 || Version1 != 1 || Version2 != 2 || BackProgram != 0x20000002 {
