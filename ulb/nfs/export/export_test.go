@@ -43,7 +43,7 @@ func TestSealedHandleComesBackWhole(t *testing.T) {
 			if len(sealed) > 64 {
 				t.Fatalf("%d bytes do not fit NFSv3's 64", len(sealed))
 			}
-			for range 2 { // once checked, once remembered
+			for range 2 { // the first time checked, the second time from the cache
 				got, err := tab.Find(sealed)
 				if err != nil || got.Export != e || got.Handle != h {
 					t.Fatalf("Find = %+v, %v", got, err)
@@ -98,8 +98,8 @@ func TestHandleOfAnExportThatLeftIsGone(t *testing.T) {
 	}
 }
 
-// A cached handle is used only for the same handle. Other handles in its cache slot, forged
-// ones too, are checked themselves.
+// A cached handle is used only for the same handle. Other handles in its cache slot, also
+// forged ones, are checked.
 func TestRememberedHandlesAreNotMixedUp(t *testing.T) {
 	tab := table(t, "/a", "/b")
 	all := tab.All()
@@ -125,7 +125,7 @@ func TestRememberedHandlesAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// A handle that is remembered belongs to the exports that there are now.
+// A cached handle leads to the present exports.
 func TestARememberedHandleFollowsTheTable(t *testing.T) {
 	tab := table(t, "/a", "/b")
 	sealed := tab.Seal(nil, tab.ByID(idOf("/b")), handle(t, 8))
@@ -248,7 +248,7 @@ func TestClientsAndPorts(t *testing.T) {
 	}
 }
 
-// Calls work with exports that stay when others come: nothing of those is written.
+// Replace does not write to exports that stay, because calls use them.
 func TestExportsThatStayAreNotWrittenTo(t *testing.T) {
 	tab := table(t, "/a")
 	stays := tab.All()[0]

@@ -15,8 +15,9 @@ import (
 
 var caller = &rpc.Conn{Peer: netip.MustParseAddrPort("192.0.2.1:700")}
 
-// An export that manages groups takes them from here: those of the user that the caller
-// acts as without proof, and of no other. The first group stays the caller's.
+// With ManageGIDs an export takes the supplementary groups from Groups, for the user that
+// an AUTH_SYS caller claims, and for no other callers. The primary group stays the
+// caller's.
 func TestManagedGroups(t *testing.T) {
 	var known groups.Fake
 	known.Know(1000, 5, 0, 7)
@@ -50,7 +51,7 @@ func TestManagedGroups(t *testing.T) {
 		var l export.Looked
 		var as vfs.Cred
 		before := known.Asked()
-		for range 2 { // which asks once for a call
+		for range 2 { // a call causes one look-up
 			if err := table.Look(e, caller, &c.cred, &l); err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
@@ -63,7 +64,8 @@ func TestManagedGroups(t *testing.T) {
 			t.Errorf("%s: asked %d times", c.name, n)
 		}
 	}
-	// Without Look, or where that failed, groups that the caller says do not count.
+	// Without Look, or after a failed one, the groups that the caller claims do not
+	// count.
 	e := &export.Export{Squash: export.NoSquash, ManageGIDs: true}
 	var as vfs.Cred
 	cred := sys(3000)
@@ -80,7 +82,7 @@ func TestManagedGroups(t *testing.T) {
 	}
 }
 
-// A table that cannot look groups up takes no export that has them looked up.
+// A table without Groups refuses an export with ManageGIDs.
 func TestManagedGroupsWithoutAService(t *testing.T) {
 	table := export.NewTable([export.KeySize]byte{1})
 	all := []*export.Export{{Name: "/a", FS: memfs.New(memfs.Options{}), ManageGIDs: true}}

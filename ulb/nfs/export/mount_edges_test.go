@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A mount that is gone is not opened again, whatever still holds it, and is closed although a
+// An ended mount is not opened again, even if a call still has it, and is closed even if a
 // call waits for it.
 func TestMountIsGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -54,8 +54,7 @@ func TestMountIsGoneForGood(t *testing.T) {
 	})
 }
 
-// A mount is in use while a call is inside, and as long as calls follow each other; it rests
-// for a time before it is closed.
+// A mount is in use while a call is inside. It is closed only after some time without calls.
 func TestMountIsBusyWhileACallIsInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -87,7 +86,7 @@ func TestMountIsBusyWhileACallIsInside(t *testing.T) {
 	})
 }
 
-// Files that clients opened in the last call that left keep a mount open.
+// Files that clients opened in the last call keep a mount open.
 func TestMountIsHeldWhileItCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -108,7 +107,8 @@ func TestMountIsHeldWhileItCloses(t *testing.T) {
 	})
 }
 
-// A handle of a mount that could be opened before, and cannot now, is to be tried again.
+// If a mount could be opened before and cannot be opened now, calls with its handles are
+// told to try again.
 func TestHandleOfAMountThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -123,7 +123,7 @@ func TestHandleOfAMountThatIsRefused(t *testing.T) {
 	})
 }
 
-// Two mounts below exports that have one name are one, the first.
+// Of two mounts with one name only the first is served.
 func TestMountsOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -137,8 +137,7 @@ func TestMountsOfOneName(t *testing.T) {
 	})
 }
 
-// Two mounts whose names come to one identity of handles are told apart: the second is not
-// served.
+// If the names of two mounts give the same export ID, the second mount is not served.
 func TestMountsOfOneIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)

@@ -18,11 +18,12 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// opener opens file systems in memory, and counts.
+// opener opens file systems in memory, and counts its calls.
 type opener struct {
 	opened, closed, refused atomic.Int32
 	inUse                   atomic.Bool
-	// fails, where set, is what Open answers; gate, where set, is what it waits for.
+	// fails, if not nil, returns the error of Open. gate, if not nil, blocks Open until it is
+	// closed.
 	fails func() error
 	gate  chan struct{}
 }
@@ -44,7 +45,7 @@ func (o *opener) Refused(*export.Mount)               { o.refused.Add(1) }
 func (o *opener) InUse(vfs.FileSystem) bool           { return o.inUse.Load() }
 func (o *opener) Close(*export.Mount, vfs.FileSystem) { o.closed.Add(1) }
 
-// mountSite is a table with an export /srv that crosses mounts.
+// mountSite is a table with an export /srv with CrossMount.
 type mountSite struct {
 	t     *testing.T
 	o     *opener
@@ -74,7 +75,7 @@ func (s *mountSite) replace(all ...*export.Export) {
 	}
 }
 
-// found is what is mounted on /data/NAME, where /data is the directory of /srv.
+// found describes the mount on /data/NAME. /data is the directory of /srv.
 func (s *mountSite) found(name string, id uint64) export.Found {
 	return export.Found{Top: s.top, Under: "/srv", Dir: "/data", Point: "/data/" + name, Name: "/srv/" + name, ID: id, Kind: "ext4", Root: "/"}
 }
@@ -83,15 +84,15 @@ func (s *mountSite) set(all ...export.Found) (gone []*export.Mount) {
 	return s.table.SetMounts(all, s.o)
 }
 
-// changeOptions makes the export at the top read-only, with the mount a below it. A call that is
-// inside goes on by the former options.
+// changeOptions makes the export /srv, and the mount a below it, read-only. A call inside
+// continues with the earlier options.
 func (s *mountSite) changeOptions() {
 	s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
 	s.replace(s.top)
 	s.set(s.found("a", 7))
 }
 
-// in is the export that the mount on /data/NAME is, awake and entered.
+// in returns the export of the mount on /data/NAME, awake and entered.
 func (s *mountSite) in(name string) *export.Export {
 	s.t.Helper()
 	e, err := s.table.Mounted(s.conn, s.top, "/data/"+name, false)
@@ -159,8 +160,8 @@ func TestMountHasTheOptionsOfItsExport(t *testing.T) {
 	})
 }
 
-// A mount's file system is opened by the first call that needs it, for all of them, and
-// closed when none has needed it for a time; its handles are good all the while.
+// The first call that needs a mount's file system opens it for all calls. It is closed after
+// some time without calls. Its handles stay valid.
 func TestMountSleepsAndWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -215,7 +216,8 @@ func TestMountSleepsAndWakes(t *testing.T) {
 	})
 }
 
-// A call that comes while a file system is being closed gets the one that was open.
+// If a call comes while a file system is being closed, the close is cancelled and the call
+// uses the open file system.
 func TestMountIsWantedWhileItCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -249,8 +251,8 @@ func TestMountIsWantedWhileItCloses(t *testing.T) {
 	})
 }
 
-// A mount whose file system opens slowly delays each call only for a moment, and is opened
-// once.
+// If a mount's file system opens slowly, each call waits only for a moment, and there is only
+// one Open.
 func TestMountThatOpensSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -271,7 +273,7 @@ func TestMountThatOpensSlowly(t *testing.T) {
 		s.o.gate = make(chan struct{})
 		s.set(s.found("b", 8))
 		_, _ = s.table.Mounted(s.conn, s.top, "/data/b", false)
-		s.set() // it is unmounted while it is opened
+		s.set() // the file system is unmounted while it is being opened
 		close(s.o.gate)
 		s.is("closed", &s.o.closed, 2)
 	})
@@ -285,7 +287,7 @@ func TestMountThatIsRefused(t *testing.T) {
 		why := syscall.EINVAL
 		s.o.fails = func() error {
 			if tries++; tries > 10 {
-				return nil // it would go on for ever
+				return nil // stop, because the attempts would never end
 			}
 			return why
 		}
@@ -365,8 +367,8 @@ func TestMountsGo(t *testing.T) {
 	}
 }
 
-// A mount serves the clients that its export serves, and an export that has a mount's name
-// is what the mount leads into.
+// A mount serves the clients of its export. If an export has the name of a mount, the mount
+// point leads into that export.
 func TestMountServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -387,7 +389,7 @@ func TestMountServes(t *testing.T) {
 	})
 }
 
-// A mount that the table does not know is looked for, once for each call.
+// For a mount that the table does not know, each call causes one survey.
 func TestMissingMounts(t *testing.T) {
 	s := newMountSite(t)
 	looks, known := 0, true
@@ -411,7 +413,7 @@ func TestMissingMounts(t *testing.T) {
 	}
 }
 
-// The way to a mount goes through those that it is mounted on.
+// The way to a mount leads through the mounts on which it is mounted.
 func TestWayToAMount(t *testing.T) {
 	s := newMountSite(t)
 	b := s.found("a/dir/b", 8)

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A caller is admitted by what its flavor proves, and by nothing that proves more or
-// less.
+// A caller is admitted only if its exact flavor is listed, neither a stronger nor a
+// weaker one.
 func TestAdmits(t *testing.T) {
 	callers := map[string]rpc.Cred{
 		"none":  {Flavor: rpc.AuthNone},
@@ -51,7 +51,8 @@ func TestServiceOfSecurity(t *testing.T) {
 	}
 }
 
-// A caller without numbers here acts as the anonymous user, whatever the export squashes.
+// A caller without an account here acts as the anonymous user, whatever the export's
+// Squash is.
 func TestAnonymousPrincipal(t *testing.T) {
 	for _, squash := range []Squash{RootSquash, NoSquash, AllSquash} {
 		e := Export{Squash: squash, AnonUID: 42, AnonGID: 43}
@@ -64,8 +65,8 @@ func TestAnonymousPrincipal(t *testing.T) {
 	}
 }
 
-// A client has the flavors of the smallest network that has its address, whatever the
-// order, and of no other.
+// A client has the flavors of the smallest network that contains its address, in whatever
+// order the networks are.
 func TestSecurityByNetwork(t *testing.T) {
 	network := netip.MustParsePrefix
 	e := Export{

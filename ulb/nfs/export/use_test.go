@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A retired export lets no call in, and is idle once the last call has left that had
-// entered, by whichever connection.
+// A retired export lets no call in. It is idle once the last call has left, over any
+// connection.
 func TestRetiredExportIsIdleAfterTheLastCall(t *testing.T) {
 	e := new(Export)
 	conns := []*rpc.Conn{{ID: 1}, {ID: 2}, {ID: 1 + stripes}}
@@ -38,8 +38,8 @@ func TestRetiredExportIsIdleAfterTheLastCall(t *testing.T) {
 	<-new(Export).Retire()
 }
 
-// Calls that enter and leave while an export is retired: none is in it when it is idle,
-// and idle it gets.
+// If calls enter and leave while an export is being retired, the export becomes idle, and
+// no call is inside then.
 func TestRetireWhileCallsEnter(t *testing.T) {
 	for range 200 {
 		e := new(Export)

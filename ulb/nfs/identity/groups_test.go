@@ -23,7 +23,7 @@ var (
 	otherClient = netip.MustParseAddr("192.0.2.2")
 )
 
-// service is a directory that a test holds up or breaks.
+// service is a directory service that stalls or fails on demand.
 type service struct {
 	mu     sync.Mutex
 	asked  []uint32
@@ -64,7 +64,7 @@ func (s *service) set(f func()) {
 	f()
 }
 
-// timesAsked is how often a user was asked for.
+// timesAsked returns the number of look-ups of a user.
 func (s *service) timesAsked(uid uint32) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,8 @@ func (s *service) timesAsked(uid uint32) (n int) {
 	return n
 }
 
-// find is a call that waits where it may, and how long that took.
+// find looks up a user's groups as a call does, waits if it may, and returns the time that
+// this took.
 func find(g *Groups, client netip.Addr, uid uint32) (groups []uint32, took time.Duration, err error) {
 	began := time.Now()
 	for range 100 {
@@ -101,8 +102,8 @@ func inBubble(t *testing.T, test func(t *testing.T, s *service, g *Groups)) {
 	})
 }
 
-// The first call of a user waits; what was found is remembered, asked for anew in the
-// background while it is used, and not taken for true beyond its age.
+// The first call of a user waits. Its answer is remembered and, while it is used, renewed
+// in the background. It is not used beyond its age.
 func TestGroupsAreRemembered(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		for range 3 {
@@ -129,7 +130,7 @@ func TestGroupsAreRemembered(t *testing.T) {
 	})
 }
 
-// A user without an account has no groups, which is remembered for a shorter time.
+// A user without an account has no groups. This answer is remembered for a shorter time.
 func TestGroupsOfNoAccount(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		const stranger = 1 << 31
@@ -147,8 +148,8 @@ func TestGroupsOfNoAccount(t *testing.T) {
 	})
 }
 
-// A service that stalls costs a call some seconds, and the next ones nothing; other users
-// are served meanwhile, and this one when it answers.
+// If the service stalls, the first call of a user waits for some seconds, and later calls
+// do not wait. Other users are served meanwhile, and this user after the answer.
 func TestServiceStalls(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		stall := make(chan struct{})
@@ -176,8 +177,8 @@ func TestServiceStalls(t *testing.T) {
 	})
 }
 
-// A failure is no answer: calls come again, the service is not asked at each, and what was
-// known before is good until its age.
+// After a failed look-up calls are told to try again, not every call causes a new look-up,
+// and an earlier answer is valid until its age.
 func TestServiceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{fails: errors.New("broken")}
@@ -216,8 +217,8 @@ func TestServiceFails(t *testing.T) {
 	})
 }
 
-// A client that goes through all numbers costs a bounded number of look-ups at a time, and
-// of what is remembered; another client's users stay known, and its new ones have their
+// A client that uses all numbers causes a bounded number of look-ups at a time, and of
+// remembered users. Users of another client stay remembered, and its new users get their
 // turn.
 func TestClientThatCyclesThroughNumbers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
@@ -228,7 +229,7 @@ func TestClientThatCyclesThroughNumbers(t *testing.T) {
 		uid := uint32(1 << 31)
 		flood := func(n int) {
 			for range n {
-				for range 100 { // as many as fit, and more
+				for range 100 { // more calls than fit
 					g.Find(oneClient, uid)
 					uid++
 				}
@@ -257,7 +258,7 @@ func TestClientThatCyclesThroughNumbers(t *testing.T) {
 	})
 }
 
-// Many addresses together are bounded, and each has a place among them.
+// The look-ups of many addresses together are bounded, and each address has a place.
 func TestManyClientsThatCycle(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		s.set(func() { s.takes = time.Hour })
@@ -374,7 +375,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// Close ends look-ups that stall, and lets calls go on.
+// Close ends stalled look-ups, and resumes waiting calls.
 func TestCloseWhileCallsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		s.stalls[1000] = make(chan struct{})
@@ -394,7 +395,7 @@ func TestCloseWhileCallsWait(t *testing.T) {
 	})
 }
 
-// A look-up that Close ends is no failure of the service.
+// A look-up that Close cancels does not count as a failure of the service.
 func TestCloseTellsOfNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{stalls: map[uint32]chan struct{}{1000: make(chan struct{})}}
@@ -408,7 +409,7 @@ func TestCloseTellsOfNoFailure(t *testing.T) {
 	})
 }
 
-// Every call gets an answer, whatever goes on beside it, and nothing is left.
+// With many concurrent calls every call gets an answer, and nothing is left behind.
 func TestGroupsBesideEachOther(t *testing.T) {
 	var n atomic.Uint32
 	g := NewGroups(GroupsConfig{Look: func(_ context.Context, uid uint32) ([]uint32, bool, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// site is a Map with files of its own, and a directory service beside them.
+// site is a Map with separate files and a directory service.
 type site struct {
 	*Map
 	client netip.Addr
@@ -150,9 +150,9 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
-// A client that names users without end has a bounded number of them looked up, is told to come
-// again for the rest, at once, and delays no client of another address. One of IPv6
-// is its /64.
+// If a client names any number of users, a bounded number of them is looked up. For the others
+// the client is told at once to try again. It delays no clients of other addresses. An IPv6
+// client counts as its /64 prefix.
 func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -168,7 +168,7 @@ func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
 			serial := 0
-			// name has one more user looked up, as a call does: at first without waiting.
+			// name looks up one more user, as a call does: first without waiting.
 			name := func() error {
 				serial++
 				sent := fmt.Appendf(nil, "u%d@example.org", serial)
@@ -211,8 +211,8 @@ func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
 	}
 }
 
-// A client that has files owned by numbers without end gets the digits of those that are not
-// looked up.
+// If a client shows files with any number of owners, it gets digits for the owners that are
+// not looked up.
 func TestClientThatShowsNumbersWithoutEnd(t *testing.T) {
 	s := newSite(t)
 	for i := range 3 * numberBurst {
@@ -233,7 +233,8 @@ func TestClientThatShowsNumbersWithoutEnd(t *testing.T) {
 	}
 }
 
-// Addresses without end are told apart up to a bound, and then share the look-ups of one.
+// Addresses are counted separately up to a bound. All others share the look-ups of one
+// address.
 func TestManyAddressesThatNameUsers(t *testing.T) {
 	s := newSite(t)
 	const addresses = 3 * maxAddresses
@@ -305,7 +306,7 @@ func TestServiceThatFails(t *testing.T) {
 	if b, err := s.Append(nil, s.client, User, 5000, false); err != nil || string(b) != "5000" {
 		t.Errorf("the name of a number: %q, %v", b, err)
 	}
-	for _, name := range []string{"ann", "far"} { // of ann only the groups are not known
+	for _, name := range []string{"ann", "far"} { // ann is in the files; only her groups are unknown
 		if _, _, groups, ok, err := s.Account(name); ok || err == nil {
 			t.Errorf("the account %s: %v, %v, %v", name, groups, ok, err)
 		}
@@ -354,7 +355,7 @@ func FuzzNumber(f *testing.F) {
 	})
 }
 
-// The domain of names is that of the machine's name, where it has one.
+// The domain of names is the domain of the machine's name, if that has one.
 func TestDomainOfTheMachine(t *testing.T) {
 	for name, want := range map[string]string{
 		"server.example.com": "example.com", "server.lan": "lan", "server": DefaultDomain, "server.": DefaultDomain, "": DefaultDomain,

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A directory is a getent in the way of the machine's own: what a directory service is asked
-// when it is up, and says to the C library when it is down.
+// A directory is a fake getent that replaces the machine's own. It simulates a directory
+// service that is up, or the C library's output while it is down.
 type directory struct{ dir string }
 
 func newDirectory(t *testing.T, services string) (*directory, *Map) {
@@ -62,8 +62,9 @@ func (d *directory) remove(t *testing.T, file string) {
 	}
 }
 
-// A service that is down may know what no other service does. While it is down, the answer is
-// neither "no such user" nor an incomplete list of groups, even for users in the files.
+// A service that is down may know users that no other service knows. While it is down, the
+// answer is neither "no such user" nor an incomplete list of groups, even for users in the
+// files.
 func TestServiceThatIsDownIsNoAnswer(t *testing.T) {
 	d, m := newDirectory(t, "files remote")
 	for _, up := range []bool{true, false, true} {
@@ -94,7 +95,7 @@ func TestServiceThatIsDownIsNoAnswer(t *testing.T) {
 	}
 }
 
-// Services are asked as nsswitch.conf has them: in order, and none behind one whose word is
+// Services are asked in the order of nsswitch.conf, and none after one whose answer is
 // final.
 func TestServicesAreAskedInOrder(t *testing.T) {
 	d, m := newDirectory(t, "files [NOTFOUND=continue] other[!UNAVAIL=return] remote # [x]")
@@ -107,8 +108,8 @@ func TestServicesAreAskedInOrder(t *testing.T) {
 	}
 }
 
-// The C library of this machine says of a service that is set up for nothing that it is
-// unavailable, of one whose library is not there nothing, and of the files that they know.
+// The C library of this machine reports an unconfigured service as unavailable, reports
+// nothing about a service without a library, and gets answers from the files.
 func TestTheCLibrarySaysWhichServiceIsDown(t *testing.T) {
 	if found, _ := filepath.Glob("/lib/*/libnss_hesiod.so.2"); len(found) == 0 {
 		t.Skip("this machine has not the service that is asked")
@@ -129,8 +130,8 @@ func TestTheCLibrarySaysWhichServiceIsDown(t *testing.T) {
 	}
 }
 
-// While the service is down callers hear "come again", those whose groups are remembered
-// have them, and no user is without groups.
+// While the service is down, callers are told to try again, and users with remembered groups
+// keep these. No user is served without groups.
 func TestGroupsWhileTheServiceIsDown(t *testing.T) {
 	d, m := newDirectory(t, "files remote")
 	failed := make(chan struct{}, 100)
@@ -163,8 +164,8 @@ func TestGroupsWhileTheServiceIsDown(t *testing.T) {
 	<-failed
 }
 
-// A user that vanishes from the directory is asked for again while the old answer holds, and
-// no longer than that.
+// If a user vanishes from the directory, the old answer stays valid until its age, and the
+// user is looked up again during that time.
 func TestUserThatVanishesIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := true
@@ -187,7 +188,7 @@ func TestUserThatVanishesIsAskedForAgain(t *testing.T) {
 		}
 		find()
 		known = false
-		for range 6 { // from 45 minutes on the answer is renewed
+		for range 6 { // after 45 minutes the answer is renewed
 			time.Sleep(9 * time.Minute)
 			if list := find(); len(list) != 2 {
 				t.Fatalf("the user vanished, and its answer does not hold: %v", list)

@@ -10,7 +10,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 )
 
-// guests is RPCSEC_GSS without any: each caller is a principal without an account.
+// guests is a Protection for RPCSEC_GSS: each caller is a principal without an account.
 type guests struct{}
 
 func (guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
@@ -18,7 +18,7 @@ func (guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	return nil, rpc.Done
 }
 
-// MNT gives a principal without an account no handle of an export that wants one.
+// MNT gives a principal without an account no handle of an export with RequireAccount.
 func TestMntWithoutAccount(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m, &export.Export{Name: "/strict", RequireAccount: true}, &export.Export{Name: "/open"})

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// MNT lists the flavors of the export, the preferred first, by their numbers as flavors
-// (RFC 2623 §2.6, §4.3); it is served under any.
+// MNT lists the numbers of the export's flavors, the preferred first (RFC 2623 §2.6, §4.3). MNT
+// itself is served under any flavor.
 func TestMntListsTheFlavors(t *testing.T) {
 	for _, c := range []struct {
 		security []export.Security
@@ -33,7 +33,7 @@ func TestMntListsTheFlavors(t *testing.T) {
 	}
 }
 
-// A client is told the flavors of its network, and of no other.
+// MNT lists the flavors of the client's network only.
 func TestMntListsTheFlavorsOfTheNetwork(t *testing.T) {
 	s := newSite(t, manners[0], &export.Export{Name: "/srv", Security: []export.Security{export.Krb5p}, Networks: []export.NetworkSecurity{
 		{Network: netip.MustParsePrefix("192.0.2.0/24"), Security: []export.Security{export.Sys, export.Krb5}},
@@ -51,8 +51,8 @@ func TestMntListsTheFlavorsOfTheNetwork(t *testing.T) {
 	}
 }
 
-// A caller whose flavor the export does not take gets the handle of its root, and is told nothing
-// of a directory that only its owner may search, whoever it says it is.
+// A caller with a refused flavor gets the handle of the export's root. It learns nothing about a
+// directory that only its owner may search, whatever user it claims to be.
 func TestMntTellsNoNamesToAnotherFlavor(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m,

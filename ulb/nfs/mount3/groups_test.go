@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// MNT of a directory that a group may reach is as the groups are that the caller has here,
-// in an export that manages them: it waits for them, and is refused where they cannot be
-// had.
+// In an export with ManageGIDs, MNT of a directory below the root is judged by the
+// caller's groups on this machine. It waits for their look-up, and is refused if that
+// fails.
 func TestMntByManagedGroups(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m, &export.Export{Name: "/srv"})

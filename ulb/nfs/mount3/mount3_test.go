@@ -167,8 +167,8 @@ func TestMntRefusesByName(t *testing.T) {
 	})
 }
 
-// Each MNT that is refused is told of, with the reason that its client does not
-// get, and is counted as failed.
+// Each refused MNT is reported with its reason, which the client does not get, and is
+// counted as failed.
 func TestRefusalsAreToldOfAndCounted(t *testing.T) {
 	each(t, testRefusalsAreToldOf)
 }
@@ -255,7 +255,7 @@ func TestDumpFollowsMntAndUmnt(t *testing.T) {
 	})
 }
 
-// exports are the lines of EXPORT: a name and its groups.
+// exports returns the lines of EXPORT: a name and its groups.
 func (s *site) exports() (all []string) {
 	s.t.Helper()
 	d := s.call(wire.ProcExport, nil)

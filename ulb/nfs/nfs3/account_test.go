@@ -10,7 +10,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// guests is RPCSEC_GSS without any: each caller is a principal without an account.
+// guests is a Protection for RPCSEC_GSS: each caller is a principal without an account.
 type guests struct{ unsure bool }
 
 func (g guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// asked is a file system that notes whether it was asked for durability.
+// asked is a file system that records whether a call requested durability.
 type asked struct {
 	vfs.FileSystem
 	async []bool
@@ -19,8 +19,8 @@ func (f *asked) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (
 	return f.FileSystem.Mkdir(op, dir, name, s)
 }
 
-// Whether a change of names waits for stable storage is the export's to say,
-// where one file system is shown by several.
+// If several exports show one file system, each export's own option decides whether a
+// change of names waits for stable storage.
 func TestDurabilityIsTheExports(t *testing.T) {
 	s := newSite(t)
 	fs := &asked{FileSystem: s.fs}

@@ -12,8 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A call of a user whose groups are not known waits; it is served with them when they
-// are, whatever the client says, and told to come again where they cannot be had.
+// A call of a user whose groups are unknown waits for the look-up, and is then served
+// with these groups, whatever groups the client claims. If the look-up fails, the client
+// is told to try again.
 func TestManagedGroups(t *testing.T) {
 	s := newSite(t)
 	var known groups.Fake
@@ -80,7 +81,7 @@ func TestManagedGroups(t *testing.T) {
 	known.Delay(1002)
 	want(t, "one who cannot be looked up", end(late), wire.NFS3ErrJukebox)
 
-	// From then on, nothing is brought or reserved for such a caller.
+	// From then on the server reserves and fetches nothing for such a caller.
 	c := rpctest.NewCall(s.conn, message(1002, wire.ProcRead, &wire.Read3Args{FileHandle: handle, Count: 1}))
 	c.Space = s.room
 	if plan, ok := s.rpc.Admit(&c.Call); !ok || !plan.Early {
@@ -90,7 +91,7 @@ func TestManagedGroups(t *testing.T) {
 	await.Receive(t, "the call is answered", c.Done)
 	want(t, "the next", status(c), wire.NFS3ErrJukebox)
 
-	// A creation that waits is done once, and answered once more from memory.
+	// A creation that waits is executed once. A repetition is answered from the cache.
 	create := message(1003, wire.ProcCreate, &wire.Create3Args{Where: s.at(wire.FileHandle3{Data: s.table.Seal(nil, anew, s.fs.Root())}, "new"),
 		How: wire.CreateHow3{Mode: wire.Guarded}})
 	first := rpctest.NewCall(s.conn, create)

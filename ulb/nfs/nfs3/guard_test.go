@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// deniedSite is a site with file "f" that a client of NFSv4 has open to read, with a deny
-// mode; and what ends that.
+// deniedSite makes a file "f" that an NFSv4 client has open for reading with a deny mode. end
+// closes it.
 func deniedSite(t *testing.T, s *site, deny state.Access) (f wire.FileHandle3, end func()) {
 	t.Helper()
 	m, err := state.New(state.Config{})

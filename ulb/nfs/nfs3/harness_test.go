@@ -23,7 +23,7 @@ import (
 // client that is user 0 unless it says otherwise.
 type site struct {
 	t testing.TB
-	// fs is the file system; what is exported may stand before it.
+	// fs is the file system. The export may use a wrapper of it.
 	fs      *memfs.FS
 	export  *export.Export
 	table   *export.Table
@@ -37,7 +37,7 @@ type site struct {
 	uid     uint32
 	xid     uint32
 	root    wire.FileHandle3
-	// mayPanic: a panic is no fault of the product.
+	// mayPanic: the test causes a panic on purpose.
 	mayPanic bool
 }
 
@@ -73,7 +73,7 @@ func eachSiteOf(t *testing.T, opt memfs.Options, test func(t *testing.T, s *site
 	}
 }
 
-// newSiteOver exports a file system that is fs, or stands before it.
+// newSiteOver exports fs or a wrapper of it.
 func newSiteOver(t testing.TB, fs *memfs.FS, exported vfs.FileSystem) *site {
 	t.Helper()
 	s := &site{t: t, fs: fs, room: rpctest.TCPRoom}
@@ -110,7 +110,7 @@ func newSiteOver(t testing.TB, fs *memfs.FS, exported vfs.FileSystem) *site {
 type encoder interface{ Encode(w *xdr.Writer) }
 type decoder interface{ Decode(d *xdr.Decoder) }
 
-// message is a call's bytes, with a fresh XID.
+// message returns the bytes of a call with a new XID.
 func (s *site) message(p wire.Procedure, args encoder) []byte {
 	s.xid++
 	h := rpc.CallHeader{XID: s.xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(p)}
@@ -177,7 +177,7 @@ func want[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// mode sets permission bits and nothing else.
+// mode returns attributes with only the permission bits.
 func mode(m uint32) wire.Sattr3 { return wire.Sattr3{Mode: wire.SetMode3{SetIt: true, Mode: m}} }
 
 // create makes a file and returns its handle.

@@ -36,7 +36,7 @@ func TestMemoryIsBoundedByTheFileSystemsLane(t *testing.T) {
 				t.Errorf("%v is in another group", p)
 			}
 		}
-		// A WRITE needs memory for its data, where that is still to come.
+		// A WRITE needs memory if its data has not arrived yet.
 		m := s.message(wire.ProcWrite, &wire.Write3Args{FileHandle: s.root, Count: 1 << 20, Data: xdr.Eligible{Data: make([]byte, 1<<20)}})
 		c := rpctest.NewCall(s.conn, m)
 		c.Message = m[:rpc.AdmitPrefix]

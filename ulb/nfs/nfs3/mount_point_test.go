@@ -11,12 +11,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// ownMounts names the process that has a mount namespace of its own.
+// ownMounts is the environment variable of a process with its own mount namespace.
 const ownMounts = "NFS3TEST_OWN_MOUNTS"
 
-// A name on which this machine has mounted something cannot be removed or
-// renamed, and waiting does not help: the client is told so (ACCES, as Linux's
-// server answers), not to come again.
+// A name on which this machine has mounted something cannot be removed or renamed, and a
+// later attempt would not help. So the client gets NFS3ERR_ACCES, as from Linux's server,
+// and not NFS3ERR_JUKEBOX.
 func TestMountPointsCannotBeRemoved(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting takes user 0")

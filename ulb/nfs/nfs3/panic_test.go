@@ -18,8 +18,8 @@ func (crashing) Read(*vfs.Op, vfs.Handle, uint64, []byte, *vfs.Attr) (int, bool,
 
 func (crashing) ReadLink(*vfs.Op, vfs.Handle, []byte, *vfs.Attr) (int, error) { panic("ReadLink") }
 
-// A procedure whose file system panics keeps no payload memory: the site looks at
-// the pool when it ends.
+// A procedure whose file system panics releases its payload memory. The site checks the
+// pool at its end.
 func TestAPanicKeepsNoPayloadMemory(t *testing.T) {
 	for _, m := range manners {
 		t.Run(m.name, func(t *testing.T) {

@@ -9,9 +9,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// REMOVE was executed, and its reply was lost with the connection. The client sends it again at
-// a moment at which the caller would be refused, or told to come later. It is told of what was
-// done.
+// A REMOVE was executed, and its reply was lost with the connection. The client repeats it when
+// the server would refuse or delay the caller. It gets the reply of the first REMOVE.
 func TestRememberedCallIsAnsweredThoughItWouldBeRefusedNow(t *testing.T) {
 	s := newSite(t)
 	s.create(s.root, "f", 0o666)

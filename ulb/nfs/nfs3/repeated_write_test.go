@@ -25,9 +25,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A disk that was stuck goes on. Its client sent its WRITEs a second time meanwhile, gets
-// its answers, and writes new data to the same places. No copy of the old WRITEs, wherever
-// it waited, may come after that (RFC 1813 §4.5).
+// A disk was stuck and continues. The client repeated its WRITEs meanwhile, gets the answers,
+// and writes new data to the same places. No copy of an old WRITE may be executed after that,
+// wherever it waited (RFC 1813 §4.5).
 func TestRepeatedWriteDoesNotUndoALaterOne(t *testing.T) {
 	t.Run("on the same connection", repeatOnTheSameConnection)
 	for name, leave := range map[string]func(*net.TCPConn){
@@ -47,8 +47,8 @@ func TestRepeatedWriteDoesNotUndoALaterOne(t *testing.T) {
 
 const repeatedSize = 4096 // of a WRITE, in bytes
 
-// repeatOnTheSameConnection is what Linux does over TCP, 60 seconds after the call. Another
-// client keeps the disk busy.
+// repeatOnTheSameConnection repeats calls as Linux does over TCP 60 seconds after the call.
+// Another client keeps the disk busy.
 func repeatOnTheSameConnection(t *testing.T) {
 	const blocks = 48
 	d := newStuckDisk(t, blocks)
@@ -71,10 +71,11 @@ func repeatOnTheSameConnection(t *testing.T) {
 	d.expectNew(0, blocks)
 }
 
-// repeatOnANewConnection is what a client does that has given up a connection. That one has as
-// many calls under way as it may, and more wait in its socket. Afterwards the daemon reads on.
+// repeatOnANewConnection repeats calls as a client does after it has abandoned a connection.
+// The old connection has as many calls under way as allowed, and more wait in its socket. The
+// daemon reads these later.
 func repeatOnANewConnection(t *testing.T, leave func(old *net.TCPConn)) {
-	const blocks, from, to = 300, 100, 200 // from some that the daemon knows to some that it does not
+	const blocks, from, to = 300, 100, 200 // from a call that the daemon has read to one that it has not
 	d := newStuckDisk(t, blocks)
 	old, now := d.dial(), d.dial()
 	for b := range blocks {
@@ -94,8 +95,8 @@ func repeatOnANewConnection(t *testing.T, leave func(old *net.TCPConn)) {
 	d.expectNew(from, to)
 }
 
-// A stuckDisk is a server of one file on a disk of which writes wait until it goes on. Then
-// each takes a while.
+// A stuckDisk is a server with one file on a disk whose writes wait until the disk continues.
+// Then each write takes a while.
 type stuckDisk struct {
 	vfs.FileSystem
 	t      *testing.T
@@ -117,7 +118,7 @@ func (d *stuckDisk) Write(op *vfs.Op, h vfs.Handle, off uint64, data [][]byte, s
 		<-d.thaw
 	}
 	for range 100 {
-		runtime.Gosched() // others come in between
+		runtime.Gosched() // let other goroutines run in between
 	}
 	return d.FileSystem.Write(op, h, off, data, st)
 }
@@ -223,7 +224,7 @@ func (d *stuckDisk) overwrite(nc net.Conn, from, to int) {
 	}
 }
 
-// reply reads an answer, which says that a WRITE was done.
+// reply reads the answer to a successful WRITE.
 func (d *stuckDisk) reply(nc net.Conn) (xid uint32) {
 	d.t.Helper()
 	nc.SetReadDeadline(time.Now().Add(await.Limit))

@@ -12,7 +12,7 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// admitted is a call that was judged, and runs when it is told.
+// admitted judges a call. The returned function runs it.
 func (s *site) admitted(p wire.Procedure, args encoder) (run func() wire.NFSStat3) {
 	s.t.Helper()
 	c := rpctest.NewCall(s.conn, s.message(p, args))
@@ -50,7 +50,7 @@ func TestExportReplacedBeforeItsCallRuns(t *testing.T) {
 		}, wire.NFS3ErrAccess},
 		"of another file system": {func(*site) []*export.Export {
 			return []*export.Export{{Name: "/", FS: memfs.New(memfs.Options{RootMode: 0o777}), Squash: export.NoSquash}}
-		}, wire.NFS3ErrBadHandle}, // as it says of handles that it did not make
+		}, wire.NFS3ErrBadHandle}, // the status for handles of other servers
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -71,7 +71,7 @@ func TestExportReplacedBeforeItsCallRuns(t *testing.T) {
 	}
 }
 
-// A call that runs keeps the export that it entered.
+// A running call keeps the export that it entered.
 func TestExportReplacedWhileItsCallRuns(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	s := newSiteOver(t, fs, fs)
@@ -95,13 +95,13 @@ func TestExportReplacedWhileItsCallRuns(t *testing.T) {
 	await.Receive(t, "the export is idle", idle)
 }
 
-// renamed does something during a Rename.
+// renamed calls a function during a Rename.
 type renamed struct {
 	vfs.FileSystem
 	during func()
 }
 
-// Rename is the file system's.
+// Rename implements vfs.FileSystem.
 func (f *renamed) Rename(op *vfs.Op, from vfs.Handle, name []byte, to vfs.Handle, newName []byte) (a, b vfs.Change, err error) {
 	f.during()
 	return f.FileSystem.Rename(op, from, name, to, newName)

@@ -9,8 +9,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// An export that asks for Kerberos refuses a caller under AUTH_SYS, but for what a client
-// asks of the root when it mounts (RFC 2623 §2.3.2).
+// An export that requires Kerberos refuses callers under AUTH_SYS, except for the calls
+// about its root that a client makes when it mounts (RFC 2623 §2.3.2).
 func TestFlavorThatIsTooWeak(t *testing.T) {
 	s := newSite(t)
 	file := s.create(s.root, "file", 0o666)
@@ -29,7 +29,7 @@ func TestFlavorThatIsTooWeak(t *testing.T) {
 		name string
 		p    wire.Procedure
 		args encoder
-		weak bool // served all the same
+		weak bool // the call is served under AUTH_SYS as well
 	}{
 		{"GETATTR of the root", wire.ProcGetattr, &wire.Getattr3Args{Object: s.root}, true},
 		{"FSINFO of the root", wire.ProcFsinfo, &wire.Fsinfo3Args{FSRoot: s.root}, true},
@@ -53,7 +53,7 @@ func TestFlavorThatIsTooWeak(t *testing.T) {
 	}
 }
 
-// Clients of one network are held to its flavors, and all others to the export's.
+// Clients of one network need its flavors, all others the export's.
 func TestFlavorsByNetwork(t *testing.T) {
 	s := newSite(t)
 	file := s.create(s.root, "file", 0o666)

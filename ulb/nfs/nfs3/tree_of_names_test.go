@@ -14,8 +14,9 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// MOUNT and NFSv4 hide from a client the exports that do not serve its address. NFSv3 does so
-// too, though any client can have the handle of the tree's root: by PUTROOTFH and GETFH.
+// MOUNT and NFSv4 hide from a client the exports that do not serve its address. NFSv3 hides
+// them as well, although any client can get the handle of the tree's root by PUTROOTFH and
+// GETFH.
 func TestNFSv3ListsNoExports(t *testing.T) {
 	s := &site{t: t, room: rpctest.TCPRoom, fs: memfs.New(memfs.Options{RootMode: 0o777})}
 	s.table = export.NewTable([export.KeySize]byte{7})
@@ -40,7 +41,7 @@ func TestNFSv3ListsNoExports(t *testing.T) {
 			}
 			h = o.Handle
 		}
-		return wire.FileHandle3{Data: s.table.Seal(nil, s.table.Root(), h)} // what GETFH answers
+		return wire.FileHandle3{Data: s.table.Seal(nil, s.table.Root(), h)} // the handle that GETFH returns
 	}
 	for _, plus := range []bool{false, true} {
 		if names, _ := s.names(handle(""), plus, 8192, nil); len(names) != 2 {

@@ -10,7 +10,7 @@ import (
 )
 
 // unlucky is a file system in which another client's sync fails at the worst time:
-// right behind a Write, which is lost with it, and right before a Commit.
+// directly after a Write, whose data is lost with it, and directly before a Commit.
 type unlucky struct{ *memfs.FS }
 
 func (f unlucky) failedSync(op *vfs.Op, h vfs.Handle) {
@@ -31,9 +31,10 @@ func (f unlucky) Commit(op *vfs.Op, h vfs.Handle, off uint64, count uint32) (vfs
 	return f.FS.Commit(op, h, off, count)
 }
 
-// A client keeps what it wrote until a COMMIT has the verifier of the WRITE (RFC
-// 1813 §3.3.7, §3.3.21). So the reply to a WRITE carries the verifier from before
-// it, and that to a COMMIT the one from after it: a loss in between is then seen.
+// A client keeps written data until a COMMIT returns the verifier of the WRITE (RFC 1813
+// §3.3.7, §3.3.21). So the reply to a WRITE has the verifier from before the WRITE, and
+// the reply to a COMMIT the verifier from after the COMMIT. The client then sees a loss
+// in between.
 func TestALossWhileWritingIsSeenByTheVerifier(t *testing.T) {
 	for _, m := range manners {
 		t.Run(m.name, func(t *testing.T) {

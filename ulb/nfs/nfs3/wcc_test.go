@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A client that gets wcc_data holds what it knew before the change for what the file is now, with
-// the change. So nothing else may come between the two looks of it: with writers through two exports
-// of a file, no answer tells of a state that is between those of another answer (RFC 1813 §2.6).
+// A client with wcc_data assumes that only its own change came between the attributes before and
+// after. So no other change may come between the two looks: with writers through two exports of a
+// file, no answer shows a state that lies between the two states of another answer (RFC 1813 §2.6).
 func TestNothingComesBetweenTheLooksOfAChange(t *testing.T) {
-	const calls = 500 // of each of the writers
+	const calls = 500 // calls of each writer
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestNothingComesBetweenTheLooksOfAChange(t *testing.T) {
 	lower := wire.FileHandle3{Data: s.table.Seal(nil, beneath, f.Handle)}
 
 	type told struct {
-		before, after uint64 // ctimes; 0: not told
+		before, after uint64 // ctimes; 0: not in the answer
 	}
 	stamp := func(c wire.NFSTime3) uint64 { return uint64(c.Seconds)*1e9 + uint64(c.Nanoseconds) }
 	all := make([][]told, 4)

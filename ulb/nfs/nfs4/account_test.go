@@ -23,9 +23,9 @@ func knownMinors(m *state.Manager) [3]nfs4.Minor {
 	return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
 }
 
-// An export that requires an account refuses a principal without one with NFS4ERR_ACCESS, in
-// the operation that would do something. The principal can still mount, and give back its
-// state.
+// An export that requires an account refuses a principal without one with NFS4ERR_ACCESS, at
+// the first operation that would use the export. The principal can still mount, and give back
+// its state.
 func TestPrincipalWithoutAccount(t *testing.T) {
 	s := accountSite(t, knownMinors)
 	var told []string
@@ -88,8 +88,8 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 	}
 }
 
-// A caller that cannot be identified at present is told to come again later: it does not act as
-// the anonymous user, and is not refused for good.
+// A caller that cannot be identified at present gets NFS4ERR_DELAY: it neither acts as the
+// anonymous user nor gets a final error.
 func TestPrincipalThatIsNotIdentified(t *testing.T) {
 	s := accountSite(t, knownMinors)
 	s.Exports.OnRefusedPrincipal(func(_ *rpc.Conn, e *export.Export, principal string) { t.Errorf("%s refused by %s", principal, e.Name) })
@@ -107,20 +107,21 @@ func TestPrincipalThatIsNotIdentified(t *testing.T) {
 	}
 }
 
-// An OPEN of minor version 0 that is refused for want of an account counts for its owner (RFC
-// 7530 §9.1.7).
+// An OPEN of minor version 0 that is refused because the caller has no account uses up the
+// owner's seqid (RFC 7530 §9.1.7).
 func TestOwnersNumberWithoutAccount(t *testing.T) {
 	s := accountSite(t, knownMinors)
 	p := &filer{Peer: s.Peer(0), t: t}
 	open := p.confirmed(handleIn(t, s, "/strict"))
 	p.Principal = "guest@TEST"
 	p.want(wire.NFS4ErrAccess, append(walk("strict"), open(9))...)
-	p.want(wire.NFS4ErrAccess, append(walk("strict"), open(9))...) // sent again
+	p.want(wire.NFS4ErrAccess, append(walk("strict"), open(9))...) // the same request again
 	p.Principal = ""
 	p.want(wire.NFS4OK, append(walk("strict"), open(10))...)
 }
 
-// The client's machine needs no account for what it does for its users, also after a GETATTR.
+// The client's machine needs no account for maintenance on behalf of its users, also after a
+// GETATTR.
 func TestMaintenanceWithoutAccount(t *testing.T) {
 	s := accountSite(t, func(*state.Manager) [3]nfs4.Minor { return [3]nfs4.Minor{1: maintained{}} })
 	p := s.Peer(1)

@@ -17,10 +17,10 @@ import (
 type attributeWant struct {
 	number uint32
 	since  uint32
-	size   int // of its value; -1: not fixed
+	size   int // the size of its value in bytes; -1: not fixed
 	value  func(d *xdr.Decoder, a *vfs.Attr) (got, want any)
 	set    bool // it can be set
-	only   bool // and not be got
+	only   bool // it can only be set
 }
 
 // These functions decode a value for comparison: as a uint32, as a uint64, as a boolean.
@@ -58,7 +58,7 @@ func timeOf(want func(a *vfs.Attr) vfs.Time) func(d *xdr.Decoder, a *vfs.Attr) (
 // anything decodes values that differ from run to run or have a test of their own.
 func anything(d *xdr.Decoder, _ *vfs.Attr) (any, any) { return nil, nil }
 
-// allAttributes are those that are served, in the order of RFC 8881 §5.8, RFC 7862 §12.
+// allAttributes are the served attributes, in the order of RFC 8881 §5.8, RFC 7862 §12.
 var allAttributes = []attributeWant{
 	{number: wire.Fattr4SupportedAttrs, size: -1, value: anything},
 	{number: wire.Fattr4Type, size: 4, value: is32(uint32(wire.NF4Reg))},
@@ -123,8 +123,7 @@ func attributeOf(number uint32) *attributeWant {
 	return nil
 }
 
-// attrOf are the attributes of the object at the end of a walk, as its file system has
-// them.
+// attrOf returns the file system's attributes of the object at the end of a walk.
 func attrOf(t *testing.T, p *nfs4test.Peer, names ...string) (a vfs.Attr) {
 	t.Helper()
 	o, err := p.Exports.Find(handleOf(t, p, names...))
@@ -166,7 +165,7 @@ func TestGetEachAttribute(t *testing.T) {
 	}
 }
 
-// Values come in the order of their numbers, however many are asked for.
+// Values come in the order of their numbers, however many the client requests.
 func TestGetAllAttributes(t *testing.T) {
 	s := treeSite(t, "/data")
 	var all []uint32
@@ -197,7 +196,7 @@ func TestGetAllAttributes(t *testing.T) {
 	}
 }
 
-// An attribute that an object lacks is not supported for it, and VERIFY refuses it.
+// An attribute that an object lacks is not supported for this object, and VERIFY refuses it.
 func TestAttributeThatTheObjectHasNot(t *testing.T) {
 	p := treeSite(t, "/data").Peer(1)
 	_, d := valuesOf(t, p, nil, wire.Fattr4SupportedAttrs)
@@ -305,7 +304,7 @@ func TestSetEachAttribute(t *testing.T) {
 	}
 }
 
-// raw writes arguments for which there is no type.
+// raw writes arguments that no type can express.
 type raw func(w *xdr.Writer)
 
 func (r raw) Encode(w *xdr.Writer) { r(w) }

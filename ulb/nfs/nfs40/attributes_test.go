@@ -13,7 +13,7 @@ func u64(v uint64) func(*xdr.Writer) { return func(w *xdr.Writer) { w.Uint64(v) 
 
 func text(s string) func(*xdr.Writer) { return func(w *xdr.Writer) { w.String(s) } }
 
-// valuesOf is the result of a GETATTR that came last.
+// valuesOf decodes the result of a GETATTR that was the last operation.
 func valuesOf(t *testing.T, r *nfs4test.Result) (wire.Bitmap4, *xdr.Decoder) {
 	t.Helper()
 	var res wire.Getattr4Res
@@ -21,7 +21,7 @@ func valuesOf(t *testing.T, r *nfs4test.Result) (wire.Bitmap4, *xdr.Decoder) {
 	return res.ResOK.Attributes.Attrmask, xdr.NewDecoder(res.ResOK.Attributes.AttrVals)
 }
 
-// typeOf is the type that a GETATTR of nothing else says.
+// typeOf returns the type from a GETATTR of the type alone.
 func typeOf(t *testing.T, r *nfs4test.Result) wire.FType4 {
 	t.Helper()
 	_, d := valuesOf(t, r)
@@ -31,7 +31,7 @@ func typeOf(t *testing.T, r *nfs4test.Result) wire.FType4 {
 // required are the attributes that each object has (RFC 7530 §5.6).
 var required = []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 19}
 
-// setOnly are those that can only be set.
+// setOnly are the attributes that can only be set.
 var setOnly = []uint32{wire.Fattr4TimeAccessSet, wire.Fattr4TimeModifySet}
 
 func TestGetattr(t *testing.T) {
@@ -66,7 +66,7 @@ func TestGetattr(t *testing.T) {
 	}
 }
 
-// all asks for each attribute that is said to be supported, alone and with all others.
+// all requests each attribute in supported_attrs, alone and with all others.
 func (p *peer) all(t *testing.T, kind string) {
 	t.Helper()
 	_, d := valuesOf(t, p.run(t, ok, join(at(kind), getattr(wire.Fattr4SupportedAttrs))...))
@@ -118,7 +118,7 @@ func TestSetattr(t *testing.T) {
 	p := newPeer(t)
 	for _, kind := range kinds {
 		if kind == "link" {
-			continue // a link's mode means nothing
+			continue // the mode of a symbolic link has no meaning
 		}
 		p.run(t, ok, join(at(kind), setattr(anonymous, mode(0o700)))...)
 		_, d := valuesOf(t, p.run(t, ok, join(at(kind), getattr(wire.Fattr4Mode))...))
@@ -266,12 +266,12 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// shared are attributes that change with what others do to the file system, and with when
-// it finds room.
+// shared are attributes that change by other users of the file system, or by its delayed
+// allocation.
 var shared = wire.Bits(wire.Fattr4FilesAvail, wire.Fattr4FilesFree, wire.Fattr4FilesTotal,
 	wire.Fattr4SpaceAvail, wire.Fattr4SpaceFree, wire.Fattr4SpaceTotal, wire.Fattr4SpaceUsed)
 
-// Each attribute as GETATTR says it is the same to VERIFY.
+// VERIFY finds each attribute equal to the value from GETATTR.
 func TestVerifyOfAllAttributes(t *testing.T) {
 	p := newPeer(t)
 	for _, kind := range kinds {

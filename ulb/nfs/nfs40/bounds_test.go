@@ -13,8 +13,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Owners that hold nothing are kept for a lease, in which their last requests may come again, and
-// no longer (RFC 7530 §9.1.10).
+// The server keeps owners without state for one lease, because their last requests may be
+// repeated in that time (RFC 7530 §9.1.10).
 func TestIdleOwnersAreKeptForALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
@@ -33,7 +33,7 @@ func TestIdleOwnersAreKeptForALease(t *testing.T) {
 	})
 }
 
-// Clients that never confirm themselves push each other out, and no confirmed ones.
+// Unconfirmed clients displace each other, but no confirmed clients.
 func TestUnconfirmedClientsAreBounded(t *testing.T) {
 	p := newPeer(t)
 	first, confirm := p.set(t, "first", 1)
@@ -75,7 +75,7 @@ func TestConnectionsForCallbacksAreBounded(t *testing.T) {
 // However a connection for callbacks ends, its place becomes free, both in total and for its
 // address.
 func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
-	const most = 8 // of which one address has half, while it leaves as many to others
+	const most = 8 // one address may use half, so that half remains for others
 	for name, end := range map[string]func(c *called, ch *nfs40.Channel){
 		"it is not made":               nil,
 		"the client does not answer":   func(*called, *nfs40.Channel) { time.Sleep(time.Minute) },
@@ -96,7 +96,7 @@ func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
 					ch := nfs40.ChannelOf(c.State.Client(id))
 					switch name {
 					case "the client begins once more":
-						d, s := c.set(t, client, 2) // without an address
+						d, s := c.set(t, client, 2) // without a callback address
 						c.run(t, ok, confirmClientID(d, s))
 						synctest.Wait()
 						time.Sleep(time.Minute)
@@ -133,7 +133,7 @@ func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
 	}
 }
 
-// nullNow is a CB_NULL whose caller gives up at once.
+// nullNow makes a CB_NULL whose context has already ended.
 func nullNow(ch *nfs40.Channel) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

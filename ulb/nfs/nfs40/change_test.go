@@ -8,7 +8,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// changes are the values of change that the GETATTRs of a compound say.
+// changes returns the change attributes from the GETATTRs of a compound.
 func changes(t *testing.T, r *nfs4test.Result) (all []uint64) {
 	t.Helper()
 	for i := range r.Ops {
@@ -21,8 +21,8 @@ func changes(t *testing.T, r *nfs4test.Result) (all []uint64) {
 	return all
 }
 
-// Whatever changes an object changes its change attribute, each time (RFC 7530 §5.8.1.4),
-// also within one compound and where nothing becomes different.
+// Each operation that changes an object changes its change attribute (RFC 7530 §5.8.1.4),
+// also within one compound, and even if the new value equals the old one.
 func TestChangeGoesOn(t *testing.T) {
 	look := getattr(wire.Fattr4Change)
 	now := attrs(u32(0), wire.Fattr4TimeModifySet)
@@ -43,7 +43,7 @@ func TestChangeGoesOn(t *testing.T) {
 		for range 3 {
 			ops = join(ops, setattr(anonymous, mode(0o700)), look, setattr(anonymous, root), look, setattr(anonymous, now), look, setattr(anonymous, early), look)
 		}
-		if kind == "link" { // whose mode cannot be set
+		if kind == "link" { // the mode of a symbolic link cannot be set
 			ops = join(at(kind), look, setattr(anonymous, early), look, setattr(anonymous, early), look)
 		}
 		goesOn(kind, ops...)

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// callbacks are the other end of callback connections.
+// callbacks is the clients' end of callback connections.
 type callbacks struct {
 	mu sync.Mutex
 	// refuse: the client does not listen. deaf: it listens and does not answer.
@@ -48,7 +48,7 @@ func (b *callbacks) set(refuse, deaf bool) {
 	b.refuse, b.deaf = refuse, deaf
 }
 
-// cut loses what the clients have not answered.
+// cut ends the connections. Unanswered calls are lost.
 func (b *callbacks) cut() {
 	b.mu.Lock()
 	var lost []*rpc.Exchange
@@ -130,7 +130,7 @@ func (c *callbackConn) Close() {
 	}
 }
 
-// A called is a site that calls its clients back.
+// A called is a site with callbacks to its clients.
 type called struct {
 	*peer
 	callbacks *callbacks
@@ -140,7 +140,8 @@ type called struct {
 
 func newCalled(t testing.TB) *called { return newCalledOf(t, 0) }
 
-// newCalledOf has at most so many connections to clients; 0 are as many as usual.
+// newCalledOf makes a site with at most this number of connections to clients. 0 means
+// the default.
 func newCalledOf(t testing.TB, connections int) *called {
 	t.Helper()
 	c := &called{callbacks: &callbacks{}}
@@ -156,12 +157,12 @@ func newCalledOf(t testing.TB, connections int) *called {
 	return c
 }
 
-// address is the callback of a client at an address.
+// callbackAt returns the callback of a client at an address.
 func callbackAt(a string) wire.CBClient4 {
 	return wire.CBClient4{CBProgram: 0x40000000, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: []byte(a)}}
 }
 
-// known makes a client known whose callbacks go to an address.
+// known introduces a client with callbacks to an address.
 func (c *called) known(t testing.TB, name, address string) (id uint64) {
 	t.Helper()
 	var res wire.SetClientID4Res
@@ -170,7 +171,7 @@ func (c *called) known(t testing.TB, name, address string) (id uint64) {
 	return res.ResOK.Clientid
 }
 
-// inBubble runs a test whose time is its own.
+// inBubble runs a test in the fake time of testing/synctest.
 func inBubble(t *testing.T, f func(t *testing.T, c *called)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, newCalled(t)) })
@@ -178,7 +179,7 @@ func inBubble(t *testing.T, f func(t *testing.T, c *called)) {
 
 const own = "10.1.2.3.4.5" // the address of peers, and port 1029
 
-// A client that has confirmed itself is called, so that it is known whether that works.
+// After a client has confirmed itself, the server probes its callback address.
 func TestCallbackIsProbed(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		id := c.known(t, "x", own)
@@ -197,7 +198,8 @@ func TestCallbackIsProbed(t *testing.T) {
 	})
 }
 
-// An address that is not the caller's own is never dialed, nor one of another transport.
+// The server never dials an address other than the caller's own, or an address of another
+// transport.
 func TestCallbackGoesToTheCallerAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		for i, a := range []string{"10.1.2.4.4.5", "127.0.0.1.4.5", "0.0.0.0.4.5", "10.1.2.3.0.0", "::1.4.5", "10.1.2.3", "", "10.1.2.3.1.2.3", "x"} {
@@ -219,18 +221,18 @@ func TestRenewSaysThatCallbacksDoNotWork(t *testing.T) {
 		c.callbacks.set(true, false)
 		id := c.known(t, "x", own)
 		synctest.Wait()
-		c.run(t, ok, renew(id)) // who has no delegation does not care
+		c.run(t, ok, renew(id)) // a client without delegations does not need callbacks
 		c.delegated = true
 		c.run(t, wire.NFS4ErrCBPathDown, renew(id))
 		synctest.Wait()
 		c.callbacks.set(false, false)
-		c.run(t, wire.NFS4ErrCBPathDown, renew(id)) // has it tried again
+		c.run(t, wire.NFS4ErrCBPathDown, renew(id)) // this starts another probe
 		synctest.Wait()
 		c.run(t, ok, renew(id))
 	})
 }
 
-// A client that does not answer is given up, as is one that cannot be reached.
+// The server abandons a callback if the client does not answer or cannot be reached.
 func TestCallbackIsBoundedInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		c.callbacks.set(false, true)
@@ -286,7 +288,7 @@ func TestCallbackCompound(t *testing.T) {
 	})
 }
 
-// Callbacks go where the client said last, once it has confirmed that.
+// Callbacks go to the latest address that the client has confirmed.
 func TestCallbackMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		id := c.known(t, "x", own)
@@ -306,7 +308,8 @@ func TestCallbackMoves(t *testing.T) {
 	})
 }
 
-// With the client, or the server, go its connections and what is under way on them.
+// When the client or the server ends, the callback connections and their calls end as
+// well.
 func TestCallbacksEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		id := c.known(t, "x", own)

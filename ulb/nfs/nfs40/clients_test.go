@@ -105,7 +105,7 @@ func TestConfirmationOfNobody(t *testing.T) {
 	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(c, other))
 }
 
-// as is a connection of another user.
+// as returns a connection with another user's credential.
 func (p *peer) as(uid uint32) *peer {
 	other := p.Site.Peer(0)
 	other.UID = uid
@@ -164,7 +164,7 @@ func TestRenewOfSomebodyElse(t *testing.T) {
 	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id))
 	mine := (&client{peer: c.as(1), id: c.id}).owner("owner")
 	mine.run(t, wire.NFS4ErrNoEnt, putRootFH, mine.open("none", readMode, denyNone))
-	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id)) // what failed has opened nothing
+	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id)) // the failed OPEN opened no file
 	mine.opens(t, "file", readMode, denyNone)
 	c.as(1).run(t, ok, renew(c.id))
 	c.as(2).run(t, wire.NFS4ErrAccess, renew(c.id))

@@ -9,8 +9,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// onHandle are operations that work on the current file handle, each with arguments that
-// are sound. Those of a state's stand in a table of their own.
+// onHandle returns operations on the current file handle, each with valid arguments.
+// Operations on states have a separate table.
 func onHandle() map[string]op {
 	owner := wire.StateOwner4{Clientid: 1, Owner: []byte("owner")}
 	return map[string]op{

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 )
 
-// The daemon answers over TCP, on a directory of this machine, as its parts do in a test.
+// The tables pass against a daemon over TCP with a directory of this machine.
 func TestDaemon(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("files of all users and devices are made by the superuser alone")

@@ -101,7 +101,7 @@ func TestStateIDsThatAreNone(t *testing.T) {
 	}
 }
 
-// listed are the names that READDIR has, page by page.
+// listed returns the names from READDIR, page by page.
 func (p *peer) listed(t *testing.T, most uint32, path ...string) (names []string) {
 	t.Helper()
 	var cookie uint64

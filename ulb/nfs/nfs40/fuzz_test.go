@@ -7,11 +7,11 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Whatever operations a client writes, each that is executed has a result that decodes, and
-// an end that the operation can have.
+// For any operations of a client, the result of each executed operation can be decoded, and
+// its status is one that the operation may have.
 func FuzzCompound(f *testing.F) {
 	site := func(t testing.TB) *numberedSite {
-		p := newHouse(t).start(t) // whose numbers are always the same
+		p := newHouse(t).start(t) // client IDs and stateids are the same in each run
 		s := &numberedSite{client: p.client(t, "client"), lockers: map[string]*locker{}}
 		s.o, s.l = s.owner("o"), s.locker("l")
 		s.id = s.o.opens(t, "file", bothMode, denyNone)
@@ -29,7 +29,7 @@ func FuzzCompound(f *testing.F) {
 		return w.Bytes()
 	}
 	for name, o := range onHandle() {
-		if name != "WRITE" { // whose data is no word
+		if name != "WRITE" { // the data of WRITE is not a word
 			f.Add(encode([]op{putRootFH, lookup("file"), saveFH, putRootFH, o, getFH}), uint32(6))
 		}
 	}

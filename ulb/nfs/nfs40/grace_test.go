@@ -15,7 +15,7 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// records are state.Records that survive a server.
+// records is a state.Records that outlives a server.
 type records struct {
 	mu     sync.Mutex
 	starts uint32
@@ -57,7 +57,7 @@ func (r *records) count() int {
 	return len(r.known)
 }
 
-// A house is a server that can be started again.
+// A house is a server that the test can restart.
 type house struct {
 	fs      vfs.FileSystem
 	records *records
@@ -70,7 +70,7 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-// start starts the server, once more.
+// start starts the server, or restarts it.
 func (h *house) start(t testing.TB) *peer {
 	t.Helper()
 	s := nfs4test.New(t, nfs4test.Config{FS: h.fs, State: state.Config{Records: h.records}, Minors: func(m *state.Manager) [3]nfs4.Minor {
@@ -83,7 +83,7 @@ func (o *owner) reclaim(access, deny uint32) op {
 	return o.claim(wire.OpenClaim4{Claim: wire.ClaimPrevious}, access, deny, wire.Openflag4{})
 }
 
-// reclaim is a first LOCK that claims what was held.
+// reclaim is a first LOCK that reclaims a lock.
 func (l *locker) reclaim(o *owner, open wire.StateID4, offset, length uint64) op {
 	lock := l.first(o, open, wire.WriteLt, offset, length)
 	lock.Args.(*wire.Lock4Args).Reclaim = true

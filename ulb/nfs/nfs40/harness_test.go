@@ -23,21 +23,22 @@ type (
 
 const ok = wire.NFS4OK
 
-// kinds are the names of one object of each kind below the root, made by newPeer. The
-// directory is not empty.
+// kinds are the names of the objects that newPeer makes below the root, one of each kind.
+// The directory is not empty.
 var kinds = []string{"file", "dir", "link", "block", "char", "socket", "fifo"}
 
-// content is what "file" holds.
+// content is the content of "file".
 const content = "content of a file"
 
-// hesitant has the file systems of sites attempt nothing at once, and onDisk has them be
-// this machine's: see TestWhereEachCallWaits and TestOnTheMachinesOwnFiles.
+// hesitant: sites use file systems that never answer an attempt (TestWhereEachCallWaits).
+// onDisk: sites use directories of this machine (TestOnTheMachinesOwnFiles).
 var hesitant, onDisk bool
 
-// far, where set, makes sites of a server that runs elsewhere and exports a directory.
+// far, if not nil, makes sites with a server in another process, which exports a
+// directory.
 var far func(t testing.TB, directory string) *nfs4test.Site
 
-// newPeer is a connection to a site of its own, of minor version 0 alone.
+// newPeer makes a site with minor version 0 only, and returns a connection to it.
 func newPeer(t testing.TB) *peer {
 	t.Helper()
 	if far != nil {
@@ -84,17 +85,17 @@ func populate(t testing.TB, fs vfs.FileSystem) {
 	}
 }
 
-// A peer makes compounds and looks at their ends.
+// A peer makes compounds and checks their statuses.
 type peer struct{ *nfs4test.Peer }
 
-// run executes a compound, whose operations must all succeed but the last, which ends
-// with want.
+// run executes a compound. All operations except the last must succeed, and the last must
+// end with want.
 func (p *peer) run(t testing.TB, want status, ops ...op) *nfs4test.Result {
 	t.Helper()
 	return p.oneOf(t, []status{want}, ops...)
 }
 
-// oneOf is run where the standard leaves a choice.
+// oneOf is run for cases in which the standard allows several statuses.
 func (p *peer) oneOf(t testing.TB, want []status, ops ...op) *nfs4test.Result {
 	t.Helper()
 	r := p.Compound(ops...)
@@ -119,7 +120,7 @@ func last(t testing.TB, r *nfs4test.Result, res interface{ Decode(d *xdr.Decoder
 	r.Ops[len(r.Ops)-1].Into(t, res)
 }
 
-// handle is the file handle of a path below the root.
+// handle returns the file handle of a path below the root.
 func (p *peer) handle(t testing.TB, path ...string) []byte {
 	t.Helper()
 	var res wire.GetFH4Res
@@ -135,7 +136,7 @@ type row struct {
 	or   status // another one that the standard allows, if not 0
 }
 
-// table runs each row on a site of its own.
+// table runs each row on a separate site.
 func table(t *testing.T, rows []row) {
 	t.Helper()
 	for _, r := range rows {
@@ -149,13 +150,14 @@ func table(t *testing.T, rows []row) {
 	}
 }
 
-// byKind runs ops on an object of each kind: those not in want end with otherwise.
+// byKind runs ops on an object of each kind. want has the statuses by kind; all other
+// kinds must end with otherwise.
 func byKind(t *testing.T, want map[string]status, otherwise status, ops ...op) {
 	t.Helper()
 	eachKind(t, want, otherwise, func(kind string) []op { return join(at(kind), ops...) })
 }
 
-// eachKind runs the compound for each kind, on a site of its own.
+// eachKind runs the compound for each kind, each on a separate site.
 func eachKind(t *testing.T, want map[string]status, otherwise status, ops func(kind string) []op) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -169,5 +171,5 @@ func eachKind(t *testing.T, want map[string]status, otherwise status, ops func(k
 	}
 }
 
-// join is one list of operations.
+// join concatenates two lists of operations.
 func join(ops []op, more ...op) []op { return append(slices.Clip(ops), more...) }

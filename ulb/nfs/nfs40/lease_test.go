@@ -8,7 +8,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-const lease = 90 * time.Second // of sites
+const lease = 90 * time.Second // the lease time of sites
 
 // renewals are operations that renew a client's lease (RFC 7530 §9.5).
 var renewals = map[string]func(s *lockSite) []op{
@@ -43,7 +43,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 	}
 }
 
-// SETCLIENTID renews no lease, nor does what is done without a stateid (RFC 7530 §9.5).
+// SETCLIENTID renews no lease, nor do operations without a stateid (RFC 7530 §9.5).
 func TestLeaseIsNotRenewed(t *testing.T) {
 	for name, make := range map[string]func(s *lockSite) []op{
 		"SETCLIENTID":  func(s *lockSite) []op { return []op{setClientID("client", 1)} },
@@ -87,7 +87,8 @@ func TestExpiredClient(t *testing.T) {
 					time.Sleep(lease * 2 / 3)
 					s.run(t, ok, renew(s.other.id))
 				}
-				// From another machine: what one has open it may remove itself.
+				// From another machine, because a machine may remove a file that it has open
+				// itself.
 				(&peer{s.Site.Other(0)}).run(t, ok, want(s)...)
 				s.run(t, wire.NFS4ErrExpired, join(at("file"), read(s.id, 0, 1))...)
 				s.run(t, wire.NFS4ErrExpired, join(at("file"), write(s.lock, 0, "x"))...)
@@ -96,7 +97,7 @@ func TestExpiredClient(t *testing.T) {
 				s.run(t, wire.NFS4ErrExpired, renew(s.id0()))
 				s.run(t, wire.NFS4ErrExpired, putRootFH, s.o.open("file", readMode, denyNone))
 				s.run(t, wire.NFS4ErrExpired, s.l.release())
-				// It begins anew.
+				// The client starts again.
 				id, confirm := s.set(t, "client", 1)
 				s.run(t, ok, confirmClientID(id, confirm))
 				(&client{peer: s.peer, id: id}).owner("o").opens(t, "file", readMode, denyNone)
@@ -105,9 +106,9 @@ func TestExpiredClient(t *testing.T) {
 	}
 }
 
-// As long as no other client wants what it holds, a client without a lease keeps it
-// (RFC 7530 §9.6.3.1), and has a lease again when it comes back; for minutes where a part of it
-// is locked.
+// A client without a lease keeps its state until another client wants it (RFC 7530 §9.6.3.1),
+// and has a lease again when it comes back. If it holds locks, the server keeps its state for
+// minutes only.
 func TestCourtesy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLocks(t)
@@ -119,9 +120,8 @@ func TestCourtesy(t *testing.T) {
 	})
 }
 
-// The principal that made a client whose lease ran out does not keep others from its
-// name
-// (RFC 7530 §9.1.2).
+// After the lease of a client has run out, another principal may take its name (RFC 7530
+// §9.1.2).
 func TestNameOfAnExpiredClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLocks(t)
@@ -134,8 +134,8 @@ func TestNameOfAnExpiredClient(t *testing.T) {
 	})
 }
 
-// A client that does not confirm an open keeps no other from the file for longer than a
-// lease, were its client's renewed as often as can be (RFC 7530 §16.18.5).
+// An unconfirmed open blocks other clients for at most one lease, even if its client keeps
+// renewing its lease (RFC 7530 §16.18.5).
 func TestUnconfirmedOpenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLocks(t)
@@ -158,7 +158,7 @@ func TestUnconfirmedOpenEnds(t *testing.T) {
 	})
 }
 
-// A client that does not confirm itself within a lease is none.
+// The server forgets a client that does not confirm itself within a lease.
 func TestUnconfirmedClientEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)

@@ -7,8 +7,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// badNames are names that no object has, and what each operation that takes a name
-// answers (RFC 7530 §12.7). Invalid UTF-8 is let through.
+// badNames are invalid names with the status of each operation that takes a name (RFC
+// 7530 §12.7). Invalid UTF-8 is accepted.
 var badNames = []struct {
 	label, name string
 	want        status
@@ -45,7 +45,7 @@ func TestBadNames(t *testing.T) {
 	}
 }
 
-// Names are bytes: those of another encoding than UTF-8 are kept as they are.
+// Names are bytes. The server keeps names in other encodings than UTF-8 unchanged.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	p := newPeer(t)
 	for _, name := range []string{"\xff\xfe", "cut \xc3", "\xed\xa0\x80", "gr\u00fcn", "\u65e5\u672c"} {
@@ -57,7 +57,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	byKind(t, map[string]status{"dir": wire.NFS4ErrNoEnt, "link": wire.NFS4ErrSymlink}, wire.NFS4ErrNotDir, lookup("missing"))
-	byKind(t, nil, ok) // each is found
+	byKind(t, nil, ok) // each name is found
 	table(t, []row{
 		{name: "missing", ops: at("missing"), want: wire.NFS4ErrNoEnt},
 		{name: "inner", ops: at("dir", "inner"), want: ok},
@@ -153,7 +153,7 @@ func TestRename(t *testing.T) {
 			switch {
 			case from == to:
 			case to == "dir", (from == "dir") != (to == "empty"):
-				// Not compatible, or a directory that is not empty.
+				// The kinds do not match, or the directory is not empty.
 				want = wire.NFS4ErrExist
 			}
 			t.Run(from+" onto "+to, func(t *testing.T) { newPeer(t).run(t, want, in(from, to)...) })
@@ -165,7 +165,7 @@ func TestRename(t *testing.T) {
 	})
 }
 
-// A name of the same file is not touched (RFC 7530 §16.27.4).
+// A RENAME onto another name of the same file does nothing (RFC 7530 §16.27.4).
 func TestRenameOntoAnotherNameOfTheSame(t *testing.T) {
 	p := newPeer(t)
 	p.run(t, ok, join(at("file"), saveFH, putRootFH, link("second"))...)
@@ -183,7 +183,7 @@ func TestRenameOntoAnotherNameOfTheSame(t *testing.T) {
 }
 
 func TestLink(t *testing.T) {
-	// Directories have one name.
+	// A directory cannot have a second name.
 	eachKind(t, map[string]status{"dir": wire.NFS4ErrIsDir}, ok, func(kind string) []op {
 		return join(at(kind), saveFH, putRootFH, link("new"))
 	})

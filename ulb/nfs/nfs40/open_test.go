@@ -11,7 +11,7 @@ func TestOpenOfEachKind(t *testing.T) {
 	for _, kind := range kinds {
 		w, there := want[kind]
 		if !there {
-			w = wire.NFS4ErrSymlink // of special files as well (RFC 7530 §16.16.6)
+			w = wire.NFS4ErrSymlink // also the status for special files (RFC 7530 §16.16.6)
 		}
 		t.Run(kind, func(t *testing.T) {
 			o := newClient(t).owner("o")
@@ -47,7 +47,7 @@ func TestShareModesThatAreNone(t *testing.T) {
 	}
 }
 
-// The current handle is the file's after an OPEN.
+// After an OPEN the current file handle is the file's.
 func TestOpenLeadsToTheFile(t *testing.T) {
 	o := newClient(t).owner("o")
 	r := o.run(t, ok, putRootFH, o.open("file", readMode, denyNone), getFH)
@@ -134,7 +134,7 @@ func TestCreateWithAttributesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Claims and modes of later minor versions are none in this one.
+// Claims and create modes of later minor versions are invalid in this one.
 func TestClaimsThatAreNone(t *testing.T) {
 	for claim := wire.OpenClaimType4(4); claim < 7; claim++ {
 		o := newClient(t).owner("o")
@@ -155,14 +155,14 @@ func TestClaimsOfDelegations(t *testing.T) {
 	}, readMode, denyNone, wire.Openflag4{}))
 }
 
-// Outside of the time of grace nothing is claimed.
+// Outside of grace a client cannot reclaim.
 func TestClaimWithoutGrace(t *testing.T) {
 	o := newClient(t).owner("o")
 	o.run(t, wire.NFS4ErrNoGrace, join(at("file"), o.claim(wire.OpenClaim4{Claim: wire.ClaimPrevious}, readMode, denyNone, wire.Openflag4{}))...)
 }
 
-// Each pair of share modes, by owners of one client and of two, and by one owner
-// (RFC 7530 §9.9).
+// Each pair of share modes, for two owners of one client, owners of two clients, and one
+// owner (RFC 7530 §9.9).
 func TestShareModes(t *testing.T) {
 	modes := []uint32{readMode, writeMode, bothMode}
 	denials := []uint32{denyNone, denyRead, denyWrite, denyBoth}
@@ -194,7 +194,7 @@ func TestShareModes(t *testing.T) {
 	}
 }
 
-// An OPEN by the owner that has the file open already adds to that.
+// A second OPEN of a file by the same owner adds its modes to the first.
 func TestOpenUpgrade(t *testing.T) {
 	o := newClient(t).owner("o")
 	id := o.opens(t, "file", readMode, denyNone)
@@ -259,14 +259,14 @@ func TestStateIDOfAnotherFile(t *testing.T) {
 	} {
 		seqid := o.seqid
 		c.run(t, wire.NFS4ErrBadStateID, join(at("dir", "inner"), x())...)
-		o.seqid = seqid // which BAD_STATEID does not use up
+		o.seqid = seqid // NFS4ERR_BAD_STATEID does not use up the seqid
 		_ = name
 	}
 	c.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// Seqids of stateids are compared in this minor version, zero as any other
-// (RFC 7530 §9.1.4.4).
+// This minor version compares the seqids of stateids. Zero has no special meaning (RFC
+// 7530 §9.1.4.4).
 func TestSeqidsOfStateIDs(t *testing.T) {
 	c := newClient(t)
 	o := c.owner("o")
@@ -295,7 +295,8 @@ func TestSeqidsOfStateIDs(t *testing.T) {
 	c.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// A stateid of another life of the server says that it is one (RFC 7530 §9.1.1).
+// A stateid of an earlier life of the server gets NFS4ERR_STALE_STATEID (RFC 7530
+// §9.1.1).
 func TestStaleStateID(t *testing.T) {
 	c := newClient(t)
 	o := c.owner("o")
@@ -311,7 +312,7 @@ func TestStaleStateID(t *testing.T) {
 	c.run(t, wire.NFS4ErrStaleStateID, join(at("file"), c.locker("l").unlock(stale, 0, 1))...)
 }
 
-// A file that is removed lives while it is open, by its handle.
+// A removed file exists, by its handle, as long as it is open.
 func TestOpenFileIsRemoved(t *testing.T) {
 	o := newClient(t).owner("o")
 	id := o.opens(t, "file", bothMode, denyNone)
@@ -321,8 +322,8 @@ func TestOpenFileIsRemoved(t *testing.T) {
 	o.run(t, ok, putFH(h), o.close(id))
 }
 
-// A file that others must not write to keeps its name (RFC 7530 §16.26.5), but for the
-// machine that has it open.
+// A file that is open with deny-write cannot be removed (RFC 7530 §16.26.5), except by
+// the machine that has it open.
 func TestRemovalThatIsDenied(t *testing.T) {
 	for _, deny := range []uint32{denyWrite, denyBoth} {
 		o := newClient(t).owner("o")

@@ -24,7 +24,7 @@ var (
 	}}
 )
 
-// at leads to a path below the root.
+// at returns the operations that lead to a path below the root.
 func at(path ...string) []op {
 	ops := []op{putRootFH}
 	for _, name := range path {
@@ -110,7 +110,7 @@ func create(name string, kind wire.FType4, a wire.FAttr4) op {
 	return op{Number: wire.OpCreate, Args: &wire.Create4Args{Objtype: how, Objname: wire.UTF8String(name), Createattrs: a}}
 }
 
-// attrs is a set of attributes with the values that put writes, in order.
+// attrs returns a set of attributes. put writes their values, in order.
 func attrs(put func(w *xdr.Writer), bits ...uint32) wire.FAttr4 {
 	a := wire.FAttr4{Attrmask: wire.Bits(bits...)}
 	if put != nil {

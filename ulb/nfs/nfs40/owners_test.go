@@ -18,7 +18,7 @@ const (
 	denyBoth  = wire.Open4ShareDenyBoth
 )
 
-// A client has made itself known.
+// A client is a confirmed client.
 type client struct {
 	*peer
 	id uint64
@@ -40,7 +40,7 @@ func confirmClientID(id uint64, confirm wire.Verifier4) op {
 
 func renew(id uint64) op { return op{Number: wire.OpRenew, Args: &wire.Renew4Args{Clientid: id}} }
 
-// set makes a client known, and does not confirm it.
+// set introduces a client. It does not confirm it.
 func (p *peer) set(t testing.TB, name string, verifier byte) (id uint64, confirm wire.Verifier4) {
 	t.Helper()
 	var res wire.SetClientID4Res
@@ -48,7 +48,7 @@ func (p *peer) set(t testing.TB, name string, verifier byte) (id uint64, confirm
 	return res.ResOK.Clientid, res.ResOK.SetclientidConfirm
 }
 
-// client makes a client known, and confirms it.
+// client introduces and confirms a client.
 func (p *peer) client(t testing.TB, name string) *client {
 	t.Helper()
 	id, confirm := p.set(t, name, 1)
@@ -56,20 +56,20 @@ func (p *peer) client(t testing.TB, name string) *client {
 	return &client{peer: p, id: id}
 }
 
-// newClient is a client of a site of its own.
+// newClient makes a site and a client of it.
 func newClient(t testing.TB) *client { return newPeer(t).client(t, "client") }
 
-// other is another client of the same site.
+// other makes another client of the same site.
 func (c *client) other(t testing.TB, name string) *client {
 	t.Helper()
 	return (&peer{c.Site.Peer(0)}).client(t, name)
 }
 
-// An owner numbers its requests.
+// An owner is an open-owner or a lock-owner. It numbers its requests.
 type owner struct {
 	*client
 	name string
-	// seqid is that of the next request.
+	// seqid is the number of the next request.
 	seqid uint32
 }
 
@@ -79,13 +79,13 @@ func (o *owner) wire() wire.StateOwner4 {
 	return wire.StateOwner4{Clientid: o.id, Owner: []byte(o.name)}
 }
 
-// next is the number of the next request.
+// next returns the number of the next request, and advances it.
 func (o *owner) next() uint32 {
 	o.seqid++
 	return o.seqid - 1
 }
 
-// open is an OPEN of a name with the next number.
+// open returns an OPEN of a name with the next number.
 func (o *owner) open(name string, access, deny uint32) op {
 	return o.openHow(name, access, deny, wire.Openflag4{})
 }
@@ -122,7 +122,7 @@ func (o *owner) downgrade(id wire.StateID4, access, deny uint32) op {
 	}}
 }
 
-// opened is the result of an OPEN that stands at i.
+// opened decodes the result of the OPEN at index i.
 func opened(t testing.TB, r *nfs4test.Result, i int) wire.Open4ResOK {
 	t.Helper()
 	var res wire.Open4Res
@@ -130,16 +130,16 @@ func opened(t testing.TB, r *nfs4test.Result, i int) wire.Open4ResOK {
 	return res.ResOK
 }
 
-// stateID is the stateid that a CLOSE, OPEN_CONFIRM, OPEN_DOWNGRADE, LOCK or LOCKU that
-// came last returned.
+// stateID returns the stateid from the last operation: a CLOSE, OPEN_CONFIRM,
+// OPEN_DOWNGRADE, LOCK or LOCKU.
 func stateID(t testing.TB, r *nfs4test.Result) (id wire.StateID4) {
 	t.Helper()
-	var res wire.OpenConfirm4Res // which all look like
+	var res wire.OpenConfirm4Res // the results of all of them have this form
 	last(t, r, &res)
 	return res.ResOK.Stateid
 }
 
-// opens opens a file below the root, and confirms the owner where that is asked for.
+// opens opens a file below the root, and confirms the owner if the server requests that.
 func (o *owner) opens(t testing.TB, name string, access, deny uint32) wire.StateID4 {
 	t.Helper()
 	return o.opensHow(t, name, access, deny, wire.Openflag4{})
@@ -159,7 +159,7 @@ type locker struct{ *owner }
 
 func (c *client) locker(name string) *locker { return &locker{c.owner(name)} }
 
-// first is the first LOCK of the owner by way of an open.
+// first returns the first LOCK of the owner through an open.
 func (l *locker) first(o *owner, open wire.StateID4, kind wire.NFSLockType4, offset, length uint64) op {
 	return op{Number: wire.OpLock, Args: &wire.Lock4Args{
 		Locktype: kind, Offset: offset, Length: length, Locker: wire.Locker4{NewLockOwner: true, OpenOwner: wire.OpenToLockOwner4{
@@ -181,7 +181,7 @@ func (l *locker) unlock(id wire.StateID4, offset, length uint64) op {
 	}}
 }
 
-// test is LOCKT, which is not numbered.
+// test returns a LOCKT, which is not numbered.
 func (l *locker) test(kind wire.NFSLockType4, offset, length uint64) op {
 	return op{Number: wire.OpLockt, Args: &wire.Lockt4Args{Locktype: kind, Offset: offset, Length: length, Owner: l.wire()}}
 }

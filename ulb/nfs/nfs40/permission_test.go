@@ -7,8 +7,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// closedSite has "own", a directory of user 0 with the file "secret" in it, which nobody
-// else may look into, and "plain", which others may only read. The caller is user 7.
+// closedSite has a directory "own" of user 0 with the file "secret", closed to other
+// users, and a file "plain", which others may only read. The caller is user 7.
 func closedSite(t testing.TB) (root, caller *peer) {
 	t.Helper()
 	root = newPeer(t)
@@ -52,8 +52,8 @@ func TestWhatOthersMayNot(t *testing.T) {
 	}
 }
 
-// A caller that makes something for another user is refused, or told that it is its own
-// (RFC 7530 §16.4.4).
+// If a caller creates an object with another user as owner, the call is refused, or the
+// result shows that the owner was not set (RFC 7530 §16.4.4).
 func TestCreateForSomebodyElse(t *testing.T) {
 	_, p := closedSite(t)
 	r := p.oneOf(t, []status{ok, wire.NFS4ErrPerm}, join(at("dir"), create("new", wire.NF4Dir, attrs(text("9"), wire.Fattr4Owner)))...)
@@ -79,12 +79,13 @@ func TestOpensThatOthersMayNot(t *testing.T) {
 	}
 	o.run(t, wire.NFS4ErrAccess, join(at("own"), o.open("secret", readMode, denyNone))...)
 	o.run(t, wire.NFS4ErrAccess, join(at("plain"), o.openHow("new", bothMode, denyNone, creating(wire.Unchecked4, mode(0o644))))...)
-	// A caller that makes a file may use it, whatever its mode.
+	// A caller that creates a file may use it whatever its mode is.
 	id := o.opensHow(t, "mine", bothMode, denyNone, creating(wire.Guarded4, mode(0)))
 	o.run(t, ok, join(at("mine"), write(id, 0, "x"), read(id, 0, 1))...)
 }
 
-// A stateid is good for users that may use the file, and gives no right to others.
+// Users that have permission may use another user's stateid. It gives no rights to
+// others.
 func TestStateIDOfSomebodyElse(t *testing.T) {
 	root, p := closedSite(t)
 	o := root.client(t, "c").owner("o")

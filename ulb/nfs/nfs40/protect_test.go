@@ -16,16 +16,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A guardian protects callbacks in the hand of a test: it puts a name on calls.
+// A guardian is a Protect for tests. It puts a name on calls.
 type guardian struct {
 	mu sync.Mutex
-	// creds are those of the clients, and programs what calls are prepared for.
+	// creds are the credentials of the clients, and programs the programs of the prepared
+	// calls.
 	creds    []rpc.Cred
 	programs []uint32
 	// none: clients are not called. silent: the KDC does not answer. refuse: the client
-	// takes no context. deaf: it does not hear that the context is not needed any more.
+	// accepts no context. deaf: the client does not answer the destruction of the
+	// context.
 	none, silent, refuse, deaf bool
-	// dialed is how many connections there were when calls were prepared.
+	// dialed is the number of connections at each preparation.
 	dialed    []int
 	callbacks *callbacks
 	open      int
@@ -73,7 +75,7 @@ func (c *guarded) Start(x *rpc.Exchange) {
 	c.Caller.Start(x)
 }
 
-// Close tells the client, which may not answer.
+// Close destroys the context. The client may not answer.
 func (c *guarded) Close() {
 	if c.deaf {
 		c.callbacks.set(false, true)
@@ -84,7 +86,7 @@ func (c *guarded) Close() {
 	c.open--
 }
 
-// guardedSite is a site that calls clients with a principal.
+// guardedSite makes a site whose callbacks g protects. Its peer has a principal.
 func guardedSite(t *testing.T, g *guardian) *called {
 	c := &called{callbacks: &callbacks{}}
 	g.callbacks = c.callbacks
@@ -98,8 +100,9 @@ func guardedSite(t *testing.T, g *guardian) *called {
 	return c
 }
 
-// A client that made itself known by RPCSEC_GSS is called under it, by the name that it
-// called for (RFC 7530 §3.3.3), and what that takes is got before there is a connection.
+// The server calls a client that introduced itself under RPCSEC_GSS with that flavor,
+// from the name that the client used for the server (RFC 7530 §3.3.3). It gets the ticket
+// before it connects.
 func TestCallbacksAreProtected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guardian{}
@@ -127,7 +130,8 @@ func TestCallbacksAreProtected(t *testing.T) {
 	})
 }
 
-// A client whose calls cannot be protected is not called at all.
+// If callbacks to a client cannot be protected, the server does not call the client at
+// all.
 func TestCallbacksNeverLoseTheirProtection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guardian{none: true}
@@ -147,15 +151,15 @@ func TestCallbacksNeverLoseTheirProtection(t *testing.T) {
 	})
 }
 
-// While a KDC does not answer there is no connection; the client's own requests do not
-// wait, the attempt ends, and so does the server.
+// While a KDC does not answer, the server opens no connection, the client's own requests
+// do not wait, and the attempt ends in time, also at the end of the server.
 func TestSilentKDC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guardian{silent: true}
 		c := guardedSite(t, g)
 		start := time.Now()
 		id := c.known(t, "x", own)
-		for range 5 { // as the client confirms again and again
+		for range 5 { // the client confirms itself repeatedly
 			c.known(t, "x", own)
 		}
 		if time.Since(start) > 0 {
@@ -183,7 +187,7 @@ func TestSilentKDC(t *testing.T) {
 	})
 }
 
-// A client that is gone is not waited for, and its connection is soon closed.
+// The server does not wait for a client that is gone, and closes its connection soon.
 func TestFarewellIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guardian{deaf: true}

@@ -10,7 +10,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// confirmed is an owner that has opened "file", and been confirmed.
+// confirmed returns a confirmed owner with "file" open.
 func confirmed(t testing.TB) (*owner, wire.StateID4) {
 	t.Helper()
 	o := newClient(t).owner("o")
@@ -31,11 +31,11 @@ func TestOpenConfirm(t *testing.T) {
 	if res.Rflags&wire.Open4ResultConfirm != 0 {
 		t.Error("to be confirmed once more")
 	}
-	// An owner that is confirmed is not confirmed again.
+	// A confirmed owner cannot be confirmed again.
 	o.run(t, wire.NFS4ErrBadStateID, join(at("file"), o.confirm(res.Stateid))...)
 }
 
-// A new owner may begin with any number but none (RFC 7530 §9.1.11).
+// A new owner may begin with any number (RFC 7530 §9.1.11).
 func TestFirstNumber(t *testing.T) {
 	for _, first := range []uint32{1, 5, 1 << 31, 1<<32 - 1} {
 		o := newClient(t).owner("o")
@@ -45,7 +45,7 @@ func TestFirstNumber(t *testing.T) {
 	}
 }
 
-// Numbers go on behind the largest, with 0 or with 1 (RFC 7530 §9.1.3): clients do either.
+// After the largest number comes 0 or 1 (RFC 7530 §9.1.3). Clients do either.
 func TestNumbersWrapAround(t *testing.T) {
 	for _, after := range []uint32{0, 1} {
 		o := newClient(t).owner("o")
@@ -69,15 +69,14 @@ func TestOpenConfirmThatCannotBe(t *testing.T) {
 	o.seqid--
 	o.run(t, wire.NFS4ErrBadStateID, join(at("file"), o.confirm(anonymous))...)
 	o.seqid--
-	// An owner that gets the number wrong will not confirm this open: it ends (RFC 7530
-	// §16.18.4).
+	// A confirmation with a wrong number ends the unconfirmed open (RFC 7530 §16.18.4).
 	o.seqid += 3
 	o.run(t, wire.NFS4ErrBadSeqID, join(at("file"), o.confirm(id))...)
 	o.seqid -= 4
 	o.run(t, wire.NFS4ErrBadStateID, join(at("file"), o.confirm(id))...)
 }
 
-// Until it is confirmed, an open is good for nothing else (RFC 7530 §16.18.5).
+// An unconfirmed open allows only its confirmation (RFC 7530 §16.18.5).
 func TestUnconfirmedStateID(t *testing.T) {
 	c := newClient(t)
 	o := c.owner("o")
@@ -97,8 +96,8 @@ func TestUnconfirmedStateID(t *testing.T) {
 	o.run(t, ok, join(at("file"), o.confirm(id))...)
 }
 
-// Another OPEN of an owner that is not confirmed takes the place of the first, whatever its
-// number (RFC 7530 §16.18.5).
+// A second OPEN of an unconfirmed owner replaces the first, whatever its number is (RFC 7530
+// §16.18.5).
 func TestUnconfirmedOpenIsReplaced(t *testing.T) {
 	for _, next := range []uint32{1, 2, 9} {
 		c := newClient(t)
@@ -116,14 +115,14 @@ func TestUnconfirmedOpenIsReplaced(t *testing.T) {
 		}
 		id := stateID(t, o.run(t, ok, join(at("file"), o.confirm(second.Stateid))...))
 		o.run(t, ok, join(at("file"), o.close(id))...)
-		// Nothing of the first is left.
+		// The first open has ended.
 		c.other(t, "other").owner("o").opens(t, "file", bothMode, denyBoth)
 	}
 }
 
-// The first OPEN of an owner whose reply was lost comes again, over another connection: it gets
-// the reply, though nothing is confirmed yet (RFC 7530 §9.1.9), and is not carried out again.
-// What was not confirmed and has ended is not told again.
+// The repetition of an owner's first OPEN, over another connection, gets the stored reply,
+// although the owner is not confirmed yet (RFC 7530 §9.1.9), and is not executed again. After
+// an unconfirmed open has ended, its reply is not repeated.
 func TestFirstOpenComesAgain(t *testing.T) {
 	c := newClient(t)
 	o := c.owner("o")
@@ -135,13 +134,13 @@ func TestFirstOpenComesAgain(t *testing.T) {
 	}
 	number := o.seqid
 	o.seqid += 5
-	o.run(t, wire.NFS4ErrBadSeqID, join(at("new"), o.confirm(first.Stateid))...) // ends it
+	o.run(t, wire.NFS4ErrBadSeqID, join(at("new"), o.confirm(first.Stateid))...) // ends the open
 	o.seqid = number
 	o.run(t, wire.NFS4ErrExist, ops...)
 }
 
-// each are operations that an owner numbers: make has the next one ready, for an owner
-// that has "file" open with a stateid and a locker that holds a lock there.
+// numbered has the operations that an owner numbers. Each function returns the next one, for
+// an owner with "file" open and a locker with a lock on it.
 var numbered = map[string]func(f *numberedSite) []op{
 	"OPEN":             func(f *numberedSite) []op { return []op{putRootFH, f.o.open("file", readMode, denyNone)} },
 	"OPEN of bad name": func(f *numberedSite) []op { return []op{putRootFH, f.o.open("a/b", readMode, denyNone)} },
@@ -189,7 +188,7 @@ func newNumbered(t testing.TB) *numberedSite {
 	return f
 }
 
-// body is the bytes of the last result.
+// body returns the bytes of the last result.
 func body(t testing.TB, r *nfs4test.Result) []byte {
 	t.Helper()
 	var b rest
@@ -201,9 +200,9 @@ type rest []byte
 
 func (b *rest) Decode(d *xdr.Decoder) { *b = bytes.Clone(d.FixedOpaque(d.Len())) }
 
-// A request that comes again gets the answer that it got, and is not executed once more
-// (RFC 7530 §9.1.7). So it is however often, over another connection, and whatever other
-// owners were answered meanwhile.
+// A repeated request gets its first answer and is not executed again (RFC 7530 §9.1.7). This
+// holds for any number of repetitions, over other connections, and after requests of other
+// owners.
 func TestReplays(t *testing.T) {
 	for name, make := range numbered {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +236,8 @@ func TestReplayOfOpenLeadsToTheFile(t *testing.T) {
 	}
 }
 
-// Numbers that are neither the next nor the last are refused, and change nothing.
+// Requests with a number that is neither the next nor the last are refused, and change
+// nothing.
 func TestNumbersOutOfOrder(t *testing.T) {
 	for name, make := range numbered {
 		for _, by := range []int{-100, -2, 1, 2, 100} {
@@ -314,8 +314,8 @@ func TestErrorsAndNumbers(t *testing.T) {
 	}
 }
 
-// A CLOSE that comes again is answered although the stateid is gone, until the owner does
-// something else (RFC 7530 §9.10.1).
+// A repeated CLOSE is answered, although its stateid is gone, until the owner sends another
+// request (RFC 7530 §9.10.1).
 func TestCloseComesAgain(t *testing.T) {
 	o, id := confirmed(t)
 	o.opens(t, "file", readMode, denyNone)
@@ -327,7 +327,8 @@ func TestCloseComesAgain(t *testing.T) {
 	o.oneOf(t, []status{wire.NFS4ErrBadSeqID, wire.NFS4ErrBadStateID}, closing...)
 }
 
-// Two owners have two orders, and an open-owner and a lock-owner of one name are two.
+// Each owner has a separate sequence. An open-owner and a lock-owner with one name are two
+// owners.
 func TestOwnersAreApart(t *testing.T) {
 	c := newClient(t)
 	a, b := c.owner("a"), c.owner("b")
@@ -339,7 +340,7 @@ func TestOwnersAreApart(t *testing.T) {
 	l := c.locker("a")
 	lock := stateID(t, c.run(t, ok, join(at("file"), l.first(a, ida, wire.WriteLt, 0, 1))...))
 	c.run(t, ok, join(at("file"), l.unlock(lock, 0, 1), b.close(idb), a.close(ida))...)
-	// Clients are apart as well.
+	// Owners of different clients are separate as well.
 	d := c.other(t, "d").owner("a")
 	d.opens(t, "file", bothMode, denyNone)
 }

@@ -21,7 +21,7 @@ func TestWhereEachCallWaits(t *testing.T) {
 	}
 }
 
-// exported is a directory of this machine, in which every user may make names.
+// exported serves a directory of this machine in which every user may make names.
 func exported(t testing.TB, dir string) vfs.FileSystem {
 	t.Helper()
 	if err := os.Chmod(dir, 0o777); err != nil {
@@ -60,7 +60,8 @@ var onMachine = map[string]func(t *testing.T){
 	"locks": TestLockAndUnlock,
 }
 
-// throughout are all tables that a server can be asked by its operations alone.
+// throughout has all tables that need only operations, no access to the server's
+// internals.
 var throughout = map[string]func(t *testing.T){
 	"ChangeGoesOn":                     TestChangeGoesOn,
 	"Getattr":                          TestGetattr,
@@ -170,7 +171,7 @@ var throughout = map[string]func(t *testing.T){
 	"ClaimOfLockWithoutGrace":          TestClaimOfLockWithoutGrace,
 }
 
-// inTime are tables in which only time passes that they let pass.
+// inTime has the tables that run in fake time.
 var inTime = map[string]func(t *testing.T){
 	"LeaseIsRenewed":            TestLeaseIsRenewed,
 	"LeaseIsNotRenewed":         TestLeaseIsNotRenewed,

@@ -15,8 +15,8 @@ func bind(p *nfs4test.Peer, id wire.SessionID4, dir wire.ChannelDirFromClient4) 
 	return res
 }
 
-// The result of BIND_CONN_TO_SESSION depends on what the connection can carry, how it is
-// bound already, and what the client asks for.
+// The result of BIND_CONN_TO_SESSION depends on the abilities of the connection, its present
+// binding, and the client's request.
 func TestBindConnToSession(t *testing.T) {
 	const fore, back, foreOr, backOr = wire.Cdfc4Fore, wire.Cdfc4Back, wire.Cdfc4ForeOrBoth, wire.Cdfc4BackOrBoth
 	const isFore, isBack, isBoth = wire.Cdfs4Fore, wire.Cdfs4Back, wire.Cdfs4Both
@@ -117,8 +117,8 @@ func TestConnectionThatIsClosed(t *testing.T) {
 	}
 }
 
-// A client with a machine credential binds its connections itself, and no other client ends
-// what it has.
+// A client with a machine credential binds its connections itself, and other clients cannot end
+// its sessions.
 func TestProtectedClient(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -139,8 +139,8 @@ func TestProtectedClient(t *testing.T) {
 	want(t, "work", s.run(rootOp), wire.NFS4OK, 2)
 }
 
-// A session has no more connections than its bound, also if the client binds them itself. One that
-// is bound may change its channels.
+// The connections of a session are bounded, also if the client binds them itself. A bound
+// connection may still change its channels.
 func TestBindsBeyondTheBound(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

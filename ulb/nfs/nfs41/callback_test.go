@@ -17,16 +17,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A client41 is the far end of a connection: it answers calls as a client does, those of
-// another minor version than its session's with an error.
+// A client41 is the client's end of a connection. It answers calls as a client does, and calls of
+// another minor version than its sessions' with an error.
 type client41 struct {
-	// minor is the minor version of its sessions: 1 where it is 0.
+	// minor is the minor version of its sessions. 0 means 1.
 	minor uint32
-	// answer, where set, writes the results of a CB_COMPOUND; what it returns ends the
-	// call instead where it is not nil. silent: no call is answered.
+	// answer, if not nil, writes the results of a CB_COMPOUND. If it returns an error, the call
+	// ends with that error instead. silent: the client answers no call.
 	answer func(c *calledBack, w *xdr.Writer) error
 	silent bool
-	// slow is how long it takes to begin a call.
+	// slow is the delay before a call begins.
 	slow time.Duration
 
 	mu      sync.Mutex
@@ -35,14 +35,14 @@ type client41 struct {
 	nulls   int
 }
 
-// calledBack is a CB_COMPOUND that came.
+// calledBack is a received CB_COMPOUND.
 type calledBack struct {
 	program, version uint32
 	flavor           rpc.Flavor
-	signer           string // the body of its credential, where that is a context's
+	signer           string // the body of its credential, if it has a context's
 	minor, ident     uint32
 	sequence         wire.CBSequence4Args
-	op               wire.CBOpNum // 0: there is none
+	op               wire.CBOpNum // 0: no operation
 	recall           wire.CBRecallSlot4Args
 	notice           wire.CBNotifyLock4Args
 }
@@ -101,14 +101,14 @@ func (k *client41) Cancel(x *rpc.Exchange, err error) {
 	}
 }
 
-// speak has the client answer from now on, or not.
+// speak makes the client answer calls from now on, or not, if silent is set.
 func (k *client41) speak(silent bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.silent = silent
 }
 
-// seen are the sequences and operations of the calls that came.
+// seen returns the sequence numbers and operations of the received calls.
 func (k *client41) seen() (all [][2]uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -139,7 +139,7 @@ func (c *calledBack) decode(d *xdr.Decoder) {
 	}
 }
 
-// fine answers that all is well.
+// fine answers with NFS4_OK.
 func (c *calledBack) fine(w *xdr.Writer) error { return c.reply(w, wire.NFS4OK, wire.NFS4OK) }
 
 // reply answers with statuses of CB_SEQUENCE and of the operation.
@@ -147,7 +147,7 @@ func (c *calledBack) reply(w *xdr.Writer, sequence, status wire.NFSStat4) error 
 	return c.replyWanting(w, sequence, status, 7)
 }
 
-// replyWanting is reply of a client that wants slots up to target to be used.
+// replyWanting is reply with target as the highest slot that the client wants used.
 func (c *calledBack) replyWanting(w *xdr.Writer, sequence, status wire.NFSStat4, target uint32) error {
 	n, whole := uint32(1), sequence
 	if sequence == wire.NFS4OK && c.op != 0 {
@@ -169,7 +169,7 @@ func (c *calledBack) replyWanting(w *xdr.Writer, sequence, status wire.NFSStat4,
 	return nil
 }
 
-// early is the answer of a client that does not get as far as CB_SEQUENCE.
+// early is the answer of a client that fails before CB_SEQUENCE.
 func early(status wire.NFSStat4) func(*calledBack, *xdr.Writer) error {
 	return func(_ *calledBack, w *xdr.Writer) error {
 		w.Uint32(uint32(status))
@@ -186,7 +186,7 @@ func inEachMinor(t *testing.T, f func(t *testing.T, minor uint32)) {
 	}
 }
 
-// backSession is a session, of k's minor version, whose connection carries calls to k.
+// backSession makes a session of k's minor version whose connection carries calls to k.
 func backSession(t testing.TB, k *client41, change func(a *wire.CreateSession4Args)) (*Session, *session) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(max(1, k.minor))
@@ -204,13 +204,13 @@ func backSession(t testing.TB, k *client41, change func(a *wire.CreateSession4Ar
 	return m.sessions.find(&s.id), s
 }
 
-// An outcome is what a call came to.
+// An outcome is the result of a call.
 type outcome struct {
 	status wire.NFSStat4
 	err    error
 }
 
-// recallSlot is a call that tells what became of it.
+// recallSlot returns a callback that sends its outcome to done.
 func recallSlot(done chan outcome) *Callback {
 	return &Callback{Number: wire.OpCBRecallSlot, Args: &wire.CBRecallSlot4Args{TargetHighestSlotid: 3},
 		Done: func(s wire.NFSStat4, _ *xdr.Decoder, err error) { done <- outcome{s, err} }}
@@ -290,7 +290,7 @@ func answers(t *testing.T, minor uint32) {
 		answer func(c *calledBack, w *xdr.Writer) error
 		want   outcome
 		seen   [][2]uint32 // sequence and operation
-		next   uint32      // the sequence of the call after that
+		next   uint32      // the sequence number of the next call
 		flags  uint32
 	}{
 		{"all is well", (*calledBack).fine, outcome{}, [][2]uint32{{1, 10}}, 2, 0},
@@ -301,7 +301,7 @@ func answers(t *testing.T, minor uint32) {
 		{"the reply is lost", lost(1), outcome{}, [][2]uint32{{1, 10}, {1, 0}, {2, 10}}, 3, 0},
 		{"all replies are lost", lost(4), outcome{err: ErrUnanswered}, [][2]uint32{{1, 10}, {1, 0}, {1, 0}, {1, 0}}, 1, 0},
 		{"it was seen before", func() func(*calledBack, *xdr.Writer) error {
-			seen := uint32(3) // by the client, of calls that we do not know of
+			seen := uint32(3) // the sequence number that the client has seen in calls without an answer
 			return func(c *calledBack, w *xdr.Writer) error {
 				if c.sequence.Sequenceid <= seen {
 					return c.reply(w, wire.NFS4ErrRetryUncachedRep, 0)
@@ -361,9 +361,9 @@ func answers(t *testing.T, minor uint32) {
 	}
 }
 
-// A client that does not get as far as CB_SEQUENCE says why in the status of the compound:
-// that counts as if CB_SEQUENCE had been answered so, for the call, for its slot, for the
-// flags of SEQUENCE and for what the server asks next.
+// If a client fails before CB_SEQUENCE, the compound's status gives the reason. It counts as the
+// status of CB_SEQUENCE: for the call, its slot, the flags of SEQUENCE and the server's next
+// calls.
 func TestEarlyStatuses(t *testing.T) {
 	inEachMinor(t, func(t *testing.T, minor uint32) {
 		for _, status := range []wire.NFSStat4{
@@ -400,8 +400,8 @@ func TestEarlyStatuses(t *testing.T) {
 	})
 }
 
-// SEQUENCE tells the client that it does not answer. The server asks it again over the next
-// connection that it binds. Calls that wait for a slot get theirs.
+// SEQUENCE reports to a silent client that it does not answer. The server pings it again over the
+// next connection that it binds. Then calls that wait for a slot get one.
 func TestSilentClient(t *testing.T) {
 	inEachMinor(t, func(t *testing.T, minor uint32) {
 		synctest.Test(t, func(t *testing.T) { silentClient(t, minor) })
@@ -440,13 +440,15 @@ func silentClient(t *testing.T, minor uint32) {
 	if o := <-done; o != (outcome{}) {
 		t.Errorf("%+v", o)
 	}
-	// The slot was used before, and the server did not know whether the client had seen that.
+	// The slot was used before, and the server did not know whether the client had seen that call.
+	// So it sends a probe first.
 	if !slices.Equal(k.seen(), [][2]uint32{{1, 0}, {2, 10}}) {
 		t.Errorf("seen %v", k.seen())
 	}
 }
 
-// A session without a connection to call over says so, and until then calls have no path.
+// SEQUENCE reports that a session has no connection for calls. Until the client binds one, calls
+// fail with ErrNoPath.
 func TestLostBackchannel(t *testing.T) {
 	k := &client41{}
 	s, far := backSession(t, k, nil)
@@ -465,7 +467,7 @@ func TestLostBackchannel(t *testing.T) {
 	if got := flagsOf(t, far.run()); got != down {
 		t.Errorf("flags %#x", got)
 	}
-	// Another session of the client has one.
+	// Another session of the client has a connection.
 	p := far.Site.Peer(1)
 	p.Conn.SetCaller(&client41{})
 	args := createArgs(far.client, 2)
@@ -520,7 +522,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// Whatever a client answers, its call ends once, and the slot is free again.
+// For any answer of a client, the call ends once, and its slot becomes free.
 func FuzzAnswer(f *testing.F) {
 	c := &calledBack{op: wire.OpCBRecallSlot, sequence: wire.CBSequence4Args{Sequenceid: 1}}
 	for _, status := range []wire.NFSStat4{wire.NFS4OK, wire.NFS4ErrDelay} {
@@ -557,8 +559,8 @@ type caller41 struct{ cancelled atomic.Int64 }
 func (c *caller41) Start(x *rpc.Exchange)       { x.Done(x) }
 func (c *caller41) Cancel(*rpc.Exchange, error) { c.cancelled.Add(1) }
 
-// A call that ends before its patience begins is not cancelled when that is over: its exchange may
-// be another call's by then.
+// A call that ends before its timer is set is not cancelled later, because its exchange may belong
+// to another call by then.
 func TestCallThatEndsAtOnceIsNotCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c caller41

@@ -65,7 +65,7 @@ func TestCreateSessionErrors(t *testing.T) {
 	}
 }
 
-// Limits are never above what the client asked for, nor above ours.
+// The limits of a session exceed neither the client's request nor the server's limits.
 func TestLimitsOfASession(t *testing.T) {
 	p := peer(t)
 	args := createArgs(newClient(p, "client", 1), 1)
@@ -80,14 +80,14 @@ func TestLimitsOfASession(t *testing.T) {
 		f.MaxresponsesizeCached > 64<<10 || f.Maxoperations > 128 || f.Maxrequests != 1024 {
 		t.Errorf("%+v", f)
 	}
-	// Those of the backchannel are the client's.
+	// The limits of the backchannel are the client's.
 	if res.ResOK.BackChanAttrs != args.BackChanAttrs {
 		t.Errorf("%+v", res.ResOK.BackChanAttrs)
 	}
 }
 
-// A repeated CREATE_SESSION is answered with the session that it made, in whatever
-// compound it comes.
+// A repeated CREATE_SESSION, in any compound, is answered with the session that the first
+// one made.
 func TestCreateSessionReplay(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -113,8 +113,8 @@ func TestCreateSessionReplay(t *testing.T) {
 	is(t, "the one before", create(p, createArgs(id, 1)).Status, wire.NFS4ErrSeqMisordered)
 }
 
-// The number of one that failed is used up, as RFC 8881 §18.36.4 has it in phase 2, or
-// sent again, as clients of servers do that check the arguments first.
+// After a failed CREATE_SESSION a client may use the next number (RFC 8881 §18.36.4, phase
+// 2) or the same number again, as some clients do.
 func TestCreateSessionBehindOneThatFailed(t *testing.T) {
 	p := peer(t)
 	id := newClient(p, "client", 1)
@@ -137,7 +137,7 @@ func TestCreateSessionBehindOneThatFailed(t *testing.T) {
 	newSession(p, id, 5)
 }
 
-// Until it is confirmed, a client is its maker's alone.
+// Only the principal that made a client may confirm it.
 func TestConfirmationByAnotherPrincipal(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p, other := site.Peer(1), site.Peer(1)
@@ -147,11 +147,12 @@ func TestConfirmationByAnotherPrincipal(t *testing.T) {
 		is(t, "another's CREATE_SESSION", create(other, createArgs(id, 1)).Status, wire.NFS4ErrClIDInUse)
 	}
 	newSession(p, id, 1)
-	newSession(other, id, 2) // nothing protects a confirmed client that did not ask for it
+	newSession(other, id, 2) // a confirmed client without state protection accepts any principal
 }
 
-// A client's identity is not enough to make sessions of it, to be told of those that there
-// are, or to end it: that takes an address where it has shown its verifier.
+// The client ID alone does not allow a caller to make sessions, to replay a
+// CREATE_SESSION, or to destroy the client. The caller must be at an address where the
+// client has shown its verifier.
 func TestSessionsAreMadeWhereTheClientIs(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p, stranger := site.Peer(1), peerFrom(site, 1)
@@ -163,7 +164,8 @@ func TestSessionsAreMadeWhereTheClientIs(t *testing.T) {
 	for n := range uint32(3) {
 		is(t, "a stranger's session", create(stranger, createArgs(id, n)).Status, wire.NFS4ErrStaleClientID)
 	}
-	// Within its own session the client is known, wherever it is; else it says who it is.
+	// In its own session the client may do this from any address. Otherwise it first has
+	// to send EXCHANGE_ID there.
 	s.Conn = stranger.Conn
 	var within wire.CreateSession4Res
 	s.run(op(wire.OpCreateSession, createArgs(id, 2))).Ops[1].Into(t, &within)
@@ -254,8 +256,7 @@ func TestSecurityOfTheBackchannel(t *testing.T) {
 	}
 }
 
-// A client has so many sessions, and no memory is left over by those that came to
-// nothing.
+// The sessions of a client are bounded, and failed ones leave no memory behind.
 func TestSessionsAreBounded(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -279,8 +280,8 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-// Where the memory for sessions runs short, they get fewer slots, and at last there are
-// no more.
+// If the memory for sessions runs short, new sessions get fewer slots, and in the end
+// there are no new sessions.
 func TestMemoryBoundsSessions(t *testing.T) {
 	site, m := site(t, Config{CacheMemory: 512 << 10}, state.Config{})
 	p := site.Peer(1)
@@ -308,7 +309,7 @@ func TestMemoryBoundsSessions(t *testing.T) {
 	newSession(p, id, uint32(len(all)+1))
 }
 
-// peerFrom is a peer from another address.
+// peerFrom returns a peer at another address.
 func peerFrom(site *nfs4test.Site, i int) *nfs4test.Peer {
 	p := site.Peer(1)
 	from := netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)})
@@ -316,8 +317,8 @@ func peerFrom(site *nfs4test.Site, i int) *nfs4test.Peer {
 	return p
 }
 
-// Addresses that make as many sessions as they get, each as large as it gets, leave others
-// what they need for theirs.
+// Addresses that make as many and as large sessions as they can leave enough memory for
+// the sessions of others.
 func TestAddressesShareTheMemoryOfSessions(t *testing.T) {
 	site, m := site(t, Config{CacheMemory: 8 << 20}, state.Config{})
 	const greedy = 40
@@ -351,8 +352,8 @@ func TestAddressesShareTheMemoryOfSessions(t *testing.T) {
 	}
 }
 
-// Where there is no memory for a session, clients go that hold nothing and whose leases
-// ran out, with their sessions.
+// If there is no memory for a session, the server removes clients without state whose
+// leases ran out, with their sessions.
 func TestSessionsOfTheExpiredGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, _ := site(t, Config{CacheMemory: 128 << 10}, state.Config{})

@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A compound that is denied by RPC, behind its SEQUENCE, ends all the same: its slot takes
-// the next request, and so the client's lease can run out.
+// A compound that RPC denies after its SEQUENCE ends like any other: its slot accepts the
+// next request, and the client's lease can run out.
 func TestDeniedCompoundFreesItsSlot(t *testing.T) {
 	s, _ := site(t, Config{}, state.Config{})
 	a := newClientSession(s.Peer(1), "a")
 	a.run(op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}))
-	// From now on clients are served that come from privileged ports.
+	// From now on only clients on privileged ports are served.
 	e := &export.Export{Name: "/export", FS: s.FS, Squash: export.NoSquash, Secure: true}
 	if err := s.Exports.Replace([]*export.Export{e}); err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func TestExchangeIDResult(t *testing.T) {
 	}
 }
 
-// A user is another principal than the one before.
+// Different users are different principals.
 func TestPrincipalsOfClients(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p, other := site.Peer(1), site.Peer(1)
@@ -84,7 +84,7 @@ func TestPrincipalsOfClients(t *testing.T) {
 	is(t, "a collision without a session", exchange(other, exchangeArgs("client", 1)).Status, wire.NFS4OK)
 }
 
-// A new incarnation ends the sessions of the one before when it is confirmed.
+// The confirmation of a new incarnation ends the sessions of the earlier one.
 func TestSessionsEndWithTheirIncarnation(t *testing.T) {
 	p := peer(t)
 	old := newClientSession(p, "client")
@@ -95,7 +95,7 @@ func TestSessionsEndWithTheirIncarnation(t *testing.T) {
 	is(t, "CREATE_SESSION of the old client", create(p, createArgs(old.client, 2)).Status, wire.NFS4ErrStaleClientID)
 }
 
-// oids is a list of object identifiers as SP4_SSV has them.
+// oids returns a list of object identifiers for SP4_SSV.
 func oids(t *testing.T, list ...string) (v wire.SsvSpParms4HashAlgs) {
 	w := xdr.NewWriter(make([]byte, 0, 256))
 	w.Uint32(uint32(len(list)))
@@ -185,8 +185,8 @@ func TestStateProtection(t *testing.T) {
 	}
 }
 
-// A peer that no export serves is denied by RPC what would make it a client, and it is told
-// whether its address or its port is the reason.
+// RPC denies EXCHANGE_ID to a peer that no export serves. The report to the administrator
+// distinguishes a wrong address from an unprivileged port.
 func TestStrangersAreNoClients(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	var told []export.Refusal

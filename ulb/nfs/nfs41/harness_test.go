@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// site is a server of minor versions 1 and 2.
+// site makes a server with minor versions 1 and 2.
 func site(t testing.TB, cfg Config, st state.Config) (*nfs4test.Site, *Minor) {
 	var m *Minor
 	s := nfs4test.New(t, nfs4test.Config{State: st, Minors: func(sm *state.Manager) [3]nfs4.Minor {
@@ -45,8 +45,8 @@ func exchangeArgs(name string, verifier byte) *wire.ExchangeID4Args {
 	return &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Verifier: wire.Verifier4{verifier}, Ownerid: []byte(name)}}
 }
 
-// single runs a compound of one operation, and decodes its result into res where it has
-// one.
+// single runs a compound of one operation. If res is not nil, it decodes the result into
+// res.
 func single(p *nfs4test.Peer, o nfs4test.Op, res interface{ Decode(d *xdr.Decoder) }) wire.NFSStat4 {
 	p.T.Helper()
 	r := p.Compound(o)
@@ -91,7 +91,7 @@ func create(p *nfs4test.Peer, args *wire.CreateSession4Args) wire.CreateSession4
 	return res
 }
 
-// A session is a client's side of one.
+// A session is the client's side of a session.
 type session struct {
 	*nfs4test.Peer
 	client uint64
@@ -100,7 +100,7 @@ type session struct {
 	seq    map[uint32]uint32
 }
 
-// newSession makes a session of a client, by its CREATE_SESSION of a sequence.
+// newSession makes a session of a client by a CREATE_SESSION with a sequence number.
 func newSession(p *nfs4test.Peer, client uint64, sequence uint32) *session {
 	p.T.Helper()
 	return sessionOf(p, createArgs(client, sequence))
@@ -115,13 +115,13 @@ func sessionOf(p *nfs4test.Peer, args *wire.CreateSession4Args) *session {
 	return &session{p, args.Clientid, res.ResOK.Sessionid, res.ResOK.ForeChanAttrs, map[uint32]uint32{}}
 }
 
-// newClientSession makes a client and a session of it.
+// newClientSession makes a client with a session.
 func newClientSession(p *nfs4test.Peer, name string) *session {
 	p.T.Helper()
 	return newSession(p, newClient(p, name, 1), 1)
 }
 
-// sequenceOp is SEQUENCE for a slot, as it would be next.
+// sequenceOp returns the next SEQUENCE for a slot.
 func (s *session) sequenceOp(slot uint32) *wire.Sequence4Args {
 	return &wire.Sequence4Args{Sessionid: s.id, Sequenceid: s.seq[slot] + 1, Slotid: slot, HighestSlotid: slot, Cachethis: true}
 }
@@ -136,7 +136,7 @@ func (s *session) run(ops ...nfs4test.Op) *nfs4test.Result {
 	return r
 }
 
-// with runs operations behind a SEQUENCE.
+// with runs operations after a SEQUENCE.
 func (s *session) with(args *wire.Sequence4Args, ops ...nfs4test.Op) *nfs4test.Result {
 	s.T.Helper()
 	return s.Compound(append([]nfs4test.Op{op(wire.OpSequence, args)}, ops...)...)
@@ -156,7 +156,7 @@ func is(t testing.TB, what string, got, want wire.NFSStat4) {
 	}
 }
 
-// putExport is PUTFH of the root of the site's export.
+// putExport returns a PUTFH of the root of the site's export.
 func putExport(s *session) nfs4test.Op {
 	return op(wire.OpPutFH, &wire.PutFH4Args{Object: s.Exports.Seal(nil, s.Export, s.FS.Root())})
 }

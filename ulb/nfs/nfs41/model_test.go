@@ -14,16 +14,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A modelSlot is what a slot should remember.
+// A modelSlot holds the data that a slot must remember.
 type modelSlot struct {
 	sequence uint32
 	used     bool
-	root     int // of the latest request: how many PUTROOTFH it had
+	root     int // the number of PUTROOTFHs in the latest request
 	cached   bool
 	reply    []byte
 }
 
-// Slots behave as a model of them does, for any order of requests.
+// For any order of requests, slots behave like the model.
 func TestSlotsAgainstAModel(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -84,7 +84,7 @@ func TestSlotsAgainstAModel(t *testing.T) {
 	})
 }
 
-// modelClient is what is known of one name.
+// modelClient is the model's knowledge of one name.
 type modelClient struct {
 	confirmed, unconfirmed modelIncarnation
 }
@@ -96,7 +96,7 @@ type modelIncarnation struct {
 	session  *session
 }
 
-// Clients come, restart, collide and go as the nine cases of RFC 8881 §18.35.4 have it.
+// Clients come, restart, collide and go according to the nine cases of RFC 8881 §18.35.4.
 func TestClientsAgainstAModel(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	peers := [2]*nfs4test.Peer{site.Peer(1), site.Peer(1)}
@@ -225,7 +225,7 @@ func TestClientsAgainstAModel(t *testing.T) {
 	})
 }
 
-// Many connections work in one session at once, each request once.
+// Many connections use one session at once. Each request is executed once.
 func TestManyConnectionsOneSession(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

@@ -10,15 +10,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// waits is how many calls the client has not answered.
+// waits returns the number of calls that the client has not answered.
 func (k *client41) waits() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.waiting)
 }
 
-// The server asks a client whether it answers only once at a time, however often the client
-// binds connections, and over the latest one. The question ends with the session.
+// The server has at most one ping to a client under way, over the latest connection, however
+// often the client binds connections. The ping ends with the session.
 func TestOneQuestionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, other := &client41{silent: true}, &client41{silent: true}
@@ -56,8 +56,8 @@ func TestOneQuestionAtATime(t *testing.T) {
 	})
 }
 
-// A call whose time is over when it gets its slot ends, too: it is not given up before it has
-// begun.
+// A call whose time is over when it gets its slot ends as well. It is cancelled only after
+// its start.
 func TestCallsThatWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &client41{silent: true}
@@ -135,8 +135,8 @@ func TestCallsAndConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// There is a place in the table for each session that there is memory for: an address that
-// makes ever so small ones leaves places to others.
+// The table has a place for each session that fits into memory: an address with many very
+// small sessions leaves places to others.
 func TestSmallSessionsLeavePlaces(t *testing.T) {
 	for _, memory := range []int64{1 << 20, 128 << 20, 1 << 40} {
 		var c cache

@@ -17,9 +17,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// BenchmarkRead is a READ of 4 KiB out of a file in the page cache, from the first byte
-// of the call to the last of the reply, without a transport: of NFSv3, and of minor
-// version 1 with what a client sends around it.
+// BenchmarkRead serves a READ of 4 KiB from a file in the page cache, from the first byte
+// of the call to the last byte of the reply, without a transport. It measures NFSv3, and
+// minor version 1 with the operations that a client sends around the READ.
 func BenchmarkRead(b *testing.B) {
 	dir, err := os.MkdirTemp("/dev/shm", "nfs41")
 	if err != nil {
@@ -93,7 +93,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// repeat makes a call again and again. sequence, unless 0, is where its sequence stands.
+// repeat makes the same call repeatedly. sequence, if not 0, is the offset of its
+// sequence number.
 func repeat(b *testing.B, c *session, m []byte, sequence int) (n uint32) {
 	call := rpctest.NewCall(c.Conn, nil)
 	call.Space = c.Room

@@ -18,7 +18,7 @@ func life(t *testing.T, path string, f func(p *nfs4test.Peer)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { store.Close() }) // after the site
+		t.Cleanup(func() { store.Close() }) // runs after the end of the site
 		f(nfs4test.New(t, nfs4test.Config{State: state.Config{Records: store}, Minors: func(sm *state.Manager) [3]nfs4.Minor {
 			m := New(Config{State: sm})
 			return [3]nfs4.Minor{nil, m, m}

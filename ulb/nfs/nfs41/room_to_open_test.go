@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// An OPEN for which there is no room makes no file: it comes again, and must not find its own
-// (RFC 8881 §18.16.3, GUARDED4).
+// An OPEN without room for its state makes no file, because the client repeats it and must
+// not find its own file (RFC 8881 §18.16.3, GUARDED4).
 func TestOpenWithoutRoomMakesNoFile(t *testing.T) {
 	s, _ := site(t, Config{}, state.Config{Memory: 3000})
 	a := newClientSession(s.Peer(1), "a")

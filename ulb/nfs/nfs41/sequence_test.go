@@ -15,7 +15,7 @@ func TestSequenceErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(a *wire.Sequence4Args)
-		ops    int // behind SEQUENCE
+		ops    int // number of operations after SEQUENCE
 		want   wire.NFSStat4
 	}{
 		{"as it should be", func(*wire.Sequence4Args) {}, 1, wire.NFS4OK},
@@ -58,7 +58,8 @@ func TestSequenceErrors(t *testing.T) {
 	}
 }
 
-// The places where each operation may stand (RFC 8881 §18.46.3 and those of each operation).
+// The allowed positions of each operation in a compound (RFC 8881 §18.46.3 and the section of
+// each operation).
 func TestPositions(t *testing.T) {
 	destroyClient := op(wire.OpDestroyClientID, &wire.DestroyClientID4Args{})
 	for _, c := range []struct {
@@ -201,8 +202,8 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// A request of another kind, or by another principal, under a sequence that was used is not
-// answered with the reply of the first.
+// A different request, or another principal's, with a used sequence number does not get the
+// stored reply.
 func TestFalseRetries(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -219,7 +220,7 @@ func TestFalseRetries(t *testing.T) {
 	}
 }
 
-// The sequence of a slot wraps around.
+// The sequence number of a slot wraps around.
 func TestSequenceWraps(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	s := newClientSession(site.Peer(1), "client")
@@ -234,7 +235,7 @@ func TestSequenceWraps(t *testing.T) {
 	}
 }
 
-// Sizes that the client has set are kept to, before anything is done.
+// The server checks the size limits of the session before it executes anything.
 func TestSizes(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -308,7 +309,8 @@ func TestSequenceThatIsCutOff(t *testing.T) {
 	want(t, "the next", s.run(rootOp), wire.NFS4OK, 2)
 }
 
-// A small room of the transport ends a compound, not the call.
+// If the transport has little room for the reply, the compound ends early, but the call
+// succeeds.
 func TestRoomOfTheTransport(t *testing.T) {
 	p := peer(t)
 	s := newClientSession(p, "client")

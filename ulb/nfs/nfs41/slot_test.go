@@ -16,12 +16,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// stalling is a Minor with an operation that waits until it is let go, and one that
-// panics.
+// stalling is a Minor with an operation that waits until the test releases it, and one that panics.
 type stalling struct {
 	*Minor
 	begun, release chan struct{}
-	over           chan struct{} // closed when the test ends, however it does
+	over           chan struct{} // closed at the end of the test, also after a failure
 	runs           int
 }
 
@@ -50,14 +49,14 @@ func stallingSite(t *testing.T) (*nfs4test.Site, *stalling) {
 		m.Minor = New(Config{State: sm})
 		return [3]nfs4.Minor{nil, m, nil}
 	}})
-	t.Cleanup(func() { close(m.over) }) // before the site ends, which waits for calls
+	t.Cleanup(func() { close(m.over) }) // runs before the end of the site, which waits for calls
 	return s, m
 }
 
 var purge = op(wire.OpDelegpurge, &wire.DelegPurge4Args{})
 
-// A request that is under way is not begun again, nor followed by another in its slot,
-// and its client is not sent away.
+// While a request runs, its repetition and other requests in its slot are refused, and its client
+// is not evicted.
 func TestRequestUnderWay(t *testing.T) {
 	site, m := stallingSite(t)
 	p := site.Peer(1)
@@ -156,13 +155,13 @@ func TestSlotOutlivesAPanic(t *testing.T) {
 	want(t, "the next", s.run(rootOp), wire.NFS4OK, 2)
 }
 
-// quiet takes panics of operations for granted.
+// quiet is a TB that ignores the errors that panics cause.
 type quiet struct{ testing.TB }
 
 func (q quiet) Errorf(string, ...any) {}
 
-// A client whose lease ran out comes back as if nothing had happened, as long as no other
-// client wanted what it held; one that is evicted finds no session.
+// A client whose lease ran out continues as before when it comes back, unless another client wanted
+// its state. An evicted client finds no session.
 func TestClientsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, m := site(t, Config{}, state.Config{})
@@ -186,8 +185,8 @@ func TestClientsComeBack(t *testing.T) {
 }
 
 // The memory for replies has a ceiling. Before it is reached, clients are told to use fewer slots.
-// One that does goes on; one that does not waits, but in its first slot. No reply is lost that a
-// client asked for and may still ask for again (RFC 8881 §2.10.6.1.3).
+// A client that obeys continues. A client that does not has to wait, except in its first slot. No
+// reply is lost that a client asked to be cached and may still need (RFC 8881 §2.10.6.1.3).
 func TestMemoryForReplies(t *testing.T) {
 	for _, obeys := range []bool{false, true} {
 		site, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
@@ -234,7 +233,7 @@ func TestMemoryForReplies(t *testing.T) {
 				want(t, fmt.Sprint("the same again in slot ", slot), big.with(seq, getFHs...), wire.NFS4OK, len(getFHs)+1)
 			}
 		}
-		// The client that obeys does not suffer from the other one.
+		// The client that obeys is not affected by the other one.
 		want(t, "the modest client's request again", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
 		for _, s := range []*session{big, small} {
 			is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
@@ -310,7 +309,7 @@ func TestSequenceAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkSequence is SEQUENCE alone, over one connection.
+// BenchmarkSequence serves compounds with only SEQUENCE, over one connection.
 func BenchmarkSequence(b *testing.B) {
 	site, _ := site(b, Config{}, state.Config{})
 	p := site.Peer(1)

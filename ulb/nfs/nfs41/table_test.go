@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A session's ID begins with the epoch of the server's life, and is found as long as the session is
-// in the table. The ID of one that is gone finds no other in its place.
+// A session ID begins with the epoch of the server's life. It finds the session as long as the
+// session is in the table. The ID of a removed session does not find a later session in its place.
 func TestSessionIDs(t *testing.T) {
 	table := &table{epoch: 0xe9000}
 	first, second := new(Session), new(Session)
