@@ -17,7 +17,7 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// sizeAndChange are the attributes that a compound's last operation, a GETATTR, told.
+// sizeAndChange returns the attributes that a compound's last operation, a GETATTR, returned.
 func sizeAndChange(t testing.TB, r *nfs4test.Result) (size, change uint64) {
 	t.Helper()
 	if r.Status != wire.NFS4OK {

@@ -73,7 +73,7 @@ func TestCreate(t *testing.T) {
 	})
 }
 
-// CREATE does not list an owner as set that the caller may not give.
+// If the caller may not set an owner, CREATE does not list the owner as set.
 func TestCreateTellsWhatWasSet(t *testing.T) {
 	p := treeSite(t, "/data").Peer(0)
 	p.UID, p.GID = 1000, 1000
@@ -196,7 +196,7 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// held is the records of a client that held state before the server's start.
+// held implements state.Records: one client held state before the server started.
 type held struct{}
 
 func (held) Begin() (uint32, []state.Record, error) {

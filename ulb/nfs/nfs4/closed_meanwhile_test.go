@@ -9,8 +9,8 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// slowFiles is a file system with open files. Before each operation of a file it calls a
-// function.
+// slowFiles is a file system with open files. It calls a function before each operation on an
+// open file.
 type slowFiles struct {
 	vfs.FileSystem
 	before func()

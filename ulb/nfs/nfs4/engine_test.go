@@ -32,7 +32,7 @@ func putFH(h []byte) nfs4test.Op {
 	return nfs4test.Op{Number: wire.OpPutFH, Args: &wire.PutFH4Args{Object: h}}
 }
 
-// statuses are those of a compound's operations.
+// statuses returns the statuses of a compound's operations.
 func statuses(r *nfs4test.Result) (all []wire.NFSStat4) {
 	for _, o := range r.Ops {
 		all = append(all, o.Status)
@@ -109,7 +109,7 @@ func TestCompoundThatIsNone(t *testing.T) {
 	}
 }
 
-// The tag is UTF-8 (RFC 8881 §14.1), and comes back.
+// The tag must be UTF-8 (RFC 8881 §14.1). The reply repeats it.
 func TestTags(t *testing.T) {
 	p := plainSite(t)
 	for tag, want := range map[string]wire.NFSStat4{

@@ -1,4 +1,4 @@
 package nfs4
 
-// GiveWay has compounds let other calls go first after each operation.
+// GiveWay makes every compound let other calls go first after each of its operations.
 func (p *Program) GiveWay() { p.turn = -1 }

@@ -33,7 +33,7 @@ func FuzzAttributes(f *testing.F) {
 		})})...))
 		var res wire.Setattr4Res
 		set.Into(t, &res)
-		birth := wire.Bits(wire.Fattr4TimeCreate) // which is taken, and not set
+		birth := wire.Bits(wire.Fattr4TimeCreate) // accepted, but not set
 		if got := res.Attrsset; set.Status == wire.NFS4OK && (got.Word(0) != w0 || got.Word(1) != w1&^birth.Word(1) || got.Word(2) != w2) ||
 			set.Status != wire.NFS4OK && !got.IsEmpty() {
 			t.Errorf("%v: %v set", set.Status, got)
@@ -57,7 +57,7 @@ func FuzzAttributes(f *testing.F) {
 	})
 }
 
-// wordOf is word i of the set of one number.
+// wordOf returns word i of the bitmap that holds only attribute n.
 func wordOf(n uint32, i int) uint32 {
 	b := wire.Bits(n)
 	return b.Word(i)

@@ -16,7 +16,7 @@ type lazy struct {
 	plain
 	begun, goOn chan struct{}
 	last        atomic.Int64 // how many RENEWs of client 2 have ended
-	seen        chan int64   // what last was when that of client 3 came
+	seen        chan int64   // the value of last when the RENEW of client 3 was executed
 }
 
 func (l *lazy) Operations() []nfs4.Operation {
@@ -66,7 +66,7 @@ func TestLongCompoundsGiveWay(t *testing.T) {
 		await.Receive(t, "a compound occupies a goroutine", l.begun)
 	}
 	begin(renew(3))
-	// One of them goes on, and comes behind the one that waits.
+	// One of the long compounds continues. Before its next operation, the waiting call runs.
 	l.goOn <- struct{}{}
 	if n := await.Receive(t, "the call that came later is executed", l.seen); n != 0 {
 		t.Errorf("%d operations of a call that came earlier went first", n)

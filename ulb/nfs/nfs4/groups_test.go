@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// managedSite has exports that manage groups, within and around others, and a file "guarded" in
-// each that group 4000 may read.
+// managedSite has exports that manage groups, inside and around exports that do not, and in
+// each export a file "guarded" that group 4000 may read.
 func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
 	s := treeSiteWith(t, func(c *nfs4test.Config) {
 		c.Minors = func(m *state.Manager) [3]nfs4.Minor {
@@ -34,7 +34,7 @@ func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
 	return s, known
 }
 
-// as is a peer that calls as a user.
+// as returns a peer that calls as a user.
 func as(s *nfs4test.Site, minor, uid uint32) *nfs4test.Peer {
 	p := s.Peer(minor)
 	p.UID, p.GID = uid, uid
@@ -107,7 +107,7 @@ func TestManagedGroupsOnTheWay(t *testing.T) {
 		append(walk("data", "dir"), secinfo("below")),
 		append(append(walk("data", "guarded"), op(wire.OpSaveFH)), append(walk("open"), link("other"))...),
 	} {
-		uid++ // whose groups are not known yet
+		uid++ // a user whose groups are not known yet
 		before := known.Asked()
 		p := as(s, 1, uid)
 		c := p.Begin(p.Message("", ops...))
@@ -123,8 +123,8 @@ func TestManagedGroupsOnTheWay(t *testing.T) {
 	}
 }
 
-// An operation of minor version 0 that is delayed uses its owner's number up, as its
-// client thinks (RFC 7530 §9.1.7).
+// If an operation of minor version 0 fails with NFS4ERR_DELAY, the owner's sequence number
+// advances, as the client expects (RFC 7530 §9.1.7).
 func TestOwnersNumberWhileGroupsAreUnknown(t *testing.T) {
 	s, known := managedSite(t)
 	const uid = 1000

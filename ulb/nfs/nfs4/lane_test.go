@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// A watched file system may stall by itself, and looks in which lane it is called.
+// A watched file system can stall, and checks in which lane it is called.
 type watched struct {
 	vfs.FileSystem
 	t      *testing.T

@@ -18,7 +18,7 @@ type coder interface {
 	Encode(w *xdr.Writer)
 }
 
-// none are the arguments of an operation without any.
+// none stands for the arguments of an operation that has none.
 type none struct{}
 
 func (none) Decode(*xdr.Decoder) {}
@@ -47,7 +47,7 @@ var linuxOps = map[wire.OpNum]struct{ args, res func() coder }{
 	wire.OpSecInfoNoName: {func() coder { return new(wire.SecinfoStyle4) }, func() coder { return &wire.SecInfo4Res{} }},
 }
 
-// A linuxCompound is one of the captured ones whose operations are all among linuxOps.
+// A linuxCompound is a captured compound whose operations are all in linuxOps.
 type linuxCompound struct {
 	minor   uint32
 	numbers []wire.OpNum
@@ -56,7 +56,8 @@ type linuxCompound struct {
 
 func (c *linuxCompound) key() string { return fmt.Sprint(c.minor, c.numbers) }
 
-// linuxCompounds are the captured calls, and the replies to such sequences of operations.
+// linuxCompounds returns the captured calls, and captured replies by their sequence of
+// operations.
 func linuxCompounds(t *testing.T) (calls []linuxCompound, replies map[string]linuxCompound) {
 	t.Helper()
 	text, err := os.ReadFile("../nfs4wire/testdata/linux.txt")
@@ -135,8 +136,8 @@ func (c *linuxCompound) placeOf(i int) []string {
 // missing holds the attributes that Linux's server has and this one lacks: ACLs and layouts.
 var missing = wire.Bits(wire.Fattr4ACL, wire.Fattr4FsLayoutTypes, wire.Fattr4LayoutTypes, wire.Fattr4LayoutBlksize)
 
-// The compounds that Linux's client sends about names and attributes are executed as
-// Linux's server does: to the same status, and with the same attributes.
+// Compounds about names and attributes that Linux's client sends get the same status and the
+// same attributes as from Linux's server.
 func TestLinuxCompounds(t *testing.T) {
 	calls, replies := linuxCompounds(t)
 	run := 0
@@ -186,14 +187,14 @@ func TestLinuxCompounds(t *testing.T) {
 	}
 }
 
-// statusOf is what a result begins with.
+// statusOf returns the status, with which every result begins.
 func statusOf(res coder) wire.NFSStat4 {
 	w := xdr.NewWriter(make([]byte, 0, 1<<16))
 	res.Encode(w)
 	return wire.NFSStat4(xdr.NewDecoder(w.Bytes()).Int32())
 }
 
-// compareWithLinux compares what two servers say beside the status.
+// compareWithLinux compares two servers' results, except for the status.
 func compareWithLinux(t *testing.T, what string, ours, theirs coder) {
 	t.Helper()
 	same := true

@@ -85,7 +85,7 @@ func TestLockDenied(t *testing.T) {
 		for _, free := range [][2]uint64{{0, 10}, {20, toEnd}} {
 			other.want(wire.NFS4OK, putFH(o.fh), opLockTest("locker", wire.WriteLt, free[0], free[1]))
 		}
-		lock = f.lock(o.fh, opLock(lock, wire.ReadLt, 12, 2)) // which makes three of it
+		lock = f.lock(o.fh, opLock(lock, wire.ReadLt, 12, 2)) // splits the lock into three
 		got := other.lock(o.fh, opFirstLock(theirs.Stateid, "locker", wire.ReadLt, 12, 2))
 		if d := f.denied(o.fh, opLock(lock, wire.WriteLt, 0, toEnd)); d.Offset != 12 || d.Length != 2 || d.Locktype != wire.ReadLt {
 			t.Errorf("%+v", d)
@@ -154,11 +154,11 @@ func TestLockErrors(t *testing.T) {
 	f.want(wire.NFS4OK, putFH(o.fh), opRead(lock, 0, 1))
 	f.want(wire.NFS4OK, nfs4test.Op{Number: wire.OpFreeStateID, Args: &wire.FreeStateID4Args{Stateid: lock}})
 	f.want(wire.NFS4ErrBadStateID, putFH(o.fh), opRead(lock, 0, 1))
-	// A lock-owner may begin anew.
+	// The lock-owner may lock again.
 	f.lock(o.fh, opFirstLock(o.Stateid, "locker", wire.ReadLt, 0, 1))
 }
 
-// A lock's stateid is good for what its open is good for.
+// A lock's stateid permits what its open permits.
 func TestReadAndWriteWithALock(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
@@ -199,7 +199,7 @@ func TestLocksOfThisMachine(t *testing.T) {
 	lock := f.lock(o.fh, opFirstLock(o.Stateid, "locker", wire.ReadLt, 0, 15))
 	before := lock
 	f.denied(o.fh, opLock(lock, wire.WriteLt, 5, toEnd))
-	f.want(wire.NFS4OK, putFH(o.fh), opRead(before, 0, 1)) // what was denied made no other of it
+	f.want(wire.NFS4OK, putFH(o.fh), opRead(before, 0, 1)) // still valid: a denied LOCK does not advance it
 	for _, c := range []struct {
 		start, length uint64
 		mode          vfs.ClaimMode

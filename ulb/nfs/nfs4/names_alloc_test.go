@@ -2,7 +2,7 @@
 
 package nfs4_test
 
-// Under the race detector a sync.Pool forgets at random.
+// Under the race detector, a sync.Pool drops items at random.
 
 import (
 	"encoding/binary"
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// linuxAttributes are what the Linux client asks for of an object.
+// linuxAttributes are the attributes that the Linux client requests.
 var linuxAttributes = []uint32{
 	wire.Fattr4Type, wire.Fattr4Change, wire.Fattr4Size, wire.Fattr4FSID, wire.Fattr4FileID, wire.Fattr4Mode, wire.Fattr4Numlinks,
 	wire.Fattr4Owner, wire.Fattr4OwnerGroup, wire.Fattr4Rawdev, wire.Fattr4SpaceUsed, wire.Fattr4TimeAccess,

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// fattr is a fattr4 with the values that encode writes.
+// fattr returns a fattr4 with the values that encode writes.
 func fattr(encode func(w *xdr.Writer), numbers ...uint32) wire.FAttr4 {
 	w := xdr.NewWriter(make([]byte, 0, 4096))
 	if encode != nil {
@@ -60,20 +60,20 @@ func verify(n wire.OpNum, attrs wire.FAttr4) nfs4test.Op {
 	return nfs4test.Op{Number: n, Args: &wire.Nverify4Args{Attributes: attrs}}
 }
 
-// saved is a way to an object, which is saved, and then to a second one.
+// saved returns operations that walk to an object, save it, and walk to a second one.
 func saved(first, second []string) []nfs4test.Op {
 	return append(append(walk(first...), op(wire.OpSaveFH)), walk(second...)...)
 }
 
-// A step is a compound and the status that its last operation has to have, in minor
-// version 0 and in later ones. All operations before succeed.
+// A step is a compound and the status that its last operation must have, in minor version
+// 0 and in later ones. All earlier operations succeed.
 type step struct {
 	name    string
 	ops     []nfs4test.Op
 	in0, in wire.NFSStat4
 }
 
-// always is a step whose status is that of all minor versions.
+// always returns a step with the same status in all minor versions.
 func always(name string, s wire.NFSStat4, at []nfs4test.Op, last nfs4test.Op) step {
 	return step{name, append(at[:len(at):len(at)], last), s, s}
 }
@@ -91,8 +91,8 @@ var badNames = []struct {
 	{strings.Repeat("n", 256), wire.NFS4ErrNameTooLong}, {strings.Repeat("n", 4000), wire.NFS4ErrNameTooLong},
 }
 
-// nameSteps are the errors of the operations about names (RFC 7530 §13.2, RFC 8881
-// §15.2). None changes anything.
+// nameSteps returns steps for the errors of the operations on names (RFC 7530 §13.2, RFC
+// 8881 §15.2). No step changes anything.
 func nameSteps() (all []step) {
 	const (
 		ok     = wire.NFS4OK

@@ -13,9 +13,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Clients of 4.1 and 4.2 append to a file by WRITE and GETATTR, while others look at it by all that
-// tells attributes. A Change that was told behind a WRITE is told with no smaller size, a look that
-// began behind an answer tells no smaller size than that did, and no Change falls.
+// Clients of 4.1 and 4.2 append to a file with WRITE and GETATTR, while others read its attributes
+// in every way. No reply may have the Change that a GETATTR after a WRITE returned together with a
+// smaller size. A compound that begins after a reply must not return a smaller size than that
+// reply. Change never decreases.
 func TestCompoundsTellNoOldStateWithANewChange(t *testing.T) {
 	for _, minor := range []uint32{1, 2} {
 		t.Run(fmt.Sprint("4.", minor), func(t *testing.T) { appendBesideLooks(t, minor) })
@@ -36,7 +37,7 @@ func appendBesideLooks(t *testing.T, minor uint32) {
 		args.Data.Data = []byte{1}
 		return nfs4test.Op{Number: wire.OpWrite, Args: args}
 	}
-	// last is what the GETATTR at the end told.
+	// last returns what the GETATTR at the end of a compound returned.
 	last := func(f *filer, ops ...nfs4test.Op) (size, change uint64) {
 		return sizeAndChange(t, f.Compound(ops...))
 	}

@@ -22,7 +22,7 @@ import (
 type known struct {
 	minor uint32
 	state *state.Manager
-	// reclaims: its clients may still reclaim state.
+	// reclaims says that its clients may still reclaim state.
 	reclaims bool
 	mu       sync.Mutex
 	conns    map[*rpc.Conn]*state.Client
@@ -91,7 +91,7 @@ func (n *known) Client(k *nfs4.Compound, id uint64) (*state.Client, wire.NFSStat
 // openSite is a site with all minor versions.
 func openSite(t testing.TB) *nfs4test.Site { return openSiteOver(t, nil) }
 
-// openSiteOver is one of a file system, or of one in memory for nil.
+// openSiteOver is openSite with a file system; nil stands for one in memory.
 func openSiteOver(t testing.TB, fs vfs.FileSystem) *nfs4test.Site {
 	return nfs4test.New(t, nfs4test.Config{FS: fs, Minors: func(m *state.Manager) [3]nfs4.Minor {
 		return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
@@ -165,7 +165,7 @@ const (
 	both     = wire.Open4ShareAccessBoth
 )
 
-// openArgs are those of an OPEN of a name by an owner, which creates nothing.
+// openArgs returns the arguments of an OPEN of a name by an owner that creates nothing.
 func openArgs(name, owner string, access, deny uint32) *wire.Open4Args {
 	return &wire.Open4Args{
 		ShareAccess: access, ShareDeny: deny, Owner: wire.StateOwner4{Owner: []byte(owner)},
@@ -200,7 +200,7 @@ func opDowngrade(id wire.StateID4, access, deny uint32) nfs4test.Op {
 	return nfs4test.Op{Number: wire.OpOpenDowngrade, Args: &wire.OpenDowngrade4Args{OpenStateid: id, ShareAccess: access, ShareDeny: deny}}
 }
 
-// An opened is what an OPEN brought.
+// An opened is what an OPEN returned.
 type opened struct {
 	wire.Open4ResOK
 	fh []byte
@@ -217,7 +217,7 @@ func (f *filer) open(args *wire.Open4Args) opened {
 	return opened{res.ResOK, bytes.Clone(fh.ResOK.Object)}
 }
 
-// refused opens a file that must not be opened.
+// refused checks that an OPEN fails with a status.
 func (f *filer) refused(status wire.NFSStat4, args *wire.Open4Args) {
 	f.t.Helper()
 	f.want(status, op(wire.OpPutRootFH), opOpen(args))
@@ -250,7 +250,7 @@ func fileSize(n byte) wire.FAttr4 {
 	return wire.FAttr4{Attrmask: wire.Bits(wire.Fattr4Size), AttrVals: []byte{0, 0, 0, 0, 0, 0, 0, n}}
 }
 
-// nothingLeft fails the test where state is left over.
+// nothingLeft fails the test if state remains.
 func nothingLeft(t testing.TB, s *nfs4test.Site) {
 	t.Helper()
 	if u := s.State.Usage(); u != (state.Usage{}) {

@@ -128,7 +128,7 @@ func TestCreateOfAReadOnlyFile(t *testing.T) {
 	})
 }
 
-// An exclusive creation that is repeated finds what it made.
+// A repeated exclusive creation opens the file that the first one created.
 func TestExclusiveCreate(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f := newFiler(t, s, 1)

@@ -16,7 +16,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// named makes a site send names, of users and groups that it has in files.
+// named makes a site send names of users and groups, which it reads from files.
 func named(t *testing.T) func(cfg *nfs4test.Config) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"passwd": "ann:x:1000:100:::\n", "group": "users:x:100:\n"} {

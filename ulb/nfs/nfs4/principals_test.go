@@ -10,10 +10,10 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// A useOfOpen is what a caller does by the stateids of two files that are open.
+// A useOfOpen is what a caller does with the stateids of two open files.
 type useOfOpen struct {
 	name  string
-	minor uint32 // the first that has the operation
+	minor uint32 // the first minor version that has the operation
 	// stateOnly: the operation changes only the client's state, not the file.
 	stateOnly bool
 	ops       func(x *principals) []nfs4test.Op
@@ -68,13 +68,14 @@ func (x *principals) unlock() nfs4test.Op {
 	return o
 }
 
-// as makes what follows another caller's: one with a number, or one that is proven.
+// as makes the following calls those of another caller: one with a uid, or one with a principal
+// that it has proven.
 func (x *principals) as(uid uint32, principal string) {
 	x.UID, x.GID, x.Principal = uid, uid, principal
 }
 
-// opens opens a file to read and to write as the present caller, which in minor version 0
-// takes a confirmation.
+// opens opens a file for reading and writing as the present caller. In minor version 0 it
+// confirms the open.
 func (x *principals) opens(name string) opened {
 	x.t.Helper()
 	args := openArgs(name, "owner of "+name, both, 0)
@@ -90,8 +91,8 @@ func (x *principals) opens(name string) opened {
 
 const opener, stranger = 1000, 2000
 
-// newPrincipals lets a caller open two files of user 0 that all may read and write, and
-// lock a byte.
+// newPrincipals makes a caller open two files of user 0 that everyone may read and write, and
+// lock a byte of one.
 func newPrincipals(t *testing.T, s *nfs4test.Site, minor uint32, uid uint32, principal string) *principals {
 	x := &principals{filer: newFiler(t, s, minor)}
 	for _, name := range []string{"file", "other"} {
@@ -108,7 +109,7 @@ func newPrincipals(t *testing.T, s *nfs4test.Site, minor uint32, uid uint32, pri
 	return x
 }
 
-// mode gives a file of the export a mode, as its owner, and makes it first if need be.
+// mode sets a file's mode as the file's owner. If there is no such file, it creates it.
 func (x *principals) mode(name string, mode uint32) {
 	x.t.Helper()
 	op := &vfs.Op{Cred: &vfs.Cred{}}
@@ -122,7 +123,7 @@ func (x *principals) mode(name string, mode uint32) {
 	}
 }
 
-// use uses what is open, and returns the status.
+// use runs u, and returns the status.
 func (x *principals) use(u *useOfOpen) wire.NFSStat4 {
 	r := x.Compound(u.ops(x)...)
 	if n := len(r.Ops); n > 0 && r.Status == wire.NFS4OK && r.Ops[n-1].Number == wire.OpLock {
@@ -199,9 +200,10 @@ func TestStateidOfAnotherPrincipal(t *testing.T) {
 	}
 }
 
-// OPEN_DOWNGRADE and CLOSE give back what the client holds, and are judged by the stateid alone,
-// whoever presents it and whatever the file's mode (RFC 8881 §18.2, §18.18, RFC 7530 §16.2.5,
-// §16.19). What is left of the open is the opener's, and good for no more than that.
+// OPEN_DOWNGRADE and CLOSE only give back state. They need only a valid stateid, whoever
+// presents it and whatever the file's mode (RFC 8881 §18.2, §18.18, RFC 7530 §16.2.5, §16.19).
+// After an OPEN_DOWNGRADE the open still belongs to the opener, and permits no more than the
+// remaining access.
 func TestStateidGivenBackByAnotherPrincipal(t *testing.T) {
 	type caller struct {
 		name      string
@@ -271,8 +273,8 @@ func TestStateidGivenBackByAnotherPrincipal(t *testing.T) {
 	}
 }
 
-// A stateid of minor version 0 is judged likewise where it comes from another client's
-// connection, and the opener may use it from there.
+// In minor version 0, the same checks apply to a stateid that comes over another client's
+// connection. The opener may use it there.
 func TestStateidOverAnotherConnection(t *testing.T) {
 	s := openSite(t)
 	x := newPrincipals(t, s, 0, opener, "")
@@ -285,8 +287,8 @@ func TestStateidOverAnotherConnection(t *testing.T) {
 	elsewhere.want(wire.NFS4OK, putFH(x.file.fh), opRead(x.file.Stateid, 0, 4))
 }
 
-// A stateid of an open to write alone is good for reading as far as its caller may read
-// and no other open denies that (RFC 7530 §9.1.6).
+// A stateid that was opened only for writing also permits reading, if the caller may read the
+// file and no other open denies reading (RFC 7530 §9.1.6).
 func TestReadByAnOpenToWrite(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		x := &principals{filer: newFiler(t, s, 1)}
@@ -310,7 +312,7 @@ func TestReadByAnOpenToWrite(t *testing.T) {
 	})
 }
 
-// A caller that may read a file and not change it keeps no other from it.
+// A caller that may read a file but not write it cannot open it with a deny mode.
 func TestDenyModesTakePermissionToWrite(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		x := &principals{filer: newFiler(t, s, 1)}

@@ -10,8 +10,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A compound that must not be executed twice, and whose results could be larger than what
-// its caller can take, is executed as far as they fit, with a protection around them, too.
+// If a compound must not be executed twice and its results could be larger than its caller
+// can receive, it is executed as far as its results fit. This holds also if the results
+// are protected.
 func TestRoomUnderAProtection(t *testing.T) {
 	p := plainSite(t)
 	seal := rpctest.NewSeal()

@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// An owner travels as its name, or, if it has none, as the digits of its number (RFC 8881
+// An owner is sent as its name or, if it has none, as the digits of its number (RFC 8881
 // §5.9), padded like any opaque.
 func TestOwnersTravelByNameOrDigits(t *testing.T) {
 	for _, c := range []struct {

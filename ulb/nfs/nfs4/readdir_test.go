@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// sizeOf is how long a READDIR4resok is, in bytes.
+// sizeOf returns the length of a READDIR4resok in bytes.
 func sizeOf(r *wire.Readdir4ResOK) int {
 	w := xdr.NewWriter(make([]byte, 0, 1<<20))
 	r.Encode(w)
@@ -121,7 +121,7 @@ func (b *blind) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, a *vfs.Attr) (vf
 func TestReaddirTellsErrorsOfEntries(t *testing.T) {
 	for _, c := range []struct {
 		err    error
-		failed wire.NFSStat4 // of the entry
+		failed wire.NFSStat4 // the entry's status
 		listed bool
 	}{
 		{syscall.EACCES, wire.NFS4ErrAccess, true},
@@ -129,7 +129,7 @@ func TestReaddirTellsErrorsOfEntries(t *testing.T) {
 		{syscall.EIO, wire.NFS4ErrIO, true},
 		{syscall.ENOENT, 0, false}, // removed meanwhile
 		{syscall.ESTALE, 0, false},
-		{nil, wire.NFS4OK, true}, // it was only missing in the listing
+		{nil, wire.NFS4OK, true}, // only the listing lacked it
 	} {
 		p := treeSiteOf(t, func(fs vfs.FileSystem) vfs.FileSystem {
 			return &blind{fs, map[string]error{"empty": c.err}}
@@ -166,7 +166,7 @@ func TestReaddirTellsErrorsOfEntries(t *testing.T) {
 	}
 }
 
-// The listing's attributes are those that GETATTR has, all of them.
+// A listing returns the same attributes as GETATTR.
 func TestReaddirTellsWhatGetattrTells(t *testing.T) {
 	eachWay(t, func(t *testing.T, s *nfs4test.Site) {
 		p := s.Peer(2)
@@ -187,7 +187,8 @@ func TestReaddirTellsWhatGetattrTells(t *testing.T) {
 	})
 }
 
-// A directory is listed once and whole while names come and go.
+// While other names are created and removed, a listing returns each lasting name exactly
+// once.
 func TestReaddirWhileNamesChange(t *testing.T) {
 	s := treeSite(t, "/data")
 	p := s.Peer(1)

@@ -9,8 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// The current stateid goes when a file handle is put, though it be that of the same file
-// (RFC 8881 §16.2.3.1.2), and comes back with the saved one, as old as it was then.
+// An operation that sets the current file handle drops the current stateid, even if the
+// handle is of the same file (RFC 8881 §16.2.3.1.2). RESTOREFH brings back the stateid
+// that was saved with the handle, with the seqid that it had then.
 func TestCurrentStateidBelongsToItsHandle(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
@@ -28,7 +29,7 @@ func TestCurrentStateidBelongsToItsHandle(t *testing.T) {
 		{"behind a PUTFH of the same file", []nfs4test.Op{root, opens, putFH(o.fh), opRead(current, 0, 1)}, wire.NFS4ErrBadStateID},
 		{"behind a LOOKUP of the same file", []nfs4test.Op{root, opens, root, lookup("file"), opRead(current, 0, 1)}, wire.NFS4ErrBadStateID},
 		{"restored behind another OPEN, to read", []nfs4test.Op{root, opens, save, root, opens, restore, opRead(current, 0, 1)}, wire.NFS4OK},
-		// CLOSE and OPEN_DOWNGRADE end what the client knew of (RFC 8881 §8.2.3).
+		// CLOSE and OPEN_DOWNGRADE need the newest seqid (RFC 8881 §8.2.3).
 		{"restored behind another OPEN, to downgrade", []nfs4test.Op{root, opens, save, root, opens, restore, opDowngrade(current, both, 0)}, wire.NFS4ErrOldStateID},
 		{"restored behind another OPEN, to close", []nfs4test.Op{root, opens, save, root, opens, restore, opClose(current, 0)}, wire.NFS4ErrOldStateID},
 	} {
@@ -38,9 +39,9 @@ func TestCurrentStateidBelongsToItsHandle(t *testing.T) {
 	}
 }
 
-// From minor version 1 on the stateid that CLOSE returns is none that could be used
-// (RFC 8881 §18.2.4); in minor version 0 it is the one that was closed, one further
-// (RFC 7530 §16.2.5).
+// From minor version 1 on, CLOSE returns a stateid that cannot be used (RFC 8881
+// §18.2.4). In minor version 0 it returns the closed stateid with its seqid advanced by
+// one (RFC 7530 §16.2.5).
 func TestStateidOfClose(t *testing.T) {
 	for minor := range uint32(3) {
 		f := newFiler(t, openSite(t), minor)
@@ -67,8 +68,8 @@ func TestStateidOfClose(t *testing.T) {
 	}
 }
 
-// SECINFO_NO_NAME is for callers under any flavor: it is how a client that has the handle
-// of an export finds out how to call (RFC 8881 §2.6.3.1.1.5, §18.45).
+// SECINFO_NO_NAME is permitted under any flavor, because a client that has an export's
+// handle finds out with it which flavor to use (RFC 8881 §2.6.3.1.1.5, §18.45).
 func TestSecInfoNoNameNeedsNoFlavor(t *testing.T) {
 	s := strictSite(t)
 	e, _, _ := s.Exports.Resolve("/strict")
@@ -100,7 +101,7 @@ func TestVerifyOfWhatIsLonger(t *testing.T) {
 	f.want(wire.NFS4OK, putFH(o.fh), nfs4test.Op{Number: wire.OpSetattr, Args: &wire.Setattr4Args{ObjAttributes: owner("1234567")}})
 	for _, c := range []struct {
 		given       string
-		same, other wire.NFSStat4 // of VERIFY and of NVERIFY
+		same, other wire.NFSStat4 // the statuses of VERIFY and NVERIFY
 	}{
 		{"1234567", wire.NFS4OK, wire.NFS4ErrSame},
 		{"1", wire.NFS4ErrNotSame, wire.NFS4OK},
@@ -111,8 +112,8 @@ func TestVerifyOfWhatIsLonger(t *testing.T) {
 	}
 }
 
-// A saved file handle is not used under a flavor that its export does not take, by an
-// operation that touches what it names (RFC 8881 §2.6.3.1).
+// If the saved handle's export does not accept the caller's flavor, an operation that
+// accesses the saved object fails (RFC 8881 §2.6.3.1).
 func TestSavedHandleNeedsTheFlavorOfItsExport(t *testing.T) {
 	s := strictSite(t)
 	strict, _, _ := s.Exports.Resolve("/strict")

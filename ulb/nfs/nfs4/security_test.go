@@ -16,23 +16,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// strictSite has exports for AUTH_SYS and for Kerberos, beside and beneath each other.
+// strictSite has exports for AUTH_SYS and for Kerberos, next to each other and nested.
 func strictSite(t *testing.T) *nfs4test.Site { return strictSiteWith(t, nil) }
 
-// ofStrictSite are the exports of a strictSite, and their flavors.
+// ofStrictSite holds the exports of a strictSite, and their flavors.
 var ofStrictSite = map[string][]export.Security{
 	"/open": {export.Sys}, "/open/dir/below": {export.Krb5},
 	"/strict": {export.Krb5p, export.Krb5}, "/strict/dir/below": {export.Sys},
 }
 
-// strictSiteWith is a strictSite whose configuration is changed.
+// strictSiteWith returns a strictSite with a changed configuration.
 func strictSiteWith(t *testing.T, change func(*nfs4test.Config)) *nfs4test.Site {
 	s := treeSiteWith(t, change, slices.Collect(maps.Keys(ofStrictSite))...)
 	secure(t, s, func(e *export.Export) { e.Security = ofStrictSite[e.Name] })
 	return s
 }
 
-// knownStrictSite is a strictSite whose clients may open files.
+// knownStrictSite returns a strictSite whose clients may open files.
 func knownStrictSite(t *testing.T) *nfs4test.Site {
 	return strictSiteWith(t, func(c *nfs4test.Config) {
 		c.Minors = func(m *state.Manager) [3]nfs4.Minor {
@@ -41,7 +41,7 @@ func knownStrictSite(t *testing.T) *nfs4test.Site {
 	})
 }
 
-// secure replaces the exports of a site by such that differ.
+// secure replaces each export of a site by one that differ has changed.
 func secure(t testing.TB, s *nfs4test.Site, differ func(e *export.Export)) {
 	t.Helper()
 	var all []*export.Export
@@ -56,7 +56,8 @@ func secure(t testing.TB, s *nfs4test.Site, differ func(e *export.Export)) {
 	}
 }
 
-// handleIn is the handle of what names lead to in an export, whatever flavor it takes.
+// handleIn returns the PUTFH of the object with a path in an export, whatever flavor the
+// export accepts.
 func handleIn(t *testing.T, s *nfs4test.Site, name string, names ...string) nfs4test.Op {
 	t.Helper()
 	e, _, _ := s.Exports.Resolve(name)
@@ -98,7 +99,7 @@ func TestWrongSec(t *testing.T) {
 		name  string
 		since uint32 // minor version
 		ops   []nfs4test.Op
-		last  wire.NFSStat4 // of the last operation that ran
+		last  wire.NFSStat4 // status of the last operation that was executed
 		ran   int
 	}{
 		{"the other export", 0, append(walk("open", "dir"), getattr(1)), ok, 4},
@@ -166,7 +167,8 @@ func TestWrongSec(t *testing.T) {
 	}
 }
 
-// An OPEN that is refused for its flavor has used its owner's number up (RFC 7530 §9.1.7).
+// An OPEN that is refused because of its flavor advances its owner's sequence number (RFC
+// 7530 §9.1.7).
 func TestOwnersNumberUnderAnotherFlavor(t *testing.T) {
 	s := knownStrictSite(t)
 	p := newFiler(t, s, 0)
@@ -175,8 +177,9 @@ func TestOwnersNumberUnderAnotherFlavor(t *testing.T) {
 	p.want(wire.NFS4OK, handleIn(t, s, "/open"), open(10))
 }
 
-// confirmed opens a file of minor version 0 in the directory that put puts, and confirms
-// its owner, which uses its numbers up to 8 up. It returns further OPENs of that owner.
+// confirmed opens a file in minor version 0, in the directory that put makes current, and
+// confirms its owner. This uses the owner's sequence numbers up to 8. It returns a function
+// that makes further OPENs of the owner.
 func (f *filer) confirmed(put nfs4test.Op) (open func(seqid uint32) nfs4test.Op) {
 	f.t.Helper()
 	open = func(seqid uint32) nfs4test.Op {
@@ -193,8 +196,9 @@ func (f *filer) confirmed(put nfs4test.Op) (open func(seqid uint32) nfs4test.Op)
 	return open
 }
 
-// A compound of minor version 0 that goes on after SECINFO keeps its file handle
-// (RFC 7530 §16.31.4), and gets no further by that.
+// In minor version 0, SECINFO leaves the current file handle in place (RFC 7530 §16.31.4).
+// Later operations of the compound are still refused if the export does not accept the
+// flavor.
 func TestNoWayAroundBySecInfo(t *testing.T) {
 	s := strictSite(t)
 	r := s.Peer(0).Compound(handleIn(t, s, "/strict", "file"), secinfo("x"), getattr(1))
@@ -203,8 +207,8 @@ func TestNoWayAroundBySecInfo(t *testing.T) {
 	}
 }
 
-// A listing tells nothing of an export that does not take the caller's flavor, but that
-// its name is there: NFS4ERR_WRONGSEC in rdattr_error (RFC 8881 §18.29.4).
+// Of an export that does not accept the caller's flavor, a listing returns only the name,
+// with NFS4ERR_WRONGSEC in rdattr_error (RFC 8881 §18.29.4).
 func TestReaddirUnderAnotherFlavor(t *testing.T) {
 	s := strictSite(t)
 	for minor := range uint32(3) {
@@ -233,8 +237,8 @@ func TestReaddirUnderAnotherFlavor(t *testing.T) {
 	}
 }
 
-// The export of a handle gets another policy between two operations of a compound: the
-// client is to send it once more, and is told then.
+// If the policy of a handle's export changes between two operations of a compound, the
+// client is asked to send the compound again, and gets the error then.
 func TestPolicyThatChangesMeanwhile(t *testing.T) {
 	s := treeSite(t, "/data")
 	p := s.Peer(1)
@@ -257,7 +261,7 @@ func TestPolicyThatChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// atLookup tells of each Lookup before it is done.
+// atLookup calls a function before each Lookup.
 type atLookup struct {
 	vfs.FileSystem
 	f func()
@@ -270,8 +274,8 @@ func (a *atLookup) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, attr *vfs.Att
 	return a.FileSystem.Lookup(op, dir, name, attr)
 }
 
-// SECINFO lists the flavors of an export, the preferred first; what leads to exports has
-// those of all.
+// SECINFO lists the flavors of an export, the preferred one first. For a directory that
+// only leads to exports, it lists the flavors of all of them.
 func TestSecInfoListsTheFlavors(t *testing.T) {
 	s := strictSite(t)
 	p := s.Peer(1)
@@ -282,8 +286,8 @@ func TestSecInfoListsTheFlavors(t *testing.T) {
 	if got := flavors(append(walk(), secinfo("open"))...); !slices.Equal(got, []uint32{1}) {
 		t.Errorf("of the open export: %v", got)
 	}
-	// From within an export that does not take the flavor, of the export and of another
-	// one in it.
+	// The caller is inside an export that does not accept its flavor, and asks about that
+	// export and about one nested in it.
 	dir := handleIn(t, s, "/strict", "dir")
 	for name, want := range map[string][]uint32{"none": {63, 61}, "below": {1}} {
 		if got := flavors(dir, secinfo(name)); !slices.Equal(got, want) {
@@ -292,14 +296,14 @@ func TestSecInfoListsTheFlavors(t *testing.T) {
 	}
 }
 
-// Each client is told the flavors of its network, at the root those of all exports that
-// serve it, and is held to them (RFC 8881 §2.6.3.1).
+// Each client gets the flavors for its network and must use one of them. At the root these
+// are the flavors of all exports that serve the client (RFC 8881 §2.6.3.1).
 func TestFlavorsByNetwork(t *testing.T) {
 	s := treeSite(t, "/data", "/other", "/elsewhere")
 	network := netip.MustParsePrefix
 	secure(t, s, func(e *export.Export) {
 		e.Security = []export.Security{export.Krb5p}
-		if e.Name == "/elsewhere" { // which serves none of these clients
+		if e.Name == "/elsewhere" { // it serves none of these clients
 			e.Clients, e.Security = []netip.Prefix{network("203.0.113.0/24")}, export.Securities
 		}
 		if e.Name == "/data" {

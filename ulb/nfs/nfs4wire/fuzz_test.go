@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// decoders are the types of all operations, arguments before results, callbacks last.
+// decoders returns the types of all operations, arguments before results, callbacks last.
 func decoders() (all []func() xdrtest.Value) {
 	for _, o := range operations {
 		all = append(all, o.args, o.res)
@@ -25,9 +25,9 @@ func decoders() (all []func() xdrtest.Value) {
 	return all
 }
 
-// What is accepted as an operation's arguments or results is encoded to no more bytes,
-// which mean the same: padding is not kept, nor are words of bitmaps that say nothing
-// or that are beyond what is kept.
+// If bytes decode as an operation's arguments or results, the value is encoded to no more
+// bytes, and these decode to the same value. Padding is not kept, nor are words of
+// bitmaps that are zero or beyond those that are stored.
 func FuzzOperations(f *testing.F) {
 	all := decoders()
 	for i, fresh := range all {
@@ -78,7 +78,8 @@ func FuzzOperations(f *testing.F) {
 	})
 }
 
-// A stream is what the captured compounds are, whole: walking one never goes wrong.
+// FuzzCompound decodes whole compounds operation by operation, with the captured ones as
+// seeds. That must not panic or read beyond the end.
 func FuzzCompound(f *testing.F) {
 	for _, c := range captures(f) {
 		f.Add(c.stream, c.reply, c.callback)

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// The enums have the values and names of the oracle's, which are those of RFC 7863.
+// The enums have the same values and names as the oracle's, which are those of RFC 7863.
 func TestEnums(t *testing.T) {
 	for name, difference := range map[string]string{
 		"nfs_ftype4": xdrtest.SameNames(namesFType4, nfsv4.NfsFtype4_name),
@@ -47,15 +47,15 @@ func TestEnums(t *testing.T) {
 	}
 }
 
-// without is names without those of values.
+// without returns names without those of values.
 func without[N comparable](names map[N]string, values ...N) map[N]string {
 	names = maps.Clone(names)
 	maps.DeleteFunc(names, func(n N, _ string) bool { return slices.Contains(values, n) })
 	return names
 }
 
-// What later RFCs add to RFC 7863 has the numbers that they give: RFC 8275 §5, RFC 8276
-// §8.6, RFC 9754 §§2, 3.1 and 5.1.
+// The numbers that later RFCs add to RFC 7863 are right: RFC 8275 §5, RFC 8276 §8.6, RFC
+// 9754 §§2, 3.1 and 5.1.
 func TestLaterNumbers(t *testing.T) {
 	for name, c := range map[string][2]uint64{
 		"mode_umask":           {Fattr4ModeUmask, 81},
@@ -102,8 +102,8 @@ func TestLaterNumbers(t *testing.T) {
 	}
 }
 
-// Values without a name are let through where they have an answer of their own, or
-// stand only in results; elsewhere they are errors (RFC 8881 §15.1.1.1).
+// Values without a name are accepted where a special status answers them, and where they
+// occur only in results. Elsewhere they are errors (RFC 8881 §15.1.1.1).
 func TestUnknownValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		v    xdrtest.Value

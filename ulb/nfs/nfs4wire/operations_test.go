@@ -6,18 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// operation is one of COMPOUND or CB_COMPOUND with its types, here and in the oracle,
-// which knows none of RFC 8276. Some have no arguments.
+// operation is an operation of COMPOUND or CB_COMPOUND with its types in this package and
+// in the oracle, which has no operation of RFC 8276. Some have no arguments.
 type operation[N OpNum | CBOpNum] struct {
 	op                    N
 	args, res             func() xdrtest.Value
 	argsOracle, resOracle xdrtest.Foreign
 }
 
-// none is the oracle for what it does not know.
+// none stands for the oracle's type where the oracle has none.
 var none xdrtest.Foreign
 
-// operations are those of COMPOUND that have types.
+// operations lists the operations of COMPOUND that have types.
 var operations = []operation[OpNum]{
 	{
 		OpAccess, fresh[Access4Args], fresh[Access4Res],
@@ -277,7 +277,7 @@ var operations = []operation[OpNum]{
 	},
 }
 
-// callbacks are those of CB_COMPOUND that have types.
+// callbacks lists the operations of CB_COMPOUND that have types.
 var callbacks = []operation[CBOpNum]{
 	{
 		OpCBGetattr, fresh[CBGetattr4Args], fresh[CBGetattr4Res],

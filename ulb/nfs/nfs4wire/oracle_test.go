@@ -36,8 +36,8 @@ func check(fresh func() xdrtest.Value, theirs xdrtest.Foreign) func(*testing.T) 
 	})
 }
 
-// open4Args and open4Res are OPEN's without the kinds of delegation that RFC 9754 adds,
-// which go-xdr does not know.
+// open4Args and open4Res are those of OPEN without the kinds of delegation that RFC 9754
+// adds, which go-xdr does not know.
 type open4Args struct{ Open4Args }
 
 func (v *open4Args) DrawExternal(t *rapid.T) {
@@ -56,8 +56,7 @@ func (v *open4Res) DrawExternal(t *rapid.T) {
 
 func (v *open4Res) ExternalLeaves() []any { return xdrtest.Leaves(&v.Open4Res) }
 
-// before9754 are the kinds of delegation, each as the one with the same arm that
-// RFC 8881 has.
+// before9754 maps each kind of delegation to the kind of RFC 8881 that has the same arm.
 var before9754 = map[OpenDelegationType4]OpenDelegationType4{
 	OpenDelegateNone:            OpenDelegateNone,
 	OpenDelegateRead:            OpenDelegateRead,
@@ -67,7 +66,7 @@ var before9754 = map[OpenDelegationType4]OpenDelegationType4{
 	OpenDelegateWriteAttrsDeleg: OpenDelegateWrite,
 }
 
-// The delegations of RFC 9754 are on the wire what those of RFC 8881 are.
+// The delegations of RFC 9754 are encoded like those of RFC 8881.
 func TestDelegationsWithTimestamps(t *testing.T) {
 	t.Run("args", check(fresh[Open4Args], none))
 	t.Run("res", check(fresh[Open4Res], none))
@@ -79,7 +78,7 @@ func TestLaterAttributes(t *testing.T) {
 	t.Run("open_arguments", check(fresh[OpenArguments4], none))
 }
 
-// The tables leave out nothing but what is never spoken here.
+// The tables leave out only the operations that this implementation never uses.
 func TestEveryOperationIsTested(t *testing.T) {
 	without := map[OpNum]bool{
 		OpGetDirDelegation: true, OpGetdeviceinfo: true, OpGetdevicelist: true, OpLayoutcommit: true,

@@ -17,10 +17,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// op is of a user without rights of its own.
+// op is a call of a user without special rights.
 var op = &vfs.Op{Cred: &vfs.Cred{UID: 1000, GID: 1000}}
 
-// newFS is the tree of exports in memory with these names.
+// newFS returns the tree above exports with these names, whose file systems are in memory.
 func newFS(t testing.TB, names ...string) (Seen, *export.Table) {
 	t.Helper()
 	table := export.NewTable([export.KeySize]byte{1})
@@ -90,8 +90,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// A handle is of a path, in any process: a restart with the same exports, or with others,
-// leaves it good as long as the path is there.
+// A handle stands for a path, in any process. After a restart, with the same exports or with
+// others, it is valid as long as the path exists.
 func TestHandlesSurviveRestarts(t *testing.T) {
 	f, table := newFS(t, "/srv/a", "/home/x")
 	again, _ := newFS(t, "/new", "/home/x", "/srv/b")
@@ -117,7 +117,7 @@ func TestHandlesSurviveRestarts(t *testing.T) {
 	}
 }
 
-// A listing goes on where it stopped, whatever came and went in between.
+// A listing continues where it stopped, whichever names were added and removed in between.
 func TestListing(t *testing.T) {
 	var names []string
 	for i := range 50 {
@@ -203,7 +203,7 @@ func TestNothingChanges(t *testing.T) {
 	}
 }
 
-// conn is a connection from an address.
+// conn returns a connection from an address.
 func conn(t testing.TB, from string) *rpc.Conn {
 	s := rpc.NewServer(rpc.Config{})
 	t.Cleanup(s.Close)
@@ -233,7 +233,7 @@ func TestViews(t *testing.T) {
 	view := func(c *rpc.Conn) *View { return &View{Looked: new(export.Looked), Conn: c, Caller: caller} }
 	root := func(name string) Place { return Place{byName(name), byName(name).FS.Root()} }
 
-	// One that sees the outermost walks through its directories.
+	// A client that sees the outermost export walks through the directories of that export.
 	at := Place{table.Root(), f.Root()}
 	if e, err := f.Below(view(inside), &at, []byte("data")); e != byName("/data") || err != nil {
 		t.Errorf("data: %v, %v", e, err)
@@ -249,7 +249,7 @@ func TestViews(t *testing.T) {
 	if up, err := f.Above(view(inside), byName("/data/dir/inner")); up != dir || err != nil {
 		t.Errorf("above inner: %v, %v", up, err)
 	}
-	// Another one walks through directories that are made up.
+	// Another client walks through directories that this package makes up.
 	if e, err := f.Below(view(outside), &at, []byte("data")); e != nil || err != nil {
 		t.Errorf("data, from outside: %v, %v", e, err)
 	}
@@ -279,8 +279,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// A peer sees the directories that lead to exports that serve it: the others are not listed,
-// not found, not counted, and their handles are gone. A file system without a peer shows
+// A peer sees only the directories that lead to exports that serve it. Others are not listed,
+// not found and not counted, and their handles are stale. A file system without a peer shows
 // nothing.
 func TestEachPeerSeesItsOwnDirectories(t *testing.T) {
 	f, table := newFS(t, "/srv/payroll", "/srv/open", "/closed/a")
