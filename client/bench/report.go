@@ -54,7 +54,7 @@ type Latency struct {
 	Max  time.Duration `json:"max_ns"`
 }
 
-// result computes the Result.
+// result sums up what the connections counted.
 func (b *bench) result(elapsed, cpu time.Duration) *Result {
 	m := &Result{
 		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, NFS: b.cfg.NFS, Security: b.cfg.Flavor(), Export: b.cfg.Export, Workload: b.cfg.Workload,

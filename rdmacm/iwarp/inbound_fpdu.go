@@ -321,8 +321,8 @@ func (x *receiver) endFPDU() {
 // say that it is ready.
 const mostEmpty = 1024
 
-// brought reports whether the complete FPDU brought a byte, asked for one, or completed
-// something.
+// brought reports whether the complete FPDU carried payload, requested some, or completed
+// a message.
 func (x *receiver) brought() bool {
 	f := &x.fpdu
 	switch f.op() {

@@ -198,8 +198,8 @@ func (x *receiver) readReady(fd uintptr) bool {
 	return true
 }
 
-// endTurn lets other receivers go on after a ringful of input: those that wait for a ring,
-// and those that wait for a processor.
+// endTurn lets other receivers run after this one has taken as much input as a ring
+// holds: those that wait for a ring, and those that wait for a processor.
 func (x *receiver) endTurn() {
 	x.taken = 0
 	if x.p.rings.wanted() {
