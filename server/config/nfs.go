@@ -37,7 +37,7 @@ const (
 	longestLease  = time.Hour
 )
 
-// nfsSettings are about the protocol.
+// nfsSettings are the settings of NFS.
 var nfsSettings = []setting{
 	{key: "nfs.versions", usual: "`[" + strings.Join(quotedAll(NFSVersions), ", ") + "]`", check: checkVersions,
 		meaning: "versions of NFS that are served, as mount's option `vers=` names them. Clients that ask for none in particular take the highest"},

@@ -149,7 +149,8 @@ func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) 
 	return known, true
 }
 
-// sight is complete for a file without a node.
+// sight is the part of complete for a file without a node: it looks at the file and fills e and
+// is. It returns false if it cannot read the attributes.
 func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is *look) bool {
 	g := inodes.sight(&h)
 	if fstatAt(dir, name, &is.Stat_t) != nil {

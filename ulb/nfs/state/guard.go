@@ -108,7 +108,7 @@ func (m *Manager) Guards() bool { return m.files.denials.all.Load() != 0 }
 // denials holds the denied accesses of all files that are open with a deny mode. Readers do not
 // take Manager.mu; writers hold it.
 type denials struct {
-	// all counts these files, and the clients that grace.denials counts.
+	// all counts the files with a denial, and the clients that grace.denials counts.
 	all    atomic.Int64
 	seed   maphash.Seed
 	once   sync.Once

@@ -87,8 +87,8 @@ func (m *Manager) sweepClients() {
 		default:
 			courteous = append(courteous, c)
 			if !m.holds(c) && m.claimOf(c) == nil {
-				// Only its sessions are left. Without the record, a later time of grace does not
-				// wait for it.
+				// The client has only sessions. Its record on disk is removed, so that after a
+				// restart, grace does not wait for the client.
 				m.forget(c)
 				c.known.reclaim.stored, c.known.reclaim.held = nil, 0
 			}
