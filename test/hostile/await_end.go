@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookAgain is how often a peer that does not read looks whether the daemon has
+// lookAgain is the time after which a peer that does not read tests again whether the daemon has
 // ended its connection.
 const lookAgain = 250 * time.Millisecond
 

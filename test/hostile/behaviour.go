@@ -11,32 +11,30 @@ import (
 	"time"
 )
 
-// A Behaviour is what hostile peers of one kind do. Its fields say how many
-// peers there are and with what they come.
+// A Behaviour is one kind of attack: the actions of hostile peers. Its fields have the number of
+// peers and their means.
 type Behaviour interface {
-	// String says in words what the peers do.
+	// String describes the peers' actions in words.
 	String() string
-	// Start lets the peers begin and returns at once. They go on until ctx
-	// ends.
+	// Start starts the peers and returns at once. They go on until ctx ends.
 	Start(ctx context.Context, target Target) *Attack
 }
 
 // A Target is a daemon and the addresses that hostile peers come from.
 type Target struct {
 	TCP, RDMA netip.AddrPort
-	// Source is the address of the peer with a number.
+	// Source returns the address of the peer with a number.
 	Source func(i int) netip.Addr
 }
 
-// comeBack is how long a peer waits that the daemon sent away before it comes
-// again.
+// comeBack is the time after which a peer that the daemon sent away comes again.
 const comeBack = time.Second
 
 // An Attack is hostile peers at work.
 type Attack struct {
-	// Peers is how many there are. Standing is how many of them hold now what
-	// they came for. Refused is how often the daemon sent one away before
-	// that, Ended how often afterwards.
+	// Peers is the number of peers. Standing is the number of peers that hold now what they came
+	// for. Refused counts the times that the daemon sent a peer away before that, Ended the times
+	// that it did so afterwards.
 	Peers                    int
 	Standing, Refused, Ended atomic.Int64
 
@@ -45,11 +43,11 @@ type Attack struct {
 
 	mu    sync.Mutex
 	fault error // of this machine
-	last  error // the daemon's last answer to a peer that it did not keep
+	last  error // the daemon's last answer to a peer that it sent away
 }
 
-// A peer is one hostile peer: it comes, does what it does, and returns why that
-// ended. It calls stands when it holds what it came for.
+// A peer runs one hostile peer: it connects, acts, and returns the reason why that ended. It
+// calls stands when it holds what it came for.
 type peer func(ctx context.Context, i int, stands func()) error
 
 // attack starts n peers. Those that the daemon sends away come again.
@@ -79,7 +77,7 @@ func (a *Attack) run(ctx context.Context, i int, p peer) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			return // it has done what it came for
+			return // the peer has finished
 		case ofThisMachine(err):
 			a.mu.Lock()
 			a.fault = fmt.Errorf("peer %d: %w", i, err)
@@ -98,8 +96,8 @@ func (a *Attack) run(ctx context.Context, i int, p peer) {
 	}
 }
 
-// ofThisMachine says that err is a limit of the machine that the peers run on,
-// not the daemon's answer.
+// ofThisMachine reports whether err is a limit of the machine that the peers run on, and not the
+// daemon's answer.
 func ofThisMachine(err error) bool {
 	for _, e := range []error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE,
@@ -111,15 +109,16 @@ func ofThisMachine(err error) bool {
 	return false
 }
 
-// How long Await waits while no further peer stands or is refused, and at all.
+// settled is the time after which Await returns if no further peer stands or is refused; standing
+// is the longest time that Await waits in all.
 const (
 	settled  = 2 * time.Second
 	standing = 10 * time.Second
 )
 
-// Await waits until each peer stands or was refused once, or nothing changes any
-// more: what the daemon leaves waiting is not waited for. It fails where this
-// machine could not carry the attack.
+// Await waits until each peer stands or was refused once. It gives up when nothing has changed
+// for the time settled, because the daemon may keep peers waiting. It fails if this machine could
+// not carry the attack.
 func (a *Attack) Await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), standing)
 	defer cancel()
@@ -139,8 +138,8 @@ func (a *Attack) Await() error {
 	return a.fault
 }
 
-// Wait returns when nothing of the attack runs any more, which the end of its
-// context brings about.
+// Wait waits until nothing of the attack runs any more. The end of the attack's context ends the
+// attack.
 func (a *Attack) Wait() { a.work.Wait() }
 
 func (a *Attack) String() string {

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Calls are peers that each send the same few calls over one connection and wait
-// for the end of that.
+// Calls are peers that each send the same few calls over one connection and wait until the
+// connection ends.
 type Calls struct {
 	Peers int
 	What  string
 	Calls [][]byte
-	// RDMA: they come by RDMA, and Size is the room for a result of each
-	// call, in a Write chunk, or where InReply in a Reply chunk.
+	// RDMA: the peers use RDMA. Size is then the room for a result of each call, in bytes, in a
+	// Write chunk, or, if InReply, in a Reply chunk.
 	RDMA    bool
 	Size    uint32
 	InReply bool

@@ -25,8 +25,7 @@ func TestSilentSocketsOnTheRDMAPort(t *testing.T) {
 	}
 }
 
-// 3,000 RDMA connections are set up and say nothing: they do not stand for long
-// (A5).
+// 3,000 RDMA connections are set up and say nothing: the daemon ends them soon (A5).
 func TestSetupsWithoutAnFPDU(t *testing.T) {
 	s := stage(t, Config{})
 	a := s.Attack(Setups{Peers: 3000}, Strangers(60))
@@ -36,9 +35,9 @@ func TestSetupsWithoutAnFPDU(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// As many idle TCP connections as the daemon takes at all, from one address, from
-// several, and from the honest client's own: those that never made a call go when
-// an honest client comes (A5).
+// As many idle TCP connections as the daemon takes, from one address, from several, and from the
+// honest client's own. When an honest client comes, connections that never made a call give up
+// their places (A5).
 func TestIdleConnectionsUpToTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -54,8 +53,8 @@ func TestIdleConnectionsUpToTheLimit(t *testing.T) {
 	}
 }
 
-// A daemon with 600 descriptors is filled with connections, of each transport: it
-// keeps descriptors for files (A5).
+// Connections of each transport fill a daemon that has 600 descriptors: it keeps descriptors for
+// files (A5).
 func TestConnectionsDoNotTakeAllDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -74,8 +73,8 @@ func TestConnectionsDoNotTakeAllDescriptors(t *testing.T) {
 	}
 }
 
-// 10,000 clients of each transport rest: the daemon keeps serving. What each of
-// them takes is logged, and is some tens of KiB.
+// 10,000 idle clients of each transport: the daemon keeps serving. The test logs the memory that
+// each client takes, and this is some tens of KiB.
 func TestTenThousandIdleClients(t *testing.T) {
 	for _, transport := range Transports {
 		t.Run(transport, func(t *testing.T) {
@@ -89,14 +88,14 @@ func TestTenThousandIdleClients(t *testing.T) {
 	}
 }
 
-// 64 clients where an address may have 20 connections: those of one /64 count as one address,
-// whatever their addresses, and those of 64 networks do not.
+// 64 clients, with 20 connections allowed for one address: clients in one /64 count as one
+// address, clients in 64 networks do not.
 func TestAPrefixOfIPv6IsOneAddress(t *testing.T) {
 	const clients, may = 64, 20
 	for _, c := range []struct {
 		name        string
 		source      func(int) netip.Addr
-		least, most int64 // that were turned away
+		least, most int64 // bounds of the number of clients that are turned away
 	}{
 		{"one network of 64 bits", Neighbours6(clients), clients - may, 1 << 30}, {"64 networks", Strangers6(clients), 0, 0},
 	} {
@@ -111,8 +110,8 @@ func TestAPrefixOfIPv6IsOneAddress(t *testing.T) {
 	}
 }
 
-// RDMA peers flood the daemon, from one address and from the honest client's own: an
-// honest client's calls have their turn, and it can arrive.
+// RDMA peers flood the daemon, from one address and from the honest client's own: the daemon
+// serves an honest client's calls in turn, and an honest client can connect.
 func TestFloods(t *testing.T) {
 	one := Strangers(1)
 	for _, c := range []struct {

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// A control is a daemon of the same program that is not attacked. What its clients
-// get during an attack is what the machine can give then: other work, and that of
-// the peers, slows both daemons.
+// A control is a daemon of the same program that no peer attacks. Its clients show the best that
+// the machine permits during an attack, because other work and the peers slow both daemons.
 type control struct {
 	daemon  *Daemon
 	clients map[string]*honestClient
 }
 
-// startControl starts the control, over a directory of its own.
+// startControl starts the control with a directory of its own.
 func (s *Stage) startControl(ctx context.Context, program string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -31,12 +30,11 @@ func (s *Stage) startControl(ctx context.Context, program string) {
 	}
 }
 
-// measure asks for READs over a transport as a judge does, and returns their
-// median.
+// measure makes READs over a transport as a judge does, and returns their median time.
 func (c *control) measure(ctx context.Context, transport string, n int, every time.Duration) time.Duration {
 	got := summarize(samples(ctx, n, every, c.clients[transport].readOne))
 	if got.median == never {
-		// Nothing can be said of the machine.
+		// Without samples nothing is known about the machine.
 		return 0
 	}
 	return got.median

@@ -26,33 +26,31 @@ const (
 // Drain is the drain_timeout of daemons under test.
 const Drain = time.Second
 
-// A Config says how a daemon under test is run.
+// A Config says how to run a daemon under test.
 type Config struct {
-	// Ceiling is of its payload memory, in MiB; 0 is 64.
+	// Ceiling is the ceiling of its payload memory, in MiB; 0 is 64.
 	Ceiling int
 	// Limits are further lines of its configuration's [limits], and Memory of its [memory].
 	Limits, Memory string
 	// NFS are further lines of its configuration's [nfs], and State its state directory;
 	// empty: one of its own.
 	NFS, State string
-	// Descriptors is its RLIMIT_NOFILE; 0 is the test's own.
+	// Descriptors is its RLIMIT_NOFILE; if 0, the test's own.
 	Descriptors int
-	// FileBlocks is its RLIMIT_FSIZE in blocks of 512 bytes; 0 is the test's own.
+	// FileBlocks is its RLIMIT_FSIZE in blocks of 512 bytes; if 0, the test's own.
 	FileBlocks int
-	// Stalling is how many further exports there are on file systems that can
-	// be made to stall. Remembered: the kernel knows their attributes and
-	// listings by heart, and only names and data stall.
+	// Stalling is the number of further exports on file systems that can be made to stall. If
+	// Remembered, the kernel caches the attributes and listings of these file systems, so that
+	// only look-ups of names and data stall.
 	Stalling   int
 	Remembered bool
-	// Without are capabilities that it does not have, as setpriv(1) names
-	// them.
+	// Without lists capabilities that the daemon does not have, as setpriv(1) names them.
 	Without []string
-	// Environment are variables that the daemon has beside the test's own.
+	// Environment has variables in addition to the test's own.
 	Environment []string
-	// IPv6: the daemon has an address of Network6.
+	// IPv6: the daemon listens on an address of Network6.
 	IPv6 bool
-	// Files is how many empty files beside the others the open export has, for
-	// every user to write.
+	// Files is the number of further empty files in the open export, which every user may write.
 	Files int
 }
 
@@ -61,13 +59,13 @@ type Daemon struct {
 	*servertest.Process
 	t         testing.TB
 	TCP, RDMA netip.AddrPort
-	// Ceiling is in bytes.
+	// Ceiling is the ceiling of payload memory, in bytes.
 	Ceiling int
-	// killed says why the test killed it.
+	// killed has the reason if the test killed the daemon.
 	killed atomic.Pointer[string]
 }
 
-// An exported directory, for a daemon's configuration.
+// An exported is one export in a daemon's configuration.
 type exported struct{ path, name, options string }
 
 // startDaemon starts program on an address of its own and waits until it serves.
@@ -136,7 +134,7 @@ ceiling = "%dM"
 	return d
 }
 
-// freePort is a port of an address that nothing listens on.
+// freePort returns a port of ip on which nothing listens.
 func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -147,8 +145,8 @@ func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// Resident and Peak are the daemon's resident memory now and at most so far, in
-// bytes; 0 if it has ended.
+// Resident and Peak return the daemon's resident memory, now and the most so far, in bytes; 0 if
+// it has ended.
 func (d *Daemon) Resident() int { return d.status("VmRSS:") }
 func (d *Daemon) Peak() int     { return d.status("VmHWM:") }
 
@@ -166,7 +164,7 @@ func (d *Daemon) status(key string) int {
 	return 0
 }
 
-// Descriptors is how many the daemon has open; 0 if it has ended.
+// Descriptors returns the number of descriptors that the daemon has open; 0 if it has ended.
 func (d *Daemon) Descriptors() int {
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.PID()))
 	if err != nil {
@@ -175,7 +173,7 @@ func (d *Daemon) Descriptors() int {
 	return len(all)
 }
 
-// Alive says whether the daemon has not ended.
+// Alive reports whether the daemon still runs.
 func (d *Daemon) Alive() bool {
 	select {
 	case <-d.Done():
@@ -185,8 +183,8 @@ func (d *Daemon) Alive() bool {
 	}
 }
 
-// killBeyond kills the daemon when it takes more than limit bytes, so that what
-// it takes too much does not harm the machine. It stops with the daemon.
+// killBeyond kills the daemon if its memory exceeds limit bytes, so that it does not harm the
+// machine. It returns when the daemon ends.
 func (d *Daemon) killBeyond(limit int) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -205,7 +203,7 @@ func (d *Daemon) killBeyond(limit int) {
 	}
 }
 
-// why says how the daemon ended.
+// why describes how the daemon ended.
 func (d *Daemon) why() string {
 	if why := d.killed.Load(); why != nil {
 		return *why

@@ -8,16 +8,15 @@ import (
 // smallWindow is the receive window of peers that do not read, in bytes.
 const smallWindow = 4 << 10
 
-// DeafCalls are peers on TCP that send calls one after the other and read no
-// reply.
+// DeafCalls are peers on TCP that send calls one after the other and read no reply.
 //
-// What each of them costs the daemon: the replies that it made, and all memory
-// that it keeps because a part of it is not sent yet.
+// Cost of each for the daemon: the replies that it made, and all memory that it keeps for replies
+// that are only partly sent.
 type DeafCalls struct {
 	Peers int
-	// Calls is how many calls each peer sends at most.
+	// Calls is the most calls that each peer sends.
 	Calls int
-	// What says what they call, and Call makes a call.
+	// What names the calls, and Call makes one.
 	What string
 	Call func(xid uint32) []byte
 }
@@ -28,7 +27,7 @@ func (b DeafCalls) String() string {
 
 // Start implements Behaviour.
 func (b DeafCalls) Start(ctx context.Context, target Target) *Attack {
-	const together = 32 // calls sent at a time
+	const together = 32 // const together = 32 // calls in one send
 	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
 		c, err := dial(ctx, target.Source(i), target.TCP, smallWindow)
 		if err != nil {

@@ -5,16 +5,15 @@ import (
 	"fmt"
 )
 
-// DeafRDMA are peers on RDMA that make as many calls as they have credits, each
-// with a large result, and take nothing from the wire.
+// DeafRDMA are peers on RDMA that make as many calls as they have credits, each with a large
+// result, and read nothing from the connection.
 //
-// What each of them costs the daemon: the results' memory.
+// Cost of each for the daemon: the memory of the results.
 type DeafRDMA struct {
 	Peers int
-	// Calls is how many calls each peer makes, 128 at most. What says what
-	// they call, and Call makes a call whose result has room for Size bytes,
-	// in a Write chunk, or where InReply in a Reply chunk. If Size is 0, there
-	// are no chunks.
+	// Calls is the number of calls of each peer, 128 at most. What names the calls. Call makes a
+	// call whose result has room for Size bytes, in a Write chunk, or, if InReply, in a Reply
+	// chunk. If Size is 0, there are no chunks.
 	Calls   int
 	What    string
 	Call    func(xid uint32) []byte

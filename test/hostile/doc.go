@@ -1,32 +1,32 @@
-// Package hostile attacks the running daemon. Peers hold what they can, do not
-// answer, do not read, or ask for what does harm; honest clients go on with their
-// work meanwhile, and judges say what they got.
+// Package hostile attacks the running daemon. Hostile peers take all the resources that they can,
+// do not answer, do not read, or make calls that do harm. Meanwhile honest clients go on with
+// their work, and judges judge the answers that these clients get.
 //
-// Its tests have the build tag hostile; `make test-hostile` runs them, one after
-// the other, on loopback only. They need to be root: the run has mounts of its
-// own, and file systems that stall are FUSE. A run takes some four minutes, and
-// longer where the daemon fails, because judges wait then.
+// Its tests have the build tag hostile; `make test-hostile` runs them, one after the other, on
+// loopback only. They need root: the run has mounts of its own, and the file systems that stall
+// are FUSE. A run takes some four minutes, and longer if the daemon fails, because judges then
+// wait.
 //
 //	go test -tags hostile ./test/hostile -run TestSlowWrites -v
 //	go test -tags hostile ./test/hostile -program /usr/local/bin/nfsrdmad -patience 60s
 //
 // # Parts
 //
-// A Behaviour is what peers of one kind do. Those that the daemon sends away come
-// again after a second. An Attack counts how many stand and how many were sent
-// away. Behaviours build their messages from bytes: they share no code with the
-// daemon but the codecs of iWARP's headers.
+// A Behaviour is the actions of one kind of peer. A peer that the daemon sends away comes again
+// after a second. An Attack counts the peers that stand and those that were sent away. Behaviours
+// build their messages from bytes: they share no code with the daemon but the codecs of iWARP's
+// headers.
 //
-// A Stage is a daemon as a process of its own, configured for the test, with three
-// exports, with exports on file systems that can stall, and with an honest client
-// on each transport. Honest clients have the address 127.0.0.1. Strangers have
-// addresses from 127.200.0.1 up; or SharedAddress puts them on the honest
-// client's, as behind one translator of addresses. With IPv6 daemons and strangers have
-// addresses of Network6, and honest clients ::1. The run has a network namespace of its own.
+// A Stage is a daemon as a process of its own, configured for the test, with three exports, with
+// exports on file systems that can stall, and with an honest client on each transport. Honest
+// clients have the address 127.0.0.1. Strangers have addresses from 127.200.0.1 up; or
+// SharedAddress gives them the honest client's address, as if all were behind one address
+// translator. With IPv6 daemons and strangers have addresses of Network6, and honest clients ::1.
+// The run has a network namespace of its own.
 //
-// A StallingFS stalls because the process that serves it is stopped. A request of
-// the kernel's then waits where a process can be killed that made it: the end of
-// the daemon can be judged.
+// A StallingFS stalls when the process that serves it is stopped. A request of the kernel then
+// waits in a state in which the process that made it can be killed, so that the end of the daemon
+// can be judged.
 //
 // A transport joins in Transports and Daemon.dial, and brings behaviours of its
 // own. A flavour of credentials or a version of NFS brings calls (nfs_call.go), and
@@ -46,24 +46,22 @@
 //     ceiling of payload memory, and 64 MiB.
 //   - SIGTERM: the daemon ends within its drain_timeout and 2 s.
 //
-// These are bounds on behaviour, not on the machine's speed. A READ or an arrival
-// is judged by the median of several that are asked for at fixed times, whether or
-// not the former ones were answered, so that one long stop is seen by all that
-// fall into it. Each of them must be answered, too, within Patience. A second daemon
-// that is not attacked is asked at the same times. Where its READs take more than
-// 50 ms, or took the attacked daemon so long before the attack, the machine is
-// slow: the bound is 20 times that instead.
+// These are bounds on behaviour, not on the machine's speed. The judges take the median of
+// several READs or arrivals, which begin at fixed times, whether or not the earlier ones have
+// ended, so that one long stop delays all that begin during it. Each must also end within
+// Patience. A second daemon, which is not attacked, gets the same calls at the same times. If its
+// READs take more than 50 ms, or the attacked daemon's took so long before the attack, the
+// machine is slow, and the bound is 20 times that time instead.
 //
-// Some attacks have a judge more. 3 MiB: a file is read within 10 s. deadline: RDMA
-// connections that never sent an FPDU end within 12 s. idle: 10,000 clients stay,
-// and each takes 64 KiB at most. READDIR: as READ.
+// Some attacks have a further judge. 3 MiB: a client reads a file within 10 s. deadline: RDMA
+// connections that never sent an FPDU end within 12 s. idle: 10,000 clients stay, and each takes
+// 64 KiB at most. READDIR: as READ.
 //
-// # What each behaviour did to the first milestone
+// # Effect of each behaviour on the first milestone
 //
-// Measured with the tree of 2026-11-21, on two processors that had other work. "8
-// s" means that nothing was answered for as long as the judge waited. With more
-// patience, SlowWrites and UnansweredReads went on for 40 s and 30 s, the judge's
-// limit then.
+// Measured with the tree of 2026-11-21, on two processors that had other work. "8 s" means that
+// no call was answered while the judge waited. With more patience, SlowWrites and UnansweredReads
+// went on for 40 s and 30 s, the judge's limit then.
 //
 //	behaviour                               cost a peer                    READ     arrival  resident  SIGTERM
 //	Calls: one READ of 0 bytes              the process                    -        -        -         -
@@ -92,7 +90,7 @@
 //	QueuedReads, 1 of 5 exports stalls      threads and payload memory     0.4 ms   3 ms     25 MiB    not within 11 s
 //	QueuedReads, 2 or 4 of 5 stall          half of payload memory each    8 s      8 s      27 MiB    not within 11 s
 //
-// # What calls and connections did that share little
+// # Effect of calls and connections that share little
 //
 // Measured with the tree of 2026-11-23, likewise.
 //
@@ -102,9 +100,9 @@
 //	Rounds: GETATTR, TCP, in all places of  a connection                   no client arrives, from privileged ports either
 //	one address, or of all
 //
-// # What NFSv4's behaviours did first
+// # First effect of NFSv4's behaviours
 //
-// Measured with the tree of 2026-11-22, likewise. A judge that is not named was content.
+// Measured with the tree of 2026-11-22, likewise. The judges that are not named passed.
 //
 //	behaviour                               cost a peer                    found
 //	PingedClients, 4 RDMA, bound again      50 MiB heap, growing           212 MiB resident; now 20 MiB

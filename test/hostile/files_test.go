@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Two strangers write a byte to each of 490 files, not to stable storage, and ask
-// for the files' attributes from then on: a daemon with 1,000 descriptors has some
-// left for others (A6).
+// Two strangers write a byte to each of 490 files, not to stable storage, and then ask for the
+// files' attributes all the time: a daemon with 1,000 descriptors has some left for others (A6).
 func TestUnstableWritesToManyFiles(t *testing.T) {
 	s := stage(t, Config{Descriptors: 1000, Files: 980})
 	s.Attack(ScatteredWrites{Peers: 2, Directory: s.Open.Root, Names: emptyNames(490)}, Strangers(2))
@@ -19,7 +18,7 @@ func TestUnstableWritesToManyFiles(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// emptyNames are of so many empty files that each peer has for itself.
+// emptyNames returns the names of n empty files for each peer, of which no two peers share one.
 func emptyNames(n int) func(i int) []string {
 	return func(i int) (all []string) {
 		for k := range n {
@@ -29,9 +28,9 @@ func emptyNames(n int) func(i int) []string {
 	}
 }
 
-// 100 handles of files that are gone, in a tree of 200,000 names, where the daemon
-// may not open files by the kernel's handles and looks for them: others list
-// directories meanwhile (A14).
+// 100 handles of files that are gone, in a tree of 200,000 names. The daemon may not open files
+// by the kernel's handles, so it searches for them; meanwhile other clients list directories
+// (A14).
 func TestStaleHandlesWithoutTheKernelsHandles(t *testing.T) {
 	const files, gone = 200_000, 100
 	s := stage(t, Config{Files: files, Without: []string{"dac_read_search"}})

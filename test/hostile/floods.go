@@ -9,12 +9,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Floods are RDMA peers that never let the daemon's end of a connection run dry. They
-// send NULL calls within their credits, a byte in each FPDU and as many empty RDMA
-// Writes between them as the daemon takes, and read the replies; or, if Mute, RDMA
-// Writes without a byte and nothing else.
+// Floods are RDMA peers that always have input for the daemon. They send NULL calls within their
+// credits, one byte in each FPDU, with as many empty RDMA Writes between them as the daemon
+// takes, and read the replies. If Mute, they send only empty RDMA Writes.
 //
-// What each of them costs the daemon: a receive ring, and a processor's time.
+// Cost of each for the daemon: a receive ring, and a processor's time.
 type Floods struct {
 	Peers int
 	Mute  bool
@@ -31,8 +30,8 @@ func (b Floods) String() string {
 // Start implements Behaviour.
 func (b Floods) Start(ctx context.Context, target Target) *Attack {
 	const (
-		empty    = 1000 // Writes with a call
-		together = 16   // calls whose replies have not come
+		empty    = 1000 // Writes for each call
+		together = 16   // calls under way
 	)
 	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
 		p, end, err := known(ctx, target, i)
@@ -67,7 +66,7 @@ func (b Floods) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// crumbs is a Send in segments of a byte.
+// crumbs returns a Send of m in segments of one byte.
 func (p *rdmaPeer) crumbs(m []byte) (b []byte) {
 	p.msn++
 	for i := range m {
@@ -76,7 +75,7 @@ func (p *rdmaPeer) crumbs(m []byte) (b []byte) {
 	return b
 }
 
-// paddedNull is a NULL call with as long a credential as there may be (RFC 5531 §8.2).
+// paddedNull is a NULL call with the longest credential that RFC 5531 §8.2 permits.
 func paddedNull(xid uint32) []byte {
 	c := nullCall(xid)
 	head, rest := c[:24], c[32:] // xid, type, version, program, its version, procedure; verifier

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// HalfRecords are peers on TCP that send a record without its end, and then
-// nothing.
+// HalfRecords are peers on TCP that send the beginning of a record, and then nothing.
 //
-// What each of them costs the daemon: what it has of the record.
+// Cost of each for the daemon: the part of the record that has arrived.
 type HalfRecords struct {
 	Peers int
-	// Size is of the record, in bytes; Sent how much of it comes.
+	// Size is the length of the record, in bytes; Sent is the length of the part that the peer
+	// sends.
 	Size, Sent int
 }
 

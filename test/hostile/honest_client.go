@@ -13,14 +13,14 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Patience is how long an honest client waits for one thing that it asks for.
-// What takes longer is not answered, as far as a judge is concerned.
+// Patience is the time that an honest client waits for an answer. To a judge, a call that takes
+// longer has no answer.
 var Patience = 8 * time.Second
 
-// Transports are what honest clients come by.
+// Transports are the transports of honest clients.
 var Transports = []string{"tcp", "rdma"}
 
-// dial connects by one of the Transports.
+// dial connects over one of the Transports.
 func (d *Daemon) dial(ctx context.Context, transport string) (*servertest.Client, error) {
 	if transport == "rdma" {
 		return servertest.DialRDMA(ctx, d.RDMA)
@@ -34,7 +34,7 @@ type honestClient struct {
 	files []servertest.Handle
 }
 
-// arrive connects, mounts an export, and looks names up.
+// arrive connects, mounts an export, and looks up names.
 func (d *Daemon) arrive(ctx context.Context, transport, export string, names ...string) (*honestClient, error) {
 	c, err := d.dial(ctx, transport)
 	if err != nil {
@@ -70,7 +70,7 @@ func (h *honestClient) readOne(ctx context.Context, i int) error {
 	return nil
 }
 
-// makeOne makes a file in a directory, and removes it.
+// makeOne creates a file in a directory, and removes it.
 func (h *honestClient) makeOne(ctx context.Context, dir servertest.Handle, name string) error {
 	if _, err := h.Create(ctx, dir, name, 0o644); err != nil {
 		return fmt.Errorf("CREATE: %w", err)
@@ -98,7 +98,7 @@ func (h *honestClient) readAll(ctx context.Context, file servertest.Handle, n in
 	return nil
 }
 
-// list asks for the beginning of a directory.
+// list reads the beginning of a directory.
 func (h *honestClient) list(ctx context.Context, dir servertest.Handle) error {
 	args := &wire.Readdir3Args{Dir: wire.FileHandle3{Data: dir}, Count: 4096}
 	if err := h.Status(ctx, wire.ProcReaddir, args); err != nil {
@@ -107,15 +107,14 @@ func (h *honestClient) list(ctx context.Context, dir servertest.Handle) error {
 	return nil
 }
 
-// A sample is how long one thing took that an honest client asked for.
+// A sample is the time that one action of an honest client took.
 type sample struct {
 	took time.Duration
 	err  error
 }
 
-// samples asks for n things, one every so often, whether or not the former ones
-// have come: what is held up for long is seen by all that are asked for
-// meanwhile.
+// samples runs ask n times, once every interval, whether or not the earlier ones have ended, so
+// that one long stop delays all that begin during it.
 func samples(ctx context.Context, n int, every time.Duration, ask func(ctx context.Context, i int) error) []sample {
 	out := make([]sample, n)
 	answers := make(chan struct{}, n)
@@ -136,11 +135,11 @@ func samples(ctx context.Context, n int, every time.Duration, ask func(ctx conte
 	return out
 }
 
-// summary is what became of several samples. What failed counts as for ever.
+// A summary is the result of several samples. A sample that failed counts as infinitely long.
 type summary struct {
 	median, worst time.Duration
 	asked, failed int
-	err           error // of one that failed
+	err           error // of one sample that failed
 }
 
 const never = time.Duration(math.MaxInt64)

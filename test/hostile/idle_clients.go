@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// IdleClients are peers of the honest kind: each connects, makes one call, and
-// is idle then, as a client is that has mounted and rests.
+// IdleClients are honest peers: each connects, makes one call, and is then idle, like a client
+// that has mounted and does nothing.
 //
-// What each of them costs the daemon: a descriptor and some tens of KiB.
+// Cost of each for the daemon: a descriptor and some tens of KiB.
 type IdleClients struct {
 	Peers int
-	// RDMA: they come by RDMA.
+	// RDMA: the peers use RDMA.
 	RDMA bool
 }
 
@@ -31,7 +31,7 @@ func (b IdleClients) Start(ctx context.Context, target Target) *Attack {
 	if b.RDMA {
 		p = b.rdma
 	}
-	// So many are set up at a time.
+	// At most 64 peers set up their connections at a time.
 	slots := make(chan struct{}, 64)
 	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
 		select {

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// promptly is what a READ of one byte may take an honest client during an
-	// attack, and an arrival.
+	// promptly is the time within which a READ of one byte, or an arrival, must end for an honest
+	// client during an attack.
 	promptly = time.Second
-	// factor: where a READ took longer than promptly/factor before the attack
-	// already, or takes a daemon so long that is not attacked, the machine is
-	// slow, and the READ may take factor times that.
+	// The machine is slow if a READ took longer than promptly/factor before the attack, or takes
+	// so long at the daemon that is not attacked. On a slow machine a READ may take factor times
+	// that.
 	factor = 20
-	// slack is what a daemon may take beside what it takes idle and its ceiling
-	// of payload memory, in bytes.
+	// slack is the memory that a daemon may take beyond its idle memory and its ceiling of
+	// payload memory, in bytes.
 	slack = 64 * mib
-	// parting is what a daemon may take beyond its drain_timeout to end.
+	// parting is the time that a daemon may take to end, beyond its drain_timeout.
 	parting = 2 * time.Second
 )
 
-// How long honest clients are looked at during an attack.
+// Numbers of samples of honest clients, and the times between two of them.
 const (
 	readsBefore    = 9 // before an attack
 	readsJudged    = 12
@@ -34,14 +34,14 @@ const (
 	arriveEvery    = 480 * time.Millisecond
 )
 
-// bound is what a READ may take over a transport, where one takes so long beside
-// the attack.
+// bound returns the time that a READ may take over a transport, if one takes the time beside at
+// the daemon that is not attacked.
 func (s *Stage) bound(transport string, beside time.Duration) time.Duration {
 	return max(promptly, factor*max(s.usual[transport], beside))
 }
 
-// Judge looks at what honest clients get while the attacks stand, at what the
-// daemon takes, and at how it ends. Each is a subtest.
+// Judge judges honest clients while the attacks stand, the daemon's memory, and its end. Each is
+// a subtest.
 func (s *Stage) Judge() {
 	s.t.Helper()
 	s.JudgeClients()
@@ -49,22 +49,21 @@ func (s *Stage) Judge() {
 	s.JudgeEnd()
 }
 
-// JudgeClients is about READs of a byte by a client that is there already, and
-// about clients that arrive: set-up, MNT, LOOKUP, READ.
+// JudgeClients judges READs of a byte by a client that was there before the attack, and clients
+// that arrive: set-up, MNT, LOOKUP, READ.
 func (s *Stage) JudgeClients() {
 	s.t.Helper()
 	s.JudgeClientsOf(openName)
 }
 
-// JudgeClientsOf is JudgeClients where those that arrive mount one of several
-// exports in turn.
+// JudgeClientsOf is JudgeClients with arriving clients that mount one of several exports in turn.
 func (s *Stage) JudgeClientsOf(exports ...string) {
 	s.t.Helper()
 	s.judge(func(judge judging) {
 		s.judgeSessions(judge)
 		for _, transport := range Transports {
 			judge("READ over "+transport, transport, readsJudged, readEvery, func(ctx context.Context, i int) error {
-				// Files that are not open yet: prepare read others.
+				// These files are not open yet: prepare has read others.
 				return s.honest[transport].readOne(ctx, readsBefore+i)
 			})
 			judge("arrival over "+transport, transport, arrivalsJudged, arriveEvery, func(ctx context.Context, i int) error {
@@ -79,8 +78,8 @@ func (s *Stage) JudgeClientsOf(exports ...string) {
 	})
 }
 
-// JudgeNames is about files that a client makes which is there already, and removes. It has
-// the bounds of a READ.
+// JudgeNames judges a client that was there before the attack and creates and removes files. It
+// has the bounds of a READ.
 func (s *Stage) JudgeNames() {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -92,8 +91,8 @@ func (s *Stage) JudgeNames() {
 	})
 }
 
-// JudgePrivileged is about clients that arrive over TCP from a port that only root can use,
-// as a kernel's mounts do. They have the bounds of a READ.
+// JudgePrivileged judges clients that arrive over TCP from a port that only root can use, as a
+// kernel's mounts do. They have the bounds of a READ.
 func (s *Stage) JudgePrivileged() {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -108,12 +107,11 @@ func (s *Stage) JudgePrivileged() {
 	})
 }
 
-// judging has a client ask for n things over a transport, one every so often, and judges
-// what it gets.
+// judging runs ask n times over a transport, once every interval, and judges the results.
 type judging func(name, transport string, n int, every time.Duration, ask func(context.Context, int) error)
 
-// judge judges several clients at the same time, each in a subtest. A client of the daemon
-// that is not attacked reads meanwhile.
+// judge judges several clients at the same time, each in a subtest. Meanwhile a client of the
+// daemon that is not attacked makes READs.
 func (s *Stage) judge(ask func(judge judging)) {
 	s.t.Helper()
 	type judged struct {
@@ -148,7 +146,7 @@ func (s *Stage) judge(ask func(judge judging)) {
 	}
 }
 
-// verdict: the median is within the bound, and nothing is left unanswered.
+// verdict fails the test unless the median is within the bound and every sample has an answer.
 func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
 	t.Helper()
 	t.Logf("%v; allowed %v", got, bound.Round(time.Millisecond))
@@ -159,13 +157,13 @@ func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
 	}
 }
 
-// seriesPromptly is how long 99 of 100 calls may take an honest client during an attack, if it
-// makes them one at a time.
+// seriesPromptly is the time within which 99 of 100 calls of an honest client must end during an
+// attack, if it makes them one at a time.
 const seriesPromptly = 100 * time.Millisecond
 
-// JudgeSeries is about what clients get, each in a process of its own, that do a Work one call
-// at a time. Another process does the same at the daemon that is not attacked: if that takes
-// long, the bound is factor times as long.
+// JudgeSeries judges clients, each in a process of its own, that do a Work one call at a time.
+// Another process does the same at the daemon that is not attacked; if that takes long, the bound
+// is factor times as long.
 func (s *Stage) JudgeSeries(works ...Work) {
 	s.t.Helper()
 	for _, work := range works {
@@ -261,7 +259,7 @@ func (s *Stage) JudgeLarge(limit time.Duration) {
 	}
 }
 
-// JudgeMemory is about the daemon's resident memory: the most of it so far.
+// JudgeMemory judges the peak of the daemon's resident memory.
 func (s *Stage) JudgeMemory() {
 	s.t.Helper()
 	s.t.Run("memory", func(t *testing.T) {
@@ -276,11 +274,10 @@ func (s *Stage) JudgeMemory() {
 	})
 }
 
-// idleConnection is what an idle connection may take of the daemon, in bytes.
+// idleConnection is the memory that an idle connection may take of the daemon, in bytes.
 const idleConnection = 64 * kib
 
-// JudgeIdle is about clients that rest: all of them are there, and each takes
-// little.
+// JudgeIdle judges idle clients: all of them still stand, and each takes little memory.
 func (s *Stage) JudgeIdle(a *Attack) {
 	s.t.Helper()
 	s.t.Run("idle", func(t *testing.T) {
@@ -295,11 +292,11 @@ func (s *Stage) JudgeIdle(a *Attack) {
 	})
 }
 
-// fewerWithin is how long peers may stand that never said anything.
+// fewerWithin is the longest time that the daemon may keep peers that never said anything.
 const fewerWithin = 12 * time.Second
 
-// JudgeFewer waits until the daemon has ended peers that never said anything,
-// most of them at the least.
+// JudgeFewer waits until the daemon has ended peers that never said anything, and at most the
+// number most still stand.
 func (s *Stage) JudgeFewer(a *Attack, most int64) {
 	s.t.Helper()
 	s.t.Run("deadline", func(t *testing.T) {
@@ -316,7 +313,7 @@ func (s *Stage) JudgeFewer(a *Attack, most int64) {
 	})
 }
 
-// JudgeFaults is about calls that a fault of the daemon ended: there are none.
+// JudgeFaults fails the test if a fault of the daemon ended a call.
 func (s *Stage) JudgeFaults() {
 	s.t.Helper()
 	s.t.Run("faults", func(t *testing.T) {
@@ -326,13 +323,13 @@ func (s *Stage) JudgeFaults() {
 	})
 }
 
-// reaping is how long a busy machine may take for a process that has ended.
+// reaping is the time that a busy machine may take to remove a process that has ended.
 const reaping = 5 * time.Second
 
-// saysEnd finds in the daemon's last line but one how long its end took.
+// saysEnd finds the duration of the daemon's end in the last line but one of its log.
 var saysEnd = regexp.MustCompile(`"took": "([^"]+)"`)
 
-// endedWithin says whether the daemon's log has an end that took no longer than limit.
+// endedWithin reports whether the daemon's log has an end that took limit at most.
 func endedWithin(log string, limit time.Duration) bool {
 	all := saysEnd.FindAllStringSubmatch(log, -1)
 	if len(all) == 0 {
@@ -360,8 +357,8 @@ func (s *Stage) JudgeEnd() {
 		case <-s.Done():
 			took := time.Since(begin)
 			t.Logf("the daemon ends after %v", took.Round(time.Millisecond))
-			// The daemon has let go of everything when it says so. What its process takes
-			// after that is the machine's: a busy one is slow to take it apart.
+			// The daemon has released everything when it logs its end. The time that its process
+			// takes after that is the machine's: a busy machine is slow to remove a process.
 			if took > limit && (took > limit+reaping || !endedWithin(s.lastLines(), limit)) {
 				t.Errorf("the daemon ends after %v, %v at most is allowed; it said:\n%s", took, limit, s.lastLines())
 			}

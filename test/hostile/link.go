@@ -9,14 +9,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A link carries whole messages of RPC over either transport. It is one goroutine's.
+// A link carries whole RPC messages over either transport. One goroutine uses it.
 type link interface {
 	put(message []byte) error
-	// next is the next message of the daemon's: a reply, or a call of its own.
+	// next returns the daemon's next message: a reply, or a call of the daemon's own.
 	next() ([]byte, error)
 }
 
-// dialLink connects by one of the Transports. end closes the connection.
+// dialLink connects over one of the Transports. end closes the connection.
 func dialLink(ctx context.Context, target Target, transport string, i int) (l link, end func(), err error) {
 	if transport == "rdma" {
 		p, end, err := known(ctx, target, i)
@@ -59,7 +59,7 @@ func (l rdmaLink) next() ([]byte, error) {
 	return rest, err
 }
 
-// send is the next message of the daemon's, with its header.
+// send returns the daemon's next message, with its header.
 func (p *rdmaPeer) send() (m []byte, err error) {
 	for {
 		ulpdu, err := p.receive()
@@ -79,11 +79,11 @@ func (p *rdmaPeer) send() (m []byte, err error) {
 	}
 }
 
-// errHeader: what the daemon sent has no header of RPC-over-RDMA.
+// errHeader: the daemon sent a message that ends within the header of RPC-over-RDMA.
 var errHeader = errors.New("a header that ends too soon")
 
-// headed takes a message of RPC-over-RDMA apart: its procedure, and what follows the lists of
-// chunks (RFC 8166 §4.3).
+// headed splits a message of RPC-over-RDMA: it returns the procedure, and the bytes that follow
+// the lists of chunks (RFC 8166 §4.3).
 func headed(m []byte) (procedure uint32, rest []byte, err error) {
 	word := func() (n uint32) {
 		if len(m) < 4 {

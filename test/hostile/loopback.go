@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Loopback makes the addresses of 127.0.0.0/8 and of Network6 usable in a network namespace
-// of the run's own.
+// Loopback makes the addresses of 127.0.0.0/8 and of Network6 usable in the run's own network
+// namespace.
 func Loopback() error {
 	for _, args := range []string{"link set lo up", "-6 route add local " + Network6.String() + " dev lo"} {
 		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {

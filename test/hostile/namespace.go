@@ -10,20 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nestedVariable tells a program of tests that it has its own mounts.
+// nestedVariable tells the test program that it has its own mounts.
 const nestedVariable = "NFSRDMAD_HOSTILE_NESTED"
 
-// Nested runs the program of tests again with mounts of its own, where files live
-// in memory, and returns its exit status. What a run mounts is gone with its
-// process, however that ends. In the nested program it mounts the memory and
-// returns false. It needs to be root. further are flags of unshare(2): what else the
-// nested program has of its own.
+// Nested runs the test program again with mounts of its own, with files in memory, and returns
+// its exit status. The kernel removes these mounts when the process ends, however it ends. In the
+// nested program Nested mounts the memory and returns false. It needs root. further has flags of
+// unshare(2) for further namespaces of the nested program.
 func Nested(further uintptr) (status int, again bool, err error) {
 	if os.Getenv(nestedVariable) == "" {
 		status, err = nest(further)
 		return status, true, err
 	}
-	// What is slow about a disk is not wanted here.
+	// Files live in memory, because a slow disk would disturb the measurements.
 	dir := os.TempDir()
 	return 0, false, unix.Mount("hostile", dir, "tmpfs", 0, "mode=0755")
 }
@@ -38,7 +37,7 @@ func nest(further uintptr) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), nestedVariable+"=1", "TMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | further, Pdeathsig: syscall.SIGKILL}
-	// The signal comes when this thread ends.
+	// The kernel sends Pdeathsig when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err = cmd.Run()
@@ -48,12 +47,12 @@ func nest(further uintptr) (int, error) {
 	return 0, err
 }
 
-// RaiseDescriptors raises the limit of descriptors of this process and its
-// children to n, where the machine lets it.
+// RaiseDescriptors raises the limit of descriptors of this process and its children to n, if the
+// machine permits it.
 func RaiseDescriptors(n uint64) {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Max < n {
-		// What is missing shows where a peer gets no socket.
+		// If this fails, the run fails where a peer gets no socket.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
 	}
 }

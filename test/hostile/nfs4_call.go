@@ -13,8 +13,8 @@ type op4 struct {
 	args   interface{ Encode(w *xdr.Writer) }
 }
 
-// compound is a call with operations of a minor version. change, where set, may change the
-// bytes of all operations but the first spared ones.
+// compound returns a call with operations of a minor version. If change is not nil, it may change
+// the encoded bytes of all operations except the first `spared` ones.
 func compound(xid, minor uint32, ops []op4, spared int, change func(b []byte)) []byte {
 	b := call(xid, nfsProgram, wire.ProcCompound)
 	be.PutUint32(b[16:], wire.Version)
@@ -39,7 +39,7 @@ func compound(xid, minor uint32, ops []op4, spared int, change func(b []byte)) [
 	return append(b, body...)
 }
 
-// whole is what w holds, with its payloads among the words.
+// whole returns the bytes of w, with its payloads in their places among the words.
 func whole(w *xdr.Writer) (b []byte) {
 	words, at := w.Bytes(), 0
 	for _, p := range w.Payloads() {
@@ -50,18 +50,18 @@ func whole(w *xdr.Writer) (b []byte) {
 	return append(b, words[at:]...)
 }
 
-// A client4 is a client of NFS version 4 on one connection, from minor version 1 on with one
-// session. It makes one call at a time.
+// A client4 is a client of NFSv4 on one connection, from minor version 1 on with one session. It
+// makes one call at a time.
 type client4 struct {
 	minor uint32
 	link
-	// back says that sessions are made with a backchannel over their connection. called,
-	// where set, is handed what the daemon calls, which is not answered otherwise.
+	// If back, sessions have a backchannel over their connection. If called is not nil, it gets
+	// the daemon's calls; otherwise the client does not answer them.
 	back   bool
 	called func(call []byte) error
 	xid    uint32
 	id     uint64
-	// verifier is of its incarnation: no other client knows it.
+	// verifier is this incarnation's verifier, which no other client has.
 	verifier wire.Verifier4
 	made     uint32 // the number of the next CREATE_SESSION
 	session  wire.SessionID4
@@ -71,7 +71,7 @@ type client4 struct {
 // status4 is an operation's status that is not NFS4_OK.
 type status4 wire.NFSStat4
 
-// A refusal is a reply to a call that was not executed.
+// A refusal is a reply to a call that the daemon did not execute.
 type refusal struct {
 	how  string
 	stat uint32
@@ -81,8 +81,8 @@ func (r refusal) Error() string { return fmt.Sprintf("the call was %s: %d", r.ho
 
 func (s status4) Error() string { return wire.NFSStat4(s).String() }
 
-// do makes a call, and returns a cursor at the first result. The error is a status4 where
-// an operation failed.
+// do makes a call, and returns a cursor at the first result. If an operation failed, the error is
+// a status4.
 func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
 	d, err := c.send(ops, 0, nil)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
 	return d, nil
 }
 
-// send makes a call, as compound makes it, and returns a cursor at its results.
+// send makes a call as compound builds it, and returns a cursor at its results.
 func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decoder, error) {
 	c.xid++
 	if err := c.put(compound(c.xid, c.minor, ops, spared, change)); err != nil {
@@ -108,7 +108,7 @@ func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decod
 	}
 	b, err := c.await()
 	for err == nil && be.Uint32(b) != c.xid {
-		b, err = c.await() // what is behind a call that was not waited for
+		b, err = c.await() // skips replies to earlier calls that were not awaited
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decod
 	return d, nil
 }
 
-// await is the next reply.
+// await returns the next reply.
 func (c *client4) await() ([]byte, error) {
 	for {
 		b, err := c.next()
@@ -146,7 +146,7 @@ func (c *client4) await() ([]byte, error) {
 	}
 }
 
-// exchange makes a client by this name.
+// exchange makes a client with this name.
 func (c *client4) exchange(name []byte) (sequence uint32, err error) {
 	d, err := c.do(op4{wire.OpExchangeID, &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Ownerid: name, Verifier: c.verifier}}})
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *client4) exchange(name []byte) (sequence uint32, err error) {
 	return res.ResOK.Sequenceid, d.Err()
 }
 
-// create makes a session with so many slots, as far as they are granted.
+// create makes a session with at most slots slots, as the daemon grants them.
 func (c *client4) create(sequence, slots uint32) error {
 	channel := wire.ChannelAttrs4{
 		Maxrequestsize: 1 << 20, Maxresponsesize: 1 << 20, MaxresponsesizeCached: 64 * kib, Maxoperations: 128, Maxrequests: slots,
@@ -167,7 +167,7 @@ func (c *client4) create(sequence, slots uint32) error {
 	return c.createAs(sequence, channel)
 }
 
-// createAs makes a session with a fore channel of such attributes.
+// createAs makes a session with these attributes of the fore channel.
 func (c *client4) createAs(sequence uint32, channel wire.ChannelAttrs4) error {
 	back := wire.ChannelAttrs4{
 		Maxrequestsize: 4 * kib, Maxresponsesize: 4 * kib, MaxresponsesizeCached: 4 * kib, Maxoperations: 8, Maxrequests: 16,
@@ -189,7 +189,7 @@ func (c *client4) createAs(sequence uint32, channel wire.ChannelAttrs4) error {
 	return d.Err()
 }
 
-// start makes a client and its session, and says that it claims nothing.
+// start makes a client and its session, and says that the client claims nothing.
 func (c *client4) start(name []byte, slots uint32) error {
 	sequence, err := c.exchange(name)
 	if err == nil {

@@ -13,22 +13,22 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// authNone says that calls to a client are to come under AUTH_NONE.
+// authNone asks for calls to the client under AUTH_NONE.
 func authNone() (p wire.CreateSession4ArgsSecParms) {
 	p.Decode(xdr.NewDecoder(be.AppendUint32(be.AppendUint32(nil, 1), 0)))
 	return p
 }
 
-// PingedClients are peers that have the daemon ask all the time whether they answer, and never
-// do: each binds its connection to the backchannel of its session again and again, or
-// makes sessions and destroys them.
+// PingedClients are peers that make the daemon ask all the time whether they answer, and never
+// answer. Each binds its connection to the backchannel of its session again and again, or makes
+// sessions and destroys them.
 //
-// What each of them costs the daemon: one question for each session that it has.
+// Cost of each for the daemon: one question for each session that the peer has.
 type PingedClients struct {
 	Peers     int
 	Transport string
-	// Anew: by ever new sessions. Calls is after how many a peer counts as standing;
-	// it goes on.
+	// Anew: the peers use new sessions each time. Calls is the number of calls after which a peer
+	// counts as standing; it goes on.
 	Anew  bool
 	Calls int
 }
@@ -81,7 +81,7 @@ func (c *client4) again(sequence *uint32) error {
 	return err
 }
 
-// bindOften binds the connection n times, and takes the replies then.
+// bindOften binds the connection n times, and then reads the replies.
 func (c *client4) bindOften(n int) error {
 	for range n {
 		c.xid++
@@ -99,7 +99,7 @@ func (c *client4) bindOften(n int) error {
 	return nil
 }
 
-// An Answer is what a peer makes of a call of the daemon's: messages, or an error that ends the
+// An Answer is a peer's reaction to a call of the daemon: messages, or an error that ends the
 // connection.
 type Answer struct {
 	What string
@@ -114,7 +114,7 @@ func answered(xid uint32) (b []byte) {
 	return b
 }
 
-// Answers are those that no honest client gives.
+// Answers are reactions that no honest client shows.
 var Answers = []Answer{
 	{"nothing", func([]byte) ([][]byte, error) { return nil, nil }},
 	{"garbage", func(call []byte) ([][]byte, error) {
@@ -150,16 +150,17 @@ var Answers = []Answer{
 	{"by hanging up", func([]byte) ([][]byte, error) { return nil, io.EOF }},
 }
 
-// Waiters are pairs of clients: one of each holds locks and gives them up, the other waits for
-// them with many owners, is told by CB_NOTIFY_LOCK that it could have them, and answers what
-// it likes.
+// Waiters are pairs of clients. The first client of a pair holds locks and gives them up. The
+// second waits for these locks with many owners; the daemon tells it by CB_NOTIFY_LOCK that it
+// could have them, and it reacts as Answer says.
 //
-// What each of them costs the daemon: the calls to the other that are not answered, of which
-// there are as many as the memory for replies lets an address have.
+// Cost of each for the daemon: the unanswered calls to the second client. Their number is bounded
+// by the share of the memory for replies that one address may have.
 type Waiters struct {
 	Peers, Owners int
 	Transport     string
-	// Files are one for each pair: of each so many waiters are told at most.
+	// Files has one file for each pair, because the daemon notifies a bounded number of waiters
+	// for one file.
 	Files []servertest.Handle
 	Answer
 }
@@ -194,8 +195,8 @@ func (b Waiters) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		for round := 0; ; round++ {
-			// Each round has bytes of its own: those of the round before are kept
-			// for the waiters for a while.
+			// Each round locks other bytes, because the daemon keeps the last round's bytes for
+			// their waiters for a while.
 			if err := b.round(holder, waiter, uint64(round)<<20); err != nil {
 				return err
 			}
@@ -207,7 +208,7 @@ func (b Waiters) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// lives numbers clients, so that none of them is another one that comes again.
+// lives numbers clients, so that no client has the name of an earlier one.
 var lives atomic.Uint64
 
 // round locks bytes, waits for each of them with an owner, and unlocks them.
@@ -239,7 +240,7 @@ func (c *client4) lockClient(name, file []byte) (*lockClient, error) {
 	return c.openClient(name, file, 4)
 }
 
-// openClient is lockClient with so many slots.
+// openClient is lockClient with a number of slots.
 func (c *client4) openClient(name, file []byte, slots uint32) (*lockClient, error) {
 	if err := c.start(name, slots); err != nil {
 		return nil, err

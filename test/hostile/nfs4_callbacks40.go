@@ -10,20 +10,21 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Callbacks40 are clients of NFSv4.0 that name ever new addresses for callbacks: ports of
-// their own where nothing answers, ports of the daemon's, and ports of other machines.
+// Callbacks40 are clients of NFSv4.0 that name new addresses for callbacks all the time: ports of
+// their own where nothing answers, ports of the daemon, and ports of other machines.
 //
-// What each of them costs the daemon: some of the connections that there may be for callbacks,
-// and what a client without state costs.
+// Cost of each for the daemon: some of the connections that it may have for callbacks, and a
+// client without state.
 type Callbacks40 struct {
 	Peers, Clients int
 	// Silent listens at every peer's address and answers nothing.
 	Silent *SilentListeners
 }
 
-// SilentListeners take connections in and say nothing.
+// SilentListeners accept connections and send nothing.
 type SilentListeners struct {
-	// Strays are connections to an address that made no client known.
+	// Open is the number of connections now, Most the largest number so far. Strays counts
+	// connections to an address that is no client's.
 	Open, Most, Strays atomic.Int64
 	own                []net.Listener
 	stray              net.Listener
@@ -33,10 +34,10 @@ func (b Callbacks40) String() string {
 	return fmt.Sprintf("%d addresses with %d NFSv4.0 clients each, whose callbacks nobody answers", b.Peers, b.Clients)
 }
 
-// strayAddress is that of a machine that has nothing to do with the daemon.
+// strayAddress is the address of a machine that has nothing to do with the daemon.
 var strayAddress = netip.AddrFrom4([4]byte{127, 199, 9, 9})
 
-// Listen begins to listen at the addresses of n peers, and at one that is no peer's.
+// Listen listens at the addresses of n peers, and at strayAddress.
 func (s *SilentListeners) Listen(n int, source func(i int) netip.Addr) error {
 	listen := func(at netip.Addr, each func(c net.Conn)) (net.Listener, error) {
 		l, err := net.Listen("tcp", netip.AddrPortFrom(at, 0).String())
@@ -76,7 +77,7 @@ func (s *SilentListeners) Listen(n int, source func(i int) netip.Addr) error {
 	return err
 }
 
-// Close ends the listening.
+// Close closes the listeners.
 func (s *SilentListeners) Close() {
 	for _, l := range append(s.own, s.stray) {
 		if l != nil {
@@ -85,7 +86,7 @@ func (s *SilentListeners) Close() {
 	}
 }
 
-// universal is an address as clients name it (RFC 5665 §5.2.3.3).
+// universal returns an address in the form in which clients name it (RFC 5665 §5.2.3.3).
 func universal(a netip.AddrPort) []byte {
 	return fmt.Appendf(nil, "%v.%d.%d", a.Addr(), a.Port()>>8, a.Port()&255)
 }

@@ -4,8 +4,8 @@ package hostile
 
 import "testing"
 
-// Clients that have the daemon ask again and again whether they answer, and do not, do not
-// fill its memory with questions.
+// Clients make the daemon ask again and again whether they answer, and do not answer: the
+// questions do not fill the daemon's memory.
 func TestClientsThatDoNotAnswer(t *testing.T) {
 	for _, b := range []PingedClients{
 		{Peers: 4, Transport: "rdma", Calls: 20_000},
@@ -20,7 +20,7 @@ func TestClientsThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// Clients that are told of locks, and answer what no client should, or nothing.
+// Clients that the daemon notifies of locks answer nothing, or as no client should.
 func TestAnswersToCallbacks(t *testing.T) {
 	files := 2 * len(Transports) * len(Answers)
 	s := stage(t, Config{Files: files})
@@ -37,8 +37,8 @@ func TestAnswersToCallbacks(t *testing.T) {
 	s.Judge()
 }
 
-// Clients of NFSv4.0 whose callbacks are not answered take few descriptors, and the daemon
-// connects to no address but those that the clients have.
+// Clients of NFSv4.0 do not answer their callbacks: this takes few of the daemon's descriptors,
+// and the daemon connects to no address but the clients' own.
 func TestCallbackAddresses(t *testing.T) {
 	const peers = 4
 	s := stage(t, Config{Descriptors: 600})
@@ -53,7 +53,7 @@ func TestCallbackAddresses(t *testing.T) {
 	if n := silent.Strays.Load(); n > 0 {
 		t.Errorf("%d connections to another machine", n)
 	}
-	// That is one in 64 of the descriptors.
+	// The bound is one in 64 of the descriptors.
 	if n := silent.Most.Load(); n == 0 || n > 600/64 {
 		t.Errorf("%d connections for callbacks at a time", n)
 	}

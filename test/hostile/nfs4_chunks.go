@@ -22,7 +22,7 @@ type readSegment struct {
 	segment
 }
 
-// message is the header, with call behind it where it is not in a chunk.
+// message returns the header, followed by call unless the call is in a chunk.
 func (l listed) message(call []byte) []byte {
 	b := append([]byte(nil), call[:4]...)
 	proc := uint32(rdmaMsg)
@@ -55,14 +55,14 @@ func (l listed) message(call []byte) []byte {
 	return append(b, call...)
 }
 
-// A Chunked is a compound with chunks that do not go with it, as clients should not send it.
+// A Chunked is a compound with chunks that do not match it, which no client should send.
 type Chunked struct {
 	name  string
 	lists listed
 	ops   []op4
 }
 
-// chunk is one of a segment of n bytes; several may be the same memory.
+// chunk returns a chunk with one segment of n bytes. Chunks may refer to the same memory.
 func chunk(handle, n uint32) []segment { return []segment{{handle: handle, length: n}} }
 
 func times[T any](n int, v ...T) (all []T) {
@@ -72,7 +72,7 @@ func times[T any](n int, v ...T) (all []T) {
 	return all
 }
 
-// ChunkedCompounds are of a file and a directory, in minor version 0.
+// ChunkedCompounds returns compounds of minor version 0 about a file and a directory.
 func ChunkedCompounds(file, dir []byte) []Chunked {
 	read := func(n uint32) op4 { return op4{wire.OpRead, &wire.Read4Args{Count: n}} }
 	put := putFH(file)
@@ -102,10 +102,10 @@ func ChunkedCompounds(file, dir []byte) []Chunked {
 	}
 }
 
-// ChunkedCalls are peers on RDMA that send compounds with chunks which do not go with them, and
-// take what comes.
+// ChunkedCalls are peers on RDMA that send compounds with chunks that do not match them, and read
+// the replies.
 //
-// What each of them costs the daemon: what one call of a known client may cost.
+// Cost of each for the daemon: that of one call of a known client.
 type ChunkedCalls struct{ Calls []Chunked }
 
 func (b ChunkedCalls) String() string {
@@ -120,7 +120,7 @@ func (b ChunkedCalls) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		defer end()
-		// So many are under way, and whatever the daemon says makes room for the next.
+		// Eight calls are under way; any answer of the daemon makes room for the next.
 		const most = 8
 		for n := range uint32(1 << 20) {
 			if n > most {
@@ -130,7 +130,7 @@ func (b ChunkedCalls) Start(ctx context.Context, target Target) *Attack {
 				if _, err := p.send(); err != nil {
 					return fmt.Errorf("%s: %w", b.Calls[i].name, err)
 				}
-				wait(ctx, 10*time.Millisecond) // it is not the machine that is attacked
+				wait(ctx, 10*time.Millisecond) // the attack is on the daemon, not on the machine
 			}
 			m := b.Calls[i].lists.message(compound(n+2, 0, b.Calls[i].ops, 0, nil))
 			if _, err := p.conn.Write(p.message(m)); err != nil {

@@ -8,8 +8,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Compounds with chunks of which there are too few, too many, or of wrong sizes harm those who
-// send them, and cost no more than one call may.
+// Compounds with too few chunks, too many, or chunks of wrong sizes harm only their senders, and
+// cost no more than any one call may.
 func TestCompoundsWithChunks(t *testing.T) {
 	s := stage(t, Config{})
 	s.Sessions()
@@ -18,7 +18,8 @@ func TestCompoundsWithChunks(t *testing.T) {
 	s.Judge()
 }
 
-// READs beyond what is reserved for their compound, many in each, take no more memory.
+// READs that go beyond the memory reserved for their compound, many in each compound, take no
+// more memory.
 func TestReadsBeyondTheirMemory(t *testing.T) {
 	s := stage(t, Config{})
 	s.Sessions()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Offsets, lengths, counts, cookies, bitmaps and names as large as can be said, of files with
-// thousands of holes and of 8 EiB: each of them is one call, and costs no more.
+// Offsets, lengths, counts, cookies, bitmaps and names of the largest values, about files with
+// thousands of holes and of 8 EiB: each compound costs no more than any one call.
 func TestExtremes(t *testing.T) {
 	s := stage(t, Config{})
 	s.Sessions()

@@ -9,19 +9,19 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Hoard is what a client of NFS version 4 heaps up.
+// A Hoard is the kind of state that a client of NFSv4 accumulates.
 type Hoard struct {
 	What string
-	// Each adds one more thing. A status4 ends the heaping: the daemon gives no more.
+	// Each adds one more item. A status4 ends the series, because the daemon gives no more.
 	Each func(c *client4, peer, i int) error
-	// Starts: the client has a session before.
+	// Starts: the client makes a session first.
 	Starts bool
 }
 
-// Hoards are peers on TCP that make the daemon remember things for them, until it
-// refuses more, and then keep all that they have.
+// Hoards are peers on TCP that make the daemon store state for them until it refuses more, and
+// then keep all of it.
 //
-// What each of them costs the daemon: what the memory for state lets one client have.
+// Cost of each for the daemon: the memory for state that one client may have.
 type Hoards struct {
 	Peers, Most int
 	Hoard
@@ -49,7 +49,7 @@ func (b Hoards) Start(ctx context.Context, target Target) *Attack {
 			err := b.Each(c, i, n)
 			var status status4
 			if errors.As(err, &status) {
-				break // the daemon has had enough
+				break // the daemon refuses more
 			} else if err != nil {
 				return err
 			}
@@ -59,15 +59,15 @@ func (b Hoards) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// longName is a name as long as one may be, of no other peer.
+// longName returns a name of the greatest length, which no other peer has.
 func longName(peer, i int) []byte {
 	name := make([]byte, wire.NFS4OpaqueLimit)
 	copy(name, fmt.Sprintf("%d %d", peer, i))
 	return name
 }
 
-// Clients are clients without a session; Sessions are those of one client, with as many
-// slots as it gets.
+// Clients are clients without a session. Sessions are sessions of one client, each with as many
+// slots as the daemon grants.
 var (
 	Clients = Hoard{What: "clients", Each: func(c *client4, peer, i int) error {
 		_, err := c.exchange(longName(peer, i))
@@ -78,7 +78,8 @@ var (
 	}}
 )
 
-// SmallSessions are sessions of one slot that keep nothing, as many as each client gets.
+// SmallSessions are sessions of one slot that keep no replies, as many as the daemon grants each
+// client.
 var SmallSessions = Hoard{What: "sessions of one slot", Each: func(c *client4, peer, i int) error {
 	if i%64 == 0 {
 		var err error
@@ -91,7 +92,7 @@ var SmallSessions = Hoard{What: "sessions of one slot", Each: func(c *client4, p
 	return err
 }}
 
-// Opens are opens of one file by ever new owners.
+// Opens returns opens of one file, each by a new owner.
 func Opens(file []byte) Hoard {
 	return Hoard{What: "opens", Starts: true, Each: func(c *client4, peer, i int) error {
 		_, err := c.do(c.sequence(0, uint32(i+2), false), putFH(file), op4{wire.OpOpen, &wire.Open4Args{
@@ -102,7 +103,7 @@ func Opens(file []byte) Hoard {
 	}}
 }
 
-// Files are opens of ever new files.
+// Files returns opens of one of the files after the other.
 func Files(files []servertest.Handle) Hoard {
 	return Hoard{What: "open files", Starts: true, Each: func(c *client4, peer, i int) error {
 		_, err := c.do(c.sequence(0, uint32(i+2), false), putFH(files[i]), op4{wire.OpOpen, &wire.Open4Args{
@@ -113,12 +114,13 @@ func Files(files []servertest.Handle) Hoard {
 	}}
 }
 
-// Ranges are locks of every second byte of a file.
+// Ranges returns locks of every second byte of a file.
 func Ranges(file []byte) Hoard {
 	return Hoard{What: "byte ranges", Starts: true, Each: func(c *client4, peer, i int) error {
 		owner := wire.StateOwner4{Clientid: c.id, Owner: fmt.Appendf(nil, "owner %d", peer)}
 		ops := []op4{c.sequence(0, uint32(i+2), false), putFH(file)}
-		// Each time opened anew, by the same owner: no stateid has to be remembered.
+		// Each lock opens the file again, by the same owner, so that the peer need not remember a
+		// stateid.
 		ops = append(ops, op4{wire.OpOpen, &wire.Open4Args{
 			ShareAccess: wire.Open4ShareAccessRead, Owner: owner,
 			Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{Claim: wire.ClaimFH},
@@ -135,7 +137,7 @@ func Ranges(file []byte) Hoard {
 	}}
 }
 
-// KeptReplies are the largest replies that slots keep, one in each slot of a session.
+// KeptReplies returns the largest replies that slots keep, one in each slot of a session.
 func KeptReplies(dir []byte) Hoard {
 	return Hoard{What: "replies in slots", Starts: true, Each: func(c *client4, _, i int) error {
 		if uint32(i) >= c.slots-1 {

@@ -12,16 +12,15 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// RandomCompounds are peers on TCP that send compounds of operations drawn by lot, with
-// arguments drawn from what matters and from what does not, some of them with bytes
-// changed: a half of the peers in sessions of NFSv4.2, the others as clients of NFSv4.0.
+// RandomCompounds are peers on TCP that send random compounds. Their arguments come from values
+// that matter and from values that do not, and some have changed bytes. Half of the peers use
+// sessions of NFSv4.2, the others are clients of NFSv4.0.
 //
-// What each of them costs the daemon: what its calls cost. None of them is a fault of the
-// server.
+// Cost of each for the daemon: that of its calls. No compound causes a fault of the server.
 type RandomCompounds struct {
 	Peers int
-	// Handles are put in turn; the first is a directory. Calls is after how many a peer
-	// counts as standing; it goes on.
+	// The compounds put the Handles in turn; the first is a directory. Calls is the number of
+	// calls after which a peer counts as standing; it goes on.
 	Handles [][]byte
 	Calls   int
 }
@@ -53,7 +52,7 @@ func (b RandomCompounds) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// A drawing is what one peer draws from.
+// A drawing is the source of one peer's random compounds.
 type drawing struct {
 	*rand.Rand
 	client   *client4
@@ -61,7 +60,7 @@ type drawing struct {
 	sequence uint32
 }
 
-// life makes a client, and up to n calls as long as its session lasts.
+// life makes a client, and then up to n calls as long as its session lasts.
 func (d *drawing) life(peer, n int) (calls int, err error) {
 	c := d.client
 	if c.minor == 0 {
@@ -104,14 +103,14 @@ func (d *drawing) life(peer, n int) (calls int, err error) {
 				d.sequence++
 			case wire.NFS4ErrBadXDR, wire.NFS4ErrReqTooBig, wire.NFS4ErrTooManyOps, wire.NFS4ErrRepTooBig, wire.NFS4ErrRepTooBigToCache:
 			default:
-				return calls, nil // the session, or its slot, is not what it was
+				return calls, nil // an operation changed the session or its slot
 			}
 		}
 	}
 	return calls, nil
 }
 
-// firstStatus is the status of the first result, which may be missing.
+// firstStatus returns the status of the first result, which may be missing.
 func firstStatus(d *xdr.Decoder) wire.NFSStat4 {
 	status := wire.NFSStat4(d.Uint32())
 	d.Opaque(1 << 20)
@@ -122,7 +121,7 @@ func firstStatus(d *xdr.Decoder) wire.NFSStat4 {
 	return wire.NFSStat4(d.Uint32())
 }
 
-// drawn are the operations that are drawn, with their arguments.
+// drawn are the operations to draw from, with the types of their arguments.
 var drawn = []struct {
 	number wire.OpNum
 	args   interface{ Encode(w *xdr.Writer) }
@@ -161,7 +160,7 @@ func (d *drawing) op() op4 {
 	return op4{o.number, v.Interface().(interface{ Encode(w *xdr.Writer) })}
 }
 
-// Values that are drawn more often than by chance.
+// Values that fill draws more often than chance would.
 var (
 	drawnNumbers = []uint64{0, 1, 2, 3, 4, 7, 128, 4096, 1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1 << 63, 1<<64 - 2, 1<<64 - 1}
 	drawnNames   = []string{"", ".", "..", "a", "b", "c", "a/b", "\xff\xfe", "a\x00b", "empty0", "empty1", victimName, manyName, strings.Repeat("n", 255), strings.Repeat("n", 300)}
@@ -178,7 +177,7 @@ func (d *drawing) number() uint64 {
 	return d.Uint64N(8)
 }
 
-// fill draws a value.
+// fill sets v to a random value.
 func (d *drawing) fill(v reflect.Value) {
 	switch p := v.Addr().Interface().(type) {
 	case *wire.StateID4:
@@ -233,7 +232,7 @@ func (d *drawing) fill(v reflect.Value) {
 	}
 }
 
-// attributes draws some, with values of about the length that they should have.
+// attributes returns random attributes, with values of about the right length.
 func (d *drawing) attributes() (a wire.FAttr4) {
 	for range d.IntN(4) {
 		a.Attrmask.Set([]uint32{1, 3, 4, 12, 33, 36, 37, 48, 54, 81, 75, 58, 84}[d.IntN(13)])

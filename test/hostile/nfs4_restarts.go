@@ -12,7 +12,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A restarted daemon is one of several lives over one state directory, with one export.
+// A restarted is several lives of a daemon over one state directory, with one export.
 type restarted struct {
 	t         testing.TB
 	program   string
@@ -36,7 +36,7 @@ func (r *restarted) start() *Daemon {
 	return startDaemon(r.t, r.program, r.cfg, r.exports())
 }
 
-// refused starts the next life, which does not serve, and returns what it says.
+// refused starts the next life, which does not serve, and returns its message.
 func (r *restarted) refused() string {
 	r.t.Helper()
 	d := launch(r.t, r.program, r.cfg, r.exports())
@@ -47,7 +47,7 @@ func (r *restarted) refused() string {
 // awaitEnd waits until the daemon has ended.
 func (d *Daemon) awaitEnd() { await.Receive(d.t, "the daemon's end", d.Done()) }
 
-// client connects from an address, without a client of NFSv4 yet.
+// client connects from an address, and makes no NFSv4 client yet.
 func (d *Daemon) client(ctx context.Context, from netip.Addr) (*client4, error) {
 	conn, err := dial(ctx, from, d.TCP, 0)
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *Daemon) client(ctx context.Context, from netip.Addr) (*client4, error) 
 	return &client4{minor: 1, link: tcpLink(conn)}, nil
 }
 
-// begin makes a client and a session, and says nothing of what it claims.
+// begin makes a client and a session, and says nothing about claims.
 func (c *client4) begin(name []byte) error {
 	sequence, err := c.exchange(name)
 	if err == nil {
@@ -66,8 +66,8 @@ func (c *client4) begin(name []byte) error {
 	return err
 }
 
-// reclaims says whether the daemon tells the client, in its next SEQUENCE of slot 0, that it
-// may claim what it held.
+// reclaims reports whether the daemon tells the client, in its next SEQUENCE of slot 0, that it
+// may claim its state.
 func (c *client4) reclaims(number uint32) (bool, error) {
 	d, err := c.do(c.sequence(0, number, false))
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *client4) reclaims(number uint32) (bool, error) {
 	return d.Uint32()&wire.Seq4StatusRestartReclaimNeeded != 0, d.Err()
 }
 
-// previous is a claim of a file.
+// previous claims a file with CLAIM_PREVIOUS.
 func (c *client4) previous(number uint32, file []byte, owner string, access, deny uint32) error {
 	_, err := c.do(c.sequence(0, number, false), putFH(file), op4{wire.OpOpen, &wire.Open4Args{
 		ShareAccess: access, ShareDeny: deny, Owner: wire.StateOwner4{Clientid: c.id, Owner: []byte(owner)},
@@ -86,12 +86,12 @@ func (c *client4) previous(number uint32, file []byte, owner string, access, den
 	return err
 }
 
-// recorders are peers that make client after client, of which every second one says that it
-// claims nothing more, and so is recorded. They go on until the daemon is gone.
+// recorders are peers that make one client after the other. Every second client says that it has
+// no more claims, and so is recorded. They go on until the daemon has ended.
 type recorders struct {
 	mu sync.Mutex
-	// promised were told that they are recorded; never did not ask for it. Each has its
-	// address.
+	// promised has the clients that the daemon said it had recorded; never has those that did not
+	// ask for it. Each client has its address.
 	promised, never map[string]netip.Addr
 }
 

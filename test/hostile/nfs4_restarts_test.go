@@ -22,7 +22,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// restarts are lives of the tree's daemon over one state directory.
+// restarts returns lives of the tree's daemon over one state directory.
 func restarts(t *testing.T, cfg Config) *restarted {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -49,15 +49,17 @@ func isStatus(t *testing.T, what string, err error, want wire.NFSStat4) {
 	}
 }
 
-// However often the daemon is killed while it starts or writes clients down, it starts again, lets
-// those claim whom it told that they are recorded, and none that did not ask for it.
+// The test kills the daemon again and again while it starts or records clients. The daemon starts
+// again each time, lets the clients claim that it said it had recorded, and no client that did
+// not ask for it.
 func TestKilledWhileRecording(t *testing.T) {
 	r := restarts(t, Config{State: filepath.Join(t.TempDir(), "state"), NFS: "grace_time = \"10m\"\nlease_time = \"5m\""})
 	const rounds, asked = 20, 10
 	all := &recorders{promised: map[string]netip.Addr{}, never: map[string]netip.Addr{}}
 	for round := range rounds {
 		ctx, cancel := context.WithCancel(context.Background())
-		// A life that is killed at some moment of its start, which writes the records anew.
+		// The test kills one life at a random moment of its start, while it writes the records
+		// anew.
 		early := launch(t, program, r.cfg, r.exports())
 		wait(ctx, time.Duration(rand.IntN(300))*time.Millisecond)
 		early.Kill()
@@ -99,8 +101,8 @@ func TestKilledWhileRecording(t *testing.T) {
 	}
 }
 
-// Whatever is in the place of the records, or is wrong with them, the daemon says in words
-// what that is and what to do, and does not start; or there is nothing that matters.
+// For each damage to the records, the daemon either names the damage and the remedy and does not
+// start, or the damage makes no difference.
 func TestDamagedStateDirectory(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	r := restarts(t, Config{State: state, NFS: `lease_time = "5m"`})
@@ -175,7 +177,7 @@ func TestDamagedStateDirectory(t *testing.T) {
 	r.start().Kill()
 }
 
-// Two daemons do not have one state directory.
+// Two daemons cannot use one state directory.
 func TestTwoDaemonsWithOneStateDirectory(t *testing.T) {
 	r := restarts(t, Config{State: filepath.Join(t.TempDir(), "state")})
 	first := r.start()
@@ -187,7 +189,7 @@ func TestTwoDaemonsWithOneStateDirectory(t *testing.T) {
 	}
 }
 
-// smallDisk is a state directory on a disk of its own with so many bytes.
+// smallDisk returns a state directory on a disk of its own with this number of bytes.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -198,13 +200,13 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// A disk that is full while clients are recorded makes new clients wait, which the daemon
-// says. Those that are there go on, and it goes on when there is room. It does not start on a
-// disk that is full or cannot be written, and says why.
+// If the disk fills up while the daemon records clients, new clients wait, and the daemon logs
+// that. Present clients go on, and new ones go on when there is room again. The daemon does not
+// start on a disk that is full or cannot be written, and says why.
 func TestFullDiskWhileRecording(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// fill takes what room there is, and clear gives it back.
+		// fill takes all room on the disk, and clear gives it back.
 		fill, clear func(t *testing.T, state string)
 		blocks      int
 	}{
@@ -287,10 +289,10 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// Clients that lie in the time of grace get nothing by it: none that was not there before, none
-// that has said that it is done, none that has another's name. The client that was there claims
-// what it held while they flood the daemon; and the time of grace ends although another one
-// never says that it is done.
+// Lies in the time of grace gain nothing: neither for a client that was not there before, nor for
+// one that has said that it is done, nor for one with another's name. While liars flood the
+// daemon, the client that was there claims its state. The time of grace ends although another
+// client never says that it is done.
 func TestLiarsInGrace(t *testing.T) {
 	r := restarts(t, Config{State: filepath.Join(t.TempDir(), "state"), NFS: "lease_time = \"30s\"\ngrace_time = \"15s\""})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -327,7 +329,7 @@ func TestLiarsInGrace(t *testing.T) {
 	first.Kill()
 
 	d := r.start()
-	// The flood: strangers that say that they are done, and claim the victim's file.
+	// The flood: strangers say that they are done, and claim the victim's file.
 	for i := range 8 {
 		go func() {
 			c, err := d.client(ctx, Strangers(8)(i))
@@ -370,7 +372,7 @@ func TestLiarsInGrace(t *testing.T) {
 		if statusOf(err) != wire.NFS4ErrGrace {
 			break
 		}
-		time.Sleep(100 * time.Millisecond) // the daemon's own clock
+		time.Sleep(100 * time.Millisecond) // a real sleep, because the daemon has its own clock
 	}
 	isStatus(t, "something new after grace", err, wire.NFS4OK)
 	isStatus(t, "a claim after grace", never.previous(2, file, "x", wire.Open4ShareAccessRead, 0), wire.NFS4ErrNoGrace)

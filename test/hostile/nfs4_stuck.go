@@ -9,26 +9,25 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// StuckCompounds are clients of NFSv4.1, each with a compound that comes to a file system
-// which stalls, in the middle of it, and comes again on another connection. They go on
-// meanwhile: another slot of their session is answered all the time, and so is the
-// retransmission.
+// StuckCompounds are clients of NFSv4.1. Each sends a compound that stops in its middle at a file
+// system that stalls, and sends it again on another connection. Meanwhile the daemon answers
+// another slot of the session, and the retransmission, all the time.
 //
-// What each of them costs the daemon: a call that is under way, and perhaps a thread.
+// Cost of each for the daemon: a call under way, and perhaps a thread.
 type StuckCompounds struct {
 	Transport string
-	// At is where the compounds are stuck, Other a file that does not stall. Stalled is closed
-	// when At stalls.
+	// At is the place where the compounds get stuck, Other a file that does not stall. Stalled is
+	// closed when At stalls.
 	At      *StallingPlace
 	Other   []byte
 	Stalled <-chan struct{}
-	// First is which of the files of At is the first client's.
+	// First is the index of the first client's file in At.
 	First int
-	// Destroys: the session is destroyed instead, over the other connection.
+	// Destroys: the client destroys the session instead, over the other connection.
 	Destroys bool
 }
 
-// stuckOps are the operations, by clients that have a file open and locked.
+// stuckOps are the operations, sent by clients that have a file open and locked.
 var stuckOps = []struct {
 	name string
 	ops  func(c *lockClient, at *StallingPlace) []op4
@@ -148,7 +147,7 @@ func (b StuckCompounds) peer(ctx context.Context, target Target, i int, stands f
 			wait(ctx, time.Hour)
 			return nil
 		}
-		// Which is answered, and the same request has come before.
+		// This repeats a request that is under way: the daemon may answer DELAY.
 		if _, err := other.do(ops...); err != nil && err != status4(wire.NFS4ErrDelay) {
 			return fmt.Errorf("the retransmission: %w", err)
 		}

@@ -4,8 +4,8 @@ package hostile
 
 import "testing"
 
-// A compound that is stuck in a file system holds up no other, neither of its own session nor
-// of others, whatever it does there; nor the end of its session, nor the daemon's.
+// A compound that is stuck in a file system delays no other compound, of its own session or of
+// others, whichever operation is stuck; nor the end of its session, nor the daemon's end.
 func TestStuckCompounds(t *testing.T) {
 	for _, destroys := range []bool{false, true} {
 		name := "come again"

@@ -4,8 +4,8 @@ package hostile
 
 import "testing"
 
-// Clients of NFS version 4 that make the daemon remember as much as it lets them do not
-// make it take more than its memory for state, and others are served.
+// Clients of NFSv4 make the daemon store as much state as it permits: the daemon takes no more
+// than its memory for state, and serves others.
 func TestHoards(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -29,7 +29,7 @@ func TestHoards(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := stage(t, c.config)
-			s.Held = s.Ceiling // which is what memory.state is
+			s.Held = s.Ceiling // the default of memory.state
 			s.Sessions()
 			s.Attack(Hoards{Peers: c.peers, Most: c.most, Hoard: c.of(s)}, Strangers(c.peers))
 			s.Judge()
@@ -37,8 +37,7 @@ func TestHoards(t *testing.T) {
 	}
 }
 
-// Compounds that no client would send harm only their senders, and find no fault of the
-// server.
+// Compounds that no client would send harm only their senders, and cause no fault of the server.
 func TestRandomCompounds(t *testing.T) {
 	s := stage(t, Config{Files: 8})
 	s.Held = s.Ceiling

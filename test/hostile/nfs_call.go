@@ -30,10 +30,10 @@ const (
 
 var be = binary.BigEndian
 
-// user is the uid and gid that hostile peers call as.
+// user is the uid and gid of hostile peers' calls.
 const user = 1000
 
-// call is a call with AUTH_SYS (RFC 5531 §9, §8.1) and no arguments yet.
+// call returns a call with AUTH_SYS (RFC 5531 §9, §8.1) and no arguments yet.
 func call(xid, program, procedure uint32) []byte {
 	var b []byte
 	for _, word := range []uint32{
@@ -69,7 +69,7 @@ func readCall(xid uint32, file []byte, offset uint64, count uint32) []byte {
 	return be.AppendUint32(b, count)
 }
 
-// writeHead is a WRITE of n bytes up to its data.
+// writeHead returns a WRITE of n bytes up to its data.
 func writeHead(xid uint32, file []byte, offset uint64, n, stable uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procWrite), file)
 	b = be.AppendUint64(b, offset)
@@ -78,13 +78,13 @@ func writeHead(xid uint32, file []byte, offset uint64, n, stable uint32) []byte 
 	return be.AppendUint32(b, n)
 }
 
-// writeCall is a whole WRITE of n zero bytes.
+// writeCall returns a whole WRITE of n zero bytes.
 func writeCall(xid uint32, file []byte, offset uint64, n, stable uint32) []byte {
 	b := writeHead(xid, file, offset, n, stable)
 	return append(b, make([]byte, n+-n&3)...)
 }
 
-// readdirplusCall asks for a directory in at most count bytes, behind a cookie.
+// readdirplusCall returns a READDIRPLUS from a cookie on, of at most count bytes.
 func readdirplusCall(xid uint32, dir []byte, cookie uint64, verifier [8]byte, count uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procReaddirplus), dir)
 	b = be.AppendUint64(b, cookie)
@@ -93,20 +93,19 @@ func readdirplusCall(xid uint32, dir []byte, cookie uint64, verifier [8]byte, co
 	return be.AppendUint32(b, count)
 }
 
-// readdirCall asks for the names of a directory from its start, in at most count
-// bytes.
+// readdirCall returns a READDIR of a directory from its start, of at most count bytes.
 func readdirCall(xid uint32, dir []byte, count uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procReaddir), dir)
 	b = append(b, make([]byte, 16)...) // cookie, verifier
 	return be.AppendUint32(b, count)
 }
 
-// DumpCall and ExportCall are MOUNT's calls that every client may make.
+// DumpCall and ExportCall return MOUNT's calls that every client may make.
 func DumpCall(xid uint32) []byte   { return call(xid, mountProgram, procMountDump) }
 func ExportCall(xid uint32) []byte { return call(xid, mountProgram, procMountExport) }
 
-// ReaddirCall and ReaddirplusCall ask for a directory in at most count bytes,
-// ReadCall for count bytes of a file, WriteCall writes them on stable storage.
+// ReaddirCall and ReaddirplusCall list a directory in at most count bytes. ReadCall reads count
+// bytes of a file, WriteCall writes them to stable storage.
 func ReaddirCall(dir []byte, count uint32) func(xid uint32) []byte {
 	return func(xid uint32) []byte { return readdirCall(xid, dir, count) }
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// claims are the handles by which hostile peers ask for payload memory: handles that
-// the daemon never gave out, of an export that they may not use, of a file that they
-// may use, and the last from the honest client's own address.
+// claims are the handles with which hostile peers ask for payload memory: handles that the daemon
+// never issued, handles of an export that the peers may not use, handles of a file that they may
+// use; and the last from the honest client's own address.
 var claims = []struct {
 	name   string
 	handle func(s *Stage) []byte
@@ -22,7 +22,7 @@ var claims = []struct {
 	{"shared address", func(s *Stage) []byte { return s.Open.Victim }, SharedAddress},
 }
 
-// 256 TCP connections begin a large WRITE each, and send a byte a second (A3).
+// 256 TCP connections begin a large WRITE each, and then send a byte a second (A3).
 func TestSlowWrites(t *testing.T) {
 	for _, c := range claims {
 		t.Run(c.name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestSlowWrites(t *testing.T) {
 	}
 }
 
-// The same from ports that the export is not for (A3).
+// The same from ports that the export does not serve (A3).
 func TestSlowWritesFromUnprivilegedPorts(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(SlowWrites{Peers: 256, Handle: s.Secured.Victim, Size: mib, Begin: 2200}, Strangers(256))
@@ -70,8 +70,8 @@ func TestReadsAnsweredLate(t *testing.T) {
 	s.Judge()
 }
 
-// 64 peers that are slow, late or silent, of one address, of 64, and of 64 networks of IPv6:
-// an honest client's NULLs have their turn.
+// 64 peers that are slow, late or silent, at one address, at 64, and in 64 networks of IPv6: the
+// daemon serves an honest client's NULLs in turn.
 func TestNullsBesideSlowPeers(t *testing.T) {
 	for name, source := range map[string]func(int) netip.Addr{
 		"1 address": Strangers(1), "64 addresses": Strangers(64), "64 networks of 64 bits": Strangers6(64),
@@ -93,8 +93,8 @@ func TestNullsBesideSlowPeers(t *testing.T) {
 	}
 }
 
-// 256 RDMA connections answer, but by few bytes a second: there is progress of a
-// kind (A3).
+// 256 RDMA connections answer with a few bytes a second: the transfers make progress, but hardly
+// any (A3).
 func TestReadsAnsweredByTrickles(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Handle: s.Open.Victim, Trickle: 64}, Strangers(256))
@@ -102,8 +102,8 @@ func TestReadsAnsweredByTrickles(t *testing.T) {
 	s.Judge()
 }
 
-// 150 RDMA connections make 8 WRITEs each that are never answered; another client
-// reads a whole file (A3).
+// 150 RDMA connections make 8 WRITEs each and never send the data; another client reads a whole
+// file (A3).
 func TestFileReadBesideUnansweredReads(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 150, Writes: 8, Size: mib, Handle: s.Open.Victim}, Strangers(150))
@@ -111,5 +111,5 @@ func TestFileReadBesideUnansweredReads(t *testing.T) {
 	s.Judge()
 }
 
-// wholeFile is what a file of 3 MiB may take during an attack.
+// wholeFile is the time within which a client must read a file of 3 MiB during an attack.
 const wholeFile = 10 * time.Second

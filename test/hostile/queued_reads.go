@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// QueuedReads are peers that have many READs under way at a time and take each
-// reply: an ordinary load, unless the file system stalls.
+// QueuedReads are peers that have many READs under way at a time and read each reply: an ordinary
+// load, unless the file system stalls.
 //
-// What each of them costs the daemon: the results' memory of the READs that the
-// daemon has begun, and threads where the file system stalls.
+// Cost of each for the daemon: the memory for the results of READs that it has begun, and threads
+// if the file system stalls.
 type QueuedReads struct {
 	Peers, Calls int
 	Size         uint32
-	// Handles are the files', one for each peer in turn.
+	// Handles are handles of files, one for each peer in turn.
 	Handles [][]byte
-	// RDMA: they come by RDMA.
+	// RDMA: the peers use RDMA.
 	RDMA bool
 }
 

@@ -19,11 +19,11 @@ const (
 	rdmaVersion = 1
 	rdmaMsg     = 0
 	rdmaNoMsg   = 1 // the call is in a Read chunk at position 0
-	// credits is how many calls a peer asks to have outstanding.
+	// credits is the number of outstanding calls that a peer asks for.
 	credits = 128
 )
 
-// A segment is memory that a peer says it has (RFC 8166 §3.4.3).
+// A segment is memory that a peer claims to offer (RFC 8166 §3.4.3).
 type segment struct {
 	handle, length uint32
 	offset         uint64
@@ -35,15 +35,15 @@ func (s segment) append(b []byte) []byte {
 	return be.AppendUint64(b, s.offset)
 }
 
-// chunks are the lists of a message: a Read chunk at a position, a Write chunk,
-// a Reply chunk, each of one segment and each only where its length is not 0.
+// chunks are the lists of a message: a Read chunk at a position, a Write chunk, a Reply chunk.
+// Each has one segment, and is absent if its length is 0.
 type chunks struct {
 	position           uint32
 	read, write, reply segment
 }
 
-// rdmaMessage is a call with its header (RFC 8166 §4.3). A Read chunk at position 0
-// is the call itself.
+// rdmaMessage returns a call with its header (RFC 8166 §4.3). A Read chunk at position 0 is the
+// call itself.
 func rdmaMessage(c chunks, call []byte) []byte {
 	b := append([]byte(nil), call[:4]...) // the XID
 	proc := uint32(rdmaMsg)
@@ -75,22 +75,21 @@ func rdmaMessage(c chunks, call []byte) []byte {
 	return append(b, call...)
 }
 
-// An rdmaPeer is an iWARP peer that says what it is told to. It is one
-// goroutine's.
+// An rdmaPeer is a scripted iWARP peer. One goroutine uses it.
 type rdmaPeer struct {
 	conn *net.TCPConn
 	in   *bufio.Reader
 	crc  bool
-	msn  uint32 // of the last Send
+	msn  uint32 // sequence number of the last Send
 	// buf is the last FPDU that arrived.
 	buf []byte
 }
 
-// setupTimeout bounds how long a peer waits for the reply to its MPA request.
+// setupTimeout is the longest time that a peer waits for the reply to its MPA request.
 const setupTimeout = 20 * time.Second
 
-// dialRDMA connects and sets up a connection up to the MPA reply: the daemon
-// waits for the first FPDU then. For window see dial.
+// dialRDMA connects and sets up a connection up to the MPA reply; the daemon then waits for the
+// first FPDU. For window see dial.
 func dialRDMA(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (*rdmaPeer, error) {
 	c, err := dial(ctx, from, to, window)
 	if err != nil {
@@ -108,8 +107,9 @@ func dialRDMA(ctx context.Context, from netip.Addr, to netip.AddrPort, window in
 	return p, nil
 }
 
-// known returns peer i of an attack, which has made a NULL call, so that the daemon no longer takes
-// it for a stranger. The connection is closed at the end of ctx, or by end.
+// known returns peer i of an attack. The peer has made a NULL call, so the daemon has had a whole
+// message from it, but takes it for a stranger still. The end of ctx, or end, closes the
+// connection.
 func known(ctx context.Context, target Target, i int) (p *rdmaPeer, end func(), err error) {
 	if p, err = dialRDMA(ctx, target.Source(i), target.RDMA, 0); err != nil {
 		return nil, nil, err
@@ -122,7 +122,7 @@ func known(ctx context.Context, target Target, i int) (p *rdmaPeer, end func(), 
 	return p, end, nil
 }
 
-// setUp asks as the Linux client does (RFC 6581 §9).
+// setUp sends the request that the Linux client sends (RFC 6581 §9).
 func (p *rdmaPeer) setUp() error {
 	f := rawpeer.LinuxRequest()
 	data := make([]byte, wire.EnhancedSize, wire.EnhancedSize+len(f.Private))
@@ -150,28 +150,28 @@ func (p *rdmaPeer) setUp() error {
 	return nil
 }
 
-// fpdu is a ULPDU as it goes on the wire.
+// fpdu returns a ULPDU as an FPDU.
 func (p *rdmaPeer) fpdu(ulpdu []byte) []byte {
 	b := make([]byte, wire.FPDUSize(len(ulpdu)))
 	wire.PutFPDU(b, ulpdu, p.crc)
 	return b
 }
 
-// message is a Send of one segment, the next on its queue.
+// message returns a Send of one segment, the next on its queue.
 func (p *rdmaPeer) message(m []byte) []byte {
 	p.msn++
 	return p.fpdu(rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: p.msn}, m))
 }
 
-// readResponse is a segment of the answer to an RDMA Read, n zero bytes at an
-// offset of its sink.
+// readResponse returns a segment of the answer to an RDMA Read: n zero bytes at an offset of its
+// sink.
 func (p *rdmaPeer) readResponse(r wire.Read, at, n uint32) []byte {
 	return p.fpdu(rawpeer.Tagged(wire.Tagged{
 		Op: wire.ReadResponse, Last: at+n == r.Size, STag: r.SinkSTag, Offset: r.SinkOffset + uint64(at),
 	}, make([]byte, n)))
 }
 
-// receive waits for an FPDU and returns its ULPDU, which lasts until the next.
+// receive waits for an FPDU and returns its ULPDU, which is valid until the next call.
 func (p *rdmaPeer) receive() ([]byte, error) {
 	var head [wire.LengthSize]byte
 	if _, err := io.ReadFull(p.in, head[:]); err != nil {
@@ -192,7 +192,7 @@ func (p *rdmaPeer) receive() ([]byte, error) {
 	return p.buf[:n], nil
 }
 
-// null makes the call that does nothing, which brings the grant of credits.
+// null makes a NULL call, whose reply grants credits.
 func (p *rdmaPeer) null() error {
 	if _, err := p.conn.Write(p.message(rdmaMessage(chunks{}, nullCall(1)))); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (p *rdmaPeer) null() error {
 	return p.reply()
 }
 
-// reply waits for the next message of the daemon's.
+// reply waits for the daemon's next message.
 func (p *rdmaPeer) reply() error {
 	for {
 		ulpdu, err := p.receive()

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// RepeatedCalls are peers on TCP that send the same calls again whenever all of
-// them are answered.
+// RepeatedCalls are peers on TCP that send a set of calls, and send the same set again when the
+// daemon has answered all of it.
 //
-// What each of them costs the daemon: the work of the calls.
+// Cost of each for the daemon: the work of the calls.
 type RepeatedCalls struct {
 	Peers int
 	What  string

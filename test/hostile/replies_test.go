@@ -4,8 +4,8 @@ package hostile
 
 import "testing"
 
-// Peers that read no reply do not make the daemon keep more than its ceiling,
-// whatever they call (A4).
+// Peers that read no reply do not make the daemon keep more than its ceiling, whichever calls
+// they make (A4).
 func TestDeafPeersOverTCP(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -28,7 +28,7 @@ func TestDeafPeersOverTCP(t *testing.T) {
 	}
 }
 
-// The same over RDMA, by Write chunks and by Reply chunks (A4, A3).
+// The same over RDMA, with Write chunks and with Reply chunks (A4, A3).
 func TestDeafPeersOverRDMA(t *testing.T) {
 	t.Run("READ", func(t *testing.T) {
 		s := stage(t, Config{})
@@ -56,8 +56,8 @@ func TestSmallThingsOfManyPeers(t *testing.T) {
 	})
 }
 
-// WRITEs that wait for a file system are kept by the daemon outside the
-// connection's ring: 64 connections with 128 WRITEs of 31 KiB each (A4).
+// The daemon keeps WRITEs that wait for a file system outside the connection's ring: 64
+// connections with 128 WRITEs of 31 KiB each (A4).
 func TestWritesThatWait(t *testing.T) {
 	s := stage(t, Config{Stalling: 1})
 	s.Stalling[0].Stall()

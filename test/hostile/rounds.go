@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Rounds are peers that make the same calls again and again, each with so many under way,
-// and take the replies: an ordinary load, unless a call costs much.
+// Rounds are peers that make the same calls again and again, each with a number of them under
+// way, and read the replies: an ordinary load, unless one of the calls is expensive.
 type Rounds struct {
 	Peers, UnderWay int
 	What            string

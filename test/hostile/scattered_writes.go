@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// ScatteredWrites are peers on TCP that write a byte to each of many files, not
-// to stable storage, and ask for the files' attributes from then on.
+// ScatteredWrites are peers on TCP that write a byte to each of many files, not to stable
+// storage, and then ask for the files' attributes all the time.
 //
-// What each of them costs the daemon: a descriptor for each file, as long as what
-// was written is not on stable storage.
+// Cost of each for the daemon: a descriptor for each file, until the byte is on stable storage.
 type ScatteredWrites struct {
 	Peers int
-	// Directory is the handle of the directory with the files, and Names are
-	// those that a peer writes to.
+	// Directory is the handle of the directory with the files. Names returns the names of the
+	// files that a peer writes.
 	Directory []byte
 	Names     func(i int) []string
 }
@@ -48,8 +47,8 @@ func (b ScatteredWrites) Start(ctx context.Context, target Target) *Attack {
 			}
 			file, err := lookedUp(reply)
 			if err != nil {
-				// The daemon is short of something already: that is a
-				// file less to write to.
+				// The daemon is short of a resource already, so the peer goes on without this
+				// file.
 				continue
 			}
 			files = append(files, file)
@@ -79,7 +78,7 @@ func (b ScatteredWrites) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// lookedUp is the handle in the reply to a LOOKUP (RFC 1813 §3.3.3).
+// lookedUp returns the handle in the reply to a LOOKUP (RFC 1813 §3.3.3).
 func lookedUp(reply []byte) ([]byte, error) {
 	const header = 6 * 4 // of an accepted reply without a verifier
 	if len(reply) < header+8 {

@@ -16,7 +16,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Work is what an honest client does again and again in a Series.
+// A Work is the operation that an honest client repeats in a Series.
 type Work string
 
 const (
@@ -38,7 +38,7 @@ const (
 	steadyRest = 20 * time.Millisecond
 )
 
-// A Series is calls that one honest client made one at a time, and how long they took.
+// A Series is the calls that one honest client made one at a time, and the times that they took.
 type Series struct {
 	Asked, Failed      int
 	Took               time.Duration // all of them
@@ -55,8 +55,8 @@ func (n Series) String() string {
 	return text
 }
 
-// ServeSeries is for TestMain: a process with seriesVariable in its environment makes a
-// Series, prints it, and ends. In the process of hostile peers a client would wait for its
+// ServeSeries is for TestMain: a process with seriesVariable in its environment makes a Series,
+// prints it, and ends. A client in the process of the hostile peers would have to wait for its
 // turn among them.
 func ServeSeries() {
 	var transport, at string
@@ -108,7 +108,7 @@ func (d *Daemon) series(transport string, work Work, more func(n int, begin time
 	return n
 }
 
-// worker is a new client that does a Work with each call of ask. A client that makes NULL
+// worker returns a new client that does a Work with each call of ask. A client that makes NULL
 // calls stays a stranger.
 func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask func(ctx context.Context, i int) error, end func(), err error) {
 	if work == Null {

@@ -7,7 +7,7 @@ import (
 
 // Setups are peers that set up an RDMA connection and send no FPDU.
 //
-// What each of them costs the daemon: a descriptor and a connection's heap.
+// Cost of each for the daemon: a descriptor and a connection's heap.
 type Setups struct{ Peers int }
 
 func (b Setups) String() string {

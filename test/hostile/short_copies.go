@@ -8,11 +8,11 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// ShortCopies are clients of NFSv4.2, each with one session, that have the daemon copy 4 KiB
-// from one file to another, over and over: 31 COPYs a compound, and a compound under way in
-// each slot.
+// ShortCopies are clients of NFSv4.2, each with one session, that make the daemon copy 4 KiB from
+// one file to another, over and over: 31 COPYs in a compound, and a compound under way in each
+// slot.
 //
-// What each of them costs the daemon: goroutines of the executor, and the disk's time.
+// Cost of each for the daemon: goroutines of the executor, and the disk's time.
 type ShortCopies struct {
 	Peers, Slots int
 	From, To     []byte
@@ -80,7 +80,7 @@ func (b ShortCopies) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// ended is an error unless m is the reply to a compound that ended with the status want.
+// ended returns an error unless m is the reply to a compound that ended with the status want.
 func ended(m []byte, want wire.NFSStat4) error {
 	d := xdr.NewDecoder(m)
 	d.Skip(6 * 4) // XID, reply, accepted, verifier, success

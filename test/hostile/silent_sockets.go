@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// SilentSockets are peers that connect by TCP and say nothing.
+// SilentSockets are peers that connect by TCP and send nothing.
 //
-// What each of them costs the daemon: a descriptor, and, on the RDMA port, one of
-// the places for set-ups for as long as a set-up may take.
+// Cost of each for the daemon: a descriptor, and, on the RDMA port, one of the places for
+// set-ups, for the longest time of a set-up.
 type SilentSockets struct {
 	Peers int
 	// RDMA: they connect to the RDMA port.

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// SlowWrites are peers on TCP that announce a large WRITE each, send the
-// beginning of it, and then a byte a second.
+// SlowWrites are peers on TCP that announce a large WRITE each, send its beginning, and then a
+// byte a second.
 //
-// What each of them costs the daemon: the record's memory, for as long as it
-// takes the daemon to tell that nothing comes of it.
+// Cost of each for the daemon: the record's memory, until the daemon gives the record up.
 type SlowWrites struct {
 	Peers int
-	// Handle is the file's, or what a peer gives out as that.
+	// Handle is a file's handle, or bytes that a peer presents as one.
 	Handle []byte
-	// Size is of the data, in bytes; Begin how much of the record comes at once.
+	// Size is the length of the data, in bytes; Begin is the part of the record that the peer
+	// sends at once.
 	Size, Begin int
 }
 

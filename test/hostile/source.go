@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// HonestAddress is the address that honest clients come from: the one that the
-// kernel chooses on loopback.
+// HonestAddress is the address of honest clients: the one that the kernel chooses on loopback.
 var HonestAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // Strangers gives peers n addresses in turn, none of them the honest client's or
@@ -22,7 +21,7 @@ func Strangers(n int) func(i int) netip.Addr {
 	}
 }
 
-// HonestAddress6 is the same where the daemon has an address of IPv6.
+// HonestAddress6 is the same for daemons with an address of IPv6.
 var HonestAddress6 = netip.IPv6Loopback()
 
 // Network6 is the network of daemons and strangers with IPv6: fd00::/16 (RFC 4193).
@@ -48,15 +47,15 @@ func daemon6(a, b byte) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfd, 5: 1, 6: a, 7: b, 15: 1})
 }
 
-// SharedAddress gives all peers the honest client's address, as where all of
-// them are behind one translator of addresses.
+// SharedAddress gives all peers the honest client's address, as if all of them were behind one
+// address translator.
 func SharedAddress(int) netip.Addr { return HonestAddress }
 
-// dialTimeout bounds how long a peer waits for a TCP connection.
+// dialTimeout is the longest time that a peer waits for a TCP connection.
 const dialTimeout = 20 * time.Second
 
-// dial connects from an address. A window greater than 0 is how many bytes the
-// peer's kernel takes in, at about, while the peer does not read.
+// dial connects from an address. If window is greater than 0, the peer's kernel accepts about
+// that number of bytes while the peer does not read.
 func dial(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (*net.TCPConn, error) {
 	d := net.Dialer{
 		Timeout:   dialTimeout,
@@ -77,7 +76,7 @@ func dial(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (
 		return nil, err
 	}
 	tcp := c.(*net.TCPConn)
-	// Many connections come and go: their ports are free again at once.
+	// Many connections come and go, so their ports must be free at once.
 	if err := tcp.SetLinger(0); err != nil {
 		tcp.Close()
 		return nil, err

@@ -17,12 +17,12 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// What lies in each export.
+// The contents of each export.
 const (
 	honestFiles = 32       // that honest clients read
 	honestSize  = 64 * kib // of one of them
 	largeSize   = 3 * mib  // of the file "large"
-	victimSize  = 4 * mib  // of the file "victim", that strangers are after
+	victimSize  = 4 * mib  // of the file "victim", the target of strangers
 	manyNames   = 2000     // in the directory "many" of the open export
 	fewNames    = 50       // in that of the others
 	victimName  = "victim"
@@ -33,8 +33,7 @@ const (
 	securedName = "/secured"
 )
 
-// guard is how much more than it may a daemon takes before the test kills it, in
-// bytes.
+// guard is the memory beyond its bound at which the test kills a daemon, in bytes.
 const guard = 1 << 30
 
 // A Place is an export as peers see it.
@@ -63,7 +62,7 @@ type Stage struct {
 	Stalling []*StallingPlace
 	// Directory is what Open shows.
 	Directory string
-	// Held is what clients of NFSv4 may make the daemon remember, in bytes, beside
+	// Held is the memory that the daemon may use for the state of NFSv4 clients, in bytes, beside
 	// payload memory.
 	Held int
 
@@ -76,8 +75,7 @@ type Stage struct {
 	end      context.CancelFunc
 }
 
-// NewStage starts a program as a daemon and sends honest clients to it, over each
-// transport.
+// NewStage starts a program as a daemon and connects honest clients to it, over each transport.
 func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	t.Helper()
 	s := &Stage{t: t, honest: make(map[string]*honestClient), usual: make(map[string]time.Duration)}
@@ -108,9 +106,8 @@ func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	s.Daemon = startDaemon(t, program, cfg, exports)
 	places := []*Place{&s.Open, &s.Closed, &s.Secured}
 	for _, f := range s.Stalling {
-		// What waits for a file system that stalls must go on before the
-		// daemon is killed at the test's end: what is registered last runs
-		// first.
+		// Calls that wait for a stalled file system must go on before the test's end kills the
+		// daemon; t.Cleanup runs the last function first.
 		t.Cleanup(f.End)
 		places = append(places, &f.Place)
 	}
@@ -139,8 +136,7 @@ func makeFile(t testing.TB, path string, content []byte) {
 	}
 }
 
-// furnish fills the directory of an export, and gives the directory "many" so many
-// names.
+// furnish fills the directory of an export, and gives its directory "many" this number of names.
 func furnish(t testing.TB, dir string, names int) {
 	t.Helper()
 	content := bytes.Repeat([]byte("hostile "), victimSize/8)
@@ -174,12 +170,12 @@ func honestNames() (all []string) {
 	return all
 }
 
-// find asks for the handles of an export, from the honest client's address.
+// find looks up the handles of an export, from the honest client's address.
 func (s *Stage) find(name string, at *Place) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, Patience)
 	defer cancel()
-	// RDMA, because that counts as secure from any port.
+	// RDMA counts as a secure transport from any port.
 	c, err := s.arrive(ctx, "rdma", name, append(honestNames(), victimName, manyName)...)
 	if err != nil {
 		s.t.Fatalf("before the attack: %v", err)
@@ -195,7 +191,7 @@ func (s *Stage) find(name string, at *Place) {
 	}
 }
 
-// prepare connects the honest clients and measures what is usual.
+// prepare connects the honest clients and measures their READs before the attack.
 func (s *Stage) prepare(program string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
@@ -218,19 +214,19 @@ func (s *Stage) prepare(program string) {
 	go s.killBeyond(s.idle + s.Ceiling + s.Held + slack + guard)
 }
 
-// Target is the daemon, for peers from the addresses that source gives.
+// Target returns the daemon, with peers at the addresses that source gives.
 func (s *Stage) Target(source func(i int) netip.Addr) Target {
 	return Target{TCP: s.TCP, RDMA: s.RDMA, Source: source}
 }
 
-// Attack lets hostile peers at the daemon and returns when they stand.
+// Attack starts hostile peers and returns when they stand.
 func (s *Stage) Attack(b Behaviour, source func(i int) netip.Addr) *Attack {
 	s.t.Helper()
 	a, _ := s.AttackUntil(b, source)
 	return a
 }
 
-// AttackUntil is Attack for peers that go away when end is called.
+// AttackUntil is Attack with peers that leave when end is called.
 func (s *Stage) AttackUntil(b Behaviour, source func(i int) netip.Addr) (a *Attack, end func()) {
 	s.t.Helper()
 	begin := time.Now()
@@ -257,14 +253,14 @@ func (s *Stage) leave() {
 	}
 }
 
-// Forged is a handle that the daemon did not give out.
+// Forged returns a handle that the daemon did not issue.
 func Forged(handle []byte) []byte {
 	h := slices.Clone(handle)
 	h[len(h)-1] ^= 1
 	return h
 }
 
-// lastLines are the last lines that the daemon said, or the first ones of a panic.
+// lastLines returns the last lines of the daemon's output, or the first ones of a panic.
 func (s *Stage) lastLines() string {
 	const most = 20
 	all := strings.Split(s.Output(), "\n")
@@ -276,8 +272,8 @@ func (s *Stage) lastLines() string {
 	return strings.Join(all[max(len(all)-most, 0):], "\n")
 }
 
-// listed asks for the first entries of a directory and returns the cookie of the
-// last of them, and the verifier, to go on there.
+// listed reads the first entries of a directory. It returns the cookie of the last of them and
+// the verifier, to continue there.
 func (s *Stage) listed(dir []byte) (cookie uint64, verifier wire.CookieVerf3) {
 	s.t.Helper()
 	var res wire.ReaddirPlus3Res
@@ -300,7 +296,7 @@ func (s *Stage) listed(dir []byte) (cookie uint64, verifier wire.CookieVerf3) {
 	return cookie, res.ResOK.CookieVerf
 }
 
-// lookUp asks for the handles of names in the open export.
+// lookUp returns the handles of names in the open export.
 func (s *Stage) lookUp(names []string) (all []servertest.Handle) {
 	s.t.Helper()
 	for _, name := range names {

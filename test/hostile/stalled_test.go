@@ -9,19 +9,18 @@ import (
 	"testing"
 )
 
-// collectOften lets a daemon collect garbage all the time, as one does now and
-// then that has worked for long: a thread that the runtime waits for in vain is
-// found then.
+// collectOften makes a daemon collect garbage all the time, as a daemon does now and then after a
+// long run. This shows whether the runtime waits in vain for a thread.
 var collectOften = []string{"GOGC=1"}
 
-// The kernel remembers a directory's listing, and its file system stalls when a name is
-// looked up: one READDIRPLUS of it must not stop the process.
+// The kernel has cached a directory's listing, and its file system stalls at look-ups of names:
+// one READDIRPLUS of the directory must not stop the process.
 func TestReaddirplusOnAStalledFileSystem(t *testing.T) {
 	for _, transport := range Transports {
 		t.Run(transport, func(t *testing.T) {
 			s := stage(t, Config{Stalling: 1, Remembered: true, Environment: collectOften})
 			dir := s.Stalling[0].Many
-			// The kernel remembers a listing that was read to its end.
+			// The kernel caches a listing that was read to its end.
 			if _, err := os.ReadDir(filepath.Join(s.Stalling[0].Mount, manyName)); err != nil {
 				t.Fatal(err)
 			}
@@ -38,11 +37,11 @@ func TestReaddirplusOnAStalledFileSystem(t *testing.T) {
 	}
 }
 
-// makeGarbage lets clients come, so that the daemon collects garbage.
+// makeGarbage connects clients, so that the daemon collects garbage.
 func makeGarbage(s *Stage) { s.Attack(IdleClients{Peers: 1500}, Strangers(30)) }
 
-// One call of each kind into a file system that stalls does not hold up what has
-// nothing to do with it, nor the daemon's end (A2, A9).
+// One call of each kind into a stalled file system delays neither calls to other file systems nor
+// the daemon's end (A2, A9).
 func TestCallsIntoAStalledFileSystem(t *testing.T) {
 	for _, transport := range Transports {
 		t.Run(transport, func(t *testing.T) {
@@ -72,8 +71,8 @@ func TestCallsIntoAStalledFileSystem(t *testing.T) {
 	}
 }
 
-// One, two, and all but one of the file systems stall with many READs under way:
-// the others serve (A8).
+// One, two, and all but one of the file systems stall with many READs under way: the daemon
+// serves the others (A8).
 func TestStalledFileSystems(t *testing.T) {
 	const all = 4
 	for _, stalled := range []int{1, 2, all} {

@@ -18,15 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These variables tell a program of tests to serve a file system instead: over
-// which directory, and whether the kernel remembers much of it.
+// These variables make a test program serve a file system instead: they name the directory, and
+// say whether the kernel caches much of it.
 const (
 	stallingFSVariable  = "NFSRDMAD_HOSTILE_FS"
 	rememberingVariable = "NFSRDMAD_HOSTILE_FS_REMEMBERED"
 )
 
-// ServeStallingFS serves a FUSE file system until the process ends, if that is
-// what this process was started for. TestMain calls it first.
+// ServeStallingFS serves a FUSE file system until the process ends, if this process was started
+// for that. TestMain calls it first.
 func ServeStallingFS() {
 	dir := os.Getenv(stallingFSVariable)
 	if dir == "" {
@@ -40,7 +40,7 @@ func ServeStallingFS() {
 }
 
 func serveStallingFS(dir string, remembered bool) error {
-	// The group's signals are for the tests.
+	// Signals to the process group are for the tests.
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
 	root, err := fs.NewLoopbackRoot(filepath.Join(dir, "files"))
 	if err != nil {
@@ -66,8 +66,9 @@ func serveStallingFS(dir string, remembered bool) error {
 	return nil
 }
 
-// A stallingNode does not want to know when a descriptor is closed: the kernel would wait for
-// that at the end of each process that has a file open, where nothing can kill it any more.
+// A stallingNode does not ask to be told when a descriptor is closed. Otherwise the kernel would
+// wait for that at the end of each process that has a file open, in a state in which no signal
+// can kill the process.
 type stallingNode struct{ *fs.LoopbackNode }
 
 // WrapChild implements fs.NodeWrapChilder.
@@ -92,20 +93,18 @@ func (n *rememberedNode) OpendirHandle(ctx context.Context, flags uint32) (fs.Fi
 	return fh, more | fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE, errno
 }
 
-// A StallingFS is a FUSE file system that shows a directory and can be made to
-// stall. Its server is a process of its own; while that is stopped, the kernel
-// has nothing that would answer. A process that waits for it can be killed, for
-// the server has not taken the request yet.
+// A StallingFS is a FUSE file system that shows a directory and can be made to stall. Its server
+// is a process of its own; while that process is stopped, nothing answers the kernel. A process
+// that waits for it can be killed, because the server has not taken the request yet.
 type StallingFS struct {
 	t testing.TB
-	// Files is the directory that it shows, Mount where it is mounted.
+	// Files is the directory that it shows, Mount the place where it is mounted.
 	Files, Mount string
 	server       *exec.Cmd
 }
 
-// newStallingFS mounts a file system over an empty directory. If remembered, the
-// kernel answers by itself for attributes and listings that it has seen, and only
-// names and data need the server.
+// newStallingFS mounts a file system over an empty directory. If remembered, the kernel itself
+// answers for attributes and listings that it has seen, and only names and data need the server.
 func newStallingFS(t testing.TB, remembered bool) *StallingFS {
 	t.Helper()
 	self, err := os.Executable()
@@ -142,8 +141,8 @@ func newStallingFS(t testing.TB, remembered bool) *StallingFS {
 	return s
 }
 
-// close closes a file, once: from then on the kernel knows that the file system does not want
-// to be told.
+// close closes a file, once: from then on the kernel knows that the file system does not ask to
+// be told of that.
 func (s *StallingFS) close() {
 	s.t.Helper()
 	const name = "first"
@@ -153,15 +152,14 @@ func (s *StallingFS) close() {
 	}
 }
 
-// Stall makes everything that asks for the file system wait. What the file
-// system has begun must have ended: it would hold the asking process in the
-// kernel, where nothing can kill it.
+// Stall makes every request to the file system wait. Earlier requests must have ended, because a
+// request that the server has taken holds the process in the kernel, where no signal can kill it.
 func (s *StallingFS) Stall() {
 	s.t.Helper()
 	if err := s.server.Process.Signal(syscall.SIGSTOP); err != nil {
 		s.t.Fatal(err)
 	}
-	// The last of the server's threads may still take a request until then.
+	// Until then the last of the server's threads may still take a request.
 	for {
 		var status unix.WaitStatus
 		_, err := unix.Wait4(s.server.Process.Pid, &status, unix.WUNTRACED, nil)
@@ -174,8 +172,7 @@ func (s *StallingFS) Stall() {
 	}
 }
 
-// End lets everything that waits go on with an error, and takes the file system
-// away.
+// End lets every waiting request go on with an error, and removes the file system.
 func (s *StallingFS) End() {
 	_ = s.server.Process.Kill()
 	_ = s.server.Wait()

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// program is the daemon: built from the tree, unless the flag names another.
+// program is the path of the daemon: built from the tree, unless the flag names another.
 var program string
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func run(m *testing.M) int {
 			return 1
 		}
 	}
-	// 10,000 connections, and some files.
+	// The run needs descriptors for 10,000 connections, and some files.
 	RaiseDescriptors(16384)
 	if program == "" {
 		program = filepath.Join(os.TempDir(), "nfsrdmad")

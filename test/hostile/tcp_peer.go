@@ -13,10 +13,10 @@ import (
 // lastFragment marks the only fragment of a record (RFC 5531 §11).
 const lastFragment = 1 << 31
 
-// record is a message as a record of one fragment.
+// record returns a message as a record of one fragment.
 func record(message []byte) []byte { return append(mark(len(message)), message...) }
 
-// mark is the mark before a record of n bytes.
+// mark returns the mark before a record of n bytes.
 func mark(n int) []byte { return be.AppendUint32(nil, lastFragment|uint32(n)) }
 
 // readRecord reads one reply, of one fragment.
@@ -34,8 +34,8 @@ func readRecord(in *bufio.Reader) ([]byte, error) {
 	return b, err
 }
 
-// hold waits until the daemon ends a connection on which it says nothing more,
-// or this side closes it.
+// hold waits until the daemon ends a connection on which the peer sends nothing more, or until
+// this side closes it.
 func hold(c net.Conn) error {
 	_, err := io.Copy(io.Discard, c)
 	if err == nil {
@@ -44,12 +44,11 @@ func hold(c net.Conn) error {
 	return err
 }
 
-// stuck is how long a peer that does not read must have been unable to send to
-// be taken as standing.
+// stuck is the time after which a peer that does not read and cannot send counts as standing.
 const stuck = 200 * time.Millisecond
 
-// pour sends n chunks of bytes to a connection that is not read from. It calls
-// stands once the daemon takes no more, or has all.
+// pour sends n chunks of bytes to a connection, and reads nothing from it. It calls stands once
+// the daemon takes no more, or has taken all.
 func pour(c net.Conn, n int, chunk func(i int) []byte, stands func()) error {
 	stood := false
 	stand := func() {

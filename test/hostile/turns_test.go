@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// 1,500 connections of one address, each with 128 calls that wait for a file system: what
-// the daemon keeps for them is bounded, and their calls go when they do.
+// 1,500 connections of one address, each with 128 calls that wait for a file system: the memory
+// that the daemon keeps for them is bounded, and it drops their calls when the connections end.
 func TestWaitingCallsOfOneAddress(t *testing.T) {
 	s := stage(t, Config{Stalling: 1})
 	s.Stalling[0].Stall()
@@ -31,9 +31,9 @@ func TestWaitingCallsOfOneAddress(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// 128 connections have the daemon copy all the time, or ask for copies that it refuses:
-// honest clients have their turn beside them and, when they have gone, the daemon is not busy
-// with their calls.
+// 128 connections make the daemon copy all the time, or ask for copies that it refuses: meanwhile
+// it serves honest clients in turn. When the connections have ended, the daemon spends no time on
+// their calls.
 func TestShortCopies(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -63,8 +63,8 @@ func TestShortCopies(t *testing.T) {
 	}
 }
 
-// GETATTRs of directories in turn that lie 3,900 levels down, each in a directory of its
-// own, 64 under way on each connection.
+// GETATTRs of directories in turn, each 3,900 levels down in a parent directory of its own, 64
+// under way on each connection.
 func TestDeepDirectories(t *testing.T) {
 	const levels, directories = 3900, 256
 	s := stage(t, Config{})
@@ -95,7 +95,7 @@ func TestDeepDirectories(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// makeDeep makes a directory so many levels down, and directories with a leaf in it.
+// makeDeep makes a directory this number of levels down, and in it directories with a leaf each.
 func makeDeep(t *testing.T, in, name string, levels, directories int) {
 	t.Helper()
 	fd, err := unix.Open(in, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -132,8 +132,8 @@ func makeDeep(t *testing.T, in, name string, levels, directories int) {
 	})
 }
 
-// NULL calls over TCP, as many as the daemon takes, by peers of one address and of 64, of
-// either version of IP: an honest client's have their turn.
+// NULL calls over TCP, as many as the daemon takes, by peers at one address and at 64, of IPv4
+// and IPv6: the daemon serves an honest client's calls in turn.
 func TestFloodsOverTCP(t *testing.T) {
 	for name, source := range map[string]func(int) netip.Addr{
 		"1 address": Strangers(1), "64 addresses": Strangers(64),
@@ -148,8 +148,8 @@ func TestFloodsOverTCP(t *testing.T) {
 	}
 }
 
-// Known peers have all the places of the honest client's address: it arrives from a
-// privileged port all the same.
+// Known peers have all the places of the honest client's address: the client can still arrive
+// from a privileged port.
 func TestPlacesOfOneAddress(t *testing.T) {
 	sources := []func(int) netip.Addr{SharedAddress, Strangers(100)}
 	for i, name := range []string{"shared address", "100 addresses"} {

@@ -8,22 +8,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// UnansweredReads are peers on RDMA that make large WRITEs and are slow to
-// answer the RDMA Reads by which the daemon fetches their data.
+// UnansweredReads are peers on RDMA that make large WRITEs and are slow to answer the RDMA Reads
+// by which the daemon fetches their data.
 //
-// What each of them costs the daemon: the data's memory for all its WRITEs.
+// Cost of each for the daemon: the memory for the data of all its WRITEs.
 type UnansweredReads struct {
 	Peers int
-	// Writes is how many WRITEs each peer has under way, Size the data of
+	// Writes is the number of WRITEs that each peer has under way, Size the length of the data of
 	// one, in bytes.
 	Writes, Size int
 	Handle       []byte
-	// Long: the calls themselves are in Read chunks, so that nothing is known
-	// of them before they are fetched.
+	// Long: the calls themselves are in Read chunks, so that the daemon cannot judge them before
+	// it has fetched them.
 	Long bool
-	// Delay is after how long an RDMA Read is answered. Trickle is how many
-	// bytes of an answer come each second from then on; 0 is all at once. If
-	// both are 0, nothing is answered.
+	// Delay is the time after which the peer begins to answer an RDMA Read. Trickle is the number
+	// of bytes of an answer that the peer sends each second from then on; 0: all at once. If both
+	// are 0, the peer answers nothing.
 	Delay   time.Duration
 	Trickle int
 }
@@ -67,14 +67,13 @@ func (b UnansweredReads) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// A due is an RDMA Read and when its answer begins.
+// A due is an RDMA Read and the time when its answer begins.
 type due struct {
 	wire.Read
 	at time.Time
 }
 
-// answer takes in RDMA Reads and answers them in order, until the connection
-// ends.
+// answer receives RDMA Reads and answers them in order, until the connection ends.
 func (b UnansweredReads) answer(ctx context.Context, p *rdmaPeer) error {
 	reads := make(chan due, credits*16)
 	ctx, cancel := context.WithCancel(ctx)
@@ -107,7 +106,7 @@ func (b UnansweredReads) answer(ctx context.Context, p *rdmaPeer) error {
 	}
 }
 
-// answerSegment is how much of an answer goes into one FPDU, in bytes.
+// answerSegment is the length of the part of an answer in one FPDU, in bytes.
 const answerSegment = 32 << 10
 
 func (b UnansweredReads) answerEach(ctx context.Context, p *rdmaPeer, reads <-chan due) {
