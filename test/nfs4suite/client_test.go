@@ -18,7 +18,7 @@ func exchange(p *nfs4test.Peer, args *wire.ExchangeID4Args) (res wire.ExchangeID
 	return res
 }
 
-// exchanged is an EXCHANGE_ID that succeeds.
+// exchanged makes an EXCHANGE_ID that must succeed.
 func exchanged(p *nfs4test.Peer, name string, verifier byte) wire.ExchangeID4ResOK {
 	p.T.Helper()
 	res := exchange(p, exchangeArgs(name, verifier))
@@ -28,7 +28,7 @@ func exchanged(p *nfs4test.Peer, name string, verifier byte) wire.ExchangeID4Res
 	return res.ResOK
 }
 
-// usual are the limits of a channel that tests work with.
+// usual are the channel limits of most tests.
 var usual = wire.ChannelAttrs4{
 	Maxrequestsize: 64 << 10, Maxresponsesize: 64 << 10, MaxresponsesizeCached: 4 << 10, Maxoperations: 64, Maxrequests: 8,
 }
@@ -43,14 +43,14 @@ func createSession(p *nfs4test.Peer, args *wire.CreateSession4Args) (res wire.Cr
 	return res
 }
 
-// A session is a client's side of one.
+// A session is the client's side of a session.
 type session struct {
 	*nfs4test.Peer
 	t      testing.TB
 	client uint64
 	id     wire.SessionID4
 	fore   wire.ChannelAttrs4
-	// last is the sequence of each slot's latest request.
+	// last is the sequence number of each slot's latest request.
 	last map[uint32]uint32
 }
 
@@ -63,7 +63,7 @@ func sessionOf(p *nfs4test.Peer, args *wire.CreateSession4Args) *session {
 	return &session{p, p.T, args.Clientid, res.ResOK.Sessionid, res.ResOK.ForeChanAttrs, map[uint32]uint32{}}
 }
 
-// newSession makes a client that has nothing to claim, and a session of it.
+// newSession makes a client that has nothing to claim, and a session of this client.
 func newSession(t testing.TB, site *nfs4test.Site, minor uint32, name string) *session {
 	t.Helper()
 	p := site.Peer(minor)
@@ -79,19 +79,19 @@ func newSessionOf(p *nfs4test.Peer, name string) *session {
 	return s
 }
 
-// over is the session over another connection.
+// over returns the session over another connection.
 func (s *session) over(p *nfs4test.Peer) *session {
 	other := *s
 	other.Peer = p
 	return &other
 }
 
-// next is the SEQUENCE that a slot is to get next.
+// next returns the slot's next SEQUENCE.
 func (s *session) next(slot uint32) *wire.Sequence4Args {
 	return &wire.Sequence4Args{Sessionid: s.id, Sequenceid: s.last[slot] + 1, Slotid: slot, HighestSlotid: slot}
 }
 
-// with runs operations behind a SEQUENCE.
+// with runs operations after a SEQUENCE.
 func (s *session) with(args *wire.Sequence4Args, ops ...nfs4test.Op) *nfs4test.Result {
 	s.t.Helper()
 	return s.Compound(append([]nfs4test.Op{op(wire.OpSequence, args)}, ops...)...)
@@ -107,8 +107,8 @@ func (s *session) do(ops ...nfs4test.Op) *nfs4test.Result {
 	return r
 }
 
-// want runs operations of which the last is to end with a status, and all before with
-// NFS4_OK. The result has no entry for SEQUENCE.
+// want runs operations. The last must end with a status, all before it with NFS4_OK. The result
+// has no entry for SEQUENCE.
 func (s *session) want(what string, status wire.NFSStat4, ops ...nfs4test.Op) []nfs4test.OpResult {
 	s.t.Helper()
 	r := s.do(ops...)
@@ -118,7 +118,7 @@ func (s *session) want(what string, status wire.NFSStat4, ops ...nfs4test.Op) []
 	return append(r.Ops[1:], make([]nfs4test.OpResult, max(0, len(ops)+1-len(r.Ops)))...)
 }
 
-// must is want with NFS4_OK, without which the test can not go on.
+// must is want with NFS4_OK; it ends the test on another status.
 func (s *session) must(what string, ops ...nfs4test.Op) []nfs4test.OpResult {
 	s.t.Helper()
 	r := s.do(ops...)
@@ -144,7 +144,7 @@ func remove(name string) nfs4test.Op {
 	return op(wire.OpRemove, &wire.Remove4Args{Target: wire.UTF8String(name)})
 }
 
-// handle is the file handle in a result of GETFH.
+// handle returns the file handle in a result of GETFH.
 func (s *session) handle(r *nfs4test.OpResult) []byte {
 	s.t.Helper()
 	var res wire.GetFH4Res
@@ -152,7 +152,7 @@ func (s *session) handle(r *nfs4test.OpResult) []byte {
 	return bytes.Clone(res.ResOK.Object)
 }
 
-// find is the file handle of a path.
+// find returns the file handle of a path.
 func (s *session) find(path ...string) []byte {
 	s.t.Helper()
 	ops := []nfs4test.Op{putRoot}

@@ -48,7 +48,7 @@ func TestCreateSessionIsReplayed(t *testing.T) {
 	is(t, "SEQUENCE of a session that was only replayed", s.with(s.next(0)).Status, wire.NFS4ErrBadSession)
 }
 
-// A request that fails leaves the sequence as it is.
+// A CREATE_SESSION that fails does not use up its sequence number.
 func TestCreateSessionThatFails(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	id := exchanged(p, "client", 1)
@@ -134,7 +134,7 @@ func TestCreateSessionArguments(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	id := exchanged(p, "client", 1)
 	whole := encoded(createArgs(id.Clientid, id.Sequenceid))
-	const rdma = 8 + 4 + 4 + 6*4 // where the fore channel's is counted
+	const rdma = 8 + 4 + 4 + 6*4 // offset of the fore channel's count of RDMA limits
 	two := append(append(bytes.Clone(whole[:rdma]), words(2, 13, 57)...), whole[rdma+4:]...)
 	is(t, "two limits", alone(p, op(wire.OpCreateSession, raw(two)), nil), wire.NFS4ErrBadXDR)
 	is(t, "a part", alone(p, op(wire.OpCreateSession, raw(whole[:rdma])), nil), wire.NFS4ErrBadXDR)
@@ -152,7 +152,7 @@ func TestCreateSessionArguments(t *testing.T) {
 	}
 }
 
-// What callbacks are to carry is AUTH_NONE, AUTH_SYS or a context of RPCSEC_GSS.
+// Callbacks carry AUTH_NONE, AUTH_SYS or a context of RPCSEC_GSS.
 func TestCreateSessionSecurity(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	sys := words(uint32(wire.AuthSys), 5, 3, 0x61626300, 0, 0, 1, 7)
@@ -180,8 +180,8 @@ func TestCreateSessionSecurity(t *testing.T) {
 	}
 }
 
-// A session ends over a connection that it knows, with the request that it came in or
-// without (RFC 8881 §18.37).
+// DESTROY_SESSION must arrive over a connection of the session: alone, in a compound of another
+// session, or as the last operation of a compound of the session itself (RFC 8881 §18.37).
 func TestDestroySession(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -203,7 +203,7 @@ func TestDestroySession(t *testing.T) {
 	other.want("SEQUENCE", ok)
 }
 
-// A client that holds something, or has a session, stays (RFC 8881 §18.50).
+// DESTROY_CLIENTID does not remove a client that has state or a session (RFC 8881 §18.50).
 func TestDestroyClientID(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -216,7 +216,7 @@ func TestDestroyClientID(t *testing.T) {
 		is(t, "DESTROY_SESSION", alone(s.Peer, destroySession(s.id), nil), ok)
 		other.want("with an open file", wire.NFS4ErrClientIDBusy, destroyClient(s.client))
 		again := sessionOf(s.Peer, createArgs(s.client, 2))
-		// Nothing to be claimed: the client has said so in its first session.
+		// The client had nothing to claim, and said so in its first session.
 		again.want("RECLAIM_COMPLETE", wire.NFS4ErrCompleteAlready, op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}))
 		o := again.open(openArgs("file", "owner2", write, 0))
 		again.close(&o)

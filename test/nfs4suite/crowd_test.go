@@ -9,14 +9,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A suite of tests makes one client after the other from one address, and lets them be:
-// each has files open and parts of them locked, of its own and in common, and none is
-// refused for want of what those before it left.
+// A test suite makes one client after the other from one address, and abandons each. Each client
+// has files open and ranges locked, some its own and some shared with the others. The server
+// refuses none of them because of the state that earlier clients left.
 func TestCrowd(t *testing.T) {
 	crowd(t, newSite(t, nil, state.Config{}), "first", 1000)
 }
 
-// crowd makes clients with names that begin with a prefix.
+// crowd makes clients whose names begin with a prefix.
 func crowd(t *testing.T, site *nfs4test.Site, prefix string, n int) {
 	t.Helper()
 	first := newSession(t, site, 1, prefix)
@@ -35,8 +35,8 @@ func crowd(t *testing.T, site *nfs4test.Site, prefix string, n int) {
 	}
 }
 
-// crowdOf40 is a client of minor version 0, which cannot be called back. It locks one byte of
-// the file that all have open.
+// crowdOf40 makes a client of minor version 0, which cannot be called back. It locks one byte of
+// the file that all clients have open.
 func crowdOf40(t *testing.T, p *nfs4test.Peer, name string, offset uint64, common []byte) {
 	t.Helper()
 	must := func(what string, ops ...nfs4test.Op) *nfs4test.Result {

@@ -16,7 +16,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// program is the daemon's, of the tree.
+// program is the path of the daemon, built from the tree.
 var program string
 
 func TestMain(m *testing.M) {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// The daemon takes a crowd of clients as well, and another one when the leases of the first
-// have run out: 1,000 clients with as many files each.
+// The daemon serves 1,000 clients with as many files each, and as many again when the leases of
+// the first have run out.
 func TestDaemonTakesACrowd(t *testing.T) {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Max < 20000 {
@@ -48,12 +48,12 @@ func TestDaemonTakesACrowd(t *testing.T) {
 	}
 	d := nfs4test.StartDaemon(t, nfs4test.DaemonConfig{Program: program, Directory: exported(t), NFS: `lease_time = "5s"`})
 	crowd(t, d.Site, "first", 500)
-	time.Sleep(6 * time.Second) // which is what this is about: the daemon's own clock
+	time.Sleep(6 * time.Second) // a real sleep, because the daemon has its own clock
 	crowd(t, d.Site, "second", 500)
 }
 
-// A daemon that was killed lets its clients reclaim what they had, and grants nothing that
-// conflicts with it before they did.
+// After the daemon was killed, its clients reclaim their state, and until then it grants nothing
+// that conflicts with that state.
 func TestDaemonIsKilled(t *testing.T) {
 	cfg := nfs4test.DaemonConfig{Program: program, Directory: exported(t), State: filepath.Join(t.TempDir(), "state"), NFS: `lease_time = "20s"`}
 	first := nfs4test.StartDaemon(t, cfg)

@@ -7,7 +7,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Which stateids READ, WRITE and a SETATTR of the size take (RFC 8881 §8.2.3, §9.1.2).
+// The stateids that READ, WRITE and a SETATTR of the size accept (RFC 8881 §8.2.3, §9.1.2).
 func TestStateIDsOfData(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -34,7 +34,7 @@ func TestStateIDsOfData(t *testing.T) {
 			{"all ones with another seqid", seqid(bypass, 5), bad, bad}, {"all zeros with another seqid", seqid(anonymous, 5), bad, bad},
 			{"an open", o.Stateid, ok, ok}, {"an open with seqid 0", seqid(o.Stateid, 0), ok, ok}, {"an old one", old, wire.NFS4ErrOldStateID, wire.NFS4ErrOldStateID},
 			{"a later one", seqid(o.Stateid, 3), bad, bad}, {"a much later one", seqid(o.Stateid, 1<<31), bad, bad},
-			{"an open to read", reader.Stateid, ok, mode}, {"an open to write", writer.Stateid, ok, ok}, // RFC 7530 §9.1.6: a client reads what it writes to
+			{"an open to read", reader.Stateid, ok, mode}, {"an open to write", writer.Stateid, ok, ok}, // RFC 7530 §9.1.6: an open to write may read
 			{"a lock", id, ok, ok}, {"a lock with seqid 0", seqid(id, 0), ok, ok}, {"a later lock", seqid(id, 2), bad, bad},
 			{"a lock by way of an open to read", readerLock, ok, mode}, {"one that was closed", closed.Stateid, bad, bad}, {"of another life", never, bad, bad},
 		} {
@@ -56,7 +56,7 @@ func TestStateIDsOfData(t *testing.T) {
 	})
 }
 
-// A stateid stays good when the file's mode changes.
+// A stateid stays valid when the file's mode changes.
 func TestOpenOutlivesTheMode(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -140,7 +140,7 @@ func TestReadAndWrite(t *testing.T) {
 	})
 }
 
-// What SETATTR and the others do with attributes (RFC 8881 §18.30).
+// The attributes that SETATTR and other operations set (RFC 8881 §18.30).
 func TestSetattr(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -233,7 +233,7 @@ func TestGetattrAndVerify(t *testing.T) {
 				case n == wire.Fattr4RdattrError:
 					verifies, nverifies = wire.NFS4ErrInvalid, wire.NFS4ErrInvalid
 				case n == wire.Fattr4SpaceAvail || n == wire.Fattr4SpaceFree || n == wire.Fattr4FilesFree || n == wire.Fattr4FilesAvail || n == wire.Fattr4TimeAccess:
-					continue // which others change meanwhile
+					continue // these change between two calls
 				}
 				s.want("VERIFY", verifies, putFH(fh), verify(wire.OpVerify, f))
 				s.want("NVERIFY", nverifies, putFH(fh), verify(wire.OpNverify, f))
@@ -251,7 +251,8 @@ func TestGetattrAndVerify(t *testing.T) {
 			s.want("VERIFY of nothing", ok, putFH(fh), verify(wire.OpVerify, attrs().f))
 			s.want("NVERIFY of nothing", wire.NFS4ErrSame, putFH(fh), verify(wire.OpNverify, attrs().f))
 			s.want("VERIFY of what can only be set", wire.NFS4ErrInvalid, putFH(fh), verify(wire.OpVerify, attrs().put(wire.Fattr4TimeModifySet, words(0)).f))
-			// A mask of more words than are known: what is not known is left out.
+			// The mask has more words than the server knows: the reply leaves out the unknown
+			// attributes.
 			r := s.must("GETATTR", putFH(fh), op(wire.OpGetattr, words(6, 1<<wire.Fattr4Type, 0, 0, 0, 1, 1<<31)))
 			var res wire.Getattr4Res
 			r[1].Into(t, &res)
@@ -265,7 +266,7 @@ func TestGetattrAndVerify(t *testing.T) {
 	})
 }
 
-// ACCESS answers what it was asked, and of that what it can say (RFC 8881 §18.1).
+// ACCESS answers for the rights in the request, as far as it can check them (RFC 8881 §18.1).
 func TestAccess(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A client that is not confirmed is made anew by each EXCHANGE_ID (RFC 8881 §18.35.4,
-// cases 1 and 4).
+// Each EXCHANGE_ID of an unconfirmed client makes a new client (RFC 8881 §18.35.4, cases 1 and
+// 4).
 func TestExchangeIDOfUnconfirmedClients(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	first := exchanged(p, "client", 1)
@@ -37,7 +37,7 @@ func TestExchangeIDOfUnconfirmedClients(t *testing.T) {
 	is(t, "CREATE_SESSION", createSession(p, createArgs(first.Clientid, first.Sequenceid)).Status, ok)
 }
 
-// A confirmed client that comes again is the same one (case 2).
+// A confirmed client that sends EXCHANGE_ID again keeps its identity (case 2).
 func TestExchangeIDAgain(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	res := exchanged(s.Peer, "client", 1)
@@ -45,7 +45,7 @@ func TestExchangeIDAgain(t *testing.T) {
 		t.Errorf("%+v, not client %x confirmed", res, s.client)
 	}
 	s.want("SEQUENCE", ok)
-	// It is told with which number it makes its next session.
+	// The reply has the sequence number for the client's next session.
 	for range 2 {
 		more := createSession(s.Peer, createArgs(s.client, res.Sequenceid))
 		if more.Status != ok || more.ResOK.Sessionid == s.id {
@@ -55,8 +55,8 @@ func TestExchangeIDAgain(t *testing.T) {
 	}
 }
 
-// Another principal does not get a client that has state, and replaces one that has none
-// (case 3).
+// An EXCHANGE_ID of another principal does not replace a client that has state; it replaces one
+// that has none (case 3).
 func TestExchangeIDOfAnotherPrincipal(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	s.UID = 7
@@ -74,8 +74,8 @@ func TestExchangeIDOfAnotherPrincipal(t *testing.T) {
 	is(t, "CREATE_SESSION of the client before", createSession(s.Peer, createArgs(s.client, 2)).Status, wire.NFS4ErrStaleClientID)
 }
 
-// A client that has restarted gets a new identity, and what it held lives until that is
-// confirmed (case 5).
+// A client that has restarted gets a new identity. The state of its former identity lives until
+// the new one is confirmed (case 5).
 func TestExchangeIDOfARestartedClient(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -97,7 +97,7 @@ func TestExchangeIDOfARestartedClient(t *testing.T) {
 	})
 }
 
-// The first life's EXCHANGE_ID takes a second life back that was not confirmed.
+// The first incarnation's EXCHANGE_ID removes a second incarnation that was not confirmed.
 func TestExchangeIDTakesARestartBack(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	second := exchanged(s.Peer, "client", 2)
@@ -109,7 +109,7 @@ func TestExchangeIDTakesARestartBack(t *testing.T) {
 	s.want("SEQUENCE", ok)
 }
 
-// EXCHGID4_FLAG_UPD_CONFIRMED_REC_A is for confirmed clients alone (cases 6 to 9).
+// EXCHGID4_FLAG_UPD_CONFIRMED_REC_A is valid for confirmed clients only (cases 6 to 9).
 func TestExchangeIDUpdate(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	exchanged(s.Peer, "unconfirmed", 1)
@@ -188,7 +188,7 @@ func TestExchangeIDArguments(t *testing.T) {
 	is(t, "nothing", alone(p, op(wire.OpExchangeID), nil), wire.NFS4ErrBadXDR)
 }
 
-// Protection takes RPCSEC_GSS (RFC 8881 §18.35.3).
+// State protection needs RPCSEC_GSS (RFC 8881 §18.35.3).
 func TestExchangeIDProtection(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	args := exchangeArgs("client", 1)
@@ -217,13 +217,14 @@ func TestExchangeIDProtection(t *testing.T) {
 		ssv = append(ssv, words(c.window, 1, 0)...)
 		is(t, c.what, alone(p, op(wire.OpExchangeID, raw(ssv)), nil), c.want)
 	}
-	// A list that does not count as many as there are is the compound's end.
+	// A list whose count exceeds its entries ends the compound.
 	head := encoded(exchangeArgs("client", 1))
 	bad := append(bytes.Clone(head[:len(head)-8]), words(uint32(wire.Sp4Ssv), 0, 0, 1<<30)...)
 	is(t, "SP4_SSV with a list that is not there", alone(p, op(wire.OpExchangeID, raw(bad)), nil), wire.NFS4ErrBadXDR)
 }
 
-// Two clients are two, and both servers' owners are one: so are all connections.
+// Different clients have different client IDs. One client has the same ID over two connections,
+// and both connections show one server.
 func TestExchangeIDOverTwoConnections(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -244,7 +245,7 @@ func TestExchangeIDOverTwoConnections(t *testing.T) {
 	s.want("SEQUENCE over the first", ok)
 }
 
-// EXCHANGE_ID may stand behind a SEQUENCE, of whichever client, and alone otherwise.
+// EXCHANGE_ID may follow a SEQUENCE of any client, or be alone in its compound.
 func TestExchangeIDInASession(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -256,7 +257,7 @@ func TestExchangeIDInASession(t *testing.T) {
 	is(t, "behind an operation that needs a session", r.Status, wire.NFS4ErrOpNotInSession)
 }
 
-// Implementations and other variable parts are taken by value: the next request does not
+// The server copies the implementation ID and the other variable parts: the next request does not
 // change a client's name.
 func TestExchangeIDKeepsNothingOfTheMessage(t *testing.T) {
 	site := newSite(t, nil, state.Config{})

@@ -21,7 +21,7 @@ import (
 
 const ok = wire.NFS4OK
 
-// newSite is a server of all minor versions over a file system; nil: one in memory.
+// newSite makes a server of all minor versions over a file system; nil: one in memory.
 func newSite(t testing.TB, fs vfs.FileSystem, cfg state.Config) *nfs4test.Site {
 	t.Helper()
 	return nfs4test.New(t, nfs4test.Config{FS: fs, State: cfg, Minors: func(m *state.Manager) [3]nfs4.Minor {
@@ -32,8 +32,8 @@ func newSite(t testing.TB, fs vfs.FileSystem, cfg state.Config) *nfs4test.Site {
 	}})
 }
 
-// each runs a test over a file system in memory, over one whose every attempt would block,
-// and over one on the disk.
+// each runs a test over a file system in memory, over one in which every attempt would block, and
+// over one on the disk.
 func each(t *testing.T, test func(t *testing.T, site *nfs4test.Site)) {
 	t.Run("mem", func(t *testing.T) { test(t, newSite(t, nil, state.Config{})) })
 	t.Run("hesitant", func(t *testing.T) {
@@ -45,10 +45,10 @@ func each(t *testing.T, test func(t *testing.T, site *nfs4test.Site)) {
 	}
 }
 
-// further are more sites that each test runs over.
+// further are additional sites for each test.
 var further = map[string]func(t *testing.T) *nfs4test.Site{}
 
-// newLocal is a file system on the disk in which every user may make names.
+// newLocal returns a file system on the disk in which every user may create names.
 func newLocal(t testing.TB) vfs.FileSystem {
 	t.Helper()
 	fs, err := local.New(local.Config{Root: exported(t)})
@@ -59,7 +59,7 @@ func newLocal(t testing.TB) vfs.FileSystem {
 	return fs
 }
 
-// exported is a directory on the disk in which every user may make names.
+// exported returns a directory on the disk in which every user may create names.
 func exported(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,14 +69,14 @@ func exported(t testing.TB) string {
 	return dir
 }
 
-// records are Records in memory, which outlive the server that writes them.
+// records are Records in memory, which outlive the server.
 type records struct {
 	mu     sync.Mutex
 	starts uint32
 	known  map[holder]state.Record
 }
 
-// A holder is the client that a record is of.
+// A holder identifies the client of a record.
 type holder struct {
 	minor uint32
 	owner string
@@ -124,21 +124,21 @@ func op(n wire.OpNum, args ...encoder) nfs4test.Op {
 	return o
 }
 
-// raw are arguments as they stand.
+// raw are encoded arguments.
 type raw []byte
 
 func (r raw) Encode(w *xdr.Writer) {
 	w.FixedOpaque(r)
 }
 
-// encoded is what v is on the wire.
+// encoded returns v in XDR.
 func encoded(v encoder) raw {
 	w := xdr.NewWriter(make([]byte, 0, 1<<16))
 	v.Encode(w)
 	return bytes.Clone(w.Bytes())
 }
 
-// words are arguments of 32 bits each.
+// words returns arguments of 32 bits each.
 func words(all ...uint32) raw {
 	w := xdr.NewWriter(make([]byte, 0, 4*len(all)))
 	for _, v := range all {
@@ -147,7 +147,7 @@ func words(all ...uint32) raw {
 	return w.Bytes()
 }
 
-// alone runs a compound of one operation, and decodes its result where there is res.
+// alone runs a compound of one operation, and decodes its result into res unless res is nil.
 func alone(p *nfs4test.Peer, o nfs4test.Op, res decoder) wire.NFSStat4 {
 	p.T.Helper()
 	r := p.Compound(o)
@@ -160,7 +160,7 @@ func alone(p *nfs4test.Peer, o nfs4test.Op, res decoder) wire.NFSStat4 {
 	return r.Status
 }
 
-// is fails the test where a status is not the one wanted.
+// is fails the test if got is not the status that the test wants.
 func is(t testing.TB, what string, got, want wire.NFSStat4) {
 	t.Helper()
 	if got != want {

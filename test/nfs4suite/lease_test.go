@@ -12,7 +12,7 @@ import (
 
 const lease = 30 * time.Second
 
-// timely runs a test in which only time passes that it lets pass.
+// timely runs a test under testing/synctest, so that time passes only while the test waits.
 func timely(t *testing.T, cfg state.Config, test func(t *testing.T, site *nfs4test.Site)) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Lease = lease
@@ -20,8 +20,8 @@ func timely(t *testing.T, cfg state.Config, test func(t *testing.T, site *nfs4te
 	})
 }
 
-// A client whose lease ran out keeps what it holds as long as nobody wants it
-// (RFC 8881 §8.4.2.4 leaves that to the server).
+// A client whose lease ran out keeps its state until another client wants it (RFC 8881 §8.4.2.4
+// leaves that to the server).
 func TestCourtesyWithoutConflict(t *testing.T) {
 	timely(t, state.Config{}, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -30,7 +30,7 @@ func TestCourtesyWithoutConflict(t *testing.T) {
 		id := s.lock(&o, "locker", wire.WriteLt, 0, 10)
 		time.Sleep(3 * lease)
 		other := newSession(t, site, 1, "other")
-		p := other.open(openArgs("file", "owner", read, 0)) // which is not denied
+		p := other.open(openArgs("file", "owner", read, 0)) // does not conflict
 		other.want("LOCKT elsewhere", ok, putFH(p.fh), lockTest("l", wire.WriteLt, 100, 1))
 		s.want("WRITE", ok, putFH(o.fh), writeOp(o.Stateid, 0, "0"), writeOp(id, 0, "0"))
 		other.refused("OPEN beside the client that came back", wire.NFS4ErrShareDenied, openArgs("file", "owner", write, 0))
@@ -39,8 +39,8 @@ func TestCourtesyWithoutConflict(t *testing.T) {
 	})
 }
 
-// As soon as somebody wants what such a client holds, all of it goes, and the client
-// learns that its session is no more.
+// When another client wants state of a client whose lease ran out, the server removes all of the
+// latter's state, and the latter learns that its session is gone.
 func TestCourtesyEndsWithAConflict(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -92,7 +92,7 @@ func TestCourtesyEndsWithAConflict(t *testing.T) {
 	}
 }
 
-// A lease is renewed by SEQUENCE alone, in whichever slot.
+// SEQUENCE alone renews a lease, in any slot.
 func TestSequenceRenews(t *testing.T) {
 	timely(t, state.Config{}, func(t *testing.T, site *nfs4test.Site) {
 		s, other := newSession(t, site, 1, "client"), newSession(t, site, 1, "other")
@@ -107,8 +107,8 @@ func TestSequenceRenews(t *testing.T) {
 	})
 }
 
-// After its courtesy a client is gone, conflict or not; so is at once one that never
-// confirmed itself.
+// The server removes a client after its courtesy time, also without a conflict. It removes an
+// unconfirmed client when its lease runs out.
 func TestClientsEnd(t *testing.T) {
 	timely(t, state.Config{Courtesy: 5 * lease}, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -121,7 +121,7 @@ func TestClientsEnd(t *testing.T) {
 	})
 }
 
-// Another principal may take the name of a client whose lease ran out.
+// Another principal may take over the name of a client whose lease ran out.
 func TestExchangeIDOfAnExpiredName(t *testing.T) {
 	timely(t, state.Config{Records: newRecords()}, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -139,15 +139,15 @@ func TestExchangeIDOfAnExpiredName(t *testing.T) {
 	})
 }
 
-// The server restarts: what its clients had is gone, they claim it, and for as long nobody
-// gets anything else (RFC 8881 §8.4.2).
+// When the server restarts, the state of its clients is gone. The clients reclaim it, and until
+// the end of grace nobody else gets new state (RFC 8881 §8.4.2).
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newRecords()
 		cfg := state.Config{Lease: lease, Grace: 2 * lease, Records: known}
 		first := newSite(t, nil, cfg)
 		s := newSession(t, first, 1, "client")
-		lost := newSession(t, first, 1, "lost") // which does not come back
+		lost := newSession(t, first, 1, "lost") // this client does not come back
 		lost.makeFile("lost")
 		s.makeFile("file")
 		o := s.open(openArgs("file", "owner", both, write))
@@ -229,14 +229,14 @@ func (s *session) flags() uint32 {
 	return s.sequenceRes(r).StatusFlags
 }
 
-// Grace ends when all who may claim have said that they are done; a server that nobody
-// had anything of has none.
+// Grace ends when all clients that may claim have said that they are done. A server without
+// recorded clients has no grace.
 func TestGraceEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := state.Config{Lease: lease, Records: newRecords()}
 		first := newSite(t, nil, cfg)
 		s := newSession(t, first, 1, "client")
-		s.makeFile("file") // at once: there was nobody
+		s.makeFile("file") // at once: no client was recorded
 		second := newSite(t, first.FS, cfg)
 		stranger := newSession(t, second, 1, "stranger")
 		stranger.refused("OPEN", wire.NFS4ErrGrace, openArgs("file", "owner", read, 0))
@@ -246,8 +246,8 @@ func TestGraceEndsEarly(t *testing.T) {
 	})
 }
 
-// A client that claims after it lost what it held to somebody else, across two restarts,
-// gets nothing (RFC 8881 §8.4.3).
+// A client that lost its state to another client and claims it after two restarts gets nothing
+// (RFC 8881 §8.4.3).
 func TestEdgeConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := state.Config{Lease: lease, Records: newRecords()}
@@ -269,7 +269,7 @@ func TestEdgeConditions(t *testing.T) {
 		s := newSession(t, site, 1, "client")
 		s.makeFile("file")
 		o := s.open(openArgs("file", "owner", both, both))
-		second := newSite(t, site.FS, cfg) // where the client does not show up in grace
+		second := newSite(t, site.FS, cfg) // the client does not come back in this grace
 		time.Sleep(2 * lease)
 		other := newSession(t, second, 1, "other")
 		p := other.open(openArgs("file", "owner", both, both))

@@ -7,10 +7,10 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// toEnd is the length of a range that goes to the end of the file.
+// toEnd is the length of a range that extends to the end of the file.
 const toEnd = 1<<64 - 1
 
-// lockNew is a LOCK by way of an open's stateid.
+// lockNew is a LOCK by an open's stateid.
 func lockNew(id wire.StateID4, owner string, kind wire.NFSLockType4, offset, length uint64) nfs4test.Op {
 	args := &wire.Lock4Args{Locktype: kind, Offset: offset, Length: length}
 	args.Locker.NewLockOwner = true
@@ -40,14 +40,14 @@ func lockID(t testing.TB, r *nfs4test.OpResult) wire.StateID4 {
 	return res.ResOK.LockStateid
 }
 
-// lock locks by way of an open, and returns the lock's stateid.
+// lock locks by an open's stateid, and returns the lock's stateid.
 func (s *session) lock(o *opened, owner string, kind wire.NFSLockType4, offset, length uint64) wire.StateID4 {
 	s.t.Helper()
 	r := s.must("LOCK", putFH(o.fh), lockNew(o.Stateid, owner, kind, offset, length))
 	return lockID(s.t, &r[1])
 }
 
-// Ranges that are none (RFC 8881 §18.10.3, §18.11.3, §18.12.3).
+// Invalid ranges (RFC 8881 §18.10.3, §18.11.3, §18.12.3).
 func TestLockRanges(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -76,7 +76,7 @@ func TestLockRanges(t *testing.T) {
 	})
 }
 
-// What locks stand in each other's way, and what LOCKT and LOCK say of it.
+// Conflicts between locks, and the answers of LOCK and LOCKT.
 func TestLockConflicts(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -116,10 +116,10 @@ func TestLockConflicts(t *testing.T) {
 	})
 }
 
-// deniedBy checks what a LOCK or a LOCKT says that stands in the way.
+// deniedBy checks the lock that a LOCK or a LOCKT names as the conflict.
 func (s *session) deniedBy(r *nfs4test.OpResult, client uint64, owner string, offset, length uint64, writes bool) {
 	s.t.Helper()
-	var res wire.Lock4Res // which is that of LOCKT as well, where it is denied
+	var res wire.Lock4Res // LOCKT's denied result is the same
 	r.Into(s.t, &res)
 	d := &res.Denied
 	if d.Offset != offset || d.Length != length || (d.Locktype == wire.WriteLt) != writes || d.Owner.Clientid != client || string(d.Owner.Owner) != owner {
@@ -127,7 +127,7 @@ func (s *session) deniedBy(r *nfs4test.OpResult, client uint64, owner string, of
 	}
 }
 
-// An owner's locks are joined, split, upgraded and downgraded.
+// Locks of one owner are merged, split, upgraded and downgraded.
 func TestLockByOneOwner(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -213,7 +213,7 @@ func TestLockStateIDs(t *testing.T) {
 	})
 }
 
-// What stateids are, and how they end (RFC 8881 §18.38, §18.48).
+// The states of stateids, and their ends (RFC 8881 §18.38, §18.48).
 func TestTestAndFreeStateID(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -226,7 +226,7 @@ func TestTestAndFreeStateID(t *testing.T) {
 		s.close(&closed)
 		foreign := other.open(openArgs("file", "owner", both, 0))
 		never := again.Stateid
-		never.Other[0] ^= 1 // of another life of the server
+		never.Other[0] ^= 1 // of another incarnation of the server
 		ids := []wire.StateID4{again.Stateid, seqid(again.Stateid, 0), o.Stateid, seqid(again.Stateid, 3), id, seqid(id, 0),
 			anonymous, bypass, current, invalid, closed.Stateid, foreign.Stateid, never}
 		wants := []wire.NFSStat4{ok, ok, wire.NFS4ErrOldStateID, wire.NFS4ErrBadStateID, ok, ok,

@@ -47,7 +47,7 @@ func verify(n wire.OpNum, f wire.FAttr4) nfs4test.Op {
 	return op(n, &wire.Verify4Args{Attributes: f})
 }
 
-// Operations that need a file handle say so.
+// Operations that need a file handle fail without one.
 func TestWithoutAHandle(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	for _, o := range []nfs4test.Op{
@@ -67,7 +67,7 @@ func TestWithoutAHandle(t *testing.T) {
 	}
 }
 
-// What each operation on an object answers to one of another type (RFC 8881 §18).
+// The errors of each operation for objects of other types (RFC 8881 §18).
 func TestObjectsOfOtherTypes(t *testing.T) {
 	const isDir, notDir, symlink, wrongType = wire.NFS4ErrIsDir, wire.NFS4ErrNotDir, wire.NFS4ErrSymlink, wire.NFS4ErrWrongType
 	each(t, func(t *testing.T, site *nfs4test.Site) {
@@ -123,7 +123,7 @@ func TestObjectsOfOtherTypes(t *testing.T) {
 	})
 }
 
-// Names that none may be, by operation.
+// Invalid names, by operation.
 func TestNames(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -146,7 +146,7 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// With the option utf8 an export refuses names that are none (RFC 8881 §14.5).
+// With the option utf8 an export refuses names that are not UTF-8 (RFC 8881 §14.5).
 func TestNamesOfAnExportOfUTF8(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -164,7 +164,7 @@ func TestNamesOfAnExportOfUTF8(t *testing.T) {
 	s.want("one that is", ok, putRoot, create(wire.NF4Dir, "ü€😀"))
 }
 
-// What CREATE makes, and what it does not (RFC 8881 §18.4).
+// The types that CREATE makes, and those that it refuses (RFC 8881 §18.4).
 func TestCreate(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -218,7 +218,7 @@ func TestCreate(t *testing.T) {
 	})
 }
 
-// What RENAME does to what stands where it leads (RFC 8881 §18.26).
+// The effect of RENAME on an existing target (RFC 8881 §18.26).
 func TestRename(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -280,8 +280,8 @@ func TestRename(t *testing.T) {
 	})
 }
 
-// SECINFO and SECINFO_NO_NAME consume the handle; what fails does not (RFC 8881
-// §2.6.3.1.1.8, §18.29.3, §18.45.3).
+// SECINFO and SECINFO_NO_NAME consume the handle if they succeed, and keep it if they fail (RFC
+// 8881 §2.6.3.1.1.8, §18.29.3, §18.45.3).
 func TestSecinfoConsumesTheHandle(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -355,7 +355,8 @@ func TestRemovedAndOpen(t *testing.T) {
 	})
 }
 
-// A file that somebody has open so that others must not write keeps its name.
+// While a client has a file open with a deny mode against writing, no other client can remove the
+// file, or replace it by a RENAME. Others can rename it.
 func TestRemoveWhatIsDenied(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -368,14 +369,14 @@ func TestRemoveWhatIsDenied(t *testing.T) {
 		other.want("RENAME of it", ok, putRoot, saveFH, rename("file", "moved"))
 		s.close(&o)
 		other.want("REMOVE", ok, putRoot, remove("moved"))
-		// The machine that has it open may take it away.
+		// The client that has it open may remove it.
 		s.makeFile("file")
 		o = s.open(openArgs("file", "owner", read, write))
 		s.want("REMOVE", ok, putRoot, remove("file"), putFH(o.fh), readOp(o.Stateid, 0, 1), closeOp(o.Stateid))
 	})
 }
 
-// listed is a part of a directory.
+// A listed is a part of a directory's listing.
 type listed struct {
 	names   []string
 	cookies []uint64
@@ -422,7 +423,7 @@ func TestReaddir(t *testing.T) {
 		}
 		s.want("an attribute that can only be set", wire.NFS4ErrInvalid, putRoot, readdir(0, 4096, wire.Fattr4TimeModifySet))
 		s.want("attributes that are not known", ok, putRoot, op(wire.OpReaddir, append(words(0, 0, 0, 0, 4096, 4096, 9), words(0, 0, 0, 0, 0, 0, 0, 0, 1<<31)...)))
-		// One entry at a time, and all of them.
+		// Counts from one entry at a time to all at once.
 		for _, maxcount := range []uint32{80, 120, 300, 4096} {
 			var seen []string
 			cookie, eof := uint64(0), false

@@ -9,10 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// content is what each file begins with.
+// content is the initial content of each file.
 const content = "0123456789"
 
-// Objects of each type, by name: those in the root that populate makes.
+// Objects of each type, by name, which populate makes in the root.
 var objects = []struct {
 	name string
 	kind wire.FType4
@@ -51,7 +51,7 @@ const (
 	both  = wire.Open4ShareAccessBoth
 )
 
-// openArgs are those of an OPEN of a name which creates nothing.
+// openArgs returns the arguments of an OPEN of a name that creates nothing.
 func openArgs(name, owner string, access, deny uint32) *wire.Open4Args {
 	return &wire.Open4Args{
 		ShareAccess: access, ShareDeny: deny, Owner: wire.StateOwner4{Owner: []byte(owner)},
@@ -90,7 +90,7 @@ func (s *session) openRes(r *nfs4test.OpResult) wire.Open4ResOK {
 	return res.ResOK
 }
 
-// refused is an OPEN of a name in the root that has to fail.
+// refused makes an OPEN of a name in the root, which must fail.
 func (s *session) refused(what string, status wire.NFSStat4, args *wire.Open4Args) {
 	s.t.Helper()
 	s.want(what, status, putRoot, open(args))
@@ -135,13 +135,13 @@ func getattr(numbers ...uint32) nfs4test.Op {
 	return op(wire.OpGetattr, &wire.Getattr4Args{AttrRequest: wire.Bits(numbers...)})
 }
 
-// seqid is a stateid with another seqid.
+// seqid returns a stateid with another seqid.
 func seqid(id wire.StateID4, n uint32) wire.StateID4 {
 	id.Seqid = n
 	return id
 }
 
-// Stateids with meanings of their own.
+// The special stateids.
 var (
 	anonymous = state.Anonymous
 	bypass    = state.Bypass
@@ -149,7 +149,7 @@ var (
 	invalid   = state.InvalidID
 )
 
-// values are attributes with values, which are added in the order of their numbers.
+// values are attributes with values; they must be added in the order of their numbers.
 type values struct{ f wire.FAttr4 }
 
 func attrs() *values { return &values{} }
@@ -166,7 +166,7 @@ func (v *values) size(n uint64) *values {
 
 func (v *values) mode(n uint32) *values { return v.put(wire.Fattr4Mode, words(n)) }
 
-// attribute is the value of one attribute of the object with a file handle.
+// attribute returns one attribute of an object.
 func (s *session) attribute(fh []byte, number uint32) raw {
 	s.t.Helper()
 	r := s.must("GETATTR", putFH(fh), getattr(number))
@@ -178,7 +178,7 @@ func (s *session) attribute(fh []byte, number uint32) raw {
 	return bytes.Clone(res.ResOK.Attributes.AttrVals)
 }
 
-// number is the value of an attribute that is a number.
+// number returns an attribute that is a number.
 func (s *session) number(fh []byte, attribute uint32) (n uint64) {
 	s.t.Helper()
 	for _, b := range s.attribute(fh, attribute) {
@@ -187,7 +187,7 @@ func (s *session) number(fh []byte, attribute uint32) (n uint64) {
 	return n
 }
 
-// bytesOf is what a file holds.
+// bytesOf returns the content of a file.
 func (s *session) bytesOf(fh []byte) string {
 	s.t.Helper()
 	r := s.must("READ", putFH(fh), readOp(bypass, 0, 1<<15))

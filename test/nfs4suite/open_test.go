@@ -9,7 +9,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// What is not a regular file is not opened, by name nor by handle (RFC 8881 §18.16.4).
+// OPEN refuses an object that is not a regular file, by name and by handle (RFC 8881 §18.16.4).
 func TestOpenOfOtherTypes(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -47,7 +47,7 @@ func TestOpenNames(t *testing.T) {
 	})
 }
 
-// badNames are names that no operation takes.
+// badNames are names that every operation refuses.
 var badNames = map[string]wire.NFSStat4{
 	"": wire.NFS4ErrInvalid, ".": wire.NFS4ErrBadName, "..": wire.NFS4ErrBadName, "a/b": wire.NFS4ErrBadChar, "/": wire.NFS4ErrBadChar,
 	"a\x00b": wire.NFS4ErrBadChar, strings.Repeat("x", 256): wire.NFS4ErrNameTooLong, strings.Repeat("x", 5000): wire.NFS4ErrNameTooLong,
@@ -89,8 +89,7 @@ func TestOpenShareBits(t *testing.T) {
 	})
 }
 
-// Opens of one file beside each other: of two owners and of one, of one client and of
-// two (RFC 8881 §9.7).
+// Two opens of one file: by two owners and by one, of one client and of two (RFC 8881 §9.7).
 func TestOpenShareMatrix(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -133,7 +132,7 @@ func TestOpenShareMatrix(t *testing.T) {
 	})
 }
 
-// An owner who opens a file again has one stateid, and the union of both.
+// An owner that opens a file again has one stateid, with the union of both accesses.
 func TestOpenAgain(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -166,7 +165,7 @@ func TestOpenAgain(t *testing.T) {
 	})
 }
 
-// How a file is created (RFC 8881 §18.16.3).
+// The ways of creating a file (RFC 8881 §18.16.3).
 func TestOpenCreates(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -254,7 +253,7 @@ func TestOpenExclusiveAttributes(t *testing.T) {
 	})
 }
 
-// Attributes that can not be set keep the file from being made.
+// OPEN makes no file if it cannot set an attribute.
 func TestOpenAttributes(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -265,12 +264,12 @@ func TestOpenAttributes(t *testing.T) {
 		}
 		s.want("LOOKUP", wire.NFS4ErrNoEnt, putRoot, lookup("new"))
 		args := encoded(creating(openArgs("new", "owner", both, 0), wire.Unchecked4, attrs().f, 1))
-		args[39] = 4 // the createmode, behind three words, the owner and the opentype
+		args[39] = 4 // createmode, after three words, the owner and the opentype
 		s.want("a createmode that there is not", wire.NFS4ErrBadXDR, putRoot, op(wire.OpOpen, args))
 	})
 }
 
-// By which right a file is opened.
+// The claims of OPEN.
 func TestOpenClaims(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -304,7 +303,7 @@ func TestOpenClaims(t *testing.T) {
 	})
 }
 
-// change_info of an OPEN that makes nothing is the directory's.
+// The change_info of an OPEN that creates nothing is that of the directory.
 func TestOpenChangeInfo(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -318,7 +317,7 @@ func TestOpenChangeInfo(t *testing.T) {
 	})
 }
 
-// The client ID of an owner does not count from minor version 1 on (RFC 8881 §18.16.3).
+// From minor version 1 on, the server ignores the client ID in an owner (RFC 8881 §18.16.3).
 func TestOpenIgnoresTheOwnersClientID(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -334,7 +333,7 @@ func TestOpenIgnoresTheOwnersClientID(t *testing.T) {
 	})
 }
 
-// The current stateid is the latest that a compound has got, and goes with the handle
+// The current stateid is the latest of the compound, and is saved and restored with the handle
 // (RFC 8881 §16.2.3.1.2).
 func TestCurrentStateID(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
@@ -354,7 +353,7 @@ func TestCurrentStateID(t *testing.T) {
 	})
 }
 
-// Owners are up to 1024 bytes of any kind, of none as well.
+// Owners have 0 to 1024 bytes of any values.
 func TestOwners(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -369,7 +368,7 @@ func TestOwners(t *testing.T) {
 			seen[o.Stateid], seen[id] = true, true
 			s.want("LOCKT by the owner", ok, putFH(o.fh), lockTest(owner, wire.ReadLt, 0, 1))
 		}
-		// An owner of 1028 bytes, behind its length.
+		// An owner of 1028 bytes, after its length.
 		long := append(words(0, both, 0, 0, 0, 1028), make([]byte, 1028)...)
 		s.want("an owner beyond the longest", wire.NFS4ErrBadXDR, putRoot, op(wire.OpOpen, append(long, words(0, 0, 4, 0x66696c65)...)))
 		s.want("a lock-owner beyond the longest", wire.NFS4ErrBadXDR, putRoot, lookup("file"),
@@ -395,7 +394,7 @@ func TestOpenDowngrade(t *testing.T) {
 			want         wire.NFSStat4
 		}{
 			{0, 0, wire.NFS4ErrInvalid}, {4, 0, wire.NFS4ErrInvalid}, {read, 4, wire.NFS4ErrInvalid},
-			{write, 0, wire.NFS4ErrInvalid}, // which is no union of what was opened
+			{write, 0, wire.NFS4ErrInvalid}, // no opens have this union
 			{both, read, wire.NFS4ErrInvalid}, {read, write, wire.NFS4ErrInvalid},
 			{both, 0, ok}, {read, 0, ok}, {both, 0, wire.NFS4ErrInvalid}, {read, 0, ok},
 		} {
@@ -450,7 +449,7 @@ func TestClose(t *testing.T) {
 		o = s.open(openArgs("file", "owner", both, 0))
 		locked := s.must("LOCK", putFH(o.fh), lockNew(o.Stateid, "locker", wire.WriteLt, 0, 1))
 		s.want("with the lock's stateid", wire.NFS4ErrBadStateID, putFH(o.fh), closeOp(lockID(t, &locked[1])))
-		// The locks go with it, as the standard lets a server do.
+		// CLOSE releases the locks, as the standard permits.
 		s.must("with a lock", putFH(o.fh), closeOp(o.Stateid))
 		s.want("the lock, then", wire.NFS4ErrBadStateID, putFH(o.fh), readOp(lockID(t, &locked[1]), 0, 1))
 	})

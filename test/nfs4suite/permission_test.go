@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// What a caller may not do, by what each operation has for that.
+// Each operation's errors for callers without permission.
 func TestPermissions(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -56,12 +56,12 @@ func TestPermissions(t *testing.T) {
 			user.want("OPEN to create", denied, putFH(all["dir"]), open(creating(openArgs("x", "o", both, 0), wire.Unchecked4, attrs().f, 0)))
 			user.want("LOOKUPP", or(may["find"]), putFH(all["dir"]), lookupp)
 		}
-		// Who may write to a sticky directory may not take away what is another's.
+		// A caller that may write to a sticky directory may not remove another user's file there.
 		chmod("dir", 0o1777)
 		user.want("REMOVE from a sticky directory", denied, putFH(all["dir"]), remove("inner"))
 		user.want("RENAME from a sticky directory", denied, putFH(all["dir"]), saveFH, rename("inner", "x"))
 
-		// Who makes a file may use it as it was opened, whatever its mode.
+		// A caller that creates a file may use it as it opened it, whatever its mode.
 		for _, mode := range []uint32{0, 0o400, 0o444} {
 			args := creating(openArgs("own", "owner", both, 0), wire.Unchecked4, attrs().mode(mode).f, 0)
 			o := user.open(args)
@@ -73,7 +73,7 @@ func TestPermissions(t *testing.T) {
 	})
 }
 
-// or is NFS4_OK for what may be done.
+// or returns NFS4_OK if the caller may.
 func or(may bool) wire.NFSStat4 {
 	if may {
 		return ok
@@ -81,8 +81,7 @@ func or(may bool) wire.NFSStat4 {
 	return wire.NFS4ErrAccess
 }
 
-// On an export that is read-only nothing changes, and all that does not change anything
-// goes on.
+// On a read-only export changes fail, and all other operations succeed.
 func TestReadOnlyExport(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		if site.Exports == nil {
@@ -111,7 +110,7 @@ func TestReadOnlyExport(t *testing.T) {
 	})
 }
 
-// A lock that is upgraded in vain stays what it was.
+// A lock whose upgrade is denied stays as it was.
 func TestLockUpgradeDenied(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s, other := newSession(t, site, 1, "client"), newSession(t, site, 1, "other")
@@ -127,7 +126,7 @@ func TestLockUpgradeDenied(t *testing.T) {
 	})
 }
 
-// Nobody has a delegation.
+// No client has a delegation.
 func TestDelegationsThatThereAreNot(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -141,7 +140,7 @@ func TestDelegationsThatThereAreNot(t *testing.T) {
 	})
 }
 
-// Sessions of which nothing is kept, or only the least, refuse to keep (RFC 8881 §2.10.6.4).
+// Sessions that keep no replies, or only the smallest, refuse sa_cachethis (RFC 8881 §2.10.6.4).
 func TestSessionThatCachesNothing(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	p := site.Peer(1)
@@ -159,11 +158,11 @@ func TestSessionThatCachesNothing(t *testing.T) {
 	}
 }
 
-// A compound that says it has more operations than there are ends where they end.
+// A compound with fewer operations than its count ends after the last one.
 func TestCompoundsThatAreCut(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	m := s.Message("", op(wire.OpSequence, s.next(0)), putRoot, getattr(wire.Fattr4Type))
-	// The last word is the bitmap's; before it stand its length and the operation.
+	// The last word is the bitmap's; before it are its length and the operation.
 	for _, cut := range []int{4, 8, 12} {
 		r := s.Parse(s.End(s.Begin(m[:len(m)-cut])))
 		if r.Status != wire.NFS4ErrBadXDR || len(r.Ops) != 3 {

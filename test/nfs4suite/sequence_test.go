@@ -17,7 +17,8 @@ func (s *session) sequenceRes(r *nfs4test.Result) wire.Sequence4ResOK {
 	return res.ResOK
 }
 
-// SEQUENCE that is refused changes nothing: the next one is the same (RFC 8881 §18.46).
+// A SEQUENCE that is refused changes nothing: the next one has the same sequence number (RFC 8881
+// §18.46).
 func TestSequenceRefused(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	for _, c := range []struct {
@@ -89,7 +90,7 @@ func TestSequenceStandsFirst(t *testing.T) {
 	}
 }
 
-// Operations of minor version 0 that are no more, and those of a later one.
+// Operations of minor version 0 that later versions dropped, and operations of a later version.
 func TestOperationsOfOtherVersions(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -109,7 +110,7 @@ func TestOperationsOfOtherVersions(t *testing.T) {
 	}
 }
 
-// A request that comes again is answered as before, where that was asked for.
+// A repeated request gets the same reply if the client asked the server to keep it.
 func TestSequenceReplayed(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -140,7 +141,7 @@ func TestSequenceReplayed(t *testing.T) {
 	})
 }
 
-// A reply that was not kept is not made twice.
+// The server does not execute a repeated request whose reply it did not keep.
 func TestSequenceReplayedUncached(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	args := s.next(1)
@@ -161,7 +162,7 @@ func TestSequenceReplayedUncached(t *testing.T) {
 	is(t, "the slot goes on", s.with(s.next(1), putRoot).Status, ok)
 }
 
-// A sequence that comes again with another request is no repetition.
+// Another request with the same sequence number is no repetition.
 func TestSequenceFalseRetry(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	args := s.next(1)
@@ -181,7 +182,7 @@ func TestSequenceFalseRetry(t *testing.T) {
 	is(t, "the same", s.with(args, putRoot, create(wire.NF4Dir, "dir"), getFH).Status, ok)
 }
 
-// Requests are as large as the session allows, and no larger; so are replies.
+// The session's limits hold for the sizes of requests and of replies.
 func TestSessionLimits(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	maker := newSession(t, site, 1, "maker")
@@ -215,7 +216,7 @@ func TestSessionLimits(t *testing.T) {
 			s.last[0]++
 		}
 	}
-	// The reply, whatever is asked for.
+	// The reply is too large with all these attributes.
 	all := wire.Bits(0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 19, 20, 21, 22, 23, 26, 27, 28, 29, 30, 33, 35, 36, 37, 42, 43, 44, 45, 47, 51, 52, 53)
 	some := op(wire.OpGetattr, &wire.Getattr4Args{AttrRequest: all})
 	small := getattr(wire.Fattr4Filehandle)
@@ -271,8 +272,8 @@ func testArgs(ids ...wire.StateID4) raw {
 	return b
 }
 
-// Two connections of a session are as good as each other, and each is bound by what comes
-// over it (RFC 8881 §2.10.3.1, §18.34).
+// Two connections of a session are equivalent. BIND_CONN_TO_SESSION, or a request of the session,
+// binds a connection (RFC 8881 §2.10.3.1, §18.34).
 func TestConnectionsOfASession(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -292,7 +293,7 @@ func TestConnectionsOfASession(t *testing.T) {
 	r := q.Compound(op(wire.OpBindConnToSession, &wire.BindConnToSession4Args{Sessid: s.id, Dir: wire.Cdfc4Fore}), putRoot)
 	is(t, "with another operation", r.Status, wire.NFS4ErrNotOnlyOp)
 
-	// One slot, over both connections.
+	// The same slot, over both connections.
 	other := s.over(q)
 	args := s.next(1)
 	args.Cachethis = true

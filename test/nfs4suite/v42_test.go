@@ -35,7 +35,8 @@ func advise(id wire.StateID4, offset, count uint64) nfs4test.Op {
 	return op(wire.OpIOAdvise, &wire.IOAdvise4Args{Stateid: id, Offset: offset, Count: count, Hints: wire.Bits(0)})
 }
 
-// What is OPTIONAL and not done is NFS4ERR_NOTSUPP, and needs no handle for that.
+// An OPTIONAL operation that the server does not implement gets NFS4ERR_NOTSUPP, also without a
+// handle.
 func TestOptionalOperations(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 2, "client")
@@ -51,7 +52,7 @@ func TestOptionalOperations(t *testing.T) {
 	})
 }
 
-// The stateids that operations on the content of a file take, the objects and the ranges.
+// Stateids, objects and ranges of the operations on the content of a file.
 func TestSparseArguments(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 2, "client")
@@ -64,7 +65,7 @@ func TestSparseArguments(t *testing.T) {
 		for _, c := range []struct {
 			what   string
 			of     func(id wire.StateID4) nfs4test.Op
-			writes bool // it needs an open to write; one to write is good for reading
+			writes bool // needs an open to write; otherwise an open to write may read, too
 		}{
 			{"ALLOCATE", func(id wire.StateID4) nfs4test.Op { return allocate(id, 0, 5) }, true},
 			{"DEALLOCATE", func(id wire.StateID4) nfs4test.Op { return deallocate(id, 100, 5) }, true},
@@ -133,8 +134,7 @@ func TestSparseArguments(t *testing.T) {
 	})
 }
 
-// COPY and CLONE work on two regular files, and within the one that they copy from
-// (RFC 7862 §15.2.3, §15.13.3).
+// COPY and CLONE work on two regular files, and within one file (RFC 7862 §15.2.3, §15.13.3).
 func TestCopyAndClone(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 2, "client")
@@ -204,7 +204,7 @@ func TestCopyAndClone(t *testing.T) {
 	})
 }
 
-// One client may speak both minor versions.
+// One client may use both minor versions.
 func TestMinorVersionsOfOneClient(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")

@@ -16,7 +16,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// callsOfEach is how many calls each client of a crowd has under way.
+// callsOfEach is the number of calls that each client of a crowd has under way.
 const callsOfEach = 64
 
 // A member is one client of a crowd: it makes each of its directories once.
@@ -27,16 +27,15 @@ type member struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	deaf    int // replies on so many connections count no more
+	deaf    int // replies on connections up to this number do not count
 	number  int // of this connection
-	greeted int // the last connection that a call was answered on
+	greeted int // the latest connection over which a call was answered
 }
 
-// hello is the XID of a NULL call, by which a client learns how many calls the server
-// grants it.
+// hello is the XID of a NULL call, whose reply grants credits.
 const hello = 1 << 31
 
-// ear hears the replies of one connection.
+// ear receives the replies of one connection.
 type ear struct {
 	*member
 	number int

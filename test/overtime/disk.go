@@ -8,15 +8,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A disk is a file system in memory that takes its time, and that is stuck once: what is
-// asked of it then waits until it goes on. It counts what it did.
+// A disk is a slow file system in memory that gets stuck once: its operations then wait until it
+// is released. It counts the operations that it executes.
 type disk struct {
 	vfs.FileSystem
 	slow  func() time.Duration
 	stuck atomic.Pointer[chan struct{}]
 
 	mu       sync.Mutex
-	executed map[any]int // by what makes it different from all others
+	executed map[any]int // by the values that make an operation unique
 }
 
 func newDisk(fs vfs.FileSystem, slow func() time.Duration) *disk {
@@ -26,7 +26,7 @@ func newDisk(fs vfs.FileSystem, slow func() time.Duration) *disk {
 // Unwrap implements vfs.Wrapper: files are opened, and locked, at once.
 func (d *disk) Unwrap() vfs.FileSystem { return d.FileSystem }
 
-// stick has the disk stuck until release is called.
+// stick makes the disk stuck until release is called.
 func (d *disk) stick() (release func()) {
 	thaw := make(chan struct{})
 	d.stuck.Store(&thaw)
@@ -36,7 +36,7 @@ func (d *disk) stick() (release func()) {
 	}
 }
 
-// wait takes the time of one operation. It says false where the caller may not wait.
+// wait takes the time of one operation. It returns false if the caller may not wait.
 func (d *disk) wait(op *vfs.Op) bool {
 	thaw, slow := d.stuck.Load(), d.slow()
 	if op.Try {
@@ -55,7 +55,7 @@ func (d *disk) count(what any) {
 	d.mu.Unlock()
 }
 
-// again is how many operations were executed more than once, and which is one of them.
+// again returns the number of operations that were executed more than once, and one of them.
 func (d *disk) again() (n int, one any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *disk) again() (n int, one any) {
 	return n, one
 }
 
-// written is what a WRITE is known by: no two that the clients make are equal.
+// written identifies a WRITE: the clients make no two equal ones.
 type written struct {
 	offset uint64
 	value  uint64

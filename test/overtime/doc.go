@@ -1,20 +1,20 @@
-// Package overtime judges what becomes of a client's calls over time.
+// Package overtime judges the fate of a client's calls over time.
 //
-// A machine of this package makes calls as an NFS client does: a call keeps its XID, a
-// timer sends copies of it on the same connection, and a new connection gets a copy of
-// each call that has no answer. The network loses what is sent in one direction or in
-// both, holds it back and delivers it behind what was sent later on another connection,
-// resets connections, and forgets them without a word to the server. The disk is slow,
-// and is stuck once. All of it is drawn by a seed.
+// A machine of this package makes calls as an NFS client does: a call keeps its XID, a timer
+// sends copies of it on the same connection, and a new connection gets a copy of each call that
+// has no answer. The network loses messages in one direction or in both, delays messages and
+// delivers them after later messages of another connection, resets connections, and drops
+// connections without telling the server. The disk is slow, and gets stuck once. A seed
+// determines all of it.
 //
-// What the clients asked and were told is a history. Blocks and sizes of files are
-// registers, names are locks. The history is right if an execution of each call at one
-// moment between its first sending and its answer could have given it: once is that
-// model, and the checker is porcupine's. A history that is wrong is printed with its seed,
-// and with what happened to the one object up to the first answer that cannot be.
+// The clients' calls and their answers are a history. Blocks and sizes of files are registers,
+// names are locks. A history is right if it can come from executing each call once, at one moment
+// between its first sending and its answer: once is that model, and the checker is porcupine's.
+// The package prints a wrong history with its seed, and with the events of one object up to the
+// first impossible answer.
 //
-// The histories are made under testing/synctest, over TCP connections in memory and over
-// the RDMA provider of rdmatest, so that minutes cost milliseconds. OVERTIME_SEEDS says how many seeds
-// to try, OVERTIME_FROM the first one, OVERTIME_CLIENTS how large the crowd is that loses all its
+// The histories run under testing/synctest, over TCP connections in memory and over the RDMA
+// provider of rdmatest, so that minutes cost milliseconds. OVERTIME_SEEDS is the number of seeds
+// to try, OVERTIME_FROM the first one, OVERTIME_CLIENTS the size of the crowd that loses all its
 // connections at once.
 package overtime

@@ -26,7 +26,7 @@ func (e *event) String() string {
 	return fmt.Sprintf("%9.3fs to %9.3fs  %s: %v: %v (%s)", e.from.Seconds(), e.to.Seconds(), e.who, e.asked, e.told, e.story)
 }
 
-// A history is what the clients of a run asked and were told.
+// A history is the calls of a run's clients, and their answers.
 type history struct {
 	now func() time.Duration
 
@@ -36,7 +36,7 @@ type history struct {
 	ids    map[string]int // of file handles
 }
 
-// begin notes that a call is about to be sent.
+// begin records that a call is about to be sent.
 func (h *history) begin(who string, a asked) *event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,7 +46,7 @@ func (h *history) begin(who string, a asked) *event {
 	return e
 }
 
-// finish notes the answer.
+// finish records the answer.
 func (h *history) finish(e *event, t told, story string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *history) finish(e *event, t told, story string) {
 	}
 }
 
-// id is the number of a file handle.
+// id returns the number of a file handle.
 func (h *history) id(handle []byte) int {
 	if len(handle) == 0 {
 		return 0
@@ -72,8 +72,8 @@ func (h *history) id(handle []byte) int {
 	return n
 }
 
-// check is nil where an execution of each call once could have given the history. Else
-// it tells the calls about one object up to the first answer that could not be given.
+// check returns nil if an execution of each call once could have given the history. Otherwise the
+// error lists the calls about one object up to the first impossible answer.
 func (h *history) check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,13 +99,14 @@ func (h *history) check() error {
 	return nil
 }
 
-// lines is how many calls of a history are told.
+// lines is the number of calls in an error of check.
 const lines = 14
 
 // single is the model of one object.
 var single = porcupine.Model{Init: once.Init, Step: once.Step}
 
-// upTo is the history until the n-th answer: what is answered later has no answer yet.
+// upTo returns the history until the n-th answer: calls that are answered later have no answer
+// yet.
 func upTo(part []porcupine.Operation, n int) []porcupine.Operation {
 	until := part[n-1].Return
 	out := slices.Clone(part[:n])

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A line is one connection of a client and the network that it goes through: what is
-// sent may be late or lost, and either end may not learn of it.
+// A line is one connection of a client and its network: messages may be late or lost, and either
+// end may not learn of it.
 type line struct {
 	number int
 	way    way
@@ -16,10 +16,10 @@ type line struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	queue   [][]byte // what is on its way to the server; nil is a FIN
-	held    int      // so many reasons to let nothing through to the server for now
-	lost    bool     // nothing goes through to the server any more
-	deaf    bool     // nothing comes through to the client any more
+	queue   [][]byte // messages on their way to the server; nil is a FIN
+	held    int      // number of reasons for which messages to the server wait
+	lost    bool     // no message reaches the server any more
+	deaf    bool     // no message reaches the client any more
 	left    bool     // the client does not read from it any more
 	ending  bool     // carry returns when the queue is empty
 	carried chan struct{}
@@ -37,7 +37,7 @@ func newLine(c *machine, number int) (*line, error) {
 	return l, nil
 }
 
-// send puts a message, or a FIN, on its way.
+// send queues a message, or a FIN.
 func (l *line) send(m []byte) {
 	l.change(func() { l.queue = append(l.queue, m) })
 }
@@ -49,7 +49,7 @@ func (l *line) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// carry brings messages to the server, in order.
+// carry delivers messages to the server, in order.
 func (l *line) carry() {
 	defer close(l.carried)
 	for {
@@ -77,23 +77,23 @@ func (l *line) carry() {
 	}
 }
 
-// hold lets nothing through to the server until release is called once.
+// hold stops messages to the server until release is called, once.
 func (l *line) hold() (release func()) {
 	l.change(func() { l.held++ })
 	return func() { l.change(func() { l.held-- }) }
 }
 
-// lose loses what is on its way to the server, and what follows. The server does not
+// lose drops the messages on their way to the server, and all later ones. The server does not
 // learn of it.
 func (l *line) lose() { l.change(func() { l.lost = true }) }
 
-// deafen loses what comes from the server.
+// deafen drops the server's messages.
 func (l *line) deafen() { l.change(func() { l.deaf = true }) }
 
-// leave ends the client's interest.
+// leave makes the client stop reading.
 func (l *line) leave() { l.change(func() { l.left = true }) }
 
-// reset ends the connection for both ends. What the server has received stays there.
+// reset ends the connection for both ends. The server keeps the messages that it has received.
 func (l *line) reset() {
 	l.change(func() { l.queue, l.left = nil, true })
 	l.way.reset()

@@ -27,39 +27,40 @@ type machine struct {
 	next    uint32  // XID
 	waiting []*call // without an answer, in the order of their XIDs
 	copies  int
-	held    int       // how many things will still happen to lines
-	settled sync.Cond // held has fallen
+	held    int       // number of future events of lines
+	settled sync.Cond // signals that held has fallen
 	over    bool      // the client makes no more connections
 }
 
-// habits are what clients of one run have in common.
+// habits are the settings that clients of one run share.
 type habits struct {
-	// timeout is how long a call waits for its answer before it is sent again; 0: for ever,
-	// as clients of NFSv4 do on a connection that lives.
+	// timeout is the time after which a call without an answer is sent again; 0: never, like
+	// clients of NFSv4 on a connection that lives.
 	timeout time.Duration
-	// tries is how often a call is sent over one connection before the client gives this up.
+	// tries is the number of times that a call is sent over one connection before the client
+	// gives up the connection.
 	tries int
-	// patience is how long a call is waited for at all.
+	// patience is the longest time that a call waits for its answer.
 	patience time.Duration
-	// lag is how long one message takes.
+	// lag returns the time that one message takes.
 	lag func() time.Duration
-	// latest is how long what was held may come late.
+	// latest is the greatest delay of a message that was held.
 	latest time.Duration
 	// ports: the client may choose the port of a connection.
 	ports bool
 }
 
-// A call waits for its answer.
+// A call is a call that waits for its answer.
 type call struct {
 	xid     uint32
 	message []byte
 	answer  chan []byte
-	line    *line    // that it was sent over last
-	sent    int      // how often
+	line    *line    // the line that it was last sent over
+	sent    int      // number of times
 	story   []string // how it was sent
 }
 
-// do makes one call and returns its reply, or nil where none comes, and how it was sent.
+// do makes one call and returns its reply, or nil if none comes, and the story of its sendings.
 func (c *machine) do(build func(xid uint32) []byte) (reply []byte, story string) {
 	c.mu.Lock()
 	k := &call{xid: c.next, answer: make(chan []byte, 1)}
@@ -98,7 +99,7 @@ func (c *machine) do(build func(xid uint32) []byte) (reply []byte, story string)
 	}
 }
 
-// send sends k over the connection that there is. c.mu is held.
+// send sends k over the present connection. c.mu is held.
 func (c *machine) send(k *call) {
 	for c.line == nil {
 		c.connect()
@@ -111,8 +112,8 @@ func (c *machine) send(k *call) {
 	c.line.send(k.message)
 }
 
-// late sends k again, over the same connection or over a new one, if it was sent no more
-// than sent times.
+// late sends k again, over the same connection or over a new one, unless it was sent more than
+// sent times. c.mu is not held.
 func (c *machine) late(k *call, sent, try int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +126,7 @@ func (c *machine) late(k *call, sent, try int) {
 	}
 }
 
-// giveUp leaves l, if it is the client's connection, and sends everything over another one.
+// giveUp leaves l, if it is the client's connection, and sends all calls over another one.
 func (c *machine) giveUp(l *line) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,32 +135,33 @@ func (c *machine) giveUp(l *line) {
 	}
 }
 
-// leave ends the client's connection in one of the ways in which clients do, connects
-// again and sends what has no answer. c.mu is held.
+// leave ends the client's connection in one of the ways of real clients, connects again, and
+// sends all calls that have no answer. c.mu is held.
 func (c *machine) leave() {
 	old := c.line
 	if old == nil {
-		return // another goroutine is at it
+		return // another goroutine does this already
 	}
 	c.line = nil
 	samePort := c.ports && c.random.IntN(2) == 0
 	switch way := c.random.IntN(4); {
 	case samePort || way == 0:
-		// The system lets a port be used again when the connection before is gone.
+		// The system reuses the port only after the old connection has ended.
 		old.reset()
 	case way == 1:
-		old.send(nil) // and is read from on
+		old.send(nil) // the client still reads from it
 	case way == 2:
 		old.send(nil)
 		old.leave()
 	default:
-		old.leave() // something between the two has forgotten the connection
+		old.leave() // a device between the two has dropped the connection
 	}
 	if c.ports && !samePort {
 		c.at = netip.AddrPortFrom(c.at.Addr(), c.port())
 	}
 	if c.random.IntN(3) == 0 {
-		// What it sent is still on its way, and arrives behind what follows.
+		// Messages of the old connection are still on their way, and arrive after messages of the
+		// new one.
 		c.hold(old)
 	}
 	c.connect()
@@ -168,7 +170,7 @@ func (c *machine) leave() {
 	}
 }
 
-// port is one that only a privileged process has. c.mu is held.
+// port returns a privileged port. c.mu is held.
 func (c *machine) port() uint16 { return 600 + uint16(c.random.IntN(400)) }
 
 // hold holds l for a while. c.mu is held.
@@ -189,7 +191,7 @@ func (c *machine) after(d time.Duration, f func()) {
 	})
 }
 
-// some is a duration up to most, short ones as often as long ones. c.mu is held.
+// some returns a random duration up to most; short ones are as likely as long ones. c.mu is held.
 func (c *machine) some(most time.Duration) time.Duration {
 	return time.Duration(float64(most) / float64(int64(1)<<c.random.IntN(12)) * c.random.Float64())
 }
@@ -201,7 +203,7 @@ func (c *machine) connect() {
 	}
 	l, err := newLine(c, len(c.lines)+1)
 	if err != nil {
-		if c.ports { // the port may be one of a connection that was forgotten
+		if c.ports { // the port may be that of a dropped connection
 			c.at = netip.AddrPortFrom(c.at.Addr(), c.port())
 		}
 		c.mu.Unlock()
@@ -213,7 +215,7 @@ func (c *machine) connect() {
 	c.line = l
 }
 
-// answered takes a reply. The first one counts.
+// answered handles a reply. Only the first reply to a call counts.
 func (c *machine) answered(xid uint32, m []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,7 +228,7 @@ func (c *machine) answered(xid uint32, m []byte) {
 	}
 }
 
-// forget takes back a call.
+// forget removes a call.
 func (c *machine) forget(k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +240,7 @@ func (c *machine) forget(k *call) {
 	}
 }
 
-// suffer has one thing happen to the client's connection, that the client does not learn of.
+// suffer makes one event happen to the client's connection, of which the client does not learn.
 func (c *machine) suffer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +265,7 @@ func (c *machine) suffer() {
 		l.deafen()
 	case 5:
 		l.reset()
-	case 6: // the client gives it up for no reason
+	case 6: // the client leaves it without a reason
 	}
 	if notices && (c.timeout == 0 || c.random.IntN(2) == 0) {
 		// Keepalives fail, or an error arrives.
@@ -271,7 +273,7 @@ func (c *machine) suffer() {
 	}
 }
 
-// end closes all connections, behind what is still on its way. It waits without c.mu:
+// end closes all connections, after the messages on their way. It waits without c.mu, because
 // under synctest the time stands still while a goroutine waits for a mutex.
 func (c *machine) end() {
 	c.mu.Lock()

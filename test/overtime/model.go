@@ -6,7 +6,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A deed is what one call asks for.
+// A deed is the kind of a call.
 type deed uint8
 
 const (
@@ -21,21 +21,21 @@ const (
 	makeDir
 	remove
 	rename
-	link // to the one file that has other names
+	link // to the one file with several names
 	acquire
-	release // by the one that has it
+	release // by its owner
 )
 
 var deeds = [...]string{"READ", "WRITE", "GETATTR size", "SETATTR size", "LOOKUP", "CREATE GUARDED", "CREATE EXCLUSIVE", "CREATE UNCHECKED", "MKDIR", "REMOVE", "RENAME", "LINK", "LOCK", "LOCKU"}
 
-// names is how many names a directory has.
+// names is the number of names in a directory.
 const names = 3
 
-// An asked is a call without what the protocol adds.
+// An asked is the content of a call, without the protocol.
 type asked struct {
 	deed   deed
-	object int    // the block, file or directory that it is about
-	value  uint64 // of WRITE and SETATTR, the owner of LOCK and LOCKU, and what makes an EXCLUSIVE create its own
+	object int    // the call's block, file or directory
+	value  uint64 // of WRITE and SETATTR, the owner of LOCK and LOCKU, and the verifier of an EXCLUSIVE create
 	name   int    // in the directory
 	to     int    // of RENAME
 }
@@ -54,7 +54,7 @@ func (a asked) String() string {
 	return fmt.Sprintf("%s %d/%c", deeds[a.deed], a.object, 'a'+a.name)
 }
 
-// A status is how a call ended.
+// A status is the result of a call.
 type status uint8
 
 const (
@@ -63,15 +63,15 @@ const (
 	exists
 	absent
 	denied
-	later // the server did nothing and wants to be asked again: NFS3ERR_JUKEBOX, NFS4ERR_DELAY
-	wrong // nothing that a call of its kind may end with here
+	later // the server did nothing, and the client may try again: NFS3ERR_JUKEBOX, NFS4ERR_DELAY
+	wrong // a result that a call of its kind must not have here
 )
 
-// A told is what a call was answered.
+// A told is the content of an answer.
 type told struct {
 	status status
 	value  uint64 // of READ and GETATTR
-	id     int    // which file or directory a name leads to; 0: the answer does not say
+	id     int    // the file or directory of a name; 0: the answer does not name it
 	text   string // of wrong
 }
 
@@ -93,19 +93,20 @@ func (t told) String() string {
 	return fmt.Sprintf("OK, value %d, file %d", t.value, t.id)
 }
 
-// target is the ID of the file that LINK gives names to. Others begin behind it.
+// target is the ID of the file that LINK links to. IDs of other files are larger.
 const target = 1
 
-// A place is the state of one object: the value of a register, the owner of the lock, or what each name of a
-// directory leads to; 0: the name does not exist. An ID below 0 is one that no answer told.
+// A place is the state of one object: the value of a register, the owner of the lock, or the ID
+// of each name of a directory; 0: the name does not exist. An ID below 0 is one that no answer
+// contained.
 type place struct {
 	value uint64
 	names [names]int
 }
 
-// once is the model: each call takes effect exactly once, at one moment between its first
-// sending and its answer. One without an answer takes effect at any moment behind its
-// sending, or never: then its moment is behind all that was seen.
+// once is the model: each call takes effect exactly once, at one moment between its first sending
+// and its answer. A call without an answer takes effect at any moment after its sending, or
+// never; the model then puts its moment after all observations.
 var once = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		at := make(map[[2]int]int)
@@ -129,7 +130,7 @@ var once = porcupine.Model{
 	},
 }
 
-// part is what of the world a call is about.
+// part returns the object that a call is about.
 func part(a asked) [2]int {
 	switch a.deed {
 	case read, write:
@@ -142,13 +143,13 @@ func part(a asked) [2]int {
 	return [2]int{2, a.object}
 }
 
-// step lets one call take effect, and says whether its answer is the right one.
+// step applies one call, and reports whether its answer is right.
 func (p *place) step(e *event) bool {
 	a, t := e.asked, e.told
 	if t.status == later {
 		return true
 	}
-	// expect compares the answer's status, where there is an answer.
+	// expect compares the answer's status, if there is an answer.
 	expect := func(s status) bool { return t.status == unknown || t.status == s }
 	made := t.id
 	if made == 0 {
@@ -204,7 +205,7 @@ func (p *place) step(e *event) bool {
 		switch {
 		case *n == 0:
 			return expect(absent)
-		case *n == *to: // both are names of one file: nothing is done
+		case *n == *to: // both are names of one file: no change
 		default:
 			*to, *n = *n, 0
 		}

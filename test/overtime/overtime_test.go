@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// inMemory is how long things last where time costs nothing.
+// inMemory are the durations for runs in memory, in which time costs nothing.
 var inMemory = scale{
 	timeout:  []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, time.Minute},
 	lag:      5 * time.Millisecond,
@@ -29,15 +29,15 @@ var inMemory = scale{
 	patience: 2 * time.Hour,
 }
 
-// slowly is inMemory for connections that were forgotten long ago: what was sent over them
-// arrives a quarter of an hour later, between calls that are made then.
+// slowly is inMemory for connections that were dropped long ago: their messages arrive a quarter
+// of an hour later, between calls of that time.
 var slowly = func() scale {
 	sc := inMemory
 	sc.think, sc.latest, sc.length = 2*time.Minute, 15*time.Minute, 10*time.Minute
 	return sc
 }()
 
-// onLoopback is how long they last elsewhere.
+// onLoopback are the durations for runs over sockets.
 var onLoopback = scale{
 	timeout:  []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond},
 	lag:      2 * time.Millisecond,
@@ -49,20 +49,20 @@ var onLoopback = scale{
 	patience: time.Minute,
 }
 
-// version3Of and version4Of speak about the objects of a site.
+// version3Of and version4Of return protocols for the objects of a site.
 func version3Of(o *objects) protocol { return version3{o} }
 func version4Of(o *objects) protocol { return version4{&owner{objects: o}} }
 
-// A setting is what histories are made in.
+// A setting is the environment of histories.
 type setting struct {
 	name    string
 	version func(*objects) protocol
 	rdma    bool
-	// sockets: over loopback, where time is what it is; otherwise in memory, in a bubble.
+	// sockets: over loopback, in real time; otherwise in memory, in a synctest bubble.
 	sockets bool
-	// timers: calls are sent again without an answer; copies: over the same connection too.
+	// timers: clients send calls without an answer again; copies: also over the same connection.
 	timers, copies bool
-	// twins: the clients are two of one address, and count their XIDs from one number.
+	// twins: the two clients have one address, and count their XIDs from the same number.
 	twins bool
 }
 
@@ -73,7 +73,7 @@ var settings = []setting{
 	{name: "NFSv4.0 over RDMA", version: version4Of, rdma: true},
 }
 
-// A tally is what runs came to, together.
+// A tally sums up several runs.
 type tally struct{ calls, copies, failed atomic.Int64 }
 
 // one makes the history of one seed and checks it.
@@ -89,7 +89,7 @@ func (s setting) one(t *testing.T, seed uint64, sum *tally) (err error) {
 	return err
 }
 
-// serve serves a site over the transport of a setting, with so many calls under way on a
+// serve serves a site over the transport of a setting, with underWay calls under way on each
 // connection.
 func (s setting) serve(at *site, underWay int) (transport, error) {
 	switch {
@@ -161,13 +161,13 @@ func (s setting) judge(seed uint64, sc scale, sum *tally) error {
 	return nil
 }
 
-// seeds are those that a test is to try: OVERTIME_SEEDS of them from OVERTIME_FROM on.
+// seeds returns the seeds for a test: OVERTIME_SEEDS of them from OVERTIME_FROM on, or `most`.
 func seeds(most int) (from, to uint64) {
 	from = number("OVERTIME_FROM", 1)
 	return from, from + number("OVERTIME_SEEDS", most)
 }
 
-// number is what the environment says of a size, or otherwise.
+// number returns a number from the environment, or otherwise.
 func number(name string, otherwise int) uint64 {
 	n, err := strconv.Atoi(os.Getenv(name))
 	if err != nil {
@@ -176,8 +176,8 @@ func number(name string, otherwise int) uint64 {
 	return uint64(n)
 }
 
-// Whatever becomes of connections, and of the disk, each call of a client has the effect
-// of one execution at one moment between its first sending and its answer.
+// Whatever happens to connections and to the disk, each call of a client has the effect of one
+// execution at one moment between its first sending and its answer.
 func TestHistoriesAreThoseOfCallsExecutedOnce(t *testing.T) {
 	for _, s := range settings {
 		t.Run(s.name, func(t *testing.T) { s.all(t, 60, runtime.GOMAXPROCS(0)) })
@@ -201,7 +201,7 @@ func TestHistoriesOverSockets(t *testing.T) {
 	}
 }
 
-// all tries seeds, some at a time.
+// all tries seeds, `together` of them at a time.
 func (s setting) all(t *testing.T, most, together int) {
 	from, to := seeds(most)
 	var sum tally

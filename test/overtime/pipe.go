@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// pipe makes the two ends of a TCP connection in memory. What one end wrote stays readable
-// at the other end after a reset, as it does in a socket of Linux.
+// pipe makes the two ends of a TCP connection in memory. After a reset, each end can still read
+// the bytes that had arrived, as with a socket of Linux.
 func pipe(client, server net.Addr) (near, far *socket) {
 	up, down := newFlow(), newFlow()
 	return &socket{in: down, out: up, local: client, remote: server}, &socket{in: up, out: down, local: server, remote: client}
 }
 
-// A socket is one end. A write never waits.
+// A socket is one end of a pipe. A write never waits.
 type socket struct {
 	in, out       *flow
 	local, remote net.Addr
 }
 
-// A flow is what goes in one direction.
+// A flow carries the bytes of one direction.
 type flow struct {
 	mu       sync.Mutex
 	changed  sync.Cond
 	bytes    []byte
-	end      error // of the bytes
+	end      error // after the bytes that are there
 	shut     error // at once
 	deadline time.Time
 }
@@ -38,7 +38,7 @@ func newFlow() *flow {
 	return f
 }
 
-// stop sets an end, unless there is one.
+// stop sets an end, unless it is set.
 func (f *flow) stop(to *error, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,32 +7,31 @@ import (
 
 // A protocol is a version of NFS as a client speaks it.
 type protocol interface {
-	// prepare is called before the first call of a thread, which has a number, with what
-	// makes a call.
+	// prepare is called before the first call of the thread with this number. call makes a call.
 	prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error
-	// locking says which call there is about the lock now: acquire, release, or none.
+	// locking returns the call that the client may make about the lock now, acquire or release,
+	// if there is one.
 	locking() (d deed, any bool)
-	// deeds are the calls that it has about a directory of files, and about one of
-	// directories.
+	// deeds are the version's calls about a directory of files, or about one of directories.
 	deeds(directories bool) []deed
-	// call writes the call.
+	// call returns the encoded call.
 	call(xid uint32, a asked) []byte
-	// reply reads the answer.
+	// reply decodes the answer.
 	reply(d *xdr.Decoder, a asked) (t told, handle []byte)
 }
 
-// objects are the file handles that calls are about, and the name of the machine that
-// makes the calls.
+// objects are the file handles of the site's objects, and the name of the machine that makes the
+// calls.
 type objects struct {
 	machine     string
-	blocks      []byte   // one file for all
-	sizes       [][]byte // a file each
+	blocks      []byte   // one file for all blocks
+	sizes       [][]byte // one file for each size
 	directories [][]byte
 	target      []byte
 	root        []byte
 }
 
-// block is how far two registers of one file lie apart, in bytes.
+// block is the distance of two registers in a file, in bytes.
 const block = 4096
 
 func message(machine string, h rpc.CallHeader, args func(w *xdr.Writer)) []byte {
@@ -54,8 +53,7 @@ func message(machine string, h rpc.CallHeader, args func(w *xdr.Writer)) []byte 
 	return append(m, w.Bytes()[at:]...)
 }
 
-// answerOf takes a reply apart. A reply that is none of a call that was executed has an
-// error.
+// answerOf decodes a reply. It returns an error if the server did not execute the call.
 func answerOf(p protocol, m []byte, a asked) (t told, handle []byte) {
 	if m == nil {
 		return told{}, nil

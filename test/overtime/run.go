@@ -25,7 +25,7 @@ type run struct {
 	failed error // the first
 }
 
-// fail notes that something failed that is in no history.
+// fail records a failure that is in no history.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,24 +34,24 @@ func (r *run) fail(err error) {
 	}
 }
 
-// A scale says how long things last in a run.
+// A scale is the durations of a run.
 type scale struct {
-	timeout []time.Duration // of which one is chosen
+	timeout []time.Duration // one of these is drawn
 	lag     time.Duration   // of one message, at most
 	slow    time.Duration   // of one operation of the disk, at most
 	stuck   time.Duration   // at most
-	latest  time.Duration   // that what was sent arrives
+	latest  time.Duration   // delay of a message
 	think   time.Duration   // between two calls of a thread, at most
-	length  time.Duration   // in which things happen to connections
-	// patience is how long a call is waited for that no fault keeps from being answered.
+	length  time.Duration   // time during which events happen to connections
+	// patience is the time that a call waits for its answer if no fault delays it.
 	patience time.Duration
 }
 
-// random is a source of its own for each use, so that one more call somewhere does not
-// change what others draw.
+// random returns a separate source for each use, so that one more call in one place does not
+// change the draws in others.
 func (r *run) random(use uint64) *rand.Rand { return rand.New(rand.NewPCG(r.seed, use)) }
 
-// A dice is a source for many goroutines.
+// A dice is a random source for many goroutines.
 type dice struct {
 	mu sync.Mutex
 	*rand.Rand
@@ -66,7 +66,7 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(most)))
 }
 
-// kinds of use of random.
+// The uses of random.
 const (
 	ofRun uint64 = iota
 	ofNetwork
@@ -110,8 +110,8 @@ func newRun(seed uint64, sc scale, s *site, version func(*objects) protocol, dia
 	return r
 }
 
-// twin makes the clients two of one address, whose calls are the same under the same XIDs.
-// Their credentials name two machines, as those of Linux do.
+// twin gives both clients one address, and the same calls under the same XIDs. Their credentials
+// name two machines, as those of Linux do.
 func (r *run) twin() {
 	one := r.clients[0]
 	one.tries = math.MaxInt // over one connection
@@ -123,8 +123,7 @@ func (r *run) twin() {
 	r.twins = true
 }
 
-// run makes the calls, and returns when each has its answer and all that happens has
-// happened.
+// run makes the calls, and returns when each has its answer and all events have happened.
 func (r *run) run(sc scale) {
 	fate := r.random(ofFate)
 	var all sync.WaitGroup
@@ -138,7 +137,7 @@ func (r *run) run(sc scale) {
 			all.Go(func() { r.thread(c, fmt.Sprintf("%s.%d", c.name, t+1), n+1, r.random(use), sc) })
 		}
 	}
-	// What happens to connections, and once to the disk.
+	// The events: those of connections, and one of the disk.
 	var happens []func()
 	for range fate.IntN(7) {
 		if r.twins {
@@ -184,7 +183,7 @@ func (r *run) thread(c *machine, who string, number uint64, random *rand.Rand, s
 	}
 }
 
-// speak is the protocol as a machine speaks it.
+// speak returns the protocol for a machine.
 func (r *run) speak(c *machine) protocol {
 	o := r.site.objects
 	o.machine = c.credential
@@ -195,7 +194,7 @@ func (r *run) speak(c *machine) protocol {
 func (r *run) one(c *machine, who string, p protocol, a asked) told {
 	e := r.history.begin(who, a)
 	if a.deed == write || a.deed == setSize || a.deed == exclude {
-		e.asked.value = uint64(e.number + 1) // so that no two are equal
+		e.asked.value = uint64(e.number + 1) // unique in the run
 		a = e.asked
 	}
 	m, story := c.do(func(xid uint32) []byte { return p.call(xid, a) })
@@ -205,7 +204,7 @@ func (r *run) one(c *machine, who string, p protocol, a asked) told {
 	return t
 }
 
-// draw chooses a call.
+// draw draws a call.
 func (r *run) draw(p protocol, random *rand.Rand) asked {
 	switch random.IntN(5) {
 	case 0, 1:
@@ -224,7 +223,7 @@ func (r *run) draw(p protocol, random *rand.Rand) asked {
 	return a
 }
 
-// look asks for the state of everything, by a client of its own.
+// look reads the state of all objects, by a client of its own.
 func (r *run) look(c *machine) {
 	p := r.speak(c)
 	for i := range blocks {

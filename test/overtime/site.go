@@ -29,7 +29,7 @@ type site struct {
 	export  *export.Export
 }
 
-// How many objects a site has of each kind. Directories with odd numbers hold directories.
+// The number of a site's objects of each kind. Directories with odd numbers hold directories.
 const (
 	blocks      = 2
 	sizes       = 1
@@ -81,7 +81,7 @@ func newSite(slow func() time.Duration, cfg rpc.Config) (*site, error) {
 	if s.pool, err = mem.NewPool(mem.Config{Ceiling: 64 << 20}); err != nil {
 		return nil, err
 	}
-	// No lease runs out in a run.
+	// The lease is longer than any run.
 	if s.clients, err = state.New(state.Config{Lease: 1000 * time.Hour}); err != nil {
 		return nil, err
 	}
@@ -92,12 +92,12 @@ func newSite(slow func() time.Duration, cfg rpc.Config) (*site, error) {
 	return s, nil
 }
 
-// close ends the server, whose transports are closed.
+// close ends the server. Its transports must be closed.
 func (s *site) close() {
 	s.rpc.Close()
 	s.clients.Close()
 	s.pool.Close()
 }
 
-// server is where clients connect to.
+// server is the server's address.
 var server = netip.MustParseAddrPort("192.0.2.1:2049")

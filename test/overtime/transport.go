@@ -16,7 +16,7 @@ import (
 type transport struct {
 	dial  dialer
 	close func()
-	// open is how many connections the server has.
+	// open returns the number of the server's connections.
 	open func() int
 	// ports: clients may choose theirs.
 	ports bool
@@ -63,8 +63,8 @@ func rdmaOnLoopback(s *site, cfg rdma.Config) (transport, error) {
 	return overProvider(s, cfg, p, loopback, func(_ netip.Addr, at netip.AddrPort) netip.AddrPort { return at })
 }
 
-// overProvider serves a site over the connections of a provider. at is where a client at
-// an address dials.
+// overProvider serves a site over the connections of a provider. at returns the address that a
+// client dials.
 func overProvider(s *site, cfg rdma.Config, p rdmacm.Provider, listen netip.AddrPort, at func(from netip.Addr, server netip.AddrPort) netip.AddrPort) (transport, error) {
 	cfg.RPC, cfg.Pool = s.rpc, s.pool
 	rs, err := rdma.NewServer(cfg)

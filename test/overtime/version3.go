@@ -21,7 +21,7 @@ func (version3) deeds(directories bool) []deed {
 	return []deed{create, create, exclude, makeFile, remove, remove, rename, link, lookup}
 }
 
-// holdsDirectories says what the names of a directory lead to.
+// holdsDirectories reports whether the names of a directory lead to directories.
 func holdsDirectories(object int) bool { return object%2 == 1 }
 
 func (v version3) call(xid uint32, a asked) []byte {
@@ -101,7 +101,7 @@ func (v version3) reply(d *xdr.Decoder, a asked) (t told, handle []byte) {
 		r.Decode(d)
 		s, handle = r.Status, r.ResOK.Obj.Handle.Data
 	case remove:
-		var r wire.Remove3Res // and that of RMDIR is the same
+		var r wire.Remove3Res // RMDIR's result is the same
 		r.Decode(d)
 		s = r.Status
 	case rename:
@@ -128,7 +128,7 @@ func (v version3) reply(d *xdr.Decoder, a asked) (t told, handle []byte) {
 	return t, handle
 }
 
-// register is the value of a block: 0 where it was never written.
+// register returns the value of a block: 0 if it was never written.
 func register(b []byte) uint64 {
 	var v [8]byte
 	copy(v[:], b)

@@ -26,11 +26,11 @@ func (version4) deeds(directories bool) []deed {
 	return []deed{create, create, link, remove, remove, rename, lookup}
 }
 
-// An operation is one of a compound, and the place of its result.
+// An operation is one operation of a compound, and the place for its result.
 type operation struct {
 	number wire.OpNum
 	args   interface{ Encode(w *xdr.Writer) }
-	result interface{ Decode(d *xdr.Decoder) } // nil: a status
+	result interface{ Decode(d *xdr.Decoder) } // nil: a result that is only a status
 }
 
 func compound(machine string, xid uint32, operations []operation) []byte {
@@ -48,13 +48,13 @@ func compound(machine string, xid uint32, operations []operation) []byte {
 	})
 }
 
-// results reads the results of operations as far as they were executed.
+// results decodes the results of the operations that were executed.
 func results(d *xdr.Decoder, operations []operation) wire.NFSStat4 {
 	s := wire.NFSStat4(d.Uint32())
 	d.Opaque(xdr.NoLimit) // tag
 	n := d.Uint32()
 	for i := range min(int(n), len(operations)) {
-		d.Uint32() // which operation it is
+		d.Uint32() // number of the operation
 		if r := operations[i].result; r != nil {
 			r.Decode(d)
 		} else {
@@ -68,7 +68,7 @@ func putFH(handle []byte) operation {
 	return operation{number: wire.OpPutFH, args: &wire.PutFH4Args{Object: handle}}
 }
 
-// operations is the compound of a call. handle and take read the results of one that
+// operations returns the compound of a call. handle and take read the results if the compound
 // succeeded.
 func (v version4) operations(a asked) (list []operation, handle *wire.GetFH4Res, take func() uint64) {
 	name := func(n int) wire.UTF8String { return wire.UTF8String{'a' + byte(n)} }

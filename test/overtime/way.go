@@ -11,26 +11,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A way is one connection to the server, as the client's machine has it.
+// A way is one connection to the server, seen from the client's machine.
 type way interface {
-	// send hands one RPC message to the connection. It may wait until the connection has
-	// room for it. After the end it does nothing.
+	// send gives one RPC message to the connection. It may block until the connection has room.
+	// After the end it does nothing.
 	send(message []byte)
-	// half says that nothing more will come.
+	// half tells the server that no more messages will come.
 	half()
 	// reset ends both directions at once.
 	reset()
 }
 
-// A listener hands a client what arrives on a way, from one goroutine.
+// A listener receives the messages that arrive on a way, from one goroutine.
 type listener interface {
 	arrived(message []byte)
 	// ended: nothing more arrives.
 	ended()
 }
 
-// A dialer connects from a client's address and port. A port of 0 is any port. An error
-// means that there is no connection now.
+// A dialer connects from a client's address and port; port 0 is any port. An error means that no
+// connection can be made now.
 type dialer func(from netip.AddrPort, l listener) (way, error)
 
 // A tcpWay carries messages as records (RFC 5531 §11).
@@ -39,7 +39,7 @@ type tcpWay struct {
 	abort func()
 }
 
-// overTCP is the way over a TCP connection.
+// overTCP returns the way over a TCP connection.
 func overTCP(c net.Conn, abort func(), l listener) *tcpWay {
 	w := &tcpWay{c, abort}
 	go w.receive(l)
@@ -76,8 +76,8 @@ func (w *tcpWay) receive(l listener) {
 	}
 }
 
-// An rdmaWay carries messages inline, in RDMA_MSG (RFC 8166 §3.5), as many at a time as
-// the server grants.
+// An rdmaWay carries messages inline, in RDMA_MSG (RFC 8166 §3.5), as many at a time as the
+// server has granted credits.
 type rdmaWay struct {
 	listener
 	conn rdmacm.Conn
@@ -89,13 +89,13 @@ type rdmaWay struct {
 	over     bool
 }
 
-// inline is the largest message that either side sends, in bytes.
+// inline is the length of the largest message of either side, in bytes.
 const inline = 4096
 
-// most is how many calls an rdmaWay asks to have under way.
+// most is the number of credits that an rdmaWay asks for.
 const most = 64
 
-// overRDMA is the way of a connection that connect makes.
+// overRDMA returns the way over a connection that connect makes.
 func overRDMA(connect func(p rdmacm.ConnParam) (rdmacm.Conn, error), l listener) (*rdmaWay, error) {
 	w := &rdmaWay{listener: l, granted: 1}
 	w.credited.L = &w.mu
@@ -149,7 +149,7 @@ func (w *rdmaWay) Received(r *rdmacm.Recv) {
 	w.credited.Broadcast()
 	w.mu.Unlock()
 	if m != nil {
-		go w.arrived(m) // which takes its time
+		go w.arrived(m) // it may take long
 	}
 }
 
