@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A stability is how safe a WRITE is to be: NFSv3 and NFSv4 have the same numbers.
+// A stability is the stability of a WRITE: NFSv3 and NFSv4 have the same numbers.
 type stability int32
 
 const (
@@ -21,7 +21,7 @@ const (
 
 func (s stability) String() string { return [...]string{"UNSTABLE", "DATA_SYNC", "FILE_SYNC"}[s] }
 
-// A status is an error of NFSv3 or of NFSv4: those named here are the same.
+// A status is an error of NFSv3 or of NFSv4; the two agree on those named here.
 type status uint32
 
 const (
@@ -34,7 +34,7 @@ const (
 
 func (s status) String() string { return nfs4wire.NFSStat4(s).String() }
 
-// statusOf is what a server answered. told is false if it gave no answer.
+// statusOf returns the status of a server's answer. told is false if the server gave no answer.
 func statusOf(err error) (s status, told bool) {
 	if err == nil {
 		return statusOK, true
@@ -48,8 +48,8 @@ func statusOf(err error) (s status, told bool) {
 	return 0, false
 }
 
-// attributes are those that the judge looks at. change is what clients compare to
-// know whether a file is another one: the change attribute, in NFSv3 the ctime.
+// attributes are those that the judge checks. change is the value by which clients notice a
+// change of the file: the change attribute, in NFSv3 the ctime.
 type attributes struct {
 	fileID, size uint64
 	change       string
@@ -61,7 +61,7 @@ type createHow struct {
 	verifier  [8]byte
 }
 
-// A caller makes calls of one version on a connection of its own.
+// A caller makes calls of one version over its own connection.
 type caller interface {
 	Lookup(ctx context.Context, dir client.Handle, name string) (client.Handle, error)
 	Getattr(ctx context.Context, file client.Handle) (attributes, error)
@@ -125,7 +125,7 @@ func (c caller3) Mkdir(ctx context.Context, dir client.Handle, name string) (cli
 
 func (c caller3) Close() { c.conn.Close() }
 
-// caller4 speaks NFSv4.1 or 4.2. It writes under the anonymous stateid.
+// caller4 speaks NFSv4.1 or 4.2. It writes with the anonymous stateid.
 type caller4 struct {
 	client.NFS4
 	owner []byte

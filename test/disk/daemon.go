@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// Build builds the daemon of a tree as program, with a sweeper that looks for what is
-// idle not every second, but as often as sweeping says.
+// Build builds the daemon of a tree as program, with a sweeper that closes idle files not every
+// second, but at the interval sweeping.
 func Build(tree, program string, sweeping time.Duration) error {
 	source, err := filepath.Abs(filepath.Join(tree, "vfs/local/sweep.go"))
 	if err != nil {
@@ -52,9 +52,9 @@ func Build(tree, program string, sweeping time.Duration) error {
 	return nil
 }
 
-// A server is what is judged: it serves a file system on a disk.
+// A server is the judged program: it serves a file system on a disk.
 type server interface {
-	// Dial makes a connection for a version: 3, or 4.1 or 4.2 as 41 or 42.
+	// Dial makes a connection for a version: 3 for NFSv3, 41 for 4.1, 42 for 4.2.
 	Dial(ctx context.Context, version int, overRDMA bool) (c caller, root client.Handle, err error)
 	// Kill ends it at once.
 	Kill()
@@ -62,7 +62,7 @@ type server interface {
 	Said() string
 }
 
-// A daemon is the program, as a process of its own.
+// A daemon is nfsrdmad in a process of its own.
 type daemon struct {
 	*servertest.Process
 	tcp, rdma netip.AddrPort

@@ -13,7 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A request is what the kernel asks of a disk.
+// A request is a request of the kernel to a disk.
 type request struct {
 	kind     requestKind
 	at, size int64
@@ -27,9 +27,9 @@ const (
 	flush
 )
 
-// A Device is a disk whose faults are at will: a file of a FUSE file system that
-// this process serves, with a file system in it that is mounted through a loop
-// device. Requests are served one after the other.
+// A Device is a disk that fails on demand. It is a file of a FUSE file system that this process
+// serves. The file holds a file system, which is mounted through a loop device. The Device serves
+// one request after the other.
 type Device struct {
 	// Image is the path of the file.
 	Image string
@@ -38,30 +38,30 @@ type Device struct {
 	thawed   *sync.Cond
 	platter  *platter
 	requests int // writes and flushes so far
-	// strikeAt is the request at which strike is called, with mu held, before the
-	// request is served; 0: none.
+	// strike is called at the request with the number strikeAt, with mu held, before the request
+	// is served; 0: never.
 	strikeAt int
 	strike   func()
-	struck   chan struct{} // closed when it was
-	// fails, unless nil, says what a request ends with.
+	struck   chan struct{} // closed after strike
+	// fails, unless nil, returns the error of a request, or 0.
 	fails  func(r request) syscall.Errno
 	frozen bool
 	// stable are the slots that were flushed at any time.
 	stable map[stored]bool
 	// left is the disk after its power was cut; nil before.
 	left *platter
-	// off is set before left is made: a reply that came while it was not set came
-	// before the power went.
+	// off is set before left is made: a reply that arrived while off was not set arrived before
+	// the power cut.
 	off atomic.Bool
 }
 
-// stored is a value in its place: see valueOf.
+// stored is a value and its place: see valueOf.
 type stored struct {
 	value value
 	place uint64
 }
 
-// isStable says whether a slot with a value was ever flushed.
+// isStable reports whether a slot with this value was ever flushed.
 func (d *Device) isStable(v value, file, slot int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func NewDevice(t testing.TB) *Device {
 	return d
 }
 
-// insert exchanges the disk. Nothing of the former one may be in use.
+// insert replaces the disk. Nothing may use the old one.
 func (d *Device) insert(p *platter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,14 +106,14 @@ func (d *Device) insert(p *platter) {
 	d.off.Store(false)
 }
 
-// strikeIn has a fault strike at the nth write or flush from now on.
+// strikeIn makes a fault strike at the nth write or flush from now on.
 func (d *Device) strikeIn(n int, strike func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.strikeAt, d.strike = d.requests+n, strike
 }
 
-// cutLocked cuts the power. What is written afterwards is seen, and lost.
+// cutLocked cuts the power. The kernel can read what it writes afterwards, but the disk loses it.
 func (d *Device) cutLocked(s survivors, r *rand.Rand) {
 	if d.left == nil {
 		d.off.Store(true)
@@ -128,7 +128,7 @@ func (d *Device) cut(s survivors, r *rand.Rand) *platter {
 	return d.left
 }
 
-// freezeLocked has requests wait until thaw.
+// freezeLocked makes requests wait until thaw.
 func (d *Device) freezeLocked() { d.frozen = true }
 
 func (d *Device) thaw() {
@@ -138,14 +138,14 @@ func (d *Device) thaw() {
 	d.thawed.Broadcast()
 }
 
-// heal takes away what makes requests fail.
+// heal makes requests succeed again.
 func (d *Device) heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fails = nil
 }
 
-// serve is called with each request, and does what serves it, unless that fails.
+// serve handles each request: it calls do to serve it, or returns an error.
 func (d *Device) serve(r request, do func()) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,7 +180,7 @@ func (n *root) OnAdd(ctx context.Context) {
 	n.AddChild(imageName, n.NewPersistentInode(ctx, &imageFile{device: n.device}, fs.StableAttr{Mode: fuse.S_IFREG}), true)
 }
 
-// An imageFile is the disk as a file.
+// An imageFile is the disk, as a file.
 type imageFile struct {
 	fs.Inode
 	device *Device

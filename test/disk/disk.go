@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// A Disk is an ext4 on a Device that stalls, fails and fills up when it is told to.
+// A Disk is an ext4 on a Device that stalls, fails and fills up on demand.
 type Disk struct {
 	*Device
-	// Dir is where it is mounted.
+	// Dir is the directory where it is mounted.
 	Dir       string
 	formatted *platter
 	mounted   *mounted
@@ -32,15 +32,15 @@ func (d *Disk) mount(t testing.TB) {
 	d.Dir = d.mounted.dir
 }
 
-// Exchange puts an empty disk in its place, at another Dir. Nothing may use the former one; what
-// lets go of it has minutes for that.
+// Exchange replaces the disk by an empty one, at another Dir. Nothing may use the old one; users
+// have minutes to close it.
 func (d *Disk) Exchange(t testing.TB) {
 	t.Helper()
 	d.mounted.unmount(d.Device)
 	d.mount(t)
 }
 
-// Stall has requests wait until Resume.
+// Stall makes requests wait until Resume.
 func (d *Disk) Stall() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +50,7 @@ func (d *Disk) Stall() {
 // Resume serves requests again.
 func (d *Disk) Resume() { d.thaw() }
 
-// Fail has writes and flushes end with an error until Heal.
+// Fail makes writes and flushes end with an error until Heal.
 func (d *Disk) Fail() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,10 +62,10 @@ func (d *Disk) Fail() {
 	}
 }
 
-// Heal has writes and flushes succeed again. The kernel may have given the file system up.
+// Heal makes writes and flushes succeed again. The kernel may have shut the file system down.
 func (d *Disk) Heal() { d.heal() }
 
-// Fill uses all space up, and Empty gives it back.
+// Fill uses up all space, and Empty frees it.
 func (d *Disk) Fill() {
 	dir := d.filling()
 	if os.Mkdir(dir, 0o700) == nil {
@@ -73,7 +73,7 @@ func (d *Disk) Fill() {
 	}
 }
 
-// Empty is Fill's opposite. Where the file system was given up, it has no effect.
+// Empty undoes Fill. It has no effect if the kernel has shut the file system down.
 func (d *Disk) Empty() { _ = os.RemoveAll(d.filling()) }
 
 func (d *Disk) filling() string { return filepath.Join(d.Dir, "filling") }

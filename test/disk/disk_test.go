@@ -56,8 +56,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// TestDisk: after each fault everything answered is on the disk, or its verifier has
-// changed, or its caller was told.
+// TestDisk: after each fault, every change that was answered with success is on the disk, or its
+// verifier has changed, or its caller got an error.
 func TestDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("disks of one's own need root")
@@ -73,7 +73,7 @@ func TestDisk(t *testing.T) {
 		}
 	case "knfsd":
 		network := lab.NewNetwork(t)
-		filesystems = filesystems[:1] // the guest's kernel has no other
+		filesystems = filesystems[:1] // the guest's kernel has only ext4
 		faults = slices.DeleteFunc(slices.Clone(faults), func(f *fault) bool { return f.here })
 		start = func(t testing.TB, f *filesystem, m *mounted, d *Device, _ string) server {
 			return startKnfsd(t, network, f, m, d)

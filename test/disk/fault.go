@@ -12,28 +12,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fault is what happens to the disk in a round.
+// A fault is the kind of fault of a round's disk.
 type fault struct {
 	name string
-	// unexpected says why an error that was told must not be; "" if it may.
+	// unexpected returns the reason why the server must not answer with this error, or "" if it
+	// may.
 	unexpected func(r *round, what string, o *object, s status) string
 	// act makes a writer's next call.
 	act func(w *writer)
-	// early: it strikes early.
+	// early: the fault strikes early in the round.
 	early bool
 	// long: an act is many calls.
 	long bool
 	// slow: see mounted.narrow and badTakes.
 	slow bool
-	// here: it needs the file system to be mounted here, or tells sectors apart.
+	// here: the fault needs the file system to be mounted on this machine, or distinguishes
+	// sectors.
 	here bool
-	// strike is called at a request of the kernel's, with the lock of the device.
+	// strike is called at a request of the kernel, with the device's lock held.
 	strike func(r *round, d *Device)
-	// then goes on where the fault has struck, beside the writers; it may be nil.
+	// then continues after the fault has struck, beside the writers; it may be nil.
 	then func(r *round)
 }
 
-// faults are the kinds, in the order in which seeds take turns.
+// faults are the kinds of faults, in the order in which seeds take turns.
 var faults = []*fault{
 	{name: "power", unexpected: anyError, act: (*writer).mixed, strike: cutPower},
 	{name: "freeze", unexpected: anyError, act: (*writer).mixed, strike: freeze, then: goOn},
@@ -49,20 +51,20 @@ var faults = []*fault{
 
 func nothingYet(*round, *Device) {}
 
-// The disk does nothing that a caller has to be told.
+// anyError is for disks that do not fail: every error is unexpected.
 func anyError(*round, string, *object, status) string { return "the disk did not fail" }
 
-// Any caller may be told.
+// noError is for faults after which every caller may get an error.
 func noError(*round, string, *object, status) string { return "" }
 
 func cutPower(r *round, d *Device) { d.cutLocked(r.survivors, r.random) }
 
 func freeze(_ *round, d *Device) { d.freezeLocked() }
 
-// stand returns when the writers wait for the disk, as far as one can see.
+// stand returns when the writers seem to wait for the disk.
 func stand(r *round) {
 	for last, same := r.answered.Load(), 0; same < 8; {
-		time.Sleep(25 * time.Millisecond) // an answer more or less does not matter
+		time.Sleep(25 * time.Millisecond) // one answer more or less does not matter
 		if now := r.answered.Load(); now == last {
 			same++
 		} else {
@@ -82,7 +84,7 @@ func cutFrozen(r *round) {
 	r.device.thaw()
 }
 
-// failWrites fails some requests, or all from now on: writes, flushes or both.
+// failWrites makes some requests fail, or all from now on: writes, flushes or both.
 func failWrites(r *round, d *Device) {
 	left := []int{1, 3, 20, 1 << 30}[r.random.IntN(4)]
 	writes, flushes := r.random.IntN(3) > 0, r.random.IntN(2) > 0
@@ -99,10 +101,10 @@ func failWrites(r *round, d *Device) {
 	}
 }
 
-// badTakes is how long a disk tries a bad sector.
+// badTakes is the time that a disk tries a bad sector.
 const badTakes = time.Millisecond / 2
 
-// badSectors fails the writes to where the data of the shared file is.
+// badSectors makes writes to the place of the shared file's data fail.
 func badSectors(errno syscall.Errno) func(r *round, d *Device) {
 	return func(r *round, d *Device) {
 		bad := make(map[int64]bool)
@@ -137,7 +139,7 @@ func badSectors(errno syscall.Errno) func(r *round, d *Device) {
 	}
 }
 
-// errorsOf: callers that use the file may be told, by the name that the error has.
+// errorsOf: callers that use the shared file may get this error, by its own name.
 func errorsOf(errno syscall.Errno) func(r *round, what string, o *object, s status) string {
 	return func(r *round, what string, o *object, s status) string {
 		switch {
@@ -165,8 +167,8 @@ func (w *writer) hurtMixed() {
 	}
 }
 
-// hurtStable writes to pages that are not neighbours, each by itself: first UNSTABLE,
-// then one of them again, FILE_SYNC.
+// hurtStable makes UNSTABLE WRITEs to pages that are not neighbours, then writes one of these
+// pages again, FILE_SYNC.
 func (w *writer) hurtStable() {
 	for i := 0; i < sharedFor; i += 2 {
 		w.writeAt(w.shared, i, 1, unstable)
@@ -174,8 +176,8 @@ func (w *writer) hurtStable() {
 	w.writeAt(w.shared, 2*w.random.IntN(sharedFor/2), 1, fileSync)
 }
 
-// noSpaceOnly: an exclusive create that has succeeded succeeds again, for it needs no
-// space; what needs some is told that there is none.
+// noSpaceOnly: an exclusive create that has succeeded succeeds again, because it needs no space;
+// a call that needs space gets the error for no space.
 func noSpaceOnly(_ *round, what string, _ *object, s status) string {
 	switch {
 	case strings.HasSuffix(what, " again"):
@@ -186,7 +188,7 @@ func noSpaceOnly(_ *round, what string, _ *object, s status) string {
 	return ""
 }
 
-// fillUp uses the whole file system up. The half of the rounds gives it back.
+// fillUp uses up all space of the file system. In half of the rounds it frees it again.
 func fillUp(r *round) {
 	r.calling.Lock()
 	dir := filepath.Join(r.mounted.dir, "filling")
@@ -210,7 +212,7 @@ func fillUp(r *round) {
 	os.RemoveAll(dir)
 }
 
-// fillFiles makes empty files until there is no room for one more.
+// fillFiles creates empty files until there is no room for another.
 func fillFiles(dir, prefix string) {
 	const most = 1100 // more than ext4 has inodes here
 	for i := range most {
@@ -222,7 +224,7 @@ func fillFiles(dir, prefix string) {
 	}
 }
 
-// fillBlocks gives a file all blocks that there are.
+// fillBlocks makes a file that takes all free blocks.
 func fillBlocks(path string) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -241,8 +243,8 @@ func fillBlocks(path string) {
 	}
 }
 
-// overwrite writes to each file of the writer's in turn. Until all have, the disk is
-// left alone; then all are committed.
+// overwrite writes to each of the writer's files in turn, and waits until all writers have done
+// so and the daemon is quiet. Then it commits each file.
 func (w *writer) overwrite() {
 	for _, o := range w.files {
 		w.look(o)
@@ -258,7 +260,7 @@ func (w *writer) overwrite() {
 	w.ended = true
 }
 
-// inTurn writes to each file of the writer's, then commits each.
+// inTurn writes to each of the writer's files, then commits each.
 func (w *writer) inTurn() {
 	for _, o := range w.files {
 		w.writeAt(o, 0, 1, unstable)
@@ -268,8 +270,7 @@ func (w *writer) inTurn() {
 	}
 }
 
-// quiet returns when the daemon has nothing left that it writes by itself, as far as one
-// can see.
+// quiet returns when the daemon seems to have no writes of its own left.
 func (r *round) quiet() {
 	for last, same := -1, 0; same < 12; {
 		time.Sleep(25 * time.Millisecond) // one flush more or less does not matter
@@ -284,7 +285,7 @@ func (r *round) quiet() {
 	}
 }
 
-// pickSurvivors is what a power cut leaves of what was not flushed.
+// pickSurvivors chooses which unflushed writes survive a power cut.
 func pickSurvivors(r *rand.Rand) survivors {
 	return []survivors{nothing, nothing, anything, anything, anything, all}[r.IntN(6)]
 }

@@ -17,30 +17,30 @@ import (
 
 const mib = 1 << 20
 
-// A filesystem is one that disks are formatted with.
+// A filesystem is a file system that a disk can have.
 type filesystem struct {
 	name string
 	mkfs string // with its options
 	size int64
-	// options are of its mount. The kernel is to commit nothing of its own accord
-	// for as long as a round may take.
+	// options are its mount options. They must keep the kernel from committing by itself during a
+	// round.
 	options string
-	// namesErrors: an error of the disk reaches fsync(2) by its own name.
+	// namesErrors: fsync(2) returns an error of the disk by its own name.
 	namesErrors bool
-	// fills: when its space is used up, creates fail. Some keep enough aside.
+	// fills: creates fail when the space is used up. Some file systems keep enough in reserve for
+	// creates.
 	fills bool
 }
 
 var filesystems = []*filesystem{
 	{"ext4", "mkfs.ext4 -q -b 4096 -N 1024 -J size=4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard", 48 * mib, "commit=900", true, true},
 	{"xfs", "mkfs.xfs -q -K -l size=64m", 300 * mib, "nouuid", true, true},
-	// Data stays where it was first written, so that a bad sector stays under it. A
-	// checksum would not.
+	// nodatacow: data stays at its first place, so that a bad sector stays under it. It also has
+	// no checksums, which would move.
 	{"btrfs", "mkfs.btrfs -q -K", 128 * mib, "commit=900,nodatacow", false, false},
 }
 
-// format gives a formatted disk. It skips the test where no program
-// formats.
+// format returns a formatted disk. It skips the test if the machine has no program to format it.
 func (f *filesystem) format(t testing.TB, d *Device) *platter {
 	t.Helper()
 	p := newPlatter(f.size)
@@ -55,7 +55,7 @@ func (f *filesystem) format(t testing.TB, d *Device) *platter {
 	return p
 }
 
-// A mounted file system.
+// A mounted is a mounted file system.
 type mounted struct {
 	t          testing.TB
 	dir        string
@@ -88,8 +88,8 @@ func (f *filesystem) tryMount(t testing.TB, d *Device) (*mounted, error) {
 	return m, nil
 }
 
-// narrow has the kernel send few requests at a time: a sync(2) that has begun takes
-// pages along that are written to again before their turn.
+// narrow makes the kernel send few requests at a time. Otherwise a sync(2) under way would take
+// pages along that are written again before their turn.
 func (m *mounted) narrow() {
 	m.t.Helper()
 	path := filepath.Join("/sys/block", m.loopDevice, "queue/nr_requests")
@@ -98,7 +98,7 @@ func (m *mounted) narrow() {
 	}
 }
 
-// unmount returns when the kernel has let go of the disk.
+// unmount returns when the kernel has released the disk.
 func (m *mounted) unmount(d *Device) {
 	m.t.Helper()
 	if m.dir == "" {
@@ -117,12 +117,13 @@ func (m *mounted) unmount(d *Device) {
 	until("the loop device goes", func() bool { return strings.TrimSpace(loop.Backing(m.loopDevice)) != d.Image })
 }
 
-// patience bounds what must happen. A test that passes never waits for it.
+// patience is the longest wait for an event that must happen. A test that passes never waits so
+// long.
 const patience = 2 * time.Minute
 
-// forgetDevices has the kernel forget the disks of btrfs that are not mounted: it
-// would take a disk as it was before for an old copy.
+// forgetDevices makes the kernel forget the disks of btrfs that are not mounted. Otherwise it
+// would take a disk's former state for an old copy of it.
 func forgetDevices() {
 
-	_ = exec.Command("btrfs", "device", "scan", "--forget").Run() // fails where none is known
+	_ = exec.Command("btrfs", "device", "scan", "--forget").Run() // fails if the kernel knows none
 }

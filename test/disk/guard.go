@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guard ends the requests to a FUSE file system when this process is killed. A thread
-// of it may wait for the disk that it serves: the kernel would keep both, and with them
-// the loop device, for ever.
+// guard ends the requests to a FUSE file system when this process is killed. A thread of this
+// process may wait for the disk that the process itself serves; then the kernel would keep both,
+// and the loop device, for ever.
 func guard(t testing.TB, dir string) {
 	t.Helper()
 	connections := t.TempDir()

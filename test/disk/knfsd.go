@@ -17,23 +17,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// A knfsd is Linux's own server, in a guest whose file system lies on the disk.
+// A knfsd is Linux's own server, in a guest whose file system is on the disk.
 //
-// The guest has the Device's file by hostfs, and a loop device over it. So there is one cache
-// more in the way than the daemon has: what the guest writes reaches the Device when the guest
-// flushes. A write that fails there is told to the guest as a flush that has failed, and of no
-// sector in particular: faults of single sectors cannot be judged.
+// The guest has the Device's file by hostfs, with a loop device over it. So there is one more
+// cache than with the daemon: the guest's writes reach the Device when the guest flushes. The
+// guest sees a failed write as a failed flush, without the sector: faults of single sectors
+// cannot be judged.
 type knfsd struct {
 	*lab.Guest
 	network    *lab.Network
-	nfs, mount net.Listener // of this machine, whose connections go to the guest
+	nfs, mount net.Listener // on this machine; their connections go to the guest
 	relayed    sync.WaitGroup
 }
 
 const (
 	knfsdDir   = "/srv/disk"
 	knfsdGuest = 3
-	// serveLoop is what the guest runs: IMAGE OPTIONS.
+	// serveLoop is the guest's script; its arguments are IMAGE OPTIONS.
 	serveLoop = `mkdir -p ` + knfsdDir + `
 must mount -o "loop,$2" "$1" ` + knfsdDir + `
 kernel_server ` + knfsdDir + `
@@ -43,7 +43,8 @@ event serving
 await stop`
 )
 
-// startKnfsd serves the disk from a guest. It is mounted there, and not here any more.
+// startKnfsd serves the disk from a guest. The disk is then mounted in the guest, and no longer
+// on this machine.
 func startKnfsd(t testing.TB, network *lab.Network, f *filesystem, m *mounted, d *Device) server {
 	t.Helper()
 	m.unmount(d)
@@ -55,7 +56,7 @@ func startKnfsd(t testing.TB, network *lab.Network, f *filesystem, m *mounted, d
 	return k
 }
 
-// relay takes connections for a port of the guest.
+// relay listens on this machine for a port of the guest.
 func (k *knfsd) relay(t testing.TB, port int) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,8 +93,8 @@ func (k *knfsd) join(near net.Conn, port int) {
 	both.Wait()
 }
 
-// dialIn connects from within a network, whose namespace the thread enters meanwhile. The
-// thread has to live on: a guest that it has started would end with it.
+// dialIn connects from within a network; the thread enters the network's namespace for that time.
+// The thread must not end, because a guest that it has started would end with it.
 func dialIn(n *lab.Network, to netip.AddrPort) (net.Conn, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -112,7 +113,7 @@ func dialIn(n *lab.Network, to netip.AddrPort) (net.Conn, error) {
 	}
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if again := unix.Setns(int(back.Fd()), unix.CLONE_NEWNET); again != nil {
-		panic(again) // this thread would be of no use to any goroutine
+		panic(again) // the thread is in the wrong namespace for other goroutines
 	}
 	if err != nil {
 		return nil, err
@@ -129,12 +130,12 @@ func dialIn(n *lab.Network, to netip.AddrPort) (net.Conn, error) {
 	return net.FileConn(socket)
 }
 
-// Dial connects over TCP: siw in a guest loses the first message of some connections.
+// Dial connects over TCP, because siw in a guest loses the first message of some connections.
 func (k *knfsd) Dial(ctx context.Context, version int, _ bool) (caller, client.Handle, error) {
 	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 	export := knfsdDir
 	if version != 3 {
-		export = "/" // the root of all names
+		export = "/" // the root of the guest's tree of names
 	}
 	target := client.Target{Transport: client.TCP, Host: "127.0.0.1", Port: port(k.nfs), Cred: client.Self()}
 	return dial(ctx, target, version, export, port(k.mount))
@@ -144,7 +145,7 @@ func (k *knfsd) Alive() bool { return !k.Ended() }
 
 func (k *knfsd) Said() string { return k.Output() }
 
-// Kill ends the guest and what connects to it.
+// Kill ends the guest and the relays to it.
 func (k *knfsd) Kill() {
 	k.Guest.Kill()
 	k.nfs.Close()

@@ -11,26 +11,25 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// firstMode is the mode that files are made with.
+// firstMode is the mode of new files.
 const firstMode = 0o644
 
-// An object is a file or a directory as its writers know it.
+// An object is the writers' record of a file or a directory.
 type object struct {
 	number int
 	isDir  bool
 	handle client.Handle
-	fileID uint64 // 0: no reply told it
-	// exists: it was answered that it is there, and nothing was sent since that may
-	// take it away.
+	fileID uint64 // 0: no reply contained it
+	// exists: a reply showed that the object exists, and no call since then may have removed it.
 	exists bool
 	slots  []*register
 
 	mode  uint32   // settled; 0: not known
 	modes []uint32 // sent later
 
-	// version counts what was sent to change the content, and changes is which of them
-	// each change attribute stood for. settled is the version that the last FILE_SYNC
-	// or COMMIT settled.
+	// version counts the calls that change the content. changes maps each change attribute to the
+	// version that it was seen with. settled is the version that the last FILE_SYNC or COMMIT
+	// made stable.
 	version, settled int
 	changes          map[string]int
 }
@@ -43,17 +42,17 @@ func newObject(number, slots int) *object {
 	return o
 }
 
-// waits says whether a value waits for COMMIT.
+// waits reports whether a value waits for COMMIT.
 func (o *object) waits() bool {
 	return slices.ContainsFunc(o.slots, func(r *register) bool { return r.waits })
 }
 
-// isSettled says whether nothing was sent that was not answered as stable.
+// isSettled reports whether every value that was sent was answered as stable.
 func (o *object) isSettled() bool {
 	return !slices.ContainsFunc(o.slots, func(r *register) bool { return len(r.later) > 0 })
 }
 
-// A name is an entry of a directory that has one writer. nil is no file.
+// A name is an entry of a directory that one writer changes. nil is no file.
 type name struct {
 	settled *object
 	later   []*object
@@ -71,7 +70,7 @@ func (n names) send(at string, o *object) {
 
 func (n names) settle(at string, o *object) { n[at].settled, n[at].later = o, nil }
 
-// check compares a directory with what is known of it.
+// check compares a directory of the disk with these names.
 func (n names) check(dir string, report func(format string, args ...any)) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -120,7 +119,7 @@ func (o *object) String() string {
 	return fmt.Sprintf("file %d (inode %d)", o.number, o.fileID)
 }
 
-// is says whether an entry may be o.
+// is reports whether an entry may be o.
 func (o *object) is(info fs.FileInfo) bool {
 	if o == nil || info == nil {
 		return o == nil && info == nil
@@ -135,7 +134,7 @@ func describe(info fs.FileInfo) string {
 	return fmt.Sprintf("inode %d, %v", info.Sys().(*syscall.Stat_t).Ino, info.Mode())
 }
 
-// check compares a file with what is known of it.
+// check compares a file of the disk with this record.
 func (o *object) check(path string, info fs.FileInfo, report func(format string, args ...any)) {
 	if o.mode != 0 && !o.isDir {
 		if mode := uint32(info.Mode().Perm()); mode != o.mode && !slices.Contains(o.modes, mode) {

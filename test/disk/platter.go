@@ -10,25 +10,25 @@ const (
 	sectorSize = 512
 )
 
-// A block is never changed once it is in a map: images share it.
+// A block does not change once it is in a map, because images share it.
 type block [blockSize]byte
 
-// An image is what a disk of some size holds. What was never written is zeros.
+// An image is the content of a disk of some size. Blocks that were never written are zeros.
 type image map[int64]*block
 
-// A platter is a disk in memory with a cache in front. Reads see what was written.
-// A flush makes all of it stable. When the power goes, each sector that was written
-// since may be stable or not, for a disk writes in the order that it likes.
+// A platter is a disk in memory with a cache. Reads return written data at once. A flush makes
+// all written data stable. In a power cut, each sector that was written since the last flush may
+// survive or not, because a disk writes in any order.
 type platter struct {
 	size   int64
-	seen   image // by reads
+	seen   image // the content that reads return
 	stable image
 	cached []cachedWrite // since the last flush, in order
 	// flushed is called with each block that a flush makes stable; it may be nil.
 	flushed func(b *block)
 }
 
-// A cachedWrite is the sectors from..to of a block.
+// A cachedWrite is the sectors from `from` up to `to` of a block.
 type cachedWrite struct {
 	block    int64
 	from, to int
@@ -52,7 +52,8 @@ func (p *platter) read(b []byte, at int64) {
 	}
 }
 
-// write takes whole sectors of kernels. Programs that format may write parts.
+// write writes b at an offset. Kernels write whole sectors; programs that format disks may write
+// parts of sectors.
 func (p *platter) write(b []byte, at int64) {
 	for len(b) > 0 {
 		number, in := at/blockSize, int(at%blockSize)
@@ -78,18 +79,18 @@ func (p *platter) flush() {
 	p.cached = nil
 }
 
-// survivors says how much of what was not flushed is stable when the power goes.
+// survivors is the part of the unflushed writes that survives a power cut.
 type survivors int
 
 const (
-	nothing  survivors = iota // of it
-	anything                  // each sector, or not
+	nothing  survivors = iota // no sector
+	anything                  // each sector with a chance
 	all
 )
 
 func (s survivors) String() string { return [...]string{"nothing", "anything", "all"}[s] }
 
-// cut is the disk when its power comes back.
+// cut returns the disk after the power cut.
 func (p *platter) cut(s survivors, r *rand.Rand) *platter {
 	left := newPlatter(p.size)
 	for n, b := range p.stable {
@@ -118,13 +119,13 @@ func (p *platter) cut(s survivors, r *rand.Rand) *platter {
 	return left
 }
 
-// clone is another disk with the same content, all of it stable.
+// clone returns another disk with the same content, all of it stable.
 func (p *platter) clone() *platter {
 	p.flush()
 	return p.cut(nothing, nil)
 }
 
-// find gives the numbers of the blocks that hold what is asked for.
+// find returns the numbers of the blocks that wanted accepts.
 func (p *platter) find(wanted func(b *block) bool) (all []int64) {
 	for n, b := range p.seen {
 		if wanted(b) {

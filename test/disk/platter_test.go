@@ -35,7 +35,7 @@ func TestPlatterKeepsWhatWasFlushed(t *testing.T) {
 	}
 }
 
-// A disk that loses what was answered as stable is found out, sector by sector.
+// The judge finds each sector with stable data that a disk has lost.
 func TestRegisterJudges(t *testing.T) {
 	verifier, other := [8]byte{1}, [8]byte{2}
 	var r register

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// slotSize is the size of a slot, in bytes: what one WRITE writes at least.
+// slotSize is the size of a slot, and the least length of a WRITE, in bytes.
 const slotSize = 4096
 
-// A value is what is written to a slot: the number of the writer and of its WRITE.
-// 0 is zeros. Each sector tells which value, file and slot it belongs to.
+// A value is the content of a slot: the number of the writer and of its WRITE. 0 is zeros. Each
+// sector contains its value, file and slot.
 type value uint64
 
 func (v value) String() string {
@@ -20,7 +20,7 @@ func (v value) String() string {
 	return fmt.Sprintf("%d.%d", v>>32, uint32(v))
 }
 
-// fill makes b, a sector of a slot, hold v.
+// fill fills b, a sector of a slot, with v.
 func (v value) fill(b []byte, file, slot, sector int) {
 	if v == 0 {
 		clear(b)
@@ -38,12 +38,12 @@ func placeOf(file, slot, sector int) uint64 {
 	return uint64(file)<<32 | uint64(slot)<<8 | uint64(sector)
 }
 
-// valueOf is what a sector says of itself: its value and its place.
+// valueOf returns the value and the place that a sector contains.
 func valueOf(b []byte) (v value, place uint64) {
 	return value(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint64(b[8:])
 }
 
-// slot is a slot that holds v.
+// slot returns the content of a slot with the value v.
 func (v value) slot(file, slot int) []byte {
 	b := make([]byte, slotSize)
 	for i := range slotSize / sectorSize {
@@ -52,14 +52,13 @@ func (v value) slot(file, slot int) []byte {
 	return b
 }
 
-// A register is a slot as its only writer knows it. The disk must hold the settled
-// value or a later one, sector by sector.
+// A register is the record of a slot by its only writer. Each sector of the slot on the disk must
+// have the settled value or a later one.
 type register struct {
 	settled value
-	// later are the values that were sent after it, answered or not, in order.
+	// later are the values that were sent after the settled one, answered or not, in order.
 	later []value
-	// unstable is the value that was last answered UNSTABLE, and the verifier that
-	// came with it.
+	// unstable is the last value that was answered as UNSTABLE, and the verifier of that answer.
 	unstable value
 	verifier [8]byte
 	waits    bool // for COMMIT
@@ -67,7 +66,7 @@ type register struct {
 
 func (r *register) send(v value) { r.later = append(r.later, v) }
 
-// settle is called when v was answered as stable.
+// settle records that v was answered as stable.
 func (r *register) settle(v value) {
 	r.settled = v
 	if i := slices.Index(r.later, v); i >= 0 {
@@ -80,8 +79,8 @@ func (r *register) answeredUnstable(v value, verifier [8]byte) {
 	r.unstable, r.verifier, r.waits = v, verifier, true
 }
 
-// commit is called when a COMMIT was answered. A verifier that is another one tells
-// the writer that the value may be lost.
+// commit records the answer to a COMMIT. If the verifier has changed, the value may be lost, and
+// told is true.
 func (r *register) commit(verifier [8]byte) (told bool) {
 	if !r.waits {
 		return false
@@ -94,7 +93,7 @@ func (r *register) commit(verifier [8]byte) (told bool) {
 	return false
 }
 
-// check says what is wrong with a slot of the disk, "" if nothing is.
+// check describes an error in a slot of the disk; "" is none.
 func (r *register) check(b []byte, file, slot int) string {
 	allowed := append([]value{r.settled}, r.later...)
 	var want [sectorSize]byte

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A round is one disk with one fault, by a seed: which kind it is, at which request it
-// strikes, what survives, and what each writer does.
+// A round is one disk with one fault. Its seed determines the kind of fault, the request at which
+// it strikes, the writes that survive, and each writer's calls.
 type round struct {
 	t          testing.TB
 	seed       uint64
@@ -28,12 +28,12 @@ type round struct {
 	writers    []*writer
 	shared     *object // all slots
 
-	answered  atomic.Int64 // calls
-	verifiers atomic.Int64 // COMMITs that told of another verifier
-	failed    int          // requests of the kernel's; the device's lock guards it
+	answered  atomic.Int64 // number of calls
+	verifiers atomic.Int64 // number of COMMITs with another verifier
+	failed    int          // number of the kernel's failed requests; the device's lock guards it
 	written   sync.WaitGroup
 	worked    chan struct{} // closed when the writers have ended
-	calling   sync.RWMutex  // held by each writer's call; locked, none is made
+	calling   sync.RWMutex  // each call holds it for reading; holding it for writing stops calls
 	observers sync.WaitGroup
 	hangUp    context.CancelFunc // ends the writers' calls
 
@@ -41,26 +41,26 @@ type round struct {
 	wrong []string
 }
 
-// acts is how often a writer acts in a round at most.
+// acts is the number of acts of a writer in a round, at most.
 const acts = 40
 
-// report notes what must not be.
+// report records an error.
 func (r *round) report(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 }
 
-// An outcome is what a round came to.
+// An outcome is the result of a round.
 type outcome struct {
 	Answered, Told, Verifiers, Failed int
 	Wrong                             []string
-	// Unmountable: the file system did not survive. Nothing can be judged then.
+	// Unmountable: the file system did not survive, so that the round cannot be judged.
 	Unmountable string
 }
 
-// A starter starts the server that is judged, on a file system of the disk's. state is a
-// directory of its own.
+// A starter starts the judged server, on a file system of the disk. state is a directory of its
+// own.
 type starter func(t testing.TB, f *filesystem, m *mounted, d *Device, state string) server
 
 // play plays a round.
@@ -72,7 +72,7 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start star
 	r.survivors = pickSurvivors(r.random)
 	at := 1 + r.random.IntN(250)
 	if kind.early {
-		at = 1 + at/4 // so that much is called afterwards
+		at = 1 + at/4 // so that many calls follow
 	}
 	d.insert(formatted.clone())
 	r.mounted = f.mount(t, d)
@@ -123,8 +123,7 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start star
 	return out
 }
 
-// prepare makes the files that are there when the round begins, each with values in
-// all of its slots.
+// prepare creates the first files of the round, with values in all of their slots.
 func (r *round) prepare() {
 	r.t.Helper()
 	r.shared = newObject(sharedTag, writers*sharedFor)
@@ -192,7 +191,7 @@ func (r *round) connect(ctx context.Context) {
 	}
 }
 
-// load has the writers work, until they have done enough or the power is cut.
+// load runs the writers until they have finished or the power is cut.
 func (r *round) load() {
 	ctx := r.writers[0].ctx
 	n := acts
@@ -225,14 +224,14 @@ func (r *round) load() {
 			return
 		case <-asked.C:
 			if r.device.off.Load() {
-				r.hangUp() // nothing more is answered
+				r.hangUp() // no further call is answered
 			}
 		}
 	}
 }
 
-// observe looks for names while they come and go: what the server remembers of them must
-// not be what it finds later.
+// observe looks up names while writers create and remove them: the server must not serve later
+// what it remembered earlier.
 func (r *round) observe(ctx context.Context, number int, ended <-chan struct{}) {
 	call, root, err := r.server.Dial(ctx, 3, false)
 	if err != nil {
@@ -257,7 +256,7 @@ func (r *round) observe(ctx context.Context, number int, ended <-chan struct{}) 
 	}
 }
 
-// check compares the disk with what was answered.
+// check compares the disk with the answers.
 func (r *round) check() {
 	for _, w := range r.writers {
 		w.entries.check(filepath.Join(r.mounted.dir, w.name()), func(format string, args ...any) { w.report(format, args...) })
@@ -272,8 +271,7 @@ func (r *round) check() {
 	r.shared.check(path, info, func(format string, args ...any) { r.report("shared: "+format, args...) })
 }
 
-// checkServed: by its handle each file is found again, and new content has a new change
-// attribute.
+// checkServed: each file is found by its handle, and new content has a new change attribute.
 func (r *round) checkServed(ctx context.Context) {
 	by := make(map[int]caller)
 	for _, w := range r.writers {

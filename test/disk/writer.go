@@ -19,8 +19,8 @@ const (
 	sharedTag = 1 // the number of the shared file
 )
 
-// A writer changes files of its own, in a directory of its own, and its slots of
-// the file that all share. It makes one call after the other.
+// A writer changes files in its own directory, and its slots of the file that all writers share.
+// It makes one call after the other.
 type writer struct {
 	round   *round
 	number  int
@@ -33,19 +33,19 @@ type writer struct {
 	entries        names // of dir
 	files          []*object
 	names          map[*object]string // of live files
-	live           []*object          // those that were made under way
-	exclusive      []made             // made so, and not used since
+	live           []*object          // created during the round
+	exclusive      []made             // by an exclusive create, and not used since
 	dirs           []string
-	shared         *object // with its own slots alone
+	shared         *object // only this writer's slots
 	objects        int
 	values         uint32
 	serial         atomic.Int64 // of the last name
 	history        []string
 	answered, told int
-	ended          bool // by a call without an answer
+	ended          bool // a call without an answer ended it
 }
 
-// A made file was made by an exclusive create.
+// A made is a file that an exclusive create made.
 type made struct {
 	name string
 	how  createHow
@@ -54,8 +54,8 @@ type made struct {
 
 func (w *writer) name() string { return fmt.Sprint("writer", w.number) }
 
-// try makes a call. It returns true if that was answered, and answered before the
-// power was cut. o is the file that is concerned, if it has bad sectors.
+// try makes a call. It returns true if the server answered with success before the power was cut.
+// o is the file that the call is about.
 func (w *writer) try(o *object, format string, args []any, call func() error) bool {
 	if w.ended || w.round.device.off.Load() {
 		w.ended = true
@@ -65,7 +65,7 @@ func (w *writer) try(o *object, format string, args []any, call func() error) bo
 	err := call()
 	w.round.calling.RUnlock()
 	if w.round.device.off.Load() {
-		w.ended = true // nothing says when it was answered
+		w.ended = true // the answer may have come after the power cut
 		return false
 	}
 	what := fmt.Sprintf(format, args...)
@@ -96,7 +96,7 @@ func (w *writer) report(format string, args ...any) {
 
 func list(args ...any) []any { return args }
 
-// work acts until that was often enough.
+// work makes acts acts, or fewer if the writer has ended.
 func (w *writer) work(acts int) {
 	for range acts {
 		if w.ended {
@@ -142,7 +142,7 @@ func (w *writer) anyStability() stability {
 	return []stability{unstable, unstable, unstable, fileSync, fileSync, dataSync}[w.random.IntN(6)]
 }
 
-// slot is where the slot of an object is in its file.
+// slot returns the index of an object's slot in its file.
 func (w *writer) slot(o *object, i int) int {
 	if o == w.shared {
 		return w.number*sharedFor + i
@@ -191,7 +191,8 @@ func (w *writer) writeAt(o *object, first, n int, s stability) {
 	}
 }
 
-// flushed: the disk was told to make stable what has just been answered as stable.
+// flushed reports an error unless the server has flushed the value that it has just answered as
+// stable.
 func (w *writer) flushed(o *object, i int, by any) {
 	v, at := o.slots[i].settled, w.slot(o, i)
 	if !w.round.device.isStable(v, o.number, at) {
@@ -231,7 +232,7 @@ func (w *writer) commit(o *object) {
 	}
 }
 
-// look remembers which content a change attribute stands for.
+// look records which content a change attribute belongs to.
 func (w *writer) look(o *object) {
 	var a attributes
 	if w.try(o, "GETATTR of %v", list(o), func() (err error) {
@@ -246,7 +247,7 @@ func (w *writer) setMode(o *object) {
 	modes := []uint32{0o600, 0o640, 0o644, 0o660, 0o664, 0o666}
 	mode := modes[w.random.IntN(len(modes))]
 	if o == w.shared {
-		mode = firstMode // it has many writers
+		mode = firstMode // all writers set it
 	}
 	o.modes = append(o.modes, mode)
 	if w.try(o, "SETATTR of mode %#o of %v", list(mode, o), func() error { return w.call.SetMode(w.ctx, o.handle, mode) }) {
@@ -254,7 +255,7 @@ func (w *writer) setMode(o *object) {
 	}
 }
 
-// truncate takes the last slots of a file away.
+// truncate removes the last slots of a file.
 func (w *writer) truncate() {
 	o := w.any(w.files)
 	left := w.random.IntN(len(o.slots))
@@ -278,7 +279,7 @@ func (w *writer) newObject() *object {
 	return newObject(1000*(w.number+1)+w.objects, 0)
 }
 
-// learn asks for the inode number of a new file.
+// learn reads the inode number of a new file.
 func (w *writer) learn(o *object) {
 	var a attributes
 	if w.try(o, "GETATTR of %v", list(o), func() (err error) {
@@ -295,7 +296,7 @@ func (w *writer) create(exclusive bool) {
 	binary.BigEndian.PutUint32(how.verifier[:], uint32(w.number)<<16|uint32(w.objects))
 	binary.BigEndian.PutUint32(how.verifier[4:], w.random.Uint32())
 	if exclusive {
-		o.mode = 0 // the server's choice
+		o.mode = 0 // the server chooses it
 	}
 	w.entries.send(at, o)
 	if !w.try(nil, "CREATE of %s, exclusive: %v", list(at, exclusive), func() (err error) {
@@ -315,7 +316,7 @@ func (w *writer) create(exclusive bool) {
 	}
 }
 
-// repeat makes an exclusive create again that was answered: it has succeeded.
+// repeat makes an exclusive create again that has succeeded: it must succeed again.
 func (w *writer) repeat() {
 	if len(w.exclusive) == 0 {
 		return
@@ -368,7 +369,7 @@ func (w *writer) rmdir() {
 	}
 }
 
-// takeLive chooses a file that was made under way. It has to be given back.
+// takeLive takes a file that was created during the round. The caller has to give it back.
 func (w *writer) takeLive() *object {
 	if len(w.live) == 0 {
 		if len(w.exclusive) > 4 {
@@ -398,7 +399,7 @@ func (w *writer) remove() {
 	}
 }
 
-// isGone: a name whose removal was answered is not found.
+// isGone checks that a removed name is not found.
 func (w *writer) isGone(at string) {
 	if w.ended {
 		return

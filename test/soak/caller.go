@@ -9,27 +9,27 @@ import (
 
 // A caller makes the calls of one version of NFS. One goroutine uses it.
 type caller interface {
-	// Root gives the root of an export.
+	// Root returns the root of an export.
 	Root(ctx context.Context, export string) (client.Handle, error)
-	// Open opens a file, which it makes if there is none.
+	// Open opens a file, and creates it if it does not exist.
 	Open(ctx context.Context, dir client.Handle, name string) (*file, error)
-	// Read and Write move as many bytes as a call of this caller can; n says how many.
+	// Read and Write move as many bytes as one call can; n is their number.
 	Read(ctx context.Context, f *file, at uint64, b []byte) (n int, err error)
 	Write(ctx context.Context, f *file, at uint64, b []byte, stable bool) (n int, err error)
 	Resize(ctx context.Context, f *file, size uint64) error
 	Release(ctx context.Context, f *file) error
-	// Rename and Remove find it right that the name is gone where they had to ask again.
+	// Rename and Remove succeed if they had to repeat the call and the name is gone.
 	Rename(ctx context.Context, dir client.Handle, from, to string) error
 	Remove(ctx context.Context, dir client.Handle, name string) error
-	// Close leaves.
+	// Close ends the caller.
 	Close()
 }
 
-// A file is open. The stateids are of NFSv4 alone.
+// A file is an open file. Only NFSv4 uses the stateids.
 type file struct {
 	handle     client.Handle
 	open, lock nfs4wire.StateID4
-	// The sequence numbers are of NFSv4.0 alone.
+	// Only NFSv4.0 uses the sequence numbers.
 	openSeq, lockSeq uint32
 	owner            []byte
 }
@@ -37,7 +37,7 @@ type file struct {
 // everything is the range of a whole file.
 var everything = client.Range4{Length: nfs4wire.NFS4Maxfilelen}
 
-// gone makes the error of a name that is not there none where the call was made again.
+// gone returns nil in place of the error for a missing name, if the call was repeated.
 func gone(err error, again bool) error {
 	if again && err != nil && statusOf(err) == nfs4wire.NFS4ErrNoEnt {
 		return nil

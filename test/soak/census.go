@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A census is what the daemon has.
+// A census counts the daemon's resources.
 type census struct {
 	goroutines, descriptors, threads int
 	resident                         int // bytes
@@ -24,12 +24,12 @@ func (c census) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %d threads, %d MiB resident", c.goroutines, c.descriptors, c.threads, c.resident/mib)
 }
 
-// Beyond that, and a quarter, a later census is not as the first one. What the daemon remembers of
-// clients and calls, 32 MiB of them at most, may be twice as much with the race detector. Threads are
-// those of the most calls that ever waited at a time, and are not judged.
+// slack is the growth beyond a quarter that a later census may show. The daemon's memory of
+// clients and calls is 32 MiB at most, and may take twice that with the race detector. Threads
+// are not judged: their number is that of the most calls that ever waited at the same time.
 var slack = census{goroutines: 64, descriptors: 64, resident: 64 * mib}
 
-// grown says what a later census has more of than it may.
+// grown lists the resources of a later census that exceed the bound.
 func (c census) grown(later census) string {
 	var all []string
 	for _, v := range []struct {
@@ -47,7 +47,7 @@ func (c census) grown(later census) string {
 	return strings.Join(all, "; ")
 }
 
-// take asks the daemon and the kernel.
+// take asks the daemon and the kernel for a census.
 func (s *soak) take() (c census) {
 	goroutines, err := s.profile("goroutine?debug=1")
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *soak) take() (c census) {
 
 var total = regexp.MustCompile(`total (\d+)`)
 
-// profile asks the daemon for one of net/http/pprof's.
+// profile asks the daemon for a profile of net/http/pprof.
 func (s *soak) profile(which string) (string, error) {
 	k := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -90,7 +90,7 @@ func (s *soak) profile(which string) (string, error) {
 	return string(b), err
 }
 
-// hang writes down what the daemon does while it does not answer.
+// hang logs the daemon's goroutines while it does not answer.
 func (s *soak) hang() {
 	s.hung.Do(func() {
 		stacks, err := s.profile("goroutine?debug=2")

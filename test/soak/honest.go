@@ -16,23 +16,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// patience is how long an honest client waits for the answer to one thing. It bounds a hang, and
-// not how fast the daemon is.
+// patience is the longest time that an honest client waits for an answer. It detects a hang, and
+// does not judge speed.
 const patience = 3 * time.Minute
 
 const (
-	fileSize  = 256 << 10 // of an honest client's file, at most
-	pieceSize = 64 << 10  // that it reads or writes at a time, at most
-	stay      = 150       // things that it does before it leaves and comes again
+	fileSize  = 256 << 10 // greatest size of an honest client's file
+	pieceSize = 64 << 10  // greatest length of one read or write
+	stay      = 150       // actions before the client leaves and comes again
 )
 
-// An honest client works on files that are its own, and knows what is in them.
+// An honest client works on files of its own, and knows their content.
 type honest struct {
 	*soak
 	transport client.Transport
 	version   int // 3, 40, 41, 42
-	// export is that of its files, which lie in place on this machine. If it fails, errors of
-	// the disk, and handles that are stale, are answers as good as others.
+	// export has its files, which are in the directory place on this machine. If it fails, errors
+	// of the disk and stale handles are acceptable answers.
 	export, place string
 	fails         bool
 	random        *rand.Rand
@@ -40,7 +40,7 @@ type honest struct {
 
 	call    caller
 	dir     client.Handle
-	content map[string][]byte // by name; nil where the disk may have lost it
+	content map[string][]byte // by name; nil if the disk may have lost it
 	took    *latencies
 }
 
@@ -70,12 +70,12 @@ func (h *honest) work(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// excused reports whether err is what clients of a disk that fails are told.
+// excused reports whether err is an answer that clients of a failing disk may get.
 func excused(err error) bool {
 	switch statusOf(err) {
 	case nfs4wire.NFS4ErrIO, nfs4wire.NFS4ErrNoSpace, nfs4wire.NFS4ErrStale, nfs4wire.NFS4ErrROFS,
 		nfs4wire.NFS4ErrNoEnt, nfs4wire.NFS4ErrAccess, nfs4wire.NFS4ErrDQuot,
-		nfs4wire.NFS4ErrOpenMode, nfs4wire.NFS4ErrServerFault, // to LOCK, whose errors have no better one
+		nfs4wire.NFS4ErrOpenMode, nfs4wire.NFS4ErrServerFault, // as answers to LOCK, which has no better errors
 		nfs4wire.NFS4ErrDenied, nfs4wire.NFS4ErrBadStateID, nfs4wire.NFS4ErrAdminRevoked, nfs4wire.NFS4ErrExpired:
 		return true
 	}
@@ -83,7 +83,7 @@ func excused(err error) bool {
 	return refused
 }
 
-// live is a visit: the client comes, does some things, and goes.
+// live is one visit: the client comes, does some actions, and goes.
 func (h *honest) live(ctx context.Context) error {
 	if err := h.arrive(ctx); err != nil {
 		return fmt.Errorf("arrival: %w", err)
@@ -130,9 +130,9 @@ func (h *honest) arrive(ctx context.Context) error {
 	})
 }
 
-// timed does one thing, which has patience to end in, and writes down how long it took.
+// timed runs one action, which must end within patience, and records its time.
 func (h *honest) timed(ctx context.Context, what string, do func(ctx context.Context) error) error {
-	// What has begun ends, so that the client knows what is in its files.
+	// An action that has begun may end, so that the client knows the content of its files.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	begin := time.Now()
@@ -147,7 +147,7 @@ func (h *honest) timed(ctx context.Context, what string, do func(ctx context.Con
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// step does one thing to one of the files.
+// step does one action with one of the files.
 func (h *honest) step(ctx context.Context) error {
 	name := fmt.Sprintf("%d-%s-%d", h.version, h.transport, h.random.IntN(4))
 	switch h.random.IntN(10) {
@@ -194,7 +194,7 @@ func (h *honest) use(ctx context.Context, name string) error {
 		return err
 	}
 	if h.content[name] == nil {
-		// What a client left behind that lost its knowledge of it.
+		// The client lost its knowledge of this file on an earlier visit, so it empties the file.
 		if err := h.timed(ctx, "SETATTR", func(ctx context.Context) error { return h.call.Resize(ctx, f, 0) }); err != nil {
 			return err
 		}
@@ -260,7 +260,7 @@ func (h *honest) touch(ctx context.Context, f *file, name string) error {
 	return nil
 }
 
-// judge compares the files themselves with what was written to them.
+// judge compares the files on this machine with the content that was written.
 func (h *honest) judge() {
 	for name, want := range h.content {
 		got, err := os.ReadFile(filepath.Join(h.place, name))

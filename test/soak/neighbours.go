@@ -12,14 +12,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// rpcbind is the machine's own, in the run's network namespace. It comes and goes.
+// rpcbind is the machine's own program, in the run's network namespace. It starts and stops.
 type rpcbind struct {
 	t       testing.TB
 	process *servertest.Process
 	stopped bool
 }
 
-// change starts it, stops it so that it takes connections and answers nothing, or kills it.
+// change starts it, stops it so that it accepts connections and answers nothing, or kills it.
 func (r *rpcbind) change(which int) string {
 	switch {
 	case r.process == nil:
@@ -41,11 +41,11 @@ func (r *rpcbind) change(which int) string {
 	return "is killed"
 }
 
-// A directory service is what getent(1) asks, by which the daemon learns users and groups: a
-// program in front of the machine's own, which answers, waits, or fails.
+// A directoryService answers getent(1), from which the daemon learns users and groups. It is a
+// program in front of the machine's own getent, and answers, waits, or fails.
 type directoryService struct{ dir string }
 
-// moods are what it does, as shell commands.
+// moods are its behaviours, as shell commands.
 var moods = []struct{ name, command string }{
 	{"answers", `exec ` + getent + ` "$@"`},
 	{"answers nothing", `exec sleep 3600`},
@@ -72,5 +72,5 @@ func (d *directoryService) change(mood int) error {
 	return os.Rename(next, filepath.Join(d.dir, "getent"))
 }
 
-// path is the PATH of a process that is to ask it.
+// path is the PATH of a process that is to use this directory service.
 func (d *directoryService) path() string { return "PATH=" + d.dir + ":" + os.Getenv("PATH") }

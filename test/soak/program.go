@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// profiled has the daemon tell how many goroutines it has, and what they do, at a Unix socket.
+// profiled makes the daemon serve its profiles on a Unix socket.
 const profiled = `package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 func init() {
 	l, err := net.Listen("unix", os.Getenv("` + profileVariable + `"))
-	if err == nil { // or the daemon has it, which started this process
+	if err == nil { // otherwise the daemon has the socket already, which started this process
 		go http.Serve(l, nil)
 	}
 }
@@ -32,8 +32,8 @@ const (
 	profileSocket   = "@nfsrdmad-soak"
 )
 
-// Build builds the daemon of a tree with the race detector, and with a socket that tells of its
-// goroutines.
+// Build builds the daemon of a tree with the race detector, and with a socket that serves its
+// profiles.
 func Build(tree, program string) error {
 	added := program + ".profile.go"
 	if err := os.WriteFile(added, []byte(profiled), 0o600); err != nil {

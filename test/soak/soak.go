@@ -25,8 +25,8 @@ import (
 
 const mib = 1 << 20
 
-// A soak is a run: one daemon, and all that is around it. Its test's goroutine changes what is
-// around; only report, say, hang and the latencies are for others.
+// A soak is a run: one daemon and its environment. The test's goroutine changes the environment;
+// other goroutines may call only report, say, hang and the latencies.
 type soak struct {
 	t      *testing.T
 	ctx    context.Context
@@ -36,15 +36,15 @@ type soak struct {
 	process   *servertest.Process
 	tcp, rdma netip.AddrPort
 	config    string
-	top       string // of the configuration
-	seen      int    // bytes of its output that were judged
+	top       string // the configuration without its exports
+	seen      int    // bytes of the daemon's output that have been judged
 
 	honest []*honest
 	lost   atomic.Int64 // connections of honest clients
 	hung   sync.Once
 
-	prey      hostile.Place // that the crowd is after
-	kinds     []int         // of peers that are to come
+	prey      hostile.Place // the export that the crowd attacks
+	kinds     []int         // kinds of peers that have not come yet
 	intruders []*intrusion
 
 	disk                  *disk.Disk
@@ -52,8 +52,8 @@ type soak struct {
 	directory             *directoryService
 	steady, open, changed string // directories
 	groups                string
-	hidden                bool // the export that the crowd is after
-	variant               int  // of options
+	hidden                bool // the export that the crowd attacks
+	variant               int  // number of the present options
 	reloads               int
 }
 
@@ -66,7 +66,7 @@ const (
 	diskName    = "/disk"
 )
 
-// Run has a daemon run for so long. It draws what happens by a seed.
+// Run runs a daemon for the time long. The seed determines the events.
 func Run(t *testing.T, program string, long time.Duration, seed uint64) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -105,10 +105,10 @@ func Run(t *testing.T, program string, long time.Duration, seed uint64) {
 	}
 }
 
-// lastWords is how much of the daemon's output a run that failed shows, in bytes.
+// lastWords is the length of the end of the daemon's output that a failed run prints, in bytes.
 const lastWords = 16 << 10
 
-// furnish puts into the open export what the crowd is after.
+// furnish fills the open export with the files that the crowd attacks.
 func (s *soak) furnish() {
 	names := filepath.Join(s.open, "many")
 	err := os.Mkdir(names, 0o777)
@@ -155,7 +155,7 @@ lease_time = "30s"
 	s.process.AwaitLine("serving")
 }
 
-// configure writes the configuration with the exports as they are to be now.
+// configure writes the configuration with the present exports.
 func (s *soak) configure() {
 	const common = "rw,insecure,no_root_squash"
 	variants := []string{",async", ",sync", ",crossmnt", ",utf8", ",clients=127.0.0.0/8"}
@@ -180,7 +180,7 @@ func (s *soak) configure() {
 	}
 }
 
-// reload has the daemon read its configuration, by several signals at a time now and then.
+// reload makes the daemon read its configuration, now and then by several signals at a time.
 func (s *soak) reload() {
 	s.configure()
 	for range 1 + s.random.IntN(3) {
@@ -189,7 +189,7 @@ func (s *soak) reload() {
 	s.reloads++
 }
 
-// find gets the handles that the crowd is after.
+// find looks up the handles of the files that the crowd attacks.
 func (s *soak) find() {
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
@@ -234,8 +234,8 @@ func (s *soak) employ() []*honest {
 	return s.honest
 }
 
-// days lets time pass, and something happen every few seconds. Now and then all is quiet: what
-// the daemon has then is to be what it had the first time.
+// days lets time pass, with an event every few seconds. Now and then everything rests: then the
+// daemon must use no more resources than at the first rest.
 func (s *soak) days(long time.Duration) {
 	first := min(10*time.Minute, long/3)
 	next := s.begun.Add(first)
@@ -265,10 +265,10 @@ func (s *soak) gone() bool {
 	}
 }
 
-// kindsAtATime is how many kinds of peers are there at a time.
+// kindsAtATime is the number of kinds of peers that are present at a time.
 const kindsAtATime = 3
 
-// happen does one thing.
+// happen makes one event happen.
 func (s *soak) happen() {
 	switch s.random.IntN(8) {
 	case 0, 1, 2:
@@ -299,7 +299,7 @@ func (s *soak) setMood(mood int) {
 	s.say("the directory service %s", moods[mood].name)
 }
 
-// spoil has the disk stall for some seconds, fill up, or fail.
+// spoil makes the disk stall for some seconds, fill up, or fail.
 func (s *soak) spoil() {
 	stall := time.Duration(1+s.random.IntN(15)) * time.Second
 	switch s.random.IntN(3) {
@@ -322,8 +322,8 @@ func (s *soak) spoil() {
 	}
 }
 
-// exchange puts another disk in the place of one that failed. The daemon lets go of the old one
-// when its export is gone.
+// exchange replaces a disk that has failed. The daemon releases the old disk when its export is
+// gone.
 func (s *soak) exchange() {
 	dir := s.disk.Dir
 	s.disk.Dir = ""
@@ -333,8 +333,7 @@ func (s *soak) exchange() {
 	s.reload()
 }
 
-// rest has all go that disturbs, and compares what the daemon has with what it had at the first
-// rest.
+// rest ends all disturbances, and compares the daemon's resources with those at the first rest.
 func (s *soak) rest(first **census) {
 	for len(s.intruders) > 0 {
 		s.expel()
@@ -352,8 +351,8 @@ func (s *soak) rest(first **census) {
 	}
 }
 
-// settled is a census when it grows less no more, or, where there was one before, when it is as
-// that. It waits for connections that the daemon ends by itself, which takes minutes.
+// settled returns a census once the counts have stopped falling, or are as low as in first. It
+// waits for connections that the daemon ends by itself, which takes minutes.
 func (s *soak) settled(first *census) (now census) {
 	const every, most = 10 * time.Second, 30
 	for n, same := 0, 0; n < most && same < 3; n++ {
@@ -376,7 +375,7 @@ func (s *soak) settled(first *census) (now census) {
 	return now
 }
 
-// read judges what the daemon said since.
+// read judges the daemon's output since the last call.
 func (s *soak) read() {
 	said := s.process.Output()
 	fresh := said[s.seen:]
@@ -388,12 +387,12 @@ func (s *soak) read() {
 	}
 }
 
-// report says what must not be.
+// report records an error.
 func (s *soak) report(format string, args ...any) {
 	s.t.Errorf("after %v: %s", time.Since(s.begun).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
-// say says what happens.
+// say logs an event.
 func (s *soak) say(format string, args ...any) {
 	s.t.Logf("%v: %s", time.Since(s.begun).Round(time.Second), fmt.Sprintf(format, args...))
 }

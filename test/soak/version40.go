@@ -11,14 +11,14 @@ import (
 )
 
 // version40 speaks NFSv4.0 (RFC 7530). Each file that it opens has an owner of its own, so that
-// sequence numbers begin with each.
+// its sequence numbers start again with each file.
 type version40 struct {
 	way
 	name     string
 	verifier wire.Verifier4
 	id       uint64
 	owners   int
-	// piece is how many bytes a READ can bring without chunks.
+	// piece is the number of bytes that a READ can return without chunks.
 	piece int
 }
 
@@ -62,8 +62,8 @@ func (v *version40) Root(ctx context.Context, export string) (root client.Handle
 	return fh.own, err
 }
 
-// sequenced makes a compound with a sequence number of an owner's, which each answer uses up but
-// those of unused (RFC 7530 §9.1.7).
+// sequenced makes a compound with an owner's sequence number. Every answer uses up the number,
+// except the errors in unused (RFC 7530 §9.1.7).
 func (v *version40) sequenced(ctx context.Context, number *uint32, ops func() []client.Op) error {
 	return v.do(ctx, func(c *client.Conn, _ bool) error {
 		err := c.Compound(ctx, 0, ops(), nil)
@@ -123,7 +123,7 @@ func (v *version40) Open(ctx context.Context, dir client.Handle, name string) (*
 	return f, err
 }
 
-// ownHandle is the result of GETFH, whose handle outlives the reply.
+// ownHandle is the result of GETFH; its handle outlives the reply.
 type ownHandle struct {
 	wire.GetFH4Res
 	own client.Handle

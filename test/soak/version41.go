@@ -11,7 +11,7 @@ import (
 type version41 struct {
 	client.NFS4
 	owner []byte
-	// abandons: it leaves without a word.
+	// abandons: it leaves without ending its session.
 	abandons bool
 }
 
@@ -86,5 +86,5 @@ func (v *version41) Close() {
 		v.Session.Abandon()
 		return
 	}
-	_ = v.Session.Close() // the daemon forgets it in time
+	_ = v.Session.Close() // the daemon removes it when the lease has run out
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A way is a client's connection to the daemon, which it makes again when it is lost.
+// A way is a client's connection to the daemon. If the connection is lost, the way makes another.
 type way struct {
 	target client.Target
 	conn   *client.Conn
-	// lost counts connections that ended under a call.
+	// lost counts connections that ended during a call.
 	lost *atomic.Int64
 }
 
-// comeBack is how long a client waits before it makes a lost connection again, or asks again for
-// what it was told to ask for later.
+// comeBack is the time that a client waits before it replaces a lost connection, or repeats a
+// call that the daemon asked it to repeat later.
 const comeBack = 50 * time.Millisecond
 
-// do makes a call until the daemon answers it. A call that is made again on a new connection may
-// have been executed: again says so.
+// do makes a call until the daemon answers it. again is true if an earlier attempt on a lost
+// connection may have been executed.
 func (w *way) do(ctx context.Context, call func(conn *client.Conn, again bool) error) error {
 	again := false
 	for {
@@ -64,7 +64,7 @@ func (w *way) Close() {
 	}
 }
 
-// answered reports whether err is an answer of the daemon's, or none.
+// answered reports whether the daemon answered, with err or with success.
 func answered(err error) bool {
 	if err == nil {
 		return true
@@ -76,11 +76,11 @@ func answered(err error) bool {
 	return three || four || mount || refused || errors.Is(err, rpc.ErrBadReply) || errors.Is(err, errWrong)
 }
 
-// errWrong: an answer is not the one that must be.
+// errWrong: the answer is not the expected one.
 var errWrong = errors.New("wrong")
 
-// statusOf is the status that the daemon answered. NFSv3 and NFSv4 have the same numbers for
-// those that are looked at.
+// statusOf returns the status of the daemon's answer. NFSv3 and NFSv4 have the same numbers for
+// the statuses that the clients check.
 func statusOf(err error) nfs4wire.NFSStat4 {
 	if e, ok := errors.AsType[*client.StatusError](err); ok {
 		return nfs4wire.NFSStat4(e.Status)
@@ -88,7 +88,7 @@ func statusOf(err error) nfs4wire.NFSStat4 {
 	return client.StatusOf(err)
 }
 
-// later reports whether the daemon told the client to ask again.
+// later reports whether the daemon asked the client to try again.
 func later(err error) bool {
 	if err == nil {
 		return false
