@@ -11,19 +11,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// nfsProcedures are what scripts/capture.sh makes the client ask for, by number (RFC 1813 §3.3).
+// nfsProcedures are the procedures that scripts/capture.sh makes the client call, by number (RFC
+// 1813 §3.3).
 var nfsProcedures = map[string]string{
 	"1": "GETATTR", "2": "SETATTR", "3": "LOOKUP", "4": "ACCESS", "5": "READLINK", "6": "READ", "7": "WRITE", "8": "CREATE",
 	"9": "MKDIR", "10": "SYMLINK", "11": "MKNOD", "12": "REMOVE", "13": "RMDIR", "14": "RENAME", "15": "LINK",
 	"17": "READDIRPLUS", "18": "FSSTAT", "19": "FSINFO", "20": "PATHCONF", "21": "COMMIT",
 }
 
-// TestCapture records a Linux client's work over RDMA and has tshark, an independent dissector, dissect it: every layer is
-// named in it, every NFS procedure that the client used, and nothing is malformed.
+// TestCapture records a Linux client's work over RDMA and has tshark, an independent dissector,
+// dissect the recording. tshark must name every layer and every NFS procedure that the client
+// used, and find no malformed frame.
 //
-// tshark loses its place in a stream where the end of one FPDU, a short one and the beginning of a third share a TCP
-// segment, however right the framing is, and names nothing from there on. How bytes fall into segments is the kernel's
-// and the clock's affair, so a recording in which something is not named is made again. A malformed frame never passes.
+// If the end of one FPDU, a short FPDU and the beginning of a third share a TCP segment, tshark
+// loses its place in the stream, although the framing is right, and names nothing from there on.
+// The kernel and the clock determine the segments, so the test records again if tshark leaves
+// something unnamed. A malformed frame always fails the test.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "sync")
@@ -37,7 +40,7 @@ func TestCapture(t *testing.T) {
 	t.Errorf("not named in any of the recordings: %v", unnamed)
 }
 
-// record runs the client and gives the file with what went over the bridge.
+// record runs the client and returns the file with the frames that crossed the bridge.
 func record(t *testing.T, s *server) string {
 	t.Helper()
 	file := filepath.Join(lab.Folder(t, "capture"), "traffic.pcap")
@@ -48,7 +51,7 @@ func record(t *testing.T, s *server) string {
 	return file
 }
 
-// unnamedIn fails the test for malformed frames, and gives what should be named and is not.
+// unnamedIn fails the test for malformed frames, and returns the expected names that are missing.
 func unnamedIn(t *testing.T, file string) []string {
 	t.Helper()
 	frames, err := dissect.Capture(file)

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestMountsBelowTheExport walks into what is mounted below an export with crossmnt: each is a file system of its own to the
-// client.
+// TestMountsBelowTheExport enters the mounts below an export with crossmnt: the client sees each
+// as a separate file system.
 func TestMountsBelowTheExport(t *testing.T) {
 	needsDaemon(t)
 	t.Parallel()
@@ -38,7 +38,8 @@ func TestMountsBelowTheExport(t *testing.T) {
 	}
 }
 
-// mount mounts a tmpfs on a new directory of the export, as the daemon sees it, with a file where content is said.
+// mount mounts a tmpfs on a new directory of the export, in the daemon's namespace. Unless
+// content is empty, it has a file with that content.
 func (s *server) mount(name, size, content string) {
 	s.t.Helper()
 	at := filepath.Join(s.folder, name)

@@ -13,10 +13,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// jumbo is the MTU that rxe wants for InfiniBand's largest packets.
+// jumbo is the MTU that rxe needs for InfiniBand's largest packets.
 const jumbo = 9000
 
-// TestDeviceSuite runs the conformance suite of the rdmacm seam over rxe, by librdmacm and libibverbs.
+// TestDeviceSuite runs the conformance suite of rdmacm over rxe, by librdmacm and libibverbs.
 func TestDeviceSuite(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it: TestDevices shows the same provider at work")
@@ -31,14 +31,14 @@ func TestDeviceSuite(t *testing.T) {
 	lab.Boot(t, n, lab.Options{Limit: 6 * time.Minute}, "RDMA_DEVICE=rxe\n"+script(t, "device_suite"), suite).Succeed()
 }
 
-// devices is the daemon in a guest, where it serves on RDMA devices of that guest's kernel.
+// devices is the daemon in a guest, on RDMA devices of that guest's kernel.
 type devices struct {
 	*server
 	guest  *lab.Guest
 	scenes int
 }
 
-// serveDevices has the daemon serve on a device of that kind, rxe or siw, by librdmacm and libibverbs.
+// serveDevices runs the daemon on a device of that kind, rxe or siw, by librdmacm and libibverbs.
 func serveDevices(t *testing.T, kind, provider string, options lab.Options) *devices {
 	t.Helper()
 	n := lab.NewNetworkOf(t, jumbo)
@@ -54,7 +54,7 @@ func serveDevices(t *testing.T, kind, provider string, options lab.Options) *dev
 	}
 }
 
-// scene has the server's guest play a scene of its script, and waits for the end of it.
+// scene makes the server's guest run a scene of its script, and waits for its end.
 func (d *devices) scene(name string) {
 	d.t.Helper()
 	d.scenes++
@@ -62,7 +62,7 @@ func (d *devices) scene(name string) {
 	d.guest.Await(fmt.Sprint(d.scenes))
 }
 
-// stop ends the daemon, which must leave nothing of the device behind.
+// stop ends the daemon, which must leave nothing of the device in use.
 func (d *devices) stop() {
 	d.t.Helper()
 	d.guest.Signal("stop")
@@ -73,9 +73,10 @@ func (d *devices) stop() {
 	}
 }
 
-// TestDevices has the daemon serve by librdmacm and libibverbs on rxe in one guest, and Linux's client mount it over rxe in
-// another: as root and as other users, whom a thread that once acted as a caller could not answer any more. In between the
-// device is taken away and given back.
+// TestDevices runs the daemon by librdmacm and libibverbs on rxe in one guest. Linux's client
+// mounts it over rxe in another guest, and works as root and as other users; a thread that once
+// acted as another user could not use the device any more. In between the test removes the device
+// and adds it again.
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	d := serveDevices(t, "rxe", "verbs", lab.Options{Limit: 8 * time.Minute})
@@ -94,9 +95,10 @@ func TestDevices(t *testing.T) {
 	d.stop()
 }
 
-// TestDeviceRemovedUnderLoad has the kernel take away the device that the daemon serves on, and give it back, while a
-// client works: the daemon lets go of it, and the client goes on when it is back. On a stock kernel, where rdma_cm is
-// loaded behind ib_uverbs, the daemon is told; on the one in user mode it is not.
+// TestDeviceRemovedUnderLoad removes the device that the daemon serves on, and adds it again,
+// while a client works: the daemon releases the device, and the client goes on when the device is
+// back. On a stock kernel, where rdma_cm is loaded after ib_uverbs, the daemon gets an event of
+// the removal; on the user-mode kernel it does not.
 func TestDeviceRemovedUnderLoad(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it: TestDevices has the device go and come back as well")

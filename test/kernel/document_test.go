@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// aFile ends a paragraph that is followed by a file's text.
+// aFile matches the end of a paragraph before the text of a file.
 var aFile = regexp.MustCompile("`(/[^`]+)`:$")
 
-// commandsOf are the indented lines below a heading of a page, as a script: command is put before each, and what follows the
-// name of a file is written to it.
+// commandsOf returns the indented lines below a heading of a page as a script. It puts command
+// before each line, and writes the lines after a file's name to that file.
 func commandsOf(page, heading, command string) string {
 	var b strings.Builder
 	inside, file, previous := false, "", ""

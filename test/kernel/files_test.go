@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestWriteRemountCompare writes 64 MiB, mounts anew and compares what comes back.
+// TestWriteRemountCompare writes 64 MiB, mounts again and compares the content.
 func TestWriteRemountCompare(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "write_remount_compare", transport)
@@ -30,8 +30,8 @@ func TestMmap(t *testing.T) {
 	})
 }
 
-// TestTransferSizes copies the same file with the smallest transfers that the client asks for, with ones that fit inline,
-// and with the largest.
+// TestTransferSizes copies the same file with the client's smallest transfers, with transfers
+// that fit inline, and with the largest.
 func TestTransferSizes(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 3 * time.Minute}, "transfer_sizes", transport)
@@ -45,7 +45,7 @@ func TestManyConnections(t *testing.T) {
 	})
 }
 
-// TestAppendByTwoClients has two clients append to one file in turns.
+// TestAppendByTwoClients makes two clients append to one file in turns.
 func TestAppendByTwoClients(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		s := serve(t, "sync")

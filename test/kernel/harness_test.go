@@ -9,7 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestHarness mounts Linux's own server over siw inside one guest: where it fails, the lab is broken, not the daemon.
+// TestHarness mounts Linux's own server over siw inside one guest: if it fails, the lab is
+// broken, not the daemon.
 func TestHarness(t *testing.T) {
 	t.Parallel()
 	n := lab.NewNetwork(t)
@@ -19,7 +20,8 @@ func TestHarness(t *testing.T) {
 	g.Succeed()
 }
 
-// TestHarnessTellsFailure proves that a script's status comes back, and that a guest can be killed.
+// TestHarnessTellsFailure proves that the test gets a script's exit status, and that a guest can
+// be killed.
 func TestHarnessTellsFailure(t *testing.T) {
 	t.Parallel()
 	n := lab.NewNetwork(t)

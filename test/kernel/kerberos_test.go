@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// Names of the machines of the lab's realm, and what is known of them there.
+// Names of the machines of the lab's realm, and facts about them.
 const (
 	realmName  = "KRB5.TEST"
 	serverName = "server.krb5.test"
@@ -22,8 +22,8 @@ const (
 	kdcPort    = 88
 )
 
-// realmUsers are users of the server's machine and of the client's, with principals of the same names. carol
-// has a principal alone.
+// realmUsers are users of the server's machine and of the client's, with principals of the same
+// names. carol has only a principal.
 var realmUsers = map[string]int{"alice": 12001, "bob": 12002}
 
 // kerberized is a server in a realm.
@@ -35,16 +35,17 @@ type kerberized struct {
 	config string // the daemon's configuration file
 }
 
-// machineIsRoot makes the client's root root at the server.
+// machineIsRoot maps the client machine's principal to root at the server.
 const machineIsRoot = "host/" + clientName + "@" + realmName + "=root"
 
-// serveKerberos starts a KDC and a daemon in a network of their own. security is what follows sec= in the export's options.
+// serveKerberos starts a KDC and a daemon in a network of their own. security is the value of
+// sec= in the export's options.
 func serveKerberos(t testing.TB, security string, o krb5realm.Options) *kerberized {
 	t.Helper()
 	return serveKerberosTo(t, security, o, machineIsRoot)
 }
 
-// serveKerberosTo is serveKerberos for principals that the configuration names.
+// serveKerberosTo is serveKerberos with entries of the configuration's key principals.
 func serveKerberosTo(t testing.TB, security string, o krb5realm.Options, principals ...string) *kerberized {
 	t.Helper()
 	needsDaemon(t)
@@ -139,7 +140,8 @@ func (k *kerberized) configure(t testing.TB, principals []string) {
 	}
 }
 
-// withUsers is the beginning of a command that sees realmUsers beside the users of this machine.
+// withUsers is the beginning of a command that sees realmUsers in addition to the users of this
+// machine.
 func withUsers(t testing.TB, base string) []string {
 	t.Helper()
 	passwd, group := "root:x:0:0::/root:/bin/sh\n", "root:x:0:\nboth:x:12000:alice\n"
@@ -156,13 +158,14 @@ func withUsers(t testing.TB, base string) []string {
 		`mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && exec "$@"`, base}
 }
 
-// overKerberos runs a test once for each version, transport and flavor where everything is asked for; otherwise for two.
+// overKerberos runs a test for each version, transport and flavor if everything is asked for;
+// otherwise for two combinations.
 func overKerberos(t *testing.T, test func(t *testing.T, how, security string)) {
 	overSome(t, test, "4.1 tcp krb5", "4.1 rdma krb5p")
 }
 
-// onceKerberos is overKerberos for work that tells versions, transports and flavors apart in little but its time: for one of
-// them, unless everything is asked for.
+// onceKerberos is overKerberos for work that depends little on version, transport and flavor,
+// except in its time: it runs for one combination, unless everything is asked for.
 func onceKerberos(t *testing.T, test func(t *testing.T, how, security string)) {
 	overSome(t, test, "4.1 rdma krb5p")
 }
@@ -195,8 +198,8 @@ func overSome(t *testing.T, test func(t *testing.T, how, security string), some 
 	}
 }
 
-// TestKerberos works over mounts whose every call is under Kerberos: as the machine, which the server takes for root, and
-// as two users with tickets and different rights.
+// TestKerberos works over mounts whose every call is under Kerberos: as the machine, whose
+// principal is root at the server, and as two users with tickets and different rights.
 func TestKerberos(t *testing.T) {
 	overKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberos(t, security, krb5realm.Options{})
@@ -204,8 +207,8 @@ func TestKerberos(t *testing.T) {
 	})
 }
 
-// TestKerberosRefusals has each cause that an administrator can mend: calls are refused, the log names the cause and the
-// remedy, and when the cause is gone, calls are served by the daemon that ran on.
+// TestKerberosRefusals produces each fault that an administrator can correct. The daemon refuses
+// calls and logs cause and remedy; when the fault is corrected, the same daemon serves calls.
 func TestKerberosRefusals(t *testing.T) {
 	t.Parallel()
 	k := serveKerberos(t, "krb5p", krb5realm.Options{})
@@ -227,7 +230,8 @@ func TestKerberosRefusals(t *testing.T) {
 	g.Succeed()
 }
 
-// awaitLine waits until the daemon's log has a line about Kerberos with this reason, which names this beside it.
+// awaitLine waits until the daemon's log has a line about Kerberos with this reason and this
+// text.
 func (k *kerberized) awaitLine(reason, text string) {
 	k.t.Helper()
 	k.daemon.AwaitLog(`"reason": "` + reason + `"`)
@@ -239,8 +243,8 @@ func (k *kerberized) awaitLine(reason, text string) {
 	k.t.Errorf("no line about %s names %q and a remedy", reason, text)
 }
 
-// TestKerberosOverARestart restarts the daemon while a user has a file open: contexts are made anew, and the user's program
-// does not notice.
+// TestKerberosOverARestart restarts the daemon while a user has a file open: the client makes new
+// contexts, and the user's program does not notice.
 func TestKerberosOverARestart(t *testing.T) {
 	overKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberos(t, security, krb5realm.Options{})
@@ -253,7 +257,7 @@ func TestKerberosOverARestart(t *testing.T) {
 	})
 }
 
-// TestKerberosTicketsEnd uses a mount for longer than tickets live.
+// TestKerberosTicketsEnd uses a mount for longer than the lifetime of tickets.
 func TestKerberosTicketsEnd(t *testing.T) {
 	onceKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberos(t, security, krb5realm.Options{Lifetime: 20 * time.Second})
@@ -261,8 +265,8 @@ func TestKerberosTicketsEnd(t *testing.T) {
 	})
 }
 
-// TestKerberosCallbacks has a client of NFSv4.0 that takes callbacks under Kerberos: the server makes a context with the
-// client's own machine, by the name that the client mounted.
+// TestKerberosCallbacks uses a client of NFSv4.0 that accepts callbacks under Kerberos: the
+// server makes a context with the client's own machine, by the name that the client mounted.
 func TestKerberosCallbacks(t *testing.T) {
 	t.Parallel()
 	for _, security := range []string{"krb5", "krb5p"} {
@@ -278,8 +282,9 @@ func TestKerberosCallbacks(t *testing.T) {
 	}
 }
 
-// TestKerberosMachineIsNobody has a server that does not know the client's machine, which it therefore serves as nobody: what
-// the machine does for its users does not suffer from it.
+// TestKerberosMachineIsNobody uses a server without a user for the client's machine, which it
+// therefore serves as the anonymous user: the work of the machine for its users succeeds all the
+// same.
 func TestKerberosMachineIsNobody(t *testing.T) {
 	onceKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberosTo(t, security, krb5realm.Options{})
@@ -290,8 +295,8 @@ func TestKerberosMachineIsNobody(t *testing.T) {
 	})
 }
 
-// TestKerberosAccounts has an export that refuses principals without an account, the machine's among them, which mounts
-// nevertheless.
+// TestKerberosAccounts uses an export that refuses principals without an account. The machine has
+// none, and mounts all the same.
 func TestKerberosAccounts(t *testing.T) {
 	overSome(t, func(t *testing.T, how, security string) {
 		k := serveKerberosTo(t, security+",require_account", krb5realm.Options{})

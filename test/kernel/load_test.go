@@ -9,7 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestFioVerify mixes buffered and direct, sequential and random I/O for 30 s, and checks every block that comes back.
+// TestFioVerify mixes buffered and direct, sequential and random I/O for 30 s, and verifies every
+// block that it reads.
 func TestFioVerify(t *testing.T) {
 	overRDMA(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 4 * time.Minute}, "fio_verify", transport)
@@ -30,7 +31,8 @@ func TestKernelTree(t *testing.T) {
 	})
 }
 
-// TestStockKernels is the proof on the kernels that people run: Debian's own, unchanged, mount and work.
+// TestStockKernels mounts and works with Debian's own kernels, unchanged, because these are the
+// kernels that people run.
 func TestStockKernels(t *testing.T) {
 	t.Parallel()
 	kernels, hows := []lab.Kernel{lab.Stock6_12}, []string{"rdma", "tcp"}

@@ -49,9 +49,9 @@ func run(m *testing.M) int {
 	return status
 }
 
-var builds sync.Map // what was built -> func() error, so that tests that run at once build it once
+var builds sync.Map // command and flags -> func() error, so that tests that run at once build it once
 
-// build compiles a command of the module with build flags and gives the program's path.
+// build compiles a command of the module with build flags and returns the program's path.
 func build(t testing.TB, command string, flags ...string) string {
 	t.Helper()
 	key := fmt.Sprint(command, flags)

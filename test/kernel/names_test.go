@@ -9,23 +9,24 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestNames renames, links, makes symbolic links, device nodes and the rest of what a directory can hold, and looks at
-// what each does to attributes.
+// TestNames renames, links, makes symbolic links, device nodes and all other types of objects,
+// and checks the effect of each on attributes.
 func TestNames(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "names", transport)
 	})
 }
 
-// TestPermissions works as other users than root: what modes forbid is forbidden, and NFS's own exceptions hold.
+// TestPermissions works as other users than root: the server enforces modes, and NFS's own
+// exceptions hold.
 func TestPermissions(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "permissions", transport)
 	})
 }
 
-// TestDirectoryChangesUnderReader lists a directory of 10,000 names while another client adds and removes names in it:
-// every name that stays is seen exactly once in each listing.
+// TestDirectoryChangesUnderReader lists a directory of 10,000 names while another client adds and
+// removes names in it: each listing has every name that stays exactly once.
 func TestDirectoryChangesUnderReader(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		s := serve(t, "async")

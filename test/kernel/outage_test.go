@@ -13,11 +13,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// outageRounds is how often a server goes away under one load.
+// outageRounds is the number of times that a server goes away under one load.
 const outageRounds = 3
 
-// TestDaemonKilledUnderLoad kills the daemon and starts it again, several times: the mount goes on, no application sees
-// an error, and all that was acknowledged is there.
+// TestDaemonKilledUnderLoad kills the daemon and starts it again, several times: the mount goes
+// on, no application sees an error, and every acknowledged change is present.
 func TestDaemonKilledUnderLoad(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		needsDaemon(t)
@@ -32,8 +32,8 @@ func TestDaemonKilledUnderLoad(t *testing.T) {
 	})
 }
 
-// TestDaemonStoppedUnderLoad ends the daemon by SIGTERM instead: calls in progress are answered before it goes, so that
-// not even an operation that cannot be repeated fails.
+// TestDaemonStoppedUnderLoad ends the daemon by SIGTERM instead: the daemon answers the calls in
+// progress before it ends, so that not even an operation that cannot be repeated fails.
 func TestDaemonStoppedUnderLoad(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		needsDaemon(t)
@@ -48,15 +48,15 @@ func TestDaemonStoppedUnderLoad(t *testing.T) {
 	})
 }
 
-// TestNetworkCut takes the network away for 20 seconds under load, and gives it back. The daemon keeps its memory of
-// what it has answered, so an operation that was carried out is never carried out again.
+// TestNetworkCut cuts the network for 20 seconds under load, and restores it. The daemon
+// remembers its answers, so it never executes an operation twice.
 func TestNetworkCut(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		s := serve(t, "sync")
 		l := s.load(transport, "strict")
 		l.progress()
 		s.network.Cut(l.guest.Number())
-		// The outage itself is the condition under test, not a way to wait for something.
+		// The outage itself is the tested condition, not a way to wait for something.
 		<-time.After(20 * time.Second)
 		s.network.Heal(l.guest.Number())
 		l.finish()
@@ -71,7 +71,7 @@ type loaded struct {
 	ledgers string
 }
 
-// load starts a client guest whose workers go on until finish.
+// load starts a client guest whose workers work until finish.
 func (s *server) load(transport, mode string) *loaded {
 	s.t.Helper()
 	ledgers := lab.Folder(s.t, "ledgers")
@@ -102,7 +102,7 @@ func (l *loaded) progress() {
 	}
 }
 
-// acknowledged counts what each worker's ledger has as done.
+// acknowledged counts the operations that each worker's ledger has as done.
 func (l *loaded) acknowledged() map[string]int {
 	counts := map[string]int{}
 	books, _ := filepath.Glob(filepath.Join(l.ledgers, "*"))
@@ -113,8 +113,8 @@ func (l *loaded) acknowledged() map[string]int {
 	return counts
 }
 
-// finish waits until the load goes on, ends it, and checks every acknowledged operation, at the client by a fresh mount
-// and in the exported folder itself.
+// finish waits for further operations, ends the load, and checks every acknowledged operation, at
+// the client by a fresh mount and in the exported folder itself.
 func (l *loaded) finish() {
 	l.t.Helper()
 	l.progress()

@@ -16,18 +16,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// Over RDMA the network has frames of benchMTU, about loopback's, which knfsd and its client in one guest have between them:
-// siw sends a frame for each FPDU. Over TCP it has frames of tcpMTU. With benchMTU the client's kernel came to offer a receive
-// window of 512 bytes after some hundred small replies, and reading went on at a segment each 200 ms, in 2 of 3 runs; with
-// net.ipv4.tcp_rmem at 4 MiB from the start in none of 3. With tcpMTU it was not seen. The cause is a guess: by
-// tcp_measure_rcv_mss of Linux 6.12 the window is the receive buffer times the share of data in the memory of a segment, in
-// 256ths and at least one, and the guest's driver takes memory for a whole frame for each.
+// Over RDMA the network has frames of benchMTU, about the size of loopback's, which knfsd and its
+// client in one guest use: siw sends a frame for each FPDU. Over TCP it has frames of tcpMTU.
+// With benchMTU the client's kernel came to offer a receive window of 512 bytes after some
+// hundred small replies, and reading went on at a segment each 200 ms, in 2 of 3 runs; with
+// net.ipv4.tcp_rmem at 4 MiB from the start in none of 3. With tcpMTU it was not seen. The cause
+// is a guess: by tcp_measure_rcv_mss of Linux 6.12 the window is the receive buffer times the
+// share of data in the memory of a segment, in 256ths and at least one, and the guest's driver
+// takes memory for a whole frame for each.
 const (
 	benchMTU = 65000
 	tcpMTU   = 9000
 )
 
-// measures are what is measured, in the table's order: what scripts/bench.sh leaves in SHARED, and how a report reads.
+// measures are the measured values, in the table's order: the file that scripts/bench.sh leaves
+// in SHARED, and the way to read it.
 var measures = []struct {
 	name, unit string
 	value      func(t testing.TB, g *lab.Guest) float64
@@ -44,7 +47,7 @@ var measures = []struct {
 	}},
 }
 
-// fioDirection is what is read of fio's JSON for the one direction that a job has.
+// fioDirection is the part of fio's JSON for a job's one direction.
 type fioDirection struct {
 	Bandwidth float64 `json:"bw"` // KiB/s
 	Rate      float64 `json:"iops"`
@@ -67,21 +70,22 @@ func fioValue(job string, value func(fioDirection) float64) func(testing.TB, *la
 	}
 }
 
-// peer is a server of the comparison, and how it is mounted. start puts it on a network, exporting the folder memory, in this
-// machine's memory, as /memory, and the folder disk as /disk, and gives the environment for the client. A peer in the
-// client's own guest has no start.
+// peer is a server of the comparison, and the way to mount it. start starts it on a network,
+// exporting the folder memory, in this machine's memory, as /memory, and the folder disk as
+// /disk, and returns the environment for the client. A peer in the client's own guest has no
+// start.
 type peer struct {
 	name string
-	// how is what mount_over takes, and security what follows sec=.
+	// how is the argument of mount_over, and security the value of sec=.
 	how, security string
-	// base is the peer that it is compared with.
+	// base is the peer that this one is compared with.
 	base  string
 	start func(t testing.TB, n *lab.Network, p *peer, memory, disk string) []string
-	// frames are how large the network's are, 0 for benchMTU.
+	// frames is the size of the network's frames, in bytes; 0 for benchMTU.
 	frames int
 }
 
-// comparison is a table: its peers are measured in this order in each round.
+// comparison is a table: each round measures its peers in this order.
 type comparison struct {
 	name   string
 	rounds int
@@ -114,7 +118,8 @@ var comparisons = []comparison{
 	)},
 }
 
-// eachVersion is a server by NFSv3, and by a minor version of NFSv4 compared with that.
+// eachVersion returns a server by NFSv3, and the same server by a minor version of NFSv4,
+// compared with the first.
 func eachVersion(name, transport, version string, start func(testing.TB, *lab.Network, *peer, string, string) []string) []peer {
 	frames := framesOver(transport)
 	return []peer{
@@ -130,7 +135,8 @@ func framesOver(how string) int {
 	return benchMTU
 }
 
-// eachSecurity is a server without Kerberos, and with each kind of it compared with that.
+// eachSecurity returns a server without Kerberos, and the same server with each kind of Kerberos,
+// compared with the first.
 func eachSecurity(name, how string, start func(testing.TB, *lab.Network, *peer, string, string) []string) (all []peer) {
 	base := ""
 	for _, security := range []string{"sys", "krb5", "krb5i", "krb5p"} {
@@ -140,15 +146,17 @@ func eachSecurity(name, how string, start func(testing.TB, *lab.Network, *peer, 
 	return all
 }
 
-// TestPeersBenchmark measures the daemon beside other servers, one version of NFS beside another, and Kerberos beside none,
-// the same jobs from the same user-mode kernel in one run, and prints a table of medians with their ratios for each.
+// TestPeersBenchmark measures the daemon beside other servers, one version of NFS beside another,
+// and Kerberos beside none, with the same jobs from the same user-mode kernel in one run. It
+// prints a table of medians with their ratios for each comparison.
 func TestPeersBenchmark(t *testing.T) {
 	for _, c := range comparisons {
 		t.Run(c.name, func(t *testing.T) {
 			results := map[string][][]float64{} // by peer: for each measure, the values of all rounds
 			for round := range c.rounds {
 				for _, p := range c.peers {
-					// The name becomes a part of paths, in which a comma would begin an export's options.
+					// The name becomes a part of paths, in which a comma would begin an export's
+					// options.
 					t.Run(fmt.Sprintf("%d/%s", round, strings.ReplaceAll(p.name, ",", "")), func(t *testing.T) {
 						if results[p.name] == nil {
 							results[p.name] = make([][]float64, len(measures))
@@ -177,7 +185,7 @@ func measurePeer(t testing.TB, p *peer) []float64 {
 	if p.start != nil {
 		options.Env = append(options.Env, p.start(t, n, p, memory, disk)...)
 	} else {
-		// The disk of this machine is in the guest a file on it.
+		// In the guest, this machine's disk is a file on it.
 		image := filepath.Join(disk, "image")
 		makeDisk(t, image, 2<<30)
 		options.Memory = 2500
@@ -230,16 +238,18 @@ LOG { Default_Log_Level = WARN; }
 	if err := os.WriteFile(file, []byte(config.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// It wants an rpcbind, which must not be this machine's, and a place for what it knows of clients: /run and that are its own.
+	// nfs-ganesha needs an rpcbind, which must not be this machine's, and a place for its records
+	// of clients: it gets its own /run and its own place.
 	start := fmt.Sprintf("mount -t tmpfs run /run && mount -t tmpfs clients /var/lib/nfs && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f %s -p %s/pid", file, work)
 	lab.StartServer(t, n, "nfs-ganesha", []string{"unshare", "-m", "sh", "-c", start}, 2049, 20048)
 	if strings.Contains(p.how, "/") {
-		return nil // NFSv4 goes by the exports' names
+		return nil // NFSv4 uses the exports' names
 	}
 	return []string{"MEMORY=" + memory, "DISK=" + disk, "MOUNT_PORT=20048"}
 }
 
-// table is markdown: a line for each server, and behind each median its ratio to the peer that it is compared with.
+// table returns a table in Markdown: a line for each server, and after each median its ratio to
+// the peer that it is compared with.
 func table(c *comparison, results map[string][][]float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n| %s |", c.name)

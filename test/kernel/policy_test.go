@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestPolicy has a client without Kerberos among exports that differ in the flavors that they take from its network, and
-// a user whose groups the server looks up.
+// TestPolicy uses a client without Kerberos with exports that accept different flavors from its
+// network, and a user whose groups the server looks up.
 func TestPolicy(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		needsDaemon(t)
@@ -36,7 +36,7 @@ func TestPolicy(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "groups" {
-				// alice is in group 12000 here, and says nothing of it there.
+				// alice is in group 12000 on the server, and her client does not send that group.
 				if err := os.Chown(file, 0, 12000); err != nil {
 					t.Fatal(err)
 				}

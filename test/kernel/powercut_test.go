@@ -12,18 +12,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// powerCuts is how often the server's guest loses its power under one load.
+// powerCuts is the number of times that the server's guest loses its power under one load.
 const powerCuts = 10
 
-// TestPowerCut has a guest of its own serve a disk image and kills that guest under load, again and again: after the
-// next boot all that fsync, COMMIT or FILE_SYNC acknowledged is on the disk, and every change of a name or mode that was
-// answered under sync (RFC 1813 §4.8). Killing only the daemon would prove nothing: the page cache would stay.
+// TestPowerCut makes a guest of its own serve a disk image and kills that guest under load, again
+// and again. After the next boot the disk has everything that fsync, COMMIT or FILE_SYNC
+// acknowledged, and every change of a name or mode that was answered under sync (RFC 1813 §4.8).
+// Killing only the daemon would prove nothing, because the page cache would stay.
 func TestPowerCut(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		p := newPowerCut(t, transport, "sync")
 		cuts := powerCuts
 		if strings.HasSuffix(transport, "/4.0") {
-			cuts = 4 // each costs a whole time of grace: clients of 4.0 cannot say that they are back
+			cuts = 4 // each cut costs a whole time of grace, because clients of 4.0 cannot say that they are back
 		}
 		for range cuts {
 			p.load.progress()
@@ -40,10 +41,12 @@ func TestPowerCut(t *testing.T) {
 	})
 }
 
-// TestPowerCutWithoutSync is the test of TestPowerCut: a server that never syncs must be found out by it.
+// TestPowerCutWithoutSync tests TestPowerCut: it must find the losses of a server that never
+// syncs.
 func TestPowerCutWithoutSync(t *testing.T) {
 	t.Parallel()
-	// Built without its sync calls; a peer that cannot be is told by its export to forget them.
+	// The daemon is built without its sync calls; another server gets an export option to leave
+	// them out.
 	options, flags := "sync", []string{"-tags=nosync"}
 	if os.Getenv("NFSRDMAD_LAB_SERVER") != "" {
 		options, flags = "async", nil
@@ -64,7 +67,7 @@ func TestPowerCutWithoutSync(t *testing.T) {
 	t.Error("no loss in three power cuts without sync calls: the test cannot see one")
 }
 
-// powerCut is a server in a guest, and a client guest under load from it.
+// powerCut is a server in a guest, and a client guest that puts it under load.
 type powerCut struct {
 	t       *testing.T
 	network *lab.Network
@@ -94,10 +97,10 @@ func newPowerCut(t *testing.T, transport, options string, flags ...string) *powe
 	return p
 }
 
-// cut kills the server's guest, at once.
+// cut kills the server's guest at once.
 func (p *powerCut) cut() { p.server.Kill() }
 
-// boot starts the server's guest again: it looks for losses before it serves.
+// boot starts the server's guest again, which looks for losses before it serves.
 func (p *powerCut) boot(options string) {
 	p.t.Helper()
 	p.server = lab.Boot(p.t, p.network, lab.Options{

@@ -10,9 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestToolsAgainstKernelServer has our requester talk to Linux's own server over siw: probe says what it speaks, bench
-// runs every workload over RDMA (1 MiB transfers, READDIRPLUS with Reply chunks, long names), and clients of TCP from
-// other projects reach it through the relay, a file there and back.
+// TestToolsAgainstKernelServer runs our requester against Linux's own server over siw: probe
+// reports its versions, bench runs every workload over RDMA (1 MiB transfers, READDIRPLUS with
+// Reply chunks, long names), and TCP clients of other projects reach it through the relay and
+// copy a file there and back.
 func TestToolsAgainstKernelServer(t *testing.T) {
 	t.Parallel()
 	for _, kernel := range []struct {

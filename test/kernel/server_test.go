@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// transports are what every kind of work is tried over.
+// transports are the transports of each test.
 var transports = []string{"rdma", "tcp"}
 
-// over runs a test once for each transport, at the same time, over NFSv3; where everything is asked for, over each other
-// version as well. What the test is handed is what mount_over of the scripts takes.
+// over runs a test for each transport, at the same time, over NFSv3; if everything is asked for,
+// over each other version as well. The test gets the argument of mount_over in the scripts.
 func over(t *testing.T, test func(t *testing.T, transport string)) {
 	t.Parallel()
 	hows := transports
@@ -40,8 +40,8 @@ func over(t *testing.T, test func(t *testing.T, transport string)) {
 // versions are those of NFSv4.
 var versions = []string{"4.0", "4.1", "4.2"}
 
-// overVersions runs a test once for each version of NFSv4, over both transports in turn; over each where everything is
-// asked for. What it is handed is what mount_over of the scripts takes.
+// overVersions runs a test for each version of NFSv4, over both transports in turn; over each
+// transport if everything is asked for. The test gets the argument of mount_over in the scripts.
 func overVersions(t *testing.T, test func(t *testing.T, how string)) {
 	t.Parallel()
 	for i, version := range versions {
@@ -57,12 +57,12 @@ func overVersions(t *testing.T, test func(t *testing.T, how string)) {
 	}
 }
 
-// everything says that the full matrix is asked for (make test-all): each kind of work
-// over each transport, on each kernel.
+// everything reports whether the full matrix is asked for (make test-all): each kind of work over
+// each transport, on each kernel.
 func everything() bool { return os.Getenv("NFSRDMAD_TEST_ALL") != "" }
 
-// overRDMA is over for work that tells the transports apart in little but its time: over
-// RDMA alone, unless everything is asked for.
+// overRDMA is over for work that depends little on the transport, except in its time: it runs
+// over RDMA alone, unless everything is asked for.
 func overRDMA(t *testing.T, test func(t *testing.T, transport string)) {
 	if everything() {
 		over(t, test)
@@ -72,14 +72,14 @@ func overRDMA(t *testing.T, test func(t *testing.T, transport string)) {
 	t.Run("rdma", func(t *testing.T) { test(t, "rdma") })
 }
 
-// server is what a test's guests mount: the daemon beside them on this machine, or Linux's own server in a guest where
-// NFSRDMAD_LAB_SERVER asks for it.
+// server is the server that a test's guests mount: the daemon beside them on this machine, or
+// Linux's own server in a guest if NFSRDMAD_LAB_SERVER asks for it.
 type server struct {
 	t       testing.TB
 	network *lab.Network
-	daemon  *lab.Daemon // nil when the server is Linux's own
-	folder  string      // what the daemon exports, on this machine
-	env     []string    // what prelude.sh's mount_over needs to know
+	daemon  *lab.Daemon // nil if the server is Linux's own
+	folder  string      // the daemon's exported directory, on this machine
+	env     []string    // variables for prelude.sh's mount_over
 }
 
 // serve starts a server with one export and its options, on a network of its own.
@@ -95,7 +95,7 @@ func serve(t testing.TB, options string, flags ...string) *server {
 	}
 	base := t.TempDir()
 	s := &server{t: t, network: n, folder: filepath.Join(base, "export"), env: []string{"EXPORT=/work"}}
-	// The folder's owner is not what t.TempDir gave it: guests look at it as other users too.
+	// Guests use the folder as other users too, so it must not have the mode of t.TempDir.
 	for _, folder := range []string{base, s.folder} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			t.Fatal(err)
@@ -108,7 +108,8 @@ func serve(t testing.TB, options string, flags ...string) *server {
 	return s
 }
 
-// daemon is nfsrdmad as it stands in the repository; NFSRDMAD_LAB_RACE builds it with the race detector.
+// daemon is nfsrdmad, built from the repository; NFSRDMAD_LAB_RACE builds it with the race
+// detector.
 func daemon(t testing.TB, flags ...string) string {
 	t.Helper()
 	if os.Getenv("NFSRDMAD_LAB_RACE") != "" {
@@ -117,7 +118,7 @@ func daemon(t testing.TB, flags ...string) string {
 	return build(t, "cmd/nfsrdmad", flags...)
 }
 
-// peerAddress is where a server in a guest is found.
+// peerAddress is the last byte of the address of a server in a guest.
 const peerAddress = 3
 
 func serveKnfsd(t testing.TB, n *lab.Network) *server {
@@ -129,7 +130,8 @@ func serveKnfsd(t testing.TB, n *lab.Network) *server {
 	return &server{t: t, network: n, env: []string{"EXPORT=/srv/disk", "MOUNT_PORT=20048", "SERVER=" + g.Address()}}
 }
 
-// disk makes an ext4 image of that size in memory, which takes as much as is written to it.
+// disk makes an ext4 image of that size in memory, which takes only as much memory as is written
+// to it.
 func disk(t testing.TB, size int64) string {
 	t.Helper()
 	image := filepath.Join(lab.Folder(t, "disk"), "image")
@@ -150,7 +152,7 @@ func makeDisk(t testing.TB, image string, size int64) {
 	}
 }
 
-// needsDaemon skips a test that is about the daemon's process when the server is another.
+// needsDaemon skips a test of the daemon's process if the server is another one.
 func needsDaemon(t testing.TB) {
 	t.Helper()
 	if os.Getenv("NFSRDMAD_LAB_SERVER") != "" {
@@ -182,7 +184,7 @@ func (s *server) run(options lab.Options, name string, args ...string) {
 	s.t.Log(lastLine(s.boot(options, name, args...).Succeed()))
 }
 
-// lastLine is a guest's last word, where scripts say what they have done.
+// lastLine returns the last line of a guest's output, in which scripts say what they have done.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestVersions does over each version of NFSv4 what the other tests do over NFSv3, and what NFSv4 has beside: locks.
+// TestVersions does over each version of NFSv4 the work of the other tests over NFSv3, and tests
+// locks.
 func TestVersions(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		serve(t, "sync").runAll(lab.Options{Limit: 6 * time.Minute}, []string{
@@ -30,7 +31,7 @@ func TestVersionsOverManyConnections(t *testing.T) {
 	})
 }
 
-// TestLocksOfTwoClients has two clients want the same bytes.
+// TestLocksOfTwoClients makes two clients lock the same bytes.
 func TestLocksOfTwoClients(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		s := serve(t, "sync")
@@ -44,7 +45,8 @@ func TestLocksOfTwoClients(t *testing.T) {
 	})
 }
 
-// shortLease is a configuration for tests that wait for a lease to run out, or for a restarted server's grace to end.
+// shortLease is a configuration for tests that wait until a lease runs out, or until a restarted
+// server's grace ends.
 func shortLease(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nfsrdmad.toml")
@@ -54,8 +56,9 @@ func shortLease(t testing.TB) string {
 	return file
 }
 
-// TestLocksOverARestart kills the daemon while a client has a file open and locked: the client claims both from the daemon
-// that takes its place, and another client, which wants the lock, does not get it in between.
+// TestLocksOverARestart kills the daemon while a client has a file open and locked. The client
+// claims both from the next daemon, and another client, which waits for the lock, does not get it
+// in between.
 func TestLocksOverARestart(t *testing.T) {
 	needsDaemon(t)
 	overVersions(t, func(t *testing.T, how string) {
@@ -76,8 +79,8 @@ func TestLocksOverARestart(t *testing.T) {
 	})
 }
 
-// TestLocksOfAClientThatDied wants the lock of a client that is not there any more: it is granted when that one's lease
-// has run out, and not before.
+// TestLocksOfAClientThatDied waits for the lock of a client that has died: the server grants it
+// when that client's lease has run out, and not before.
 func TestLocksOfAClientThatDied(t *testing.T) {
 	needsDaemon(t)
 	overVersions(t, func(t *testing.T, how string) {
@@ -93,7 +96,8 @@ func TestLocksOfAClientThatDied(t *testing.T) {
 	})
 }
 
-// TestLocksWithLocalPrograms has a client and a program of the server's machine want the same bytes, by POSIX locks.
+// TestLocksWithLocalPrograms makes a client and a program of the server's machine lock the same
+// bytes, by POSIX locks.
 func TestLocksWithLocalPrograms(t *testing.T) {
 	needsDaemon(t)
 	overVersions(t, func(t *testing.T, how string) {
@@ -105,7 +109,8 @@ func TestLocksWithLocalPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		// Of an open file description, not of a process: the test's process has others.
+		// The locks belong to an open file description, not to a process, because the test's
+		// process has others.
 		try := func(from, length int64) error {
 			return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: from, Len: length})
 		}

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// sharedFolder is where a guest finds the folder that it shares with the test: mounted by the first program, as the boot
-// script lies in it.
+// sharedFolder is the place in a guest of the folder that the guest shares with the test. The
+// guest's first program mounts it, because the boot script is in it.
 const sharedFolder = "/nfsrdmad"
 
-// bootScript is what runs once the guest's root is up: the rest of what a machine needs, then the test's script.
+// bootScript returns the script that runs once the guest's root is mounted: the rest of the
+// machine's set-up, then the test's script.
 func (g *Guest) bootScript(args []string) string {
 	var b strings.Builder
 	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
@@ -51,7 +52,8 @@ func powerOff(k Kernel) string {
 	return "echo o >/proc/sysrq-trigger; while :; do :; done\n"
 }
 
-// userModeInit is the first program of a user-mode kernel, whose root is this machine's, read-only.
+// userModeInit returns the first program of a user-mode kernel, whose root is this machine's,
+// read-only.
 func (g *Guest) userModeInit() string {
 	return fmt.Sprintf(`#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -65,8 +67,8 @@ exec /bin/busybox chroot /mnt/root /bin/bash %[1]s/boot
 `, sharedFolder, quote(g.folder))
 }
 
-// userModeInterface describes vec0. The boot script sets the size of its frames;
-// the device only has to be told where that is to be more than Ethernet's.
+// userModeInterface describes vec0. The boot script sets its MTU; the device needs to know it
+// only if it is above Ethernet's.
 func (g *Guest) userModeInterface() string {
 	vec := fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,depth=64,gro=1", tap(g.options.Address), g.hardware())
 	if g.network.mtu > ethernetMTU {
@@ -80,7 +82,7 @@ func (g *Guest) userModeCommand() *exec.Cmd {
 		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
 		g.userModeInterface())
-	// Its memory is a file in TMPDIR; its sockets and process id go below HOME.
+	// The kernel's memory is a file in TMPDIR; its sockets and process id are below HOME.
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm", "HOME="+g.folder)
 	return cmd
 }
@@ -88,9 +90,9 @@ func (g *Guest) userModeCommand() *exec.Cmd {
 func (g *Guest) stockCommand() *exec.Cmd {
 	k := g.options.Kernel
 	args := []string{
-		// One thread for all processors. Once, with a thread for each, a guest's kernel died at boot of an int3 at a
-		// place where there was none. A guess: a processor of qemu 7.2 ran code that another one had just overwritten, as
-		// Linux does with its own.
+		// One thread runs all processors. Once, with a thread for each, a guest's kernel died at
+		// boot of an int3 where the code has none. A guess: a processor of qemu 7.2 ran code that
+		// another one had just overwritten, as Linux does with its own.
 		"-accel", "tcg,thread=single", "-cpu", "max", "-smp", fmt.Sprint(g.options.CPUs), "-m", fmt.Sprint(g.options.Memory),
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot", "-rtc", "base=utc",
 		"-kernel", stockFile(k, "vmlinuz"), "-initrd", stockFile(k, "initrd"), "-append", "console=ttyS0 quiet panic=-1 mitigations=off",
@@ -108,7 +110,7 @@ func (g *Guest) stockCommand() *exec.Cmd {
 	return g.network.Command("qemu-system-x86_64", args...)
 }
 
-// quote makes one word of bash's out of any text.
+// quote returns any text as one word of bash.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func quoted(words []string) string {
@@ -119,6 +121,6 @@ func quoted(words []string) string {
 	return b.String()
 }
 
-// hardware is the guest's network address: the same at each boot, as a machine's is. Its neighbours would go on sending
-// to the one they remember.
+// hardware is the guest's hardware address. It is the same at each boot, because the neighbours
+// go on sending to the address that they remember.
 func (g *Guest) hardware() string { return fmt.Sprintf("02:00:0a:00:02:%02x", g.options.Address) }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// CacheDir is where the built kernels lie: $NFSRDMAD_LAB_CACHE, or /var/cache/nfsrdmad-lab.
+// CacheDir is the folder of the built kernels: $NFSRDMAD_LAB_CACHE, or /var/cache/nfsrdmad-lab.
 func CacheDir() string {
 	if dir := os.Getenv("NFSRDMAD_LAB_CACHE"); dir != "" {
 		return dir
@@ -18,8 +18,8 @@ func CacheDir() string {
 	return "/var/cache/nfsrdmad-lab"
 }
 
-// artifact is a folder of the cache: a name, and everything that it was made from. A change in any of the ingredients
-// gives another folder, so a stale build is never taken for a fresh one.
+// artifact is a folder of the cache: a name, and its ingredients. If one of them changes, the
+// folder is another one, so the lab never uses a stale build.
 type artifact struct {
 	name        string
 	ingredients []string
@@ -38,9 +38,9 @@ func (a artifact) ready() bool {
 	return err == nil
 }
 
-// make builds the artifact unless it is there. The build works in a folder beside the final one, which a rename puts in
-// place when all of it is done: a set-up that was interrupted leaves nothing that looks complete. Set-ups that run at the
-// same time wait for each other.
+// make builds the artifact unless it exists. The build works in a folder beside the final one,
+// and a rename puts it in place when it is complete, so an interrupted set-up leaves nothing that
+// looks complete. Concurrent set-ups wait for each other.
 func (a artifact) make(build func(folder string) error) error {
 	if a.ready() {
 		return nil
@@ -59,14 +59,14 @@ func (a artifact) make(build func(folder string) error) error {
 	if a.ready() {
 		return nil
 	}
-	// Under the lock, unfinished folders are those of set-ups that died.
+	// Because the lock is held, unfinished folders are those of set-ups that died.
 	a.removeAll(".unfinished-" + a.name + "-")
 	folder, err := os.MkdirTemp(CacheDir(), ".unfinished-"+a.name+"-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	// apt fetches as a user of its own.
+	// apt downloads as another user.
 	if err := os.Chmod(folder, 0o755); err != nil {
 		return err
 	}

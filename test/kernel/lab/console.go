@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// eventMark begins a line by which a script tells the test how far it has come: see event in prelude.sh.
+// eventMark begins a line by which a script reports an event to the test: see event in
+// prelude.sh.
 const eventMark = "::event "
 
-// console takes what a guest prints, and wakes those who wait for an event in it.
+// console receives a guest's output, and wakes goroutines that wait for an event in it.
 type console struct {
 	mu     sync.Mutex
 	all    bytes.Buffer
@@ -20,7 +21,7 @@ type console struct {
 
 func newConsole() *console { return &console{events: map[string]chan struct{}{}} }
 
-// consoleLimit bounds what is kept of a guest that does not stop printing.
+// consoleLimit bounds the memory for the output of a guest that does not stop printing, in bytes.
 const consoleLimit = 8 << 20
 
 func (c *console) Write(p []byte) (int, error) {
@@ -67,7 +68,7 @@ func (c *console) channel(event string) chan struct{} {
 	return c.events[event]
 }
 
-// event is closed once the event has happened.
+// event returns a channel that is closed once the event has happened.
 func (c *console) event(name string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,35 +16,38 @@ const (
 	PortTCP  = 2049
 )
 
-// startLimit and stopLimit guard against a daemon that hangs.
+// startLimit and stopLimit bound the start and the end of a daemon that hangs.
 const (
 	startLimit = 30 * time.Second
 	stopLimit  = 60 * time.Second
 )
 
-// Daemon is a server program of this machine in a network: nfsrdmad, or a peer.
+// Daemon is a server program of this machine in a network: nfsrdmad, or another server.
 type Daemon struct {
 	t       testing.TB
 	network *Network
-	name    string // in what is logged
+	name    string // in log messages
 	command []string
 	ports   []int
 	process *process
 	log     *console
 }
 
-// StartDaemon starts nfsrdmad (the program at that path) in the network, on both transports, with an export as --export
-// takes it, and waits until it listens. Further flags may follow. It ends with the test, by SIGTERM, and fails the test
-// when it does not exit with 0 then; what it printed is logged when the test failed.
+// StartDaemon starts nfsrdmad (the program at that path) in the network, on both transports, with
+// an export in the form of --export, and waits until it listens. Further flags may follow. At the
+// end of the test, StartDaemon ends it by SIGTERM and fails the test unless it exits with 0. If
+// the test has failed, the test's log gets the daemon's output.
 func StartDaemon(t testing.TB, n *Network, program, state, export string, flags ...string) *Daemon {
 	t.Helper()
 	return StartServer(t, n, "nfsrdmad", DaemonCommand(program, state, append([]string{"--export", export}, flags...)...), PortRDMA, PortTCP)
 }
 
-// DaemonCommand is the command that starts nfsrdmad as StartDaemon does, with flags that name the exports, or a file that does.
+// DaemonCommand returns the command that starts nfsrdmad as StartDaemon does, with flags that
+// name the exports, or a file with them.
 func DaemonCommand(program, state string, flags ...string) []string {
 	command := []string{
-		// Not this machine's rpcbind, which is found below /run in every network.
+		// A /run of its own hides this machine's rpcbind, which is reachable below /run from
+		// every network.
 		"unshare", "-m", "sh", "-c", `mount -t tmpfs run /run && exec "$@"`, "sh",
 		program, "serve", "--state-dir", state,
 		"--rdma", fmt.Sprintf("%s:%d", Host, PortRDMA), "--tcp", fmt.Sprintf("%s:%d", Host, PortTCP),
@@ -75,7 +78,7 @@ func StartServer(t testing.TB, n *Network, name string, command []string, ports 
 	return d
 }
 
-// Start starts the daemon again after Stop or Kill, as it was started first.
+// Start starts the daemon again after Stop or Kill, with the same command.
 func (d *Daemon) Start() {
 	d.t.Helper()
 	var err error
@@ -115,7 +118,8 @@ func (d *Daemon) Kill() {
 	d.process = nil
 }
 
-// Run runs a program of this machine with the mounts that the daemon has, and fails the test unless it succeeds.
+// Run runs a program of this machine in the daemon's mount namespace, and fails the test unless
+// it succeeds.
 func (d *Daemon) Run(command ...string) {
 	d.t.Helper()
 	inside := append([]string{"--mount", "--target", strconv.Itoa(d.process.id()), "--"}, command...)
@@ -124,10 +128,10 @@ func (d *Daemon) Run(command ...string) {
 	}
 }
 
-// Log is what the daemon has printed so far.
+// Log returns the daemon's output so far.
 func (d *Daemon) Log() string { return d.log.text() }
 
-// PeakMemory is the most that the daemon has had resident, in bytes.
+// PeakMemory returns the peak of the daemon's resident memory, in bytes.
 func (d *Daemon) PeakMemory() int64 {
 	d.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.process.id()))

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// archive is a view of Debian's package archive: the machine's own sources, or with bookworm-backports added to them in
-// lists of our own, so that the machine's configuration stays as it is.
+// archive is a view of Debian's package archive: the machine's own sources, or these with
+// bookworm-backports in separate lists, so that the machine's configuration stays as it is.
 type archive struct {
 	recipe  *recipe
 	options []string // of every apt command
 }
 
-// backports opens bookworm-backports at the mirror that this machine takes bookworm from.
+// backports opens bookworm-backports at the mirror from which this machine takes bookworm.
 func backports(r *recipe) (*archive, error) {
 	sites, err := r.read("apt-get", "indextargets", "--format", "$(SITE)", "Codename: bookworm", "Created-By: Packages")
 	if err != nil {
@@ -32,7 +32,7 @@ func backports(r *recipe) (*archive, error) {
 	for _, suite := range []string{"bookworm", "bookworm-updates", "bookworm-backports"} {
 		fmt.Fprintf(&sources, "deb %s %s main\n", site, suite)
 	}
-	// Not among the lists: apt empties their folder of what it did not put there.
+	// The file is not in the folder of the lists, because apt removes unknown files from there.
 	sourceList := filepath.Join(r.folder, "sources.list")
 	if err := os.WriteFile(sourceList, []byte(sources.String()), 0o644); err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func (a *archive) apt(args ...string) error {
 	return a.recipe.run("apt-get", append(append([]string{}, a.options...), args...)...)
 }
 
-// kernelImage is the name of the newest stock kernel's package, such as linux-image-6.1.0-40-amd64.
+// kernelImage returns the package name of the newest stock kernel, such as
+// linux-image-6.1.0-40-amd64.
 func (a *archive) kernelImage() (string, error) {
 	out, err := a.recipe.read("apt-cache", append(append([]string{}, a.options...), "depends", "linux-image-amd64")...)
 	if err != nil {
@@ -62,7 +63,7 @@ func (a *archive) kernelImage() (string, error) {
 	return "", fmt.Errorf("linux-image-amd64 depends on no kernel image")
 }
 
-// unpack fetches a package and unpacks it into a folder without installing it.
+// unpack downloads a package and unpacks it into a folder without installing it.
 func (a *archive) unpack(name, into string) error {
 	// apt's sandbox user cannot write to our folder; root fetches.
 	if err := a.apt("-o", "APT::Sandbox::User=root", "download", "-q", name); err != nil {
@@ -76,7 +77,7 @@ func (a *archive) unpack(name, into string) error {
 	return a.recipe.run("dpkg-deb", "-x", file, into)
 }
 
-// source unpacks package linux-source-VERSION and gives the path of the tarball that it holds.
+// source unpacks package linux-source-VERSION and returns the path of the tarball in it.
 func (a *archive) source(version string) (string, error) {
 	if err := a.unpack("linux-source-"+version, "source"); err != nil {
 		return "", err

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Folder makes a folder in this machine's memory that ends with the test: for what guests exchange with the test, for
-// disk images, and for directories to be exported whose speed must not be a disk's.
+// Folder makes a folder in this machine's memory, which is removed at the end of the test. It is
+// for files that guests exchange with the test, for disk images, and for exported directories
+// that must not be slow like a disk.
 func Folder(t testing.TB, name string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/dev/shm", fmt.Sprintf("%s%d-%s-", networkPrefix, os.Getpid(), name))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Options say what a guest is. The zero value is a user-mode kernel with the defaults named here.
+// Options describe a guest. The zero value is a user-mode kernel with the defaults named here.
 type Options struct {
 	Kernel   Kernel        // UserMode
 	Memory   int           // MiB; 1000
@@ -27,7 +27,7 @@ type Guest struct {
 	t       testing.TB
 	network *Network
 	options Options
-	folder  string // shared with it: boot scripts, status, signals
+	folder  string // shared with the guest: boot scripts, status, signals
 	console *console
 	process *process
 	limit   *time.Timer
@@ -37,9 +37,10 @@ type Guest struct {
 //go:embed prelude.sh
 var prelude string
 
-// Boot starts a guest in the network and has it run the script (its text) under bash, as root, after the functions of
-// prelude.sh, with $SERVER this machine's address and $ADDRESS the guest's own. It returns at once; the guest ends with
-// the test at the latest. When the test has failed by then, what the guest printed is logged.
+// Boot starts a guest in the network and makes it run the script (its text) under bash, as root,
+// after the functions of prelude.sh, with $SERVER as this machine's address and $ADDRESS as the
+// guest's own. It returns at once; the guest ends with the test at the latest. If the test has
+// failed by then, its log gets the guest's output.
 func Boot(t testing.TB, n *Network, options Options, script string, args ...string) *Guest {
 	t.Helper()
 	if options.Kernel == "" {
@@ -101,14 +102,14 @@ func Run(t testing.TB, n *Network, options Options, script string, args ...strin
 // Address is the guest's address in its network.
 func (g *Guest) Address() string { return fmt.Sprintf("10.0.2.%d", g.options.Address) }
 
-// Number is the last byte of Address, as Options and Network.Cut take it.
+// Number is the last byte of Address, the form in which Options and Network.Cut take it.
 func (g *Guest) Number() int { return g.options.Address }
 
-// Output is what the guest has printed so far.
+// Output returns the guest's output so far.
 func (g *Guest) Output() string { return g.console.text() }
 
-// Wait waits for the guest's end and gives the script's exit status. It ends the test where there is none: the guest ran
-// out of its limit, crashed or was killed.
+// Wait waits for the guest's end and returns the script's exit status. It ends the test if there
+// is none, because the guest exceeded its limit, crashed or was killed.
 func (g *Guest) Wait() int {
 	g.t.Helper()
 	<-g.process.done
@@ -129,7 +130,8 @@ func (g *Guest) Wait() int {
 	return status
 }
 
-// Succeed is Wait that fails the test unless the script exited with 0; it gives what the guest printed.
+// Succeed is Wait that fails the test unless the script exited with 0; it returns the guest's
+// output.
 func (g *Guest) Succeed() string {
 	g.t.Helper()
 	if status := g.Wait(); status != 0 {
@@ -152,7 +154,8 @@ func (g *Guest) Await(event string) {
 	}
 }
 
-// Happens waits until the script says "event NAME" or the guest has ended, and says which.
+// Happens waits until the script says "event NAME" or the guest has ended, and reports whether
+// the event happened.
 func (g *Guest) Happens(event string) bool {
 	happened := g.console.event(event)
 	select {
@@ -160,7 +163,7 @@ func (g *Guest) Happens(event string) bool {
 		return true
 	case <-g.process.done:
 	}
-	// Its last words may have been read together with its end.
+	// The console may have read the event together with the guest's end.
 	select {
 	case <-happened:
 		return true
@@ -169,7 +172,7 @@ func (g *Guest) Happens(event string) bool {
 	}
 }
 
-// Signal lets "await NAME" in the script return.
+// Signal makes "await NAME" in the script return.
 func (g *Guest) Signal(name string) {
 	g.t.Helper()
 	if err := os.WriteFile(filepath.Join(g.folder, "signal."+name), nil, 0o644); err != nil {
@@ -177,13 +180,14 @@ func (g *Guest) Signal(name string) {
 	}
 }
 
-// Kill ends the guest at once, as a power cut does: what it had not written to its disk is lost.
+// Kill ends the guest at once, like a power cut: data that it had not written to its disk is
+// lost.
 func (g *Guest) Kill() {
 	g.limit.Stop()
 	g.process.kill()
 }
 
-// Ended says whether the guest is gone, for whatever reason.
+// Ended reports whether the guest has ended, for any reason.
 func (g *Guest) Ended() bool {
 	select {
 	case <-g.process.done:
@@ -193,5 +197,5 @@ func (g *Guest) Ended() bool {
 	}
 }
 
-// Shared is the path, on this machine, of a file that the script knows as $SHARED/NAME.
+// Shared returns the path, on this machine, of the file $SHARED/NAME of the script.
 func (g *Guest) Shared(name string) string { return filepath.Join(g.folder, name) }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// writeInitrd makes the initial root of a stock kernel: busybox, the modules it needs in the order that they depend on
-// each other, and the init script.
+// writeInitrd makes the initial root of a stock kernel: busybox, the kernel's modules in the
+// order of their dependencies, and the init script.
 func writeInitrd(r *recipe, image, release, path string) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func writeInitrd(r *recipe, image, release, path string) error {
 	return file.Close()
 }
 
-// readModule reads a kernel module, which newer kernels keep compressed.
+// readModule reads a kernel module, which newer kernels compress.
 func readModule(r *recipe, path string) ([]byte, error) {
 	if strings.HasSuffix(path, ".xz") {
 		return r.read("xz", "-dc", path)
@@ -75,7 +75,8 @@ const (
 	modeFile   = 0o100000
 )
 
-// cpioWriter writes the "newc" archive that the kernel unpacks (Linux, initramfs buffer format). An error sticks.
+// cpioWriter writes the "newc" archive that the kernel unpacks (Linux, initramfs buffer format).
+// It keeps its first error.
 type cpioWriter struct {
 	to    io.Writer
 	inode int

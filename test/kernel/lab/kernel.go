@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Kernel names what a guest boots.
+// Kernel names a guest's kernel.
 type Kernel string
 
 // The kernels of the lab.
@@ -18,7 +18,7 @@ const (
 // Kernels are all of them.
 var Kernels = []Kernel{UserMode, Stock6_1, Stock6_12}
 
-// ParseKernel is the Kernel of that name.
+// ParseKernel returns the Kernel with that name.
 func ParseKernel(name string) (Kernel, error) {
 	if !slices.Contains(Kernels, Kernel(name)) {
 		return "", fmt.Errorf("there is no kernel %q in the lab: there are %v", name, Kernels)
@@ -26,7 +26,7 @@ func ParseKernel(name string) (Kernel, error) {
 	return Kernel(name), nil
 }
 
-// Ready says whether the kernel has been set up as this version of the lab wants it.
+// Ready reports whether the kernel has been set up for this version of the lab.
 func (k Kernel) Ready() bool {
 	if k == UserMode {
 		return userModeOverride() != "" || userModeArtifact().ready()

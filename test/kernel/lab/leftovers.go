@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Leftovers names what this process's networks have left behind: namespaces, processes in them, folders of guests. It is
-// empty once every test has ended.
+// Leftovers names the remains of this process's networks: namespaces, processes in them, folders
+// of guests. It is empty once every test has ended.
 func Leftovers() []string {
 	var found []string
 	for _, name := range networks(func(owner int) bool { return owner == os.Getpid() }) {
@@ -28,7 +28,7 @@ func Leftovers() []string {
 	return append(found, folders...)
 }
 
-// networks are the namespaces of the lab whose maker's process id is wanted.
+// networks returns the lab's namespaces for whose owner, a process id, wanted returns true.
 func networks(wanted func(owner int) bool) []string {
 	var names []string
 	entries, _ := os.ReadDir("/run/netns")
@@ -81,8 +81,8 @@ func endNetwork(name string) error {
 	return nil
 }
 
-// sweepOnce removes what earlier runs left that were ended before they could clean up: networks and folders whose maker
-// is no longer there.
+// sweepOnce removes the remains of earlier runs that ended before they could clean up: networks
+// and folders whose owner has ended.
 var sweepOnce = sync.OnceFunc(func() {
 	gone := func(owner int) bool { return syscall.Kill(owner, 0) == syscall.ESRCH }
 	for _, name := range networks(gone) {
@@ -96,10 +96,11 @@ var sweepOnce = sync.OnceFunc(func() {
 	}
 })
 
-// interrupted is set once this program is to end: no test makes anything new from then on.
+// interrupted is set once this program is to end: from then on tests make nothing new.
 var interrupted atomic.Bool
 
-// watchInterrupts removes everything before SIGINT or SIGTERM end this program, as no test's cleanup runs then.
+// watchInterrupts removes everything before SIGINT or SIGTERM ends this program, because the
+// tests' cleanups do not run then.
 var watchInterrupts = sync.OnceFunc(func() {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)

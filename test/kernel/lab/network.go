@@ -14,15 +14,18 @@ import (
 // Host is this machine's address in every Network.
 const Host = "10.0.2.2"
 
-// firstGuest is the last byte of the first guest's address; what is below is left to those who name one.
+// firstGuest is the last byte of the first guest's address. Lower ones are for tests that choose
+// their addresses.
 const firstGuest = 15
 
-// networkPrefix begins the name of every namespace of the lab; the id of the process that made it and a number follow.
+// networkPrefix begins the name of every namespace of the lab; the id of the process that made it
+// and a number follow.
 const networkPrefix = "nfsrdmad-lab-"
 
 var networksMade atomic.Int32
 
-// Network is a network namespace with a bridge, br0, on which this machine is Host and every guest has a tap.
+// Network is a network namespace with a bridge, br0. In it this machine is Host, and every guest
+// has a tap.
 type Network struct {
 	name string
 	t    testing.TB
@@ -32,8 +35,8 @@ type Network struct {
 	taken map[int]bool
 }
 
-// NewNetwork makes a network that ends with the test, and with it every process that was started in it. It ends the test
-// where the machine cannot do that.
+// NewNetwork makes a network that ends with the test, and with it every process that was started
+// in it. It ends the test if the machine cannot make one.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	return NewNetworkOf(t, ethernetMTU)
@@ -42,8 +45,9 @@ func NewNetwork(t testing.TB) *Network {
 // ethernetMTU is the frame size of an ordinary network, in bytes.
 const ethernetMTU = 1500
 
-// NewNetworkOf is NewNetwork with frames of up to mtu bytes. siw never puts more than one TCP segment into a FPDU, whatever
-// the interface could offload, so what it sends costs its processor by the frame.
+// NewNetworkOf is NewNetwork with frames of up to mtu bytes. siw puts at most one TCP segment
+// into an FPDU, even if the interface could offload segmentation, so its processor time for
+// sending depends on the number of frames.
 func NewNetworkOf(t testing.TB, mtu int) *Network {
 	t.Helper()
 	if err := usable(); err != nil {
@@ -51,7 +55,7 @@ func NewNetworkOf(t testing.TB, mtu int) *Network {
 	}
 	watchInterrupts()
 	if interrupted.Load() {
-		select {} // the program ends any moment
+		select {} // the program ends at any moment
 	}
 	sweepOnce()
 	n := &Network{
@@ -67,14 +71,15 @@ func NewNetworkOf(t testing.TB, mtu int) *Network {
 	})
 	n.ip("netns", "add", n.name)
 	n.inside("link", "set", "lo", "up")
-	// A fixed address: a bridge otherwise takes that of its ports, and changes it as they come and go.
+	// The address is fixed, because a bridge otherwise takes the address of its ports, and
+	// changes it as they come and go.
 	n.inside("link", "add", "br0", "address", "02:00:0a:00:02:02", "mtu", fmt.Sprint(mtu), "type", "bridge")
 	n.inside("addr", "add", Host+"/24", "dev", "br0")
 	n.inside("link", "set", "br0", "up")
 	return n
 }
 
-// usable says what keeps this process from making networks and guests.
+// usable returns the reason why this process cannot make networks and guests.
 func usable() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("the kernel lab makes network namespaces and must run as root")
@@ -90,7 +95,7 @@ func usable() error {
 	return nil
 }
 
-// Name is the namespace's, as ip netns knows it.
+// Name is the namespace's name for ip netns.
 func (n *Network) Name() string { return n.name }
 
 // Command is exec.Command for a program of this machine that runs inside the network.
@@ -98,14 +103,14 @@ func (n *Network) Command(name string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", n.name, name}, args...)...)
 }
 
-// Cut makes the bridge drop every frame from and to the guest at that address, as a pulled cable does; neither end sees
-// its link go down.
+// Cut makes the bridge drop every frame from and to the guest at that address, like a pulled
+// cable; neither end sees its link go down.
 func (n *Network) Cut(address int) {
 	n.t.Helper()
 	n.inside("link", "set", tap(address), "type", "bridge_slave", "state", "0")
 }
 
-// Heal ends what Cut began.
+// Heal undoes Cut.
 func (n *Network) Heal(address int) {
 	n.t.Helper()
 	n.inside("link", "set", tap(address), "type", "bridge_slave", "state", "3")
@@ -124,7 +129,7 @@ func (n *Network) attach(address int) int {
 	known := n.taken[address]
 	n.taken[address] = true
 	n.mu.Unlock()
-	// A guest that boots again finds its tap where it left it.
+	// A guest that boots again finds its tap as it left it.
 	if !known {
 		n.inside("tuntap", "add", tap(address), "mode", "tap")
 		n.inside("link", "set", tap(address), "mtu", fmt.Sprint(n.mtu), "master", "br0", "up")
@@ -144,8 +149,9 @@ func (n *Network) ip(args ...string) {
 	}
 }
 
-// listens says whether a process's network has a TCP listener on the port: it reads the kernel's table, as a trial
-// connection would show in captures and in the daemon's counters.
+// listens reports whether a process's network has a TCP listener on the port. It reads the
+// kernel's table, because a trial connection would appear in captures and in the daemon's
+// counters.
 func listens(process, port int) bool {
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, _ := os.ReadFile(filepath.Join("/proc", fmt.Sprint(process), "net", table))

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// packages are the Debian packages that the whole test suite rests on, by what they are for.
+// packages are the Debian packages that the whole test suite needs, by purpose.
 var packages = []string{
-	// The guests' user space: mounting, NFS and RDMA tools, knfsd as a peer.
+	// The guests' user space: mounting, NFS and RDMA tools, and knfsd as another server.
 	"busybox-static", "kmod", "iproute2", "nfs-common", "nfs-kernel-server", "rpcbind", "keyutils",
 	"rdma-core", "libibverbs-dev", "librdmacm-dev", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "attr", "acl", "e2fsprogs",
-	// Building kernels, siw beside a stock kernel, and the tree that a guest compiles a part of.
+	// Building kernels, siw for a stock kernel, and the tree of which a guest compiles a part.
 	"build-essential", "bc", "bison", "flex", "libelf-dev", "xz-utils",
 	// Running stock kernels.
 	"qemu-system-x86",
@@ -24,18 +24,18 @@ var packages = []string{
 	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
 	// Kerberos: a realm, and MIT's library as a peer.
 	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
-	// File systems that vfs/local is tried on.
+	// File systems for the tests of vfs/local.
 	"xfsprogs", "btrfs-progs", "dosfstools",
 	// The image for containers.
 	"buildah",
-	// The unit file: accepted, and allowing what the daemon does.
+	// The unit file: systemd accepts it, and it allows what the daemon does.
 	"systemd", "strace",
 }
 
-// MissingPackages are the packages of the test suite that are not installed on this machine.
+// MissingPackages returns the packages of the test suite that are not installed on this machine.
 func MissingPackages() []string {
 	installed := map[string]bool{}
-	// dpkg-query fails when it knows nothing of one of them, and prints the others all the same.
+	// dpkg-query fails if it does not know one of them, and prints the others all the same.
 	out, _ := exec.Command("dpkg-query", append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"}, packages...)...).Output()
 	for line := range strings.Lines(string(out)) {
 		if state, name, found := strings.Cut(strings.TrimSpace(line), " "); found && state == "installed" {
@@ -51,7 +51,8 @@ func MissingPackages() []string {
 	return missing
 }
 
-// InstallPackages installs what MissingPackages names, by one call of apt-get. No service that they bring is started.
+// InstallPackages installs the MissingPackages, by one call of apt-get. It starts none of their
+// services.
 func InstallPackages(progress io.Writer) error {
 	missing := MissingPackages()
 	if len(missing) == 0 {
@@ -77,8 +78,9 @@ func InstallPackages(progress io.Writer) error {
 	return r.run("apt-get", append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)...)
 }
 
-// forbidServices keeps installation from starting services: Debian asks policy-rc.d, and 101 is its "no". A policy that
-// the machine has already stays as it is while that says no too, and is put back afterwards.
+// forbidServices keeps the installation from starting services: Debian asks policy-rc.d, and 101
+// is its "no". A policy of the machine that says no already stays in place; any other one is
+// moved away, and restore puts it back.
 func forbidServices() (restore func(), err error) {
 	const policy = "/usr/sbin/policy-rc.d"
 	if err := exec.Command(policy, "rpcbind", "start").Run(); err != nil && exitCode(err) == 101 {

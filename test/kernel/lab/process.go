@@ -13,15 +13,16 @@ import (
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended and its output has been read
-	err  error         // what Wait said, once done is closed
+	err  error         // the result of Wait, once done is closed
 	once sync.Once
 }
 
-// startProcess starts cmd with both of its outputs going to output. It dies with this program, whatever ends it.
+// startProcess starts cmd with both of its outputs going to output. It dies with this program,
+// however this program ends.
 func startProcess(cmd *exec.Cmd, output io.Writer) (*process, error) {
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// A grandchild that holds the output open must not hold up the end.
+	// A grandchild that keeps the output open must not delay the end.
 	cmd.WaitDelay = 2 * time.Second
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
@@ -44,8 +45,8 @@ func (p *process) kill() {
 	})
 }
 
-// terminate asks the leader to end, and kills the group when it has not after the limit. The result is what the program
-// exited with.
+// terminate asks the leader to end, and kills the group if it has not ended after the limit. It
+// returns the leader's exit.
 func (p *process) terminate(limit time.Duration) error {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if !p.ended(limit) {
@@ -55,7 +56,7 @@ func (p *process) terminate(limit time.Duration) error {
 	return p.err
 }
 
-// ended waits until the program has ended, at most so long.
+// ended waits until the program has ended, for limit at most.
 func (p *process) ended(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

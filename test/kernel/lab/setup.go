@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Setup brings what the lab needs, each part unless it is there: the Debian packages first, then the kernels named. It
-// says on progress what takes long. It must run as root where anything is missing.
+// Setup installs the lab's needs, each part unless it is present: the Debian packages first, then
+// the kernels named. It reports slow steps on progress. It must run as root if anything is
+// missing.
 func Setup(progress io.Writer, kernels ...Kernel) error {
 	if err := InstallPackages(progress); err != nil {
 		return err
@@ -34,7 +35,7 @@ func Setup(progress io.Writer, kernels ...Kernel) error {
 	return nil
 }
 
-// recipe runs the commands of one set-up and keeps what they print, to show its end when one fails.
+// recipe runs the commands of one set-up and keeps their output, to show its end if one fails.
 type recipe struct {
 	folder string // the working folder of every command
 	env    []string
@@ -46,7 +47,7 @@ func (r *recipe) run(name string, args ...string) error {
 	return err
 }
 
-// read is run that hands back what the command wrote to its standard output.
+// read is run that returns the command's standard output.
 func (r *recipe) read(name string, args ...string) ([]byte, error) {
 	var stdout bytes.Buffer
 	cmd := exec.Command(name, args...)
@@ -67,7 +68,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// one is the only file that matches the pattern.
+// one returns the only file that matches the pattern.
 func one(pattern string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err == nil && len(found) != 1 {

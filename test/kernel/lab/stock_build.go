@@ -10,7 +10,8 @@ import (
 //go:embed stock_init.sh
 var stockInit string
 
-// stockModules are what a stock kernel needs before its root is there: its disk, network and file systems.
+// stockModules are the modules that a stock kernel needs before its root is mounted: for its
+// disk, network and file systems.
 var stockModules = []string{"virtio_pci", "virtio_net", "9p", "9pnet_virtio", "overlay"}
 
 func stockArtifact(k Kernel) artifact {
@@ -20,8 +21,8 @@ func stockArtifact(k Kernel) artifact {
 // stockFile is a file of the kernel's set-up: vmlinuz, initrd, or modules, which becomes /lib/modules in the guest.
 func stockFile(k Kernel, name string) string { return filepath.Join(stockArtifact(k).path(), name) }
 
-// buildStock takes Debian's kernel as it is, and builds siw, which Debian leaves out, from Debian's source against
-// Debian's headers of the same version.
+// buildStock takes Debian's kernel unchanged, and builds siw, which Debian leaves out, from
+// Debian's source against Debian's headers of the same version.
 func buildStock(k Kernel) error {
 	return stockArtifact(k).make(func(folder string) error {
 		work := filepath.Join(folder, "work")

@@ -12,18 +12,19 @@ import (
 //go:embed uml.config
 var userModeConfig string
 
-// treeFolders are what of Linux's source is kept beside the kernel, as a tree for guests to unpack, list and compile a
-// part of. Makefiles and Kconfig files are kept of all the rest, as the build reads them all.
+// treeFolders are the folders of Linux's source that are kept beside the kernel, as a tree for
+// guests to unpack, list and compile a part of. All Makefiles and Kconfig files are kept as well,
+// because the build reads them.
 var treeFolders = []string{"arch/um", "arch/x86/um", "arch/x86/include", "arch/x86/entry", "include", "init", "kernel", "lib", "scripts"}
 
 func userModeArtifact() artifact {
 	return artifact{name: "uml", ingredients: []string{userModeSettings(), strings.Join(treeFolders, " ")}}
 }
 
-// userModeOverride is a kernel that was built elsewhere, for work on the lab itself.
+// userModeOverride is the path of a kernel that was built elsewhere, for work on the lab itself.
 func userModeOverride() string { return os.Getenv("NFSRDMAD_LAB_UML") }
 
-// userModeKernel is the program that is the kernel.
+// userModeKernel is the path of the program that is the kernel.
 func userModeKernel() string {
 	if program := userModeOverride(); program != "" {
 		return program
@@ -31,8 +32,8 @@ func userModeKernel() string {
 	return filepath.Join(userModeArtifact().path(), "linux")
 }
 
-// KernelTree is a tarball of some thirteen thousand files of Linux's source, which "make ARCH=um" can be called in. It comes
-// with the user-mode kernel.
+// KernelTree is the path of a tarball with some thirteen thousand files of Linux's source, in
+// which "make ARCH=um" works. It comes with the user-mode kernel.
 func KernelTree() string {
 	if userModeOverride() != "" {
 		return os.Getenv("NFSRDMAD_LAB_TREE")
@@ -92,8 +93,8 @@ func compileUserMode(r *recipe, tree, program string) error {
 	return r.run("strip", "-o", program, filepath.Join(output, "linux"))
 }
 
-// checkConfig fails for the lines that kconfig dropped, which it does silently where something that they depend on is
-// not there.
+// checkConfig fails if kconfig dropped a line, which it does silently if a dependency of the line
+// is missing.
 func checkConfig(path string) error {
 	made, err := os.ReadFile(path)
 	if err != nil {

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// The user-mode kernel keeps the registers of its processes itself, and hands them to
-// the host's ptrace, which takes all that the processor has or none. Linux 6.12 has room
-// for 2,696 bytes, up to AVX-512. A processor with AMX has 11,008: for it the kernel is
-// built with more room, and with stacks that hold twice as much, because a part of that
-// room lies on them. On other processors it stays as it is: each interrupt copies the
-// room twice.
+// The user-mode kernel keeps the registers of its processes itself, and hands them to the host's
+// ptrace, which takes either all registers of the processor or none. Linux 6.12 has room for
+// 2,696 bytes, up to AVX-512. A processor with AMX has 11,008: for it the lab builds the kernel
+// with more room, and with stacks twice as large, because a part of that room is on them. On
+// other processors the kernel stays as it is, because each interrupt copies the room twice.
 const (
 	registersFile = "arch/x86/um/user-offsets.c"
 	registersRoom = "DEFINE_LONGS(HOST_FP_SIZE, 2696);"
@@ -24,13 +23,13 @@ const (
 	stacksWide    = "\nCONFIG_KERNEL_STACK_ORDER=3\n"
 )
 
-// hasAMX says whether this machine's processor has the registers of AMX.
+// hasAMX reports whether this machine's processor has the registers of AMX.
 var hasAMX = sync.OnceValue(func() bool {
-	processors, _ := os.ReadFile("/proc/cpuinfo") // without it: the kernel as Debian has it
+	processors, _ := os.ReadFile("/proc/cpuinfo") // if unreadable: the kernel as Debian has it
 	return bytes.Contains(processors, []byte(" amx_tile"))
 })
 
-// userModeSettings are uml.config's, and what this machine's processor needs.
+// userModeSettings returns uml.config, and the settings that this machine's processor needs.
 func userModeSettings() string {
 	if hasAMX() {
 		return userModeConfig + stacksWide
@@ -38,8 +37,8 @@ func userModeSettings() string {
 	return userModeConfig
 }
 
-// makeRoomForRegisters changes the source in tree where this machine's processor has
-// more registers than it has room for.
+// makeRoomForRegisters changes the source in tree if this machine's processor has more registers
+// than the source has room for.
 func makeRoomForRegisters(tree string) error {
 	if !hasAMX() {
 		return nil
@@ -56,11 +55,11 @@ func makeRoomForRegisters(tree string) error {
 	return os.WriteFile(file, wide, 0o644)
 }
 
-// fpRegs is what Linux in user mode says where it cannot give a process its registers.
+// fpRegs is the message of Linux in user mode when it cannot set a process's registers.
 const fpRegs = "set fp regs failed"
 
-// UserModeRuns says whether the user-mode kernel runs on this machine's processor: not
-// where that has more registers still.
+// UserModeRuns reports whether the user-mode kernel runs on this machine's processor. It does not
+// if the processor has still more registers.
 var UserModeRuns = sync.OnceValue(func() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 )
 
-// advertSize is the length of rping's only message: address, key and size of a
-// buffer of the client's. What the server sends back is as long, and empty.
+// advertSize is the length of rping's only message, in bytes: address, key and size of a buffer
+// of the client. The server's message has the same length, and is empty.
 const advertSize = 16
 
 func putAdvert(r rdmacm.Region, size int) []byte {
@@ -26,7 +26,7 @@ func parseAdvert(b []byte) (rdmacm.Remote, int) {
 	return rdmacm.Remote{Offset: binary.BigEndian.Uint64(b), STag: binary.BigEndian.Uint32(b[8:])}, int(binary.BigEndian.Uint32(b[12:]))
 }
 
-// die ends the process; it runs in the lab's network, apart from the test.
+// die ends the process, which runs in the lab's network, apart from the test.
 func die(what string, err error) {
 	fmt.Fprintln(os.Stderr, what, err)
 	os.Exit(1)
@@ -48,7 +48,7 @@ func device(crc, fpdu string) *iwarp.Provider {
 	return p
 }
 
-// messages is a Handler that passes on what arrives.
+// messages is a Handler that passes on messages.
 type messages struct {
 	received chan []byte
 	closed   chan error
@@ -65,7 +65,7 @@ func (m *messages) Received(r *rdmacm.Recv) {
 func (m *messages) Drained()         {}
 func (m *messages) Closed(err error) { m.closed <- err; close(m.received) }
 
-// do posts work and waits for it.
+// do posts work and waits until it is done.
 func do(c rdmacm.Conn, work ...rdmacm.Work) error {
 	done := make(chan error, 1)
 	c.Post(&rdmacm.Chain{Work: work, Done: func(_ *rdmacm.Chain, err error, _ int) { done <- err }})
@@ -76,8 +76,8 @@ func param(m *messages) rdmacm.ConnParam {
 	return rdmacm.ConnParam{Handler: m, Receives: 4, ReceiveSize: advertSize, InboundReads: 4, OutboundReads: 4}
 }
 
-// serve is rping's server: it reads what the client shows, and writes it to the
-// next buffer that the client shows.
+// serve is rping's server: it reads the buffer that the client advertises, and writes the data to
+// the next buffer that the client advertises.
 func serve(addr, crc, fpdu string) {
 	l, err := device(crc, fpdu).Listen(netip.MustParseAddrPort(addr))
 	if err != nil {

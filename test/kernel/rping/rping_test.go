@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestSIWConnects: rping in the guest is the client; it compares what comes back.
+// TestSIWConnects: rping in the guest is the client; it compares the data that comes back.
 func TestSIWConnects(t *testing.T) {
 	n := lab.NewNetwork(t)
 	for i, how := range [][]string{{"peer", "auto"}, {"on", "auto"}, {"peer", "mss"}, {"on", "4096"}} {
@@ -51,7 +51,7 @@ func TestSIWConnects(t *testing.T) {
 	}
 }
 
-// TestSIWListens: rping in the guest is the server, to the initiator of ours.
+// TestSIWListens: rping in the guest is the server, and our side the initiator.
 func TestSIWListens(t *testing.T) {
 	n := lab.NewNetwork(t)
 	g := lab.Boot(t, n, lab.Options{Limit: 2 * time.Minute}, `
@@ -72,8 +72,8 @@ func TestSIWListens(t *testing.T) {
 	g.Succeed()
 }
 
-// dial is rping's client: it shows a buffer to be read, then one to be written,
-// and compares.
+// dial is rping's client: it advertises a buffer for reading, then one for writing, and compares
+// them.
 func dial(addr, crc, fpdu string) {
 	m := newMessages()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -82,10 +82,10 @@ func dial(addr, crc, fpdu string) {
 	if err != nil {
 		die("dial", err)
 	}
-	// rping takes 64 bytes unless told otherwise.
+	// rping uses 64 bytes by default.
 	const size = 64
 	for round := range 20 {
-		// It takes them for a string, and writes back as far as that goes.
+		// rping takes the data for a string, and writes back up to its end.
 		source, sink := append(bytes.Repeat([]byte{byte('a' + round)}, size-1), 0), make([]byte, size)
 		if err := errors.Join(show(c, m, source, rdmacm.RemoteRead), show(c, m, sink, rdmacm.RemoteWrite)); err != nil {
 			die("round", err)
@@ -98,7 +98,7 @@ func dial(addr, crc, fpdu string) {
 	<-c.Done()
 }
 
-// show tells the server of memory and waits until it is through with it.
+// show advertises memory to the server and waits until the server has finished with it.
 func show(c rdmacm.Conn, m *messages, memory []byte, access rdmacm.Access) error {
 	r, err := c.Register(memory, access)
 	if err != nil {

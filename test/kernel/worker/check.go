@@ -8,8 +8,9 @@ import (
 	"strconv"
 )
 
-// check holds a directory that load worked in against the ledgers: everything acknowledged must be there, and nothing
-// else but what the last, unacknowledged operation of each worker may have done.
+// check compares a directory that load worked in with the ledgers: every acknowledged change must
+// be present, and nothing else except the possible effects of each worker's last, unacknowledged
+// operation.
 func check(dir, ledgers string) error {
 	books, err := os.ReadDir(ledgers)
 	if err != nil {
@@ -37,7 +38,7 @@ func check(dir, ledgers string) error {
 	return nil
 }
 
-// audit counts what was found.
+// audit counts the findings.
 type audit struct {
 	records, bytes, changes int
 	lostRecords, lostNames  int
@@ -51,17 +52,17 @@ func (a *audit) lost(count *int, format string, args ...any) {
 	}
 }
 
-// node is what a name should be.
+// node is the expected object of a name.
 type node struct {
 	kind   kind   // create, symlink, mkdir, record, through
 	target string // of a symbolic link
 	mode   string // of a directory whose mode was changed, octal
 }
 
-// replay makes the directory's wanted state from a ledger and compares.
+// replay computes the directory's expected state from a ledger and compares.
 func (a *audit) replay(dir string, entries []entry) {
 	wanted := map[string]node{}
-	doubtful := map[string]bool{} // names that the operation in doubt touches
+	doubtful := map[string]bool{} // names that the unacknowledged operation touches
 	for i, e := range entries {
 		if !e.done {
 			if i != len(entries)-1 {

@@ -14,8 +14,8 @@ const (
 	directRounds  = 400
 )
 
-// direct reads and writes a file past the page cache at offsets and lengths that are no multiple of anything, and holds
-// a copy in memory against it.
+// direct reads and writes a file past the page cache at offsets and lengths that are no multiple
+// of anything, and compares it with a copy in memory.
 func direct(path string, seed uint64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR|syscall.O_DIRECT, 0o644)
 	if err != nil {

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// A ledger is a file of lines, one writer's. "begin KIND ARGUMENTS..." is written before an operation, "done" once the
-// server has acknowledged it. What is done must be there whatever happens to the server; the one that was begun last and
-// not done may or may not be.
+// A ledger is a file of lines by one writer. The writer adds "begin KIND ARGUMENTS..." before an
+// operation, and "done" once the server has acknowledged it. An operation that is done must have
+// its effect whatever happens to the server; the last one begun and not done may or may not.
 type ledger struct{ file *os.File }
 
 func openLedger(path string) (*ledger, error) {
-	// Each line is on its way out of the guest before the next operation: the test that checks it runs outside.
+	// Each line leaves the guest before the next operation, because the test that checks it runs
+	// outside.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_SYNC, 0o644)
 	return &ledger{f}, err
 }
@@ -46,7 +47,7 @@ func readLedger(path string) ([]entry, error) {
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return entries, nil // a last line without an end was never acknowledged to its writer
+			return entries, nil // the writer got no acknowledgement for a last line without an end
 		}
 		words := strings.Fields(line)
 		switch {
@@ -60,7 +61,7 @@ func readLedger(path string) ([]entry, error) {
 	}
 }
 
-// kind is what an operation does.
+// kind is the kind of an operation.
 type kind string
 
 const (

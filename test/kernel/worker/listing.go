@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// stable begins the names that are there all the time, churning those that come and go.
+// stable begins the names that exist all the time, churning the names that come and go.
 const (
 	stable   = "stable-"
 	churning = "churning-"
 )
 
-// list reads a directory several times, in small steps, while others change it: each of the names that are there all the
-// time must come exactly once.
+// list reads a directory several times, in small steps, while others change it: each name that
+// exists all the time must appear exactly once.
 func list(dir string, count, rounds int) error {
 	passing := 0
 	for round := range rounds {
@@ -55,7 +55,7 @@ func list(dir string, count, rounds int) error {
 	return nil
 }
 
-// churn adds and removes names until the stop file is there.
+// churn adds and removes names until the stop file exists.
 func churn(dir, stop string) error {
 	const window = 40
 	rounds := 0

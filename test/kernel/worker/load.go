@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 )
 
-// recordsFull is where a file of records ends and the next begins.
+// recordsFull is the size at which a file of records ends and the next begins, in bytes.
 const recordsFull = 8 << 20
 
-// load runs workers, each in a directory and with a ledger of its own, until the stop file is there. strict takes no
-// error at all; otherwise an operation that is not idempotent may find that an attempt of its own, before the server went
-// away with its memory of it, has been carried out already (RFC 1813 §4.9).
+// load runs workers, each in a directory and with a ledger of its own, until the stop file
+// exists. If strict, every error is a failure. Otherwise an operation that is not idempotent may
+// fail because an attempt before the server restarted has already been executed (RFC 1813 §4.9).
 func load(dir, ledgers string, workers int, stop string, strict bool) error {
 	var group sync.WaitGroup
 	var operations, repeated atomic.Int64
@@ -118,7 +118,8 @@ func (w *writer) step() error {
 	}
 }
 
-// write adds a record to the present file of the kind, and has it acknowledged as stable.
+// write adds a record to the present file of the kind, and returns when the server has
+// acknowledged it as stable.
 func (w *writer) write(kind kind, flags int) error {
 	if w.offsets == nil {
 		w.offsets, w.parts = map[string]int{}, map[string]int{}
@@ -148,7 +149,8 @@ func (w *writer) write(kind kind, flags int) error {
 	}, name, offset, length, seed)
 }
 
-// do keeps the ledger around an operation. already is the error that says that the operation has been carried out.
+// do writes the ledger around an operation. already is the error that shows that the operation
+// has already been executed.
 func (w *writer) do(kind kind, already error, operate func() error, args ...any) error {
 	if err := w.ledger.begin(kind, args...); err != nil {
 		return err

@@ -1,6 +1,7 @@
-// Command worker does, inside a guest, the work on a mount that shell tools do not: odd direct I/O, shared mappings,
-// directory listings that account for every name, and a load that keeps a ledger of what the server has acknowledged.
-// Each subcommand exits with 0 only when all that it looked at was right.
+// Command worker does, inside a guest, work on a mount that shell tools cannot do: odd direct
+// I/O, shared mappings, directory listings that account for every name, and a load that keeps a
+// ledger of the server's acknowledgements. Each subcommand exits with 0 only if all its checks
+// passed.
 package main
 
 import (

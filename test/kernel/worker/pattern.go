@@ -6,21 +6,22 @@ import (
 	"math/rand/v2"
 )
 
-// random is a source that gives the same for the same seed.
+// random returns a source of random numbers that depends on the seed only.
 func random(seed uint64) *rand.ChaCha8 {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	return rand.NewChaCha8(key)
 }
 
-// pattern is content that its seed tells.
+// pattern returns length bytes of content that depends on the seed only.
 func pattern(seed uint64, length int) []byte {
 	b := make([]byte, length)
 	random(seed).Read(b)
 	return b
 }
 
-// sameBytes says where two byte strings that begin at an offset of a file first differ.
+// sameBytes returns an error with the file offset of the first difference between two byte
+// strings.
 func sameBytes(got, wanted []byte, offset int64) error {
 	if len(got) != len(wanted) {
 		return fmt.Errorf("%d bytes at offset %d, not %d", len(got), offset, len(wanted))

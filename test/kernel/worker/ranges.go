@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rangeBytes is how many bytes the owners of ranges compete for.
+// rangeBytes is the number of bytes that the owners of ranges compete for.
 const rangeBytes = 48
 
-// ranges locks and unlocks byte ranges by several open file descriptions at random, and holds what is granted against a
-// table of who has which byte how.
+// ranges locks and unlocks random byte ranges by several open file descriptions, and compares the
+// results with a table of the locks on each byte.
 func ranges(path string) error {
 	const owners, steps = 4, 400
 	var files [owners]*os.File
@@ -68,8 +68,9 @@ func ranges(path string) error {
 	return nil
 }
 
-// rangeOf wants a lock to write of some bytes, and looks whether it is granted as expected. Where further arguments name an
-// event and a file, it keeps the lock after that event until the file is there.
+// rangeOf tries a write lock on some bytes, and checks whether it is granted as expected. If
+// further arguments name an event and a file, it reports the event and keeps the lock until the
+// file exists.
 func rangeOf(path string, from, length int, expected string, more []string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// rounds makes, looks at and removes files for so many seconds with several workers, and prints how many rounds a second
-// all of them did.
+// rounds creates, looks up and removes files for some seconds with several workers, and prints
+// the number of rounds a second of all workers together.
 func rounds(dir string, workers, seconds int) error {
 	var group sync.WaitGroup
 	var count atomic.Int64
