@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
 
-// An answerer answers each message as a READ is: RDMA Writes into segments of the peer's, and a Send.
+// An answerer answers each message like a READ: with RDMA Writes into segments of the peer, and a
+// Send.
 type answerer struct {
 	conn     rdmacm.Conn
 	to       rdmacm.Remote
@@ -35,8 +36,8 @@ func (a *answerer) Received(m *rdmacm.Recv) {
 func (a *answerer) Drained()     {}
 func (a *answerer) Closed(error) {}
 
-// A connection's goroutine makes at most three calls of the device each time that it wakes,
-// whatever the segments of replies and the messages that came: it polls, posts, and arms.
+// Each time that a connection's goroutine wakes, it makes at most three calls of the device,
+// however many segments and messages there are: it polls, posts, and arms.
 func TestAWakeUpTakesThreeCalls(t *testing.T) {
 	for _, segments := range []int{1, 16} {
 		for _, messages := range []int{1, 3} {

@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
 
-// open makes a provider over d, and looks at the end that nothing of it is left.
+// open makes a provider over d. At the end of the test it checks that nothing of the provider is
+// left.
 func open(t *testing.T, d *fakedevice.Device, c *census.Census) *verbs.Provider {
 	t.Helper()
 	p, err := verbs.New(verbs.Config{Library: d, Census: c})

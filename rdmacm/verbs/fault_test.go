@@ -47,7 +47,7 @@ func pairOf(t *testing.T, p rdmacm.Provider) (a, b *rdmatest.Peer) {
 	return a, <-accepted
 }
 
-// exposed is memory of p's that its peer may write to.
+// exposed returns memory of p that its peer may write to.
 func exposed(p *rdmatest.Peer, n int) (rdmacm.Remote, []byte) {
 	memory := make([]byte, n)
 	return rdmatest.At(p.Expose(memory, rdmacm.RemoteWrite), 0), memory
@@ -68,7 +68,8 @@ func TestEndComesWithoutTheEvent(t *testing.T) {
 	})
 }
 
-// TestDisconnectAfterShortSends: they ask for no signal, and the end does not wait for one.
+// TestDisconnectAfterShortSends: short Sends ask for no completion, and the end of the connection
+// does not wait for one.
 func TestDisconnectAfterShortSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, fakedevice.New(false))
@@ -77,7 +78,7 @@ func TestDisconnectAfterShortSends(t *testing.T) {
 				t.Fatal("a short Send is not taken")
 			}
 		}
-		begun := time.Now() // of the bubble
+		begun := time.Now() // the bubble's time
 		a.Conn().Disconnect()
 		if err := a.End(); err != nil {
 			t.Error("this side ends with", err)
@@ -94,8 +95,8 @@ func TestDisconnectAfterShortSends(t *testing.T) {
 	})
 }
 
-// TestChainBehindShortSends: short Sends have all of staging, and no signal of theirs was
-// asked for when the goroutine of the connection went to sleep.
+// TestChainBehindShortSends: short Sends occupy all of staging, and none of them had asked for a
+// completion when the connection's goroutine went to sleep.
 func TestChainBehindShortSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, fakedevice.New(false))
@@ -113,7 +114,7 @@ func TestChainBehindShortSends(t *testing.T) {
 	})
 }
 
-// TestNoMemoryAtCreate: neither side sets a connection up, and nothing is left of it.
+// TestNoMemoryAtCreate: neither side sets up a connection, and nothing of it is left.
 func TestNoMemoryAtCreate(t *testing.T) {
 	for _, failing := range []int32{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -130,7 +131,7 @@ func TestNoMemoryAtCreate(t *testing.T) {
 	}
 }
 
-// TestNoMemoryForMessages: the buffers of messages cannot be registered.
+// TestNoMemoryForMessages: the device refuses to register the buffers for messages.
 func TestNoMemoryForMessages(t *testing.T) {
 	for _, failing := range []int32{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -171,8 +172,8 @@ func dialAndFail(t *testing.T, p rdmacm.Provider) {
 	synctest.Wait()
 }
 
-// TestNoMemoryForWork: staging, or a large piece, cannot be registered. The chain comes back
-// and the connection ends.
+// TestNoMemoryForWork: the device refuses to register staging, or a large piece. The chain comes
+// back and the connection ends.
 func TestNoMemoryForWork(t *testing.T) {
 	for name, length := range map[string]int{"staging": 100, "piece": 10000} {
 		t.Run(name, func(t *testing.T) {
@@ -201,8 +202,8 @@ func TestNoMemoryForWork(t *testing.T) {
 	}
 }
 
-// TestLongPieceKeepsNoCallWaiting: while the device registers the memory of a long piece, or
-// forgets it, other goroutines ask the connection, and post.
+// TestLongPieceKeepsNoCallWaiting: while the device registers or deregisters the memory of a long
+// piece, other goroutines can query the connection, and post.
 func TestLongPieceKeepsNoCallWaiting(t *testing.T) {
 	const length = 10000
 	d := fakedevice.New(true)
@@ -245,7 +246,7 @@ func TestLongPieceKeepsNoCallWaiting(t *testing.T) {
 	}
 }
 
-// TestPieceIsRefusedInTheMiddle: what was registered of the same work before is given back.
+// TestPieceIsRefusedInTheMiddle: the connection deregisters the earlier pieces of the same work.
 func TestPieceIsRefusedInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -265,7 +266,8 @@ func TestPieceIsRefusedInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestChunkIsRefused: payload of the arena goes another way.
+// TestChunkIsRefused: if the device refuses to register a chunk of the arena, payload in it is
+// still transferred, another way.
 func TestChunkIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		arena := make([]byte, 1<<20)
@@ -292,8 +294,8 @@ func TestChunkIsRefused(t *testing.T) {
 	})
 }
 
-// TestWorkThatTheDeviceRefuses comes back with an error, though work that was posted behind
-// it could be done.
+// TestWorkThatTheDeviceRefuses comes back with an error, even if the device could do the work
+// posted after it.
 func TestWorkThatTheDeviceRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -349,7 +351,7 @@ func TestMoreWorkThanTheQueueTakes(t *testing.T) {
 	})
 }
 
-// TestAddressChangeEndsBothSides: the one that dialed, too.
+// TestAddressChangeEndsBothSides: the dialing side ends, too.
 func TestAddressChangeEndsBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)

@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
 
-// A device that is removed under load is let go of within seconds, whether an event tells of
-// the removal or not: the kernel's removal waits for that. Its connections end, with their
-// work. The listener takes connections again when the device is back.
+// When a device is removed under load, the provider releases it within seconds, with or without
+// an event of the removal, because the kernel's removal waits for that. The device's connections
+// end, with their work. When the device is back, the listener accepts connections again.
 func TestRemovedDeviceIsLetGoOf(t *testing.T) {
 	for name, tell := range map[string]bool{"told": true, "untold": false} {
 		for at, skip := range map[string]func(*device.Attributes) bool{
@@ -56,7 +56,7 @@ func removeAndReturn(t *testing.T, at netip.AddrPort, skip func(*device.Attribut
 		}
 		d.Hold(true)
 		out := b.Post(rdmatest.WriteOf(memory, arena))
-		begun := time.Now() // of the bubble
+		begun := time.Now() // the bubble's time
 		complete := d.Remove(tell)
 		if o := <-out; !errors.Is(o.Err, rdmacm.ErrFlushed) || !errors.Is(o.Err, verbs.ErrDeviceGone) {
 			t.Errorf("work comes back with %v", o.Err)
@@ -89,7 +89,7 @@ func removeAndReturn(t *testing.T, at netip.AddrPort, skip func(*device.Attribut
 	}
 }
 
-// A device that comes back at once, before anything was looked at, has a listener as well.
+// A device that comes back before the provider has noticed its removal has a listener as well.
 func TestDeviceThatComesBackAtOnceIsListenedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/shim"
 )
 
-// TestSuite runs over the device whose address VERBS_ADDRESS is: the kernel lab's guests
-// have one.
+// TestSuite runs over the device with the address VERBS_ADDRESS: the kernel lab's guests have
+// one.
 func TestSuite(t *testing.T) {
 	at := os.Getenv("VERBS_ADDRESS")
 	if at == "" {

@@ -51,7 +51,7 @@ func (s *side) sge() device.SGE {
 	return device.SGE{Addr: uint64(uintptr(unsafe.Pointer(&s.memory[0]))), Length: 64, LKey: s.region.LKey()}
 }
 
-// work posts one work of a side's whole memory.
+// work posts one work request for a side's whole memory.
 func (s *side) work(change func(w *device.Work), of device.Work) error {
 	of.Count, of.SGE[0] = 1, s.sge()
 	if change != nil {
