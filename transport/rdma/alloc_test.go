@@ -16,13 +16,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// An instant device carries out nothing and says at once that it is done: what
-// remains is the cost of this package.
+// An instant device executes nothing and reports all work done at once, so that only the cost of
+// this package remains.
 type instant struct {
 	sends, writes, reads int
 	sent                 []byte // the last Send
 	provided             int
-	short                bool // takes short Sends
+	short                bool // accepts short Sends
 	aborted              error
 	private              []byte // of the peer
 }
@@ -78,7 +78,7 @@ func (d *instant) Post(c *rdmacm.Chain) {
 	c.Done(c, nil, -1)
 }
 
-// newInstant is a responder on an instant device. Messages go in by feed.
+// newInstant returns a responder on an instant device. feed gives it a message.
 func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []byte)) {
 	s := rpc.NewServer(rpc.Config{})
 	s.Register(rpctest.NewProgram())
@@ -125,8 +125,8 @@ func TestCallsAllocateNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations a call", name, n)
 		}
 	}
-	// The reply of PUT is kept for duplicates, which is the cache's business:
-	// a retransmission is answered from there.
+	// The duplicate cache keeps the reply of PUT, so each repetition is a retransmission that
+	// gets the reply from the cache.
 	b := message{xid: 3, reads: at(pos, seg(1, 4096, 0), seg(2, 904, 0)), payload: put}.bytes()
 	if n := testing.AllocsPerRun(1000, func() { feed(b) }); n > 0 {
 		t.Errorf("Read chunk: %v allocations a call", n)
@@ -136,8 +136,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 	}
 }
 
-// A requester's call costs no allocation either, whatever its binding says of its
-// reply.
+// A requester's call costs no allocation either, whatever its binding says about its reply.
 func TestRequestsAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes sync.Pool forget")
@@ -168,9 +167,8 @@ func BenchmarkResponderNull(b *testing.B) {
 	}
 }
 
-// A connection that is idle, after it was busy, occupies little: no buffers but
-// those of messages under way. Either end, on the software RNIC, with 128 credits
-// granted.
+// A connection that is idle after work occupies little memory, because it has buffers only for
+// messages under way. This holds for either end, on the software RNIC, with 128 credits granted.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	if raceEnabled {
 		t.Skip("what a connection keeps is looked at beside its goroutines")

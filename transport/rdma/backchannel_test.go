@@ -17,7 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// noted is the server's RPC, which notes its connections: callbacks go there.
+// noted is the server's RPC, which records its connections, so that tests can call back over
+// them.
 type noted struct {
 	Calls
 	mu    sync.Mutex
@@ -37,7 +38,7 @@ func (n *noted) last() *rpc.Conn {
 	return n.conns[len(n.conns)-1]
 }
 
-// withBackchannel is a bench whose connections are noted.
+// withBackchannel returns a bench that records its connections.
 func withBackchannel(t testing.TB, cfg benchConfig) (*bench, *noted) {
 	b := newBench(t, cfg)
 	n := &noted{Calls: b.rpc}
@@ -45,7 +46,7 @@ func withBackchannel(t testing.TB, cfg benchConfig) (*bench, *noted) {
 	return b, n
 }
 
-// callbacks is an RPC server for a client's end.
+// callbacks returns an RPC server for a client's end.
 func callbacks(t testing.TB) (*rpc.Server, *rpctest.Program) {
 	s, p := rpc.NewServer(rpc.Config{}), rpctest.NewProgram()
 	s.Register(p)
@@ -56,8 +57,8 @@ func callbacks(t testing.TB) (*rpc.Server, *rpctest.Program) {
 	return s, p
 }
 
-// RFC 8167: calls in both directions of one connection, with equal XIDs perhaps,
-// each with credits of its own; P-6.
+// RFC 8167: calls in both directions of one connection, possibly with equal XIDs, each direction
+// with credits of its own; P-6.
 func TestBothDirections(t *testing.T) {
 	for _, device := range []rdmacm.Provider{nil, newIwarp(t)} {
 		b, n := withBackchannel(t, benchConfig{device: device, server: Config{callbackCredits: 3}})
@@ -90,7 +91,7 @@ func TestBothDirections(t *testing.T) {
 		if n := program.Served[rpctest.ECHO].Load(); n != 30 {
 			t.Errorf("%d callbacks", n)
 		}
-		// The other direction finds its caller as well.
+		// The end of the connection ends the other direction's calls, too.
 		c.Close()
 		x := exchangeFor(rpctest.NULL, nil)
 		if err := do(t, caller, x, nil); !errors.Is(err, rpc.ErrCallLost) {
@@ -99,8 +100,8 @@ func TestBothDirections(t *testing.T) {
 	}
 }
 
-// RFC 8167 §5.3: a client refuses calls with chunks. §4.1: replies to callbacks grant the
-// reverse direction's credits. A-16: at the end that dialed, what is garbled is dropped.
+// RFC 8167 §5.3: a client refuses calls with chunks. §4.1: replies to callbacks grant the reverse
+// direction's credits. A-16: the end that dialed drops a garbled message.
 func TestCallbacksWithChunks(t *testing.T) {
 	back, program := callbacks(t)
 	s := newScript(t, DialConfig{Callbacks: back, callbackCredits: 5}, nil)
@@ -108,18 +109,17 @@ func TestCallbacksWithChunks(t *testing.T) {
 	m, pos := putCall(7, "name", 3000)
 	s.p.Send(message{xid: 7, reads: at(pos, cut(r, 3000)...), payload: m}.bytes())
 	wantError(t, s.p.Receive(), 7, 1, wire.ErrChunk)
-	// Without chunks, a plain call.
+	// A call without chunks is served.
 	s.p.Send(message{xid: 8, payload: rpctest.Message(8, rpctest.NULL, nil)}.bytes())
 	h, payload := answered(t, s.p.Receive())
 	results(t, 8, payload)
 	if h.Credits != 5 {
 		t.Errorf("grants %d", h.Credits)
 	}
-	// A garbled message cannot be told from a reply: nothing is sent back
-	// (V1-82).
+	// A garbled message may be a reply, so the client sends nothing back (V1-82).
 	s.p.Send(words(9, 1, 1, 0, 2, 0, 0))
 	s.p.Send(words(9, 2, 1, 0, 0, 0, 0))
-	// Nor for a late Long Reply.
+	// Nor does it answer a late Long Reply.
 	s.p.Send(message{xid: 9, proc: wire.ProcNoMsg, reply: []wire.Segment{seg(1, 28, 0)}}.bytes())
 	s.p.Send(message{xid: 10, payload: rpctest.Message(10, rpctest.NULL, nil)}.bytes())
 	_, payload = answered(t, s.p.Receive())
@@ -134,10 +134,9 @@ func TestCallbacksWithChunks(t *testing.T) {
 	s.client.Close()
 }
 
-// RFC 8167 §4: messages are told apart by their RPC message type, on a connection
-// where both sides have the same XID in flight; RDMA_ERROR goes to the side that
-// called. A-16: at the end that accepted, what is garbled is a call, unless its XID
-// is waited for.
+// RFC 8167 §4: the RPC message type distinguishes the directions, on a connection where both
+// sides have the same XID in flight; RDMA_ERROR goes to the side that called. A-16: the end that
+// accepted takes a garbled message for a call, unless it waits for that XID.
 func TestDirectionsAreToldApart(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{})
 	p := b.peer()
@@ -158,7 +157,7 @@ func TestDirectionsAreToldApart(t *testing.T) {
 	xid := start()
 	_, payload := answered(t, b.call(p, message{xid: xid, payload: rpctest.Message(xid, rpctest.NULL, nil)}))
 	results(t, xid, payload)
-	// A garbled reply to a callback is dropped (V1-82), a garbled call is not.
+	// The server drops a garbled reply to a callback (V1-82), and answers a garbled call.
 	p.Send(words(xid, 1, 1, 0, 2, 0, 0))
 	p.Send(words(xid+1, 1, 1, 0, 2, 0, 0))
 	wantError(t, p.Receive(), xid+1, 1, wire.ErrChunk)
@@ -173,11 +172,11 @@ func TestDirectionsAreToldApart(t *testing.T) {
 		t.Error(err)
 	}
 	b.alive(p)
-	// The server's receives: credits and spare, none used up.
+	// The server has promised receives for its credits and the spare ones, and none is used up.
 	receivesKept(t, p, DefaultCredits)
 }
 
-// What does not fit a Send cannot be called back.
+// The server cannot make a callback that does not fit a Send.
 func TestCallbacksAreShort(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{})
 	p := b.peer()
@@ -194,15 +193,15 @@ func TestCallbacksAreShort(t *testing.T) {
 	_ = rdmatest.KindPost
 }
 
-// A call is held because four chains of its connection are under way while memory is
-// short, callbacks all of them. It goes on when they come back, and waits for nothing else
-// of its connection.
+// A call is held because memory is short and its connection has four chains under way, all of
+// them callbacks. When the chains complete, the call goes on; it waits for nothing else of its
+// connection.
 func TestHeldCallGoesOnWhenCallbacksComeBack(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{server: Config{callbackCredits: 8}})
 	p := b.peer()
 	b.alive(p)
 	caller := n.last().Caller()
-	callback := func() { // one whose end is not waited for
+	callback := func() { // the test does not wait for its end
 		caller.Start(&rpc.Exchange{Program: rpctest.Number, Version: 1, Done: func(*rpc.Exchange) {}})
 	}
 	callback()
@@ -225,13 +224,13 @@ func TestHeldCallGoesOnWhenCallbacksComeBack(t *testing.T) {
 	}
 	p.Send(message{xid: 0xbeef01, payload: rpctest.Message(0xbeef01, rpctest.NULL, nil)}.bytes())
 	await.Until(t, "the call is held", func() bool { return b.server.Stats().Held.Load() == 1 })
-	release() // the peer took the callbacks: it owes nothing any more
+	release() // the peer has received the callbacks, so it owes nothing any more
 	for m := p.Receive(); binary.BigEndian.Uint32(m.Bytes) != 0xbeef01; m = p.Receive() {
 	}
 }
 
-// RFC 8167 §2.4.1: both directions choose their XIDs by themselves. A call whose header is
-// at fault is answered while a callback with its XID is under way, where it cannot be the
+// RFC 8167 §2.4.1: both directions choose their XIDs independently. A call with a faulty header
+// is answered while a callback with its XID is under way, if the message cannot be the callback's
 // reply: a reply has the version of its call, and no Read list.
 func TestFaultyCallWithTheXIDOfACallback(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{server: Config{callbackCredits: 2}})
@@ -247,7 +246,7 @@ func TestFaultyCallWithTheXIDOfACallback(t *testing.T) {
 		p.Send(cutOff)
 		wantError(t, p.Receive(), x, 1, wire.ErrChunk)
 	}
-	// What may be the reply is not answered.
+	// A message that may be the reply is not answered.
 	unknown := message{xid: xid, proc: 9, payload: rpctest.Message(xid, rpctest.NULL, nil)}
 	p.Send(unknown.bytes())
 	b.alive(p)

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// depth runs b.N calls, so many at a time.
+// depth runs b.N calls, at most `at` of them at a time.
 func depth(b *testing.B, k rpc.Caller, at int, exchange func() *rpc.Exchange) {
 	b.Helper()
 	var started, ended atomic.Int64

@@ -19,14 +19,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// knownByAnyCall judges that every peer is known which calls something else than
-// NULL.
+// knownByAnyCall judges a peer as known when it makes any call but NULL.
 func knownByAnyCall(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	j.Known = a.Header.Procedure != rpctest.NULL
 	return rpc.Done
 }
 
-// granted makes a call that is answered at once, and says what the answer grants.
+// granted makes a call that is answered at once, and returns the credits that the answer grants.
 func (b *bench) granted(p *rdmatest.Peer, xid uint32, procedure uint32) int {
 	b.t.Helper()
 	m := rpctest.Message(xid, procedure, nil)
@@ -37,8 +36,8 @@ func (b *bench) granted(p *rdmatest.Peer, xid uint32, procedure uint32) int {
 	return int(h.Credits)
 }
 
-// V1-14, V1-16: a stranger is granted few credits, and all once it is known; the
-// receives are promised before they are granted, and not before they have to be.
+// V1-14, V1-16: the server grants a stranger few credits, and all credits once the peer is known.
+// It promises receives before it grants the credits for them, and no earlier than necessary.
 func TestStrangersAreGrantedFewCredits(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Credits: 100, StrangerCredits: 7}})
 	b.program.Judging = knownByAnyCall
@@ -55,7 +54,7 @@ func TestStrangersAreGrantedFewCredits(t *testing.T) {
 		}
 		receivesKept(t, p, 100)
 	}
-	// Before the answer that grants them.
+	// The receives are promised before the answer that grants credits for them.
 	promised, server := 0, serverEnd(p).ID()
 	for _, e := range b.provider.Log().Events() {
 		switch {
@@ -72,8 +71,8 @@ func TestStrangersAreGrantedFewCredits(t *testing.T) {
 	}
 }
 
-// Where no credits are said, a stranger's are the usual ones, but not more than a
-// known peer's.
+// Without a configured number, a stranger has the default credits, but not more than a known
+// peer.
 func TestCreditsOfStrangers(t *testing.T) {
 	for _, c := range []struct{ credits, stranger, want int }{{0, 0, 16}, {3, 0, 3}, {200, 0, 16}, {200, 50, 50}} {
 		cfg, err := Config{RPC: rpc.NewServer(rpc.Config{}), Pool: newBench(t, benchConfig{}).pool,
@@ -88,7 +87,7 @@ func TestCreditsOfStrangers(t *testing.T) {
 	}
 }
 
-// bubble runs a test of a server whose connections have seats, in a time of its own.
+// bubble runs a test under testing/synctest, with a server whose connections have seats.
 func bubble(t *testing.T, limits census.Config, test func(t *testing.T, b *bench, c *census.Census)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,8 +99,8 @@ func bubble(t *testing.T, limits census.Config, test func(t *testing.T, b *bench
 	})
 }
 
-// A peer that makes no call which makes it known loses its connection after a
-// minute; one that is known may be idle for ever.
+// A peer that makes no call by which it becomes known loses its connection after a minute; a
+// known peer may be idle for ever.
 func TestDeadlineOfStrangers(t *testing.T) {
 	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
 	bubble(t, limits, func(t *testing.T, b *bench, c *census.Census) {
@@ -132,7 +131,7 @@ func TestDeadlineOfStrangers(t *testing.T) {
 	})
 }
 
-// A stranger whose call takes this side long is not late.
+// A stranger whose call this side takes long to answer is not late.
 func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
 	bubble(t, limits, func(t *testing.T, b *bench, c *census.Census) {
@@ -156,7 +155,7 @@ func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	})
 }
 
-// A peer that loses its seat to a newcomer loses its connection, and is told nothing else.
+// A peer that loses its seat to a newcomer loses its connection, and gets no message.
 func TestEviction(t *testing.T) {
 	c := census.New(census.Config{Seats: 2})
 	defer c.Close()
@@ -186,9 +185,8 @@ func TestEviction(t *testing.T) {
 	b.alive(newcomer)
 }
 
-// Peers that set connections up and never send an FPDU, and many more of them
-// than there are seats, neither last nor keep others out: a client from elsewhere is
-// served at once.
+// Many more peers than there are seats set up connections and never send an FPDU: the server ends
+// them, and they keep no other client out. A client from elsewhere is served at once.
 func TestManySetUpsWithoutAnFPDU(t *testing.T) {
 	const seats, peers = 1000, 3000
 	c := census.New(census.Config{Seats: seats, SetupTimeout: 10 * time.Second, FirstTimeout: 2 * time.Second})
@@ -199,7 +197,7 @@ func TestManySetUpsWithoutAnFPDU(t *testing.T) {
 	}
 	b := newBench(t, benchConfig{device: device})
 	b.program.Judging = knownByAnyCall
-	// The raw peer of a revision without ready-to-receive messages.
+	// The raw peer uses a revision without ready-to-receive messages.
 	frame := rawpeer.Frame{Revision: iwarpwire.Revision1}
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	most := 0

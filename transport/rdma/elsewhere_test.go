@@ -7,11 +7,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 )
 
-// elsewhere is the device of benches and scripts whose test names none, or nil: a device in
-// memory, of their own.
+// elsewhere is the device of benches and scripts that name none. If it is nil, each has a device
+// in memory of its own.
 var elsewhere func(testing.TB) rdmacm.Provider
 
-// overBoth are the rules of the transport that are tested over the software RNIC as well.
+// overBoth are the rules of the transport that are also tested over the software RNIC.
 // docs/conformance-rpcrdma-v1.md says of each other rule why it is not.
 var overBoth = []struct {
 	name string
@@ -66,7 +66,7 @@ var overBoth = []struct {
 	{"TestWriteList", TestWriteList},
 }
 
-// A test that passes over the device in memory passes over the software RNIC.
+// Each of these tests, which pass over the device in memory, passes over the software RNIC.
 func TestOverTheSoftwareRNIC(t *testing.T) {
 	elsewhere = newIwarp
 	defer func() { elsewhere = nil }()
@@ -75,8 +75,7 @@ func TestOverTheSoftwareRNIC(t *testing.T) {
 	}
 }
 
-// seen is what the device was given to do on p's connection, as far as it tells: nothing on
-// another device than that in memory.
+// seen returns the device's events on p's connection; only the device in memory has them.
 func seen(p *rdmatest.Peer) []rdmatest.Event {
 	if elsewhere != nil {
 		return nil

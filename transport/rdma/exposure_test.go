@@ -13,9 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-3, V1-4: a tag is good on its own connection only: its use on another ends
-// that other one, and the memory is unchanged. That every device keeps to it is
-// proven by rdmatest.Run.
+// V1-3, V1-4: a tag is valid on its own connection only. Its use on another connection ends that
+// connection and leaves the memory unchanged. rdmatest.Run proves this for every device.
 func TestTagsBelongToTheirConnection(t *testing.T) {
 	s := newScript(t, DialConfig{Reconnect: true}, nil)
 	one := s.p
@@ -51,8 +50,8 @@ func TestTagsBelongToTheirConnection(t *testing.T) {
 	}
 }
 
-// V1-6: handles cannot be guessed from earlier ones: no two are alike, and there
-// is no step that leads from one to the next. V1-7: each call has its own.
+// V1-6: handles cannot be guessed from earlier ones: no two are equal, and no constant step leads
+// from one to the next. V1-7: each call has its own.
 func TestHandlesAreUnpredictable(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": rdmatest.New(), "iwarp": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -101,8 +100,8 @@ func TestHandlesAreUnpredictable(t *testing.T) {
 	}
 }
 
-// V1-105, V1-67, L-12: with the largest credential a small call is Short still, and
-// the largest verifier fits what was provided for the reply.
+// V1-105, V1-67, L-12: a small call with the largest credential is still Short, and the room for
+// the reply has place for the largest verifier.
 func TestLargeCredentials(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	x := exchangeFor(rpctest.NULL, nil)

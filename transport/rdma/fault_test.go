@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Each fault has a row: a name of its own for its counter, and a text. What gets an
-// RDMA_ERROR says which rule of a standard wants that.
+// Each fault has a row with a name for its counter and a text. The row of a fault that is
+// answered with RDMA_ERROR names the rule that requires the answer.
 func TestEveryFaultHasARow(t *testing.T) {
 	names, texts := make(map[string]bool), make(map[string]bool)
 	name := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)

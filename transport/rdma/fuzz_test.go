@@ -15,9 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
-// seeds are messages of every kind, and what other implementations fell over:
-// positions and lengths that overflow, counts larger than the
-// message, chunks without segments.
+// seeds are messages of every kind, and messages that other implementations mishandled: positions
+// and lengths that overflow, counts larger than the message, chunks without segments.
 func seeds(f *testing.F) {
 	for _, v := range wiretest.Headers {
 		f.Add(wiretest.Hex(v))
@@ -53,9 +52,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// Whatever a peer sends to a responder has exactly one outcome: a reply, an
-// RDMA_ERROR, or silence; a receive is promised again for it, and no memory is
-// kept (V1-81).
+// Every message to a responder has exactly one outcome: a reply, an RDMA_ERROR, or silence. The
+// responder then promises another receive and keeps no memory (V1-81).
 func FuzzCall(f *testing.F) {
 	seeds(f)
 	k, d, feed := newInstant(f)
@@ -110,7 +108,7 @@ func FuzzCall(f *testing.F) {
 	})
 }
 
-// leaves says that a call would not end by itself, or later.
+// leaves reports whether the message is a call that would not end by itself, or only later.
 func leaves(b []byte) bool {
 	var h wire.Header
 	if len(b) < wire.MinHeader || h.Parse(b) != nil || len(b)-h.Size < 24 {
@@ -123,7 +121,7 @@ func leaves(b []byte) bool {
 	return false
 }
 
-// exposing is an instant device whose registrations work.
+// exposing is an instant device that can register memory.
 type exposing struct{ instant }
 
 type exposed struct{ stag uint32 }
@@ -137,8 +135,8 @@ func (d *exposing) Register([]byte, rdmacm.Access) (rdmacm.Region, error) {
 	return &exposed{stag: uint32(0x6f + d.reads)}, nil
 }
 
-// Whatever a peer sends to a requester ends a call once at most, or leaves it
-// pending; what is not an answer gives its receive back.
+// Every message to a requester ends one call at most, or leaves it pending. A message that is no
+// answer gives its receive back.
 func FuzzReply(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -183,8 +181,8 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// Reads that the device splits and pools of the smallest size: a message's claims
-// cost no memory before they were judged.
+// The device splits Reads and the pools have the smallest size: the sizes that a message claims
+// cost no memory before the server has judged it.
 func TestClaimsCostNothing(t *testing.T) {
 	k, d, feed := newInstant(t)
 	put, pos := putCall(1, "name", 5000)

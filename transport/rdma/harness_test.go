@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// words makes a message of 32-bit words.
+// words returns a message of 32-bit words.
 func words(w ...uint32) []byte {
 	var b []byte
 	for _, v := range w {
@@ -28,7 +28,7 @@ func words(w ...uint32) []byte {
 	return b
 }
 
-// A message is what tests build Sends from.
+// A message describes a Send that a test makes.
 type message struct {
 	xid, version, credits uint32
 	proc                  wire.Proc
@@ -52,18 +52,18 @@ func (m message) bytes() []byte {
 	return append(b, m.payload...)
 }
 
-// segmentOf is the segment of n bytes at off of a region.
+// segmentOf returns the segment of n bytes at offset off of a region.
 func segmentOf(r rdmacm.Region, off, n int) wire.Segment {
 	at := rdmatest.At(r, off)
 	return seg(at.STag, uint32(n), at.Offset)
 }
 
-// seg is a segment of memory that need not exist.
+// seg returns a segment of memory that need not exist.
 func seg(handle, length uint32, offset uint64) wire.Segment {
 	return wire.Segment{Handle: handle, Length: length, Offset: offset}
 }
 
-// cut is a region's first bytes as segments of these lengths.
+// cut returns a region's first bytes as segments of these lengths.
 func cut(r rdmacm.Region, lengths ...int) []wire.Segment {
 	var all []wire.Segment
 	off := 0
@@ -82,7 +82,7 @@ func segmentsOf(c wire.WriteChunk) []wire.Segment {
 	return s
 }
 
-// at makes segments a Read chunk.
+// at makes a Read chunk of segments.
 func at(position int, segments ...wire.Segment) []wire.ReadSegment {
 	var all []wire.ReadSegment
 	for _, s := range segments {
@@ -109,7 +109,7 @@ type bench struct {
 	events []Event
 }
 
-// benchConfig is what a test says of its bench.
+// benchConfig is a test's configuration of its bench.
 type benchConfig struct {
 	device   rdmacm.Provider // nil: in memory, by provider
 	provider rdmatest.Config
@@ -140,7 +140,7 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 	}
 	cfg.server.RPC, cfg.server.Pool = b.rpc, b.pool
 	if cfg.server.StrangerCredits == 0 {
-		// Peers may send as much as known ones, from the start.
+		// Peers have the credits of known ones from the start.
 		cfg.server.StrangerCredits = cmp.Or(cfg.server.Credits, DefaultCredits)
 	}
 	cfg.server.Event = func(e Event) {
@@ -161,7 +161,7 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 	return b
 }
 
-// close ends the bench and looks for what was not given back.
+// close ends the bench and fails the test if memory or receives were not given back.
 func (b *bench) close() {
 	await.Return(b.t, "Close of the server returns", func() { b.server.Close() })
 	if err := await.Receive(b.t, "Serve returns", b.served); err != ErrServerClosed {
@@ -175,8 +175,8 @@ func (b *bench) close() {
 	b.pool.Close()
 }
 
-// wantFault makes sure that the last fault was f, that it was told of with its
-// answer and XID, and counted.
+// wantFault fails the test unless the last fault was f, was reported with this answer and XID,
+// and was counted.
 func (b *bench) wantFault(f Fault, a Answer, xid uint32) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -204,7 +204,7 @@ func (b *bench) peerWith(private []byte, receives int) *rdmatest.Peer {
 	}})
 }
 
-// private is a peer's private data.
+// private returns a peer's private data.
 func private(r bool, send, receive int) []byte {
 	b := make([]byte, wire.PrivateDataSize)
 	wire.PrivateData{RemoteInvalidation: r, SendSize: send, ReceiveSize: receive}.Put(b)
@@ -220,7 +220,7 @@ func (b *bench) call(p *rdmatest.Peer, m message) rdmatest.Message {
 	return p.Receive()
 }
 
-// answered reads a reply: its header, and what is behind it.
+// answered parses a reply: it returns the header and the bytes that follow it.
 func answered(t testing.TB, m rdmatest.Message) (wire.Header, []byte) {
 	t.Helper()
 	var h wire.Header
@@ -269,7 +269,7 @@ func wantError(t testing.TB, m rdmatest.Message, xid, version uint32, code wire.
 	}
 }
 
-// alive makes sure that the connection still serves, with a NULL.
+// alive fails the test unless the connection still serves a NULL.
 func (b *bench) alive(p *rdmatest.Peer) {
 	b.t.Helper()
 	m := b.call(p, message{xid: 0xa11fe, payload: rpctest.Message(0xa11fe, rpctest.NULL, nil)})
@@ -280,10 +280,10 @@ func (b *bench) alive(p *rdmatest.Peer) {
 	results(b.t, 0xa11fe, payload)
 }
 
-// pattern is n bytes of the toy program's.
+// pattern returns n bytes of the toy program's pattern.
 func pattern(n int) []byte { return rpctest.Pattern(make([]byte, n)) }
 
-// putCall is a PUT without its data: the message, and where the data belong.
+// putCall returns a PUT without its data: the message, and the position of the data.
 func putCall(xid uint32, name string, count int) (m []byte, position int) {
 	m = rpctest.Message(xid, rpctest.PUT, func(w *xdr.Writer) {
 		w.String(name)
@@ -305,7 +305,7 @@ func (b *bench) dial(cfg DialConfig) *Client {
 	return c
 }
 
-// exchangeFor is a call of the toy program.
+// exchangeFor returns a call of the toy program.
 func exchangeFor(procedure int, args func(w *xdr.Writer)) *rpc.Exchange {
 	return &rpc.Exchange{
 		Program: rpctest.Number, Version: 1, Procedure: uint32(procedure),
@@ -324,7 +324,7 @@ func do(t testing.TB, k rpc.Caller, x *rpc.Exchange, decode func(d *xdr.Decoder)
 	})
 }
 
-// get asks for n bytes, into sink if it is not nil.
+// get reads n bytes, into sink if it is not nil.
 func get(t testing.TB, k rpc.Caller, n int, sink []byte) error {
 	t.Helper()
 	x := exchangeFor(rpctest.GET, count(n))
@@ -352,10 +352,10 @@ func put(t testing.TB, k rpc.Caller, data []byte) error {
 	})
 }
 
-// rpcPeer is an address.
+// rpcPeer returns the address 192.0.2.n.
 func rpcPeer(n byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, n}) }
 
-// ended waits for the end of a call, or of anything else that a test began.
+// ended waits for a value on ch: the end of a call, or of any other activity of a test.
 func ended[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
 	return await.Receive(t, "what the test began ends", ch)

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Calls that wait for the executor are bounded by client address: beyond half of the ceiling
-// they wait as messages, and when others have ended all are answered.
+// The memory of calls that wait for the executor is bounded for each client address. Beyond half
+// of the ceiling, calls wait as messages; when others have ended, all are answered.
 func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 	const conns, calls, ceiling = 40, 60, 4 << 20
 	b := newBench(t, benchConfig{
@@ -38,7 +38,8 @@ func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 		return begun+held == conns*calls
 	})
 	begun, held := waiting()
-	// What a connection has not told its ledger yet, and the calls that each may have.
+	// slack covers the memory that a connection has not charged yet, and the calls that each
+	// connection may always have.
 	const slack = conns * (32 << 10)
 	if most := int64((ceiling/2 + slack) / (callCost * 3 / 2)); begun > most || held == 0 {
 		t.Errorf("%d calls have begun and %d are held, want %d begun at most", begun, held, most)

@@ -11,15 +11,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Our requester against our responder, at thresholds small and large, with and
-// without remote invalidation (V1-110). What arrives is what was sent, inline and
-// by chunks (V1-35).
+// Our requester against our responder, with small and large thresholds, with and without remote
+// invalidation (V1-110). The data that arrives is the data that was sent, inline and by chunks
+// (V1-35).
 func TestLoopback(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { loopback(t, nil) })
 	t.Run("iwarp", func(t *testing.T) { loopback(t, newIwarp(t)) })
 }
 
-// newIwarp is a software RNIC.
+// newIwarp returns a software RNIC.
 func newIwarp(t testing.TB) rdmacm.Provider {
 	p, err := iwarp.New(iwarp.Config{})
 	if err != nil {
@@ -69,8 +69,8 @@ func loopback(t *testing.T, device rdmacm.Provider) {
 	}
 }
 
-// sizes of items worth trying: the smallest, with every padding, and those around
-// a threshold of t and around the headers that go with it.
+// sizes returns sizes of items to test: the smallest, with every padding, and sizes around a
+// threshold of t and around t less the headers.
 func sizes(t int) []int {
 	s := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	for d := -140; d <= 4; d += 7 {

@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// A peer that goes on calling and reads no answers has no more calls under way
-// than it was granted, as far as this side can know, and loses its connection at
-// once, not after a deadline: what it costs has a bound (V1-21).
+// A peer that keeps calling and reads no answers has no more calls under way than its grant, as
+// far as this side can know, and loses its connection at once, not after a deadline: its cost is
+// bounded (V1-21).
 func TestPeerThatReadsNoAnswers(t *testing.T) {
 	const credits = 20
 	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits}})
@@ -22,7 +22,7 @@ func TestPeerThatReadsNoAnswers(t *testing.T) {
 	await.Until(t, "the connection is open", func() bool { return len(b.server.connections()) == 1 })
 	k := b.server.connections()[0]
 	most := int64(0)
-	// Answers of 4 KB fill what TCP keeps of them, and then stay here.
+	// Answers of 4 KB fill TCP's buffers, and further ones stay in this process.
 	for xid := range uint32(20_000) {
 		m := message{xid: xid, payload: rpctest.Message(xid, rpctest.GET, count(3900))}.bytes()
 		if _, err := p.Conn.Write(p.Bytes(p.Send(m))); err != nil {
@@ -39,8 +39,8 @@ func TestPeerThatReadsNoAnswers(t *testing.T) {
 	}
 }
 
-// So has a peer whose calls are all at fault: each is answered with an RDMA_ERROR, which
-// takes a record like another answer (V1-21).
+// The same holds for a peer whose calls all have faulty headers: each is answered with an
+// RDMA_ERROR, which takes a record like any answer (V1-21).
 func TestPeerThatReadsNoErrors(t *testing.T) {
 	const credits, atOnce = 20, 64
 	const bound = 2*credits + spareReceives + overrunSlack + 1
@@ -53,7 +53,7 @@ func TestPeerThatReadsNoErrors(t *testing.T) {
 	k := b.server.connections()[0]
 	faulty := message{proc: 5, payload: rpctest.Message(0, rpctest.NULL, nil)}.bytes()
 	most := int64(0)
-	// RDMA_ERRORs are short: TCP keeps many before the first stays here.
+	// RDMA_ERRORs are short, so TCP's buffers take many before the first stays in this process.
 	for sent := 0; sent < 1_000_000 && most <= bound; sent += atOnce {
 		var calls []byte
 		for range atOnce {
@@ -73,8 +73,8 @@ func TestPeerThatReadsNoErrors(t *testing.T) {
 	}
 }
 
-// Answers that the peer has got are not held against it, however late this side
-// takes note that they are sent: it is not beyond its grant (V1-21).
+// Answers that the peer has received do not count against its grant, even if this side learns
+// late that they are sent (V1-21).
 func TestAnswersThatCompleteLate(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Credits: 4}})
 	p := b.peerWith(nil, 400)
@@ -93,8 +93,8 @@ func TestAnswersThatCompleteLate(t *testing.T) {
 	}
 }
 
-// A call that waits for what the peer owes it has no room for its reply yet: it
-// costs its record and the message.
+// A call that waits for data from the peer has no room for its reply yet: it costs its record and
+// the message.
 func TestCallsThatWaitCostLittle(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{reads: 1}})
 	p := b.peer()

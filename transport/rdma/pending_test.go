@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The calls that wait for an answer are those of a map by XID, whatever the XIDs are.
+// The table of pending calls behaves like a map by XID, for any XIDs.
 func TestPendingIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPending(rapid.IntRange(0, 9).Draw(t, "credits"))

@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// a stranger changes its Position-Zero chunk, the XID too, when the program has judged
-// the call by the first bytes. The call that is served has the bytes that were judged,
-// however the peer cut the chunk.
+// a stranger changes its Position-Zero chunk, the XID too, after the program has judged the
+// call by the first bytes. The call that is served has the judged bytes, however the peer cut the
+// chunk.
 func TestWhatWasJudgedIsServed(t *testing.T) {
 	nothingLeft(t)
 	b := newBench(t, benchConfig{})
@@ -30,7 +30,7 @@ func TestWhatWasJudgedIsServed(t *testing.T) {
 	for i, lengths := range [][]int{{0}, {1, 0}, {k - 1, 0}, {k, 0}, {k + 1, 0}, {0, k, 0, 0}, {7, 0, k, 100, 0}} {
 		xid := uint32(100 + i)
 		call := rpctest.Message(xid, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(want) })
-		// The last length is what the others leave.
+		// The last length covers the rest of the call.
 		rest := len(call)
 		for _, n := range lengths {
 			rest -= n

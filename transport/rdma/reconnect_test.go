@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// 4.5.5, V1-111: when the connection ends, calls that are not answered go out
-// again on a new one, in their order, with their XIDs and new handles; thresholds,
-// credits and remote invalidation are those of the new connection.
+// 4.5.5, V1-111: when the connection ends, unanswered calls go out again on a new one, in their
+// order, with their XIDs and new handles. Thresholds, credits and remote invalidation are those
+// of the new connection.
 func TestReconnect(t *testing.T) {
 	s := newScript(t, DialConfig{Reconnect: true, RemoteInvalidation: true, redial: time.Millisecond}, private(true, 4096, 4096))
 	s.ramp(3)
@@ -67,8 +67,7 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// Without Reconnect the loss of the connection is the end, for what was sent and
-// what comes.
+// Without Reconnect the loss of the connection ends the calls that were sent and all later ones.
 func TestLossWithoutReconnect(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	one, two := s.start(null()), s.start(null())
@@ -87,8 +86,8 @@ func TestLossWithoutReconnect(t *testing.T) {
 	}
 }
 
-// A call that comes while its connection ends, after the others were ended and before
-// the client knows that there is none any more, ends as they do.
+// A call starts while its connection ends, after the other calls have ended and before the client
+// knows that the connection is gone: it ends like the others.
 func TestCallWhileTheConnectionEnds(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	s.client.mu.Lock()
@@ -103,8 +102,8 @@ func TestCallWhileTheConnectionEnds(t *testing.T) {
 	}
 }
 
-// a call whose answer was dropped, or never sent, ends by the timer: a new
-// connection, and the same XID (L-6, V1-82, V1-77).
+// a call whose answer was dropped, or never sent, is ended by the timer: it goes out over a
+// new connection, with the same XID (L-6, V1-82, V1-77).
 func TestTimerEndsDroppedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(t, DialConfig{Reconnect: true, Timeout: 20 * time.Second, redial: time.Millisecond}, nil)
@@ -124,12 +123,12 @@ func TestTimerEndsDroppedCalls(t *testing.T) {
 		}
 		s.reply(message{xid: h.XID, payload: success(h.XID)})
 		ended(t, done)
-		// An idle connection is not given up; nor one whose calls are answered.
+		// The client does not give up an idle connection, or one whose calls are answered.
 		for range 10 {
 			time.Sleep(15 * time.Second)
 			s.ramp(8)
 		}
-		// A cancelled call that is never answered leaks no credit for ever.
+		// A cancelled call that is never answered does not keep its credit for ever.
 		x := null()
 		done = s.start(x)
 		s.next()
@@ -140,8 +139,8 @@ func TestTimerEndsDroppedCalls(t *testing.T) {
 	})
 }
 
-// A connection that cannot be had is tried for again, ever more slowly; calls wait,
-// and can be cancelled.
+// The client tries again and again to connect, with growing pauses; meanwhile calls wait, and can
+// be cancelled.
 func TestRedial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(t, DialConfig{Reconnect: true, redial: time.Second, redialMost: 4 * time.Second}, nil)
@@ -172,7 +171,7 @@ func TestRedial(t *testing.T) {
 	})
 }
 
-// Close ends what waits, what was sent, and what comes.
+// Close ends the calls that wait, the calls that were sent, and all later calls.
 func TestClientClose(t *testing.T) {
 	for _, reconnect := range []bool{false, true} {
 		s := newScript(t, DialConfig{Reconnect: reconnect}, nil)
@@ -187,7 +186,7 @@ func TestClientClose(t *testing.T) {
 		s.p.End()
 		s.client.Close()
 	}
-	// An idle connection ends in order.
+	// Close ends an idle connection in order.
 	s := newScript(t, DialConfig{}, nil)
 	s.ramp(8)
 	s.client.Close()
@@ -196,9 +195,9 @@ func TestClientClose(t *testing.T) {
 	}
 }
 
-// The connection is lost at every work request in turn, before and after its
-// effect, on either side: every call ends well on a later connection, and what may
-// not be executed twice is not.
+// The test breaks the connection at every work request in turn, before and after its effect, on
+// either side: every call succeeds on a later connection, and no call is executed twice that may
+// not be.
 func TestLossAtEveryWork(t *testing.T) {
 	for _, side := range []bool{false, true} {
 		for _, when := range []rdmatest.When{rdmatest.Before, rdmatest.After} {
@@ -232,10 +231,10 @@ func TestLossAtEveryWork(t *testing.T) {
 	}
 }
 
-// A server that leaves as many calls unanswered as it grants, or answers them by what must
-// be dropped (RFC 8166 §4.5), loses the connection when their callers have given up
-// and another call waits: it is made on a new one. An answer that is late by less than
-// latePatience saves the connection.
+// A server leaves as many calls unanswered as it grants, or sends answers that the client must
+// drop (RFC 8166 §4.5). When the callers have given up and another call waits, the client makes
+// that call on a new connection. An answer that is late by less than latePatience saves the
+// connection.
 func TestCreditsOfCallsGivenUp(t *testing.T) {
 	const credits = 4
 	for name, before := range map[string]bool{"the call waits before": true, "the call comes behind": false} {
@@ -289,9 +288,9 @@ func TestCreditsOfCallsGivenUp(t *testing.T) {
 	}
 }
 
-// A server that accepts connections and ends each before a call was answered is connected
-// to ever more slowly, as one that cannot be reached. An answer makes the next attempt an
-// immediate one.
+// A server accepts connections and ends each before it has answered a call: the client connects
+// with growing pauses, as to a server that it cannot reach. After an answer the next attempt is
+// immediate.
 func TestPauseBetweenConnectionsThatAreGoodForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(t, DialConfig{Reconnect: true, redial: time.Second, redialMost: 4 * time.Second}, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// putOf is a PUT of data.
+// putOf returns a PUT of data.
 func putOf(data []byte) *rpc.Exchange {
 	return exchangeFor(rpctest.PUT, func(w *xdr.Writer) {
 		w.String("name")
@@ -20,7 +20,7 @@ func putOf(data []byte) *rpc.Exchange {
 	})
 }
 
-// pull reads what a call exposes at a position.
+// pull reads the memory that a call exposes at a position.
 func (s *script) pull(h *wire.Header, position uint32) []byte {
 	s.t.Helper()
 	var all []byte
@@ -36,15 +36,15 @@ func (s *script) pull(h *wire.Header, position uint32) []byte {
 	return all
 }
 
-// answer ends the calls of a test whose replies are no matter.
+// refuse ends a call whose reply does not matter to the test, by an RDMA_ERROR.
 func (s *script) refuse(h *wire.Header) {
 	s.t.Helper()
 	s.p.Send(words(h.XID, 1, 8, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 }
 
-// V1-24, V1-46, A-7: a call is Short as long as it fits, header included;
-// then its eligible item is reduced; without one the Payload goes by RDMA. No Send
-// is longer than the threshold. V1-40, V1-42: a chunk is as long as its item.
+// V1-24, V1-46, A-7: a call is Short as long as it fits, header included. A longer one has its
+// eligible item reduced; without such an item the whole Payload goes by RDMA. No Send is longer
+// than the threshold. V1-40, V1-42: a chunk is as long as its item.
 func TestCallForms(t *testing.T) {
 	for _, threshold := range []int{1024, 4096} {
 		s := newScript(t, DialConfig{InlineSend: 8192}, private(false, 4096, threshold))
@@ -68,7 +68,7 @@ func TestCallForms(t *testing.T) {
 			}
 			s.refuse(&h)
 
-			// Without an eligible item: ECHO.
+			// ECHO has no eligible item.
 			x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(data) })
 			x.MaxArgs, x.MaxResults = n+8, 4
 			s.start(x)
@@ -76,7 +76,7 @@ func TestCallForms(t *testing.T) {
 			if fits := fixed+padded(n) <= threshold; fits != (h.Proc == wire.ProcMsg) {
 				t.Errorf("T=%d: ECHO of %d bytes goes as %v", threshold, n, h.Proc)
 			} else if !fits {
-				// V1-44, V1-45, L-11: all at position 0, with padding.
+				// V1-44, V1-45, L-11: the whole call is at position 0, with padding.
 				got := s.pull(&h, 0)
 				want := rpctest.Message(h.XID, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(data) })
 				if h.Reads.Len() != 1 || len(payload) != 0 || !bytes.Equal(got, want) {
@@ -93,7 +93,7 @@ func TestCallForms(t *testing.T) {
 	}
 }
 
-// twoItems is a procedure with two eligible arguments, and words between.
+// twoItems returns a procedure with two eligible arguments, and words between them.
 func twoItems(one, two []byte, tail int) *rpc.Exchange {
 	return &rpc.Exchange{
 		Program: 5, Version: 1, Procedure: 1, MaxArgs: 64 + tail, MaxResults: 4,
@@ -107,11 +107,11 @@ func twoItems(one, two []byte, tail int) *rpc.Exchange {
 	}
 }
 
-// V1-36: a position counts what was reduced before it, with its padding;
-// V1-38, P-3: all segments of a chunk have its position, whatever their lengths;
-// V1-33: one item a chunk. V1-44: in a Long Call with Read chunks too, whose
-// Position-Zero chunk comes first (L-11). V1-28: items that are not eligible are
-// never reduced. V1-35: put together again, the stream is that of the upper layer.
+// V1-36: a position counts the bytes that were reduced before it, with their padding; V1-38, P-3:
+// all segments of a chunk have its position, whatever their lengths; V1-33: one item a chunk.
+// V1-44: the same holds in a Long Call with Read chunks, whose Position-Zero chunk comes first
+// (L-11). V1-28: items that are not eligible are never reduced. V1-35: the reassembled stream is
+// that of the upper layer.
 func TestPositions(t *testing.T) {
 	one, two := pattern(3001), pattern(2002)
 	for _, tail := range []int{0, 4000} { // the second is Long although reduced
@@ -157,7 +157,7 @@ func TestPositions(t *testing.T) {
 	}
 	s.refuse(&h)
 
-	// Of two payloads the second alone is eligible (V1-28).
+	// Of two payloads only the second is eligible (V1-28).
 	s = newScript(t, DialConfig{}, nil)
 	x = twoItems(nil, nil, 0)
 	x.Args = func(w *xdr.Writer) {
@@ -185,13 +185,12 @@ func equal(a, b []uint32) bool {
 	return true
 }
 
-// V1-48, V1-49, V1-53: a Write chunk is as long as its sink. V1-62: an item that
-// is to come inline among others has an empty chunk; without sinks the list is
-// empty. V1-63, V1-64, V1-67: a Reply chunk where the largest reply, verifier
-// included, may not fit, and only then. Sizes are those of the standards, so that
-// they do not follow the code: a transport header without chunks has 28 bytes
-// (RFC 8166 §4.3), and an accepted reply 24 (RFC 5531 §9), and 400 more with the
-// largest verifier (§8.2).
+// V1-48, V1-49, V1-53: a Write chunk is as long as its sink. V1-62: an item that is to come
+// inline among others has an empty chunk; without sinks the list is empty. V1-63, V1-64, V1-67:
+// the call has a Reply chunk if the largest reply, verifier included, may not fit, and only then.
+// The test takes sizes from the standards, so that they do not follow the code: a transport
+// header without chunks has 28 bytes (RFC 8166 §4.3), and an accepted reply 24 (RFC 5531 §9), and
+// 400 more with the largest verifier (§8.2).
 func TestOffers(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	big := func(n int) *rpc.Exchange {
@@ -227,7 +226,7 @@ func TestOffers(t *testing.T) {
 			for i, l := 0, h.Writes; l.Len() > 0; i++ {
 				chunk := l.Next()
 				for k := range chunk.Len() {
-					// Memory of its own, as long as it says it is (V1-49).
+					// Each segment has memory of its own, of its stated length (V1-49).
 					if at := chunk.At(k); handles[at.Handle] {
 						t.Errorf("chunk %d has the handle of another", i)
 					} else {
@@ -247,9 +246,8 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// V1-104, V1-102, V1-106, V1-107: where nothing may be placed, a long
-// call and a long reply go in Position-Zero and Reply chunks, offered together,
-// and the sink's bytes come in the stream.
+// V1-104, V1-102, V1-106, V1-107: if no data may be placed, a long call and a long reply go in
+// Position-Zero and Reply chunks, offered together, and the sink's bytes come in the stream.
 func TestNoPlacement(t *testing.T) {
 	s := newScript(t, DialConfig{NoPlacement: true}, nil)
 	s.start(putOf(pattern(5000)))
@@ -286,8 +284,8 @@ func TestNoPlacement(t *testing.T) {
 	s.refuse(&h)
 }
 
-// V1-91: a call that cannot be built or posted fails at once,
-// by itself; what it had exposed is fenced.
+// V1-91: a call that cannot be built or posted fails at once, without others; the memory that it
+// exposed is fenced.
 func TestCallsThatCannotBeMade(t *testing.T) {
 	s := newScript(t, DialConfig{}, private(false, 4096, 1024))
 	client := end(s.p)
@@ -321,7 +319,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 	s.ramp(8)
 }
 
-// A device that gathers few pieces gets a copy.
+// If a device can gather only few pieces, the requester posts a copy.
 func TestFewPiecesOfACall(t *testing.T) {
 	s := newScriptOn(t, rdmatest.Config{MaxLocal: 1}, DialConfig{}, nil)
 	s.start(putOf(pattern(333)))
@@ -333,7 +331,7 @@ func TestFewPiecesOfACall(t *testing.T) {
 	s.refuse(&h)
 }
 
-// What the arguments refer to is let go of before the caller resumes, once.
+// The requester releases the memory of the arguments before the caller resumes, once.
 func TestArgumentsAreReleased(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	ref := &counted{note: func() { s.provider.Log().Mark("released") }}

@@ -15,9 +15,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-8: memory is exposed after the call was encoded and just before it goes
-// out; V1-7: for this call only. V1-9: it is out of reach before the caller
-// resumes. V1-2: what was advertised is of no use afterwards.
+// V1-8: memory is exposed after the call was encoded and just before it goes out; V1-7: for this
+// call only. V1-9: it is out of the peer's reach before the caller resumes. V1-2: the advertised
+// handle is useless afterwards.
 func TestExposureIsShort(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	log, sink := s.provider.Log(), make([]byte, 6000)
@@ -73,8 +73,8 @@ func TestCancelFences(t *testing.T) {
 	}
 }
 
-// V1-92: where one of a call's regions cannot be fenced, the connection ends before the
-// call does: whichever of them it is, and however the call ends.
+// V1-92: if one of a call's regions cannot be fenced, the connection ends before the call does:
+// whichever region it is, and however the call ends.
 func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
 	const regions = 3 // two sinks and a Reply chunk
 	cause := errors.New("gave up")
@@ -124,8 +124,8 @@ func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A call that is cancelled while it is built, as here by its own encoder, does not go out;
-// its memory is fenced (V1-10, V1-11).
+// A call that is cancelled while it is built, here by its own encoder, does not go out; its
+// memory is fenced (V1-10, V1-11).
 func TestCancelWhileBuilding(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	cause := errors.New("gave up")
@@ -143,9 +143,9 @@ func TestCancelWhileBuilding(t *testing.T) {
 	s.ramp(8)
 }
 
-// A server answers a call that was given up, late, by a Send with Invalidate of the one STag
-// that the call offered, as RFC 8797 §4.1 wants. The connection lives, and with it the other
-// calls, however many were made since.
+// A server answers late a call that the client has given up, by a Send with Invalidate of the one
+// STag that the call offered, as RFC 8797 §4.1 requires. The connection lives, and its other
+// calls with it, however many were made since.
 func TestLateInvalidationIsHarmless(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": rdmatest.New(), "iWARP": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {

@@ -11,9 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// outstanding starts n calls and returns those that arrive, of which there must
-// be want: a further one would arrive before the answers to the client's are
-// sent.
+// outstanding starts n calls and returns the calls that arrive. There must be exactly want of
+// them: a further one would arrive before the answers.
 func (s *script) outstanding(n, want int) (xids []uint32, done []<-chan result) {
 	s.t.Helper()
 	for range n {
@@ -27,7 +26,7 @@ func (s *script) outstanding(n, want int) (xids []uint32, done []<-chan result) 
 	return xids, done
 }
 
-// mustBeIdle: every call that the client may send has arrived.
+// mustBeIdle fails the test unless every call that the client may send has arrived.
 func (s *script) mustBeIdle() {
 	s.t.Helper()
 	s.client.mu.Lock()
@@ -41,8 +40,8 @@ func posted(s *script) int {
 	return len(s.provider.Log().Find(rdmatest.IsPost(rdmacm.OpSend, end(s.p).ID())))
 }
 
-// V1-19, V1-20: one call on a new connection, until a reply told the grant;
-// V1-13: then no more than that; V1-15: nor than were asked for.
+// V1-19, V1-20: a new connection has one call until a reply brings the grant; V1-13: then no more
+// than the grant; V1-15: nor than the client asked for.
 func TestCreditsAtTheStart(t *testing.T) {
 	s := newScript(t, DialConfig{Credits: 4}, nil)
 	xids, done := s.outstanding(10, 1)
@@ -62,7 +61,7 @@ func TestCreditsAtTheStart(t *testing.T) {
 	if n := posted(s); n != 4 {
 		t.Fatalf("%d calls on the wire, want 4", n)
 	}
-	// A larger grant: no more than requested.
+	// A grant larger than the request: the client uses no more than it requested.
 	s.reply(message{xid: xids[1], credits: 100, payload: success(xids[1])})
 	for range 2 {
 		h, _ := s.next()
@@ -73,7 +72,7 @@ func TestCreditsAtTheStart(t *testing.T) {
 	if n := posted(s); n != 6 {
 		t.Fatalf("%d calls on the wire, want 6", n)
 	}
-	// V1-21, P-1: a grant below what is in flight: only wait.
+	// V1-21, P-1: after a grant below the number in flight the client only waits.
 	for i := 2; i < 5; i++ {
 		s.reply(message{xid: xids[i], credits: 1, payload: success(xids[i])})
 		ended(t, done[i])
@@ -96,8 +95,8 @@ func TestCreditsAtTheStart(t *testing.T) {
 	}
 }
 
-// L-5: a grant of 0 while others are in flight is waited for; when
-// nothing is, it counts as 1.
+// L-5: after a grant of 0 the client waits while other calls are in flight; when none is, the
+// grant counts as 1.
 func TestGrantOfZero(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	s.ramp(2)
@@ -120,8 +119,8 @@ func TestGrantOfZero(t *testing.T) {
 	s.reply(message{xid: h.XID, payload: success(h.XID)})
 }
 
-// ping makes sure that the client has looked at all that was sent to it: at a
-// last message, which answers no call, as well.
+// ping makes sure that the client has processed all messages so far. It sends a last message that
+// answers no call, and waits until the client has processed it.
 func (s *script) ping() {
 	s.t.Helper()
 	s.pings++
@@ -136,8 +135,8 @@ func (s *script) ping() {
 	}
 }
 
-// an RDMA_ERROR frees its call's credit and brings a grant; a grant
-// of 0 in it changes nothing.
+// an RDMA_ERROR frees its call's credit and carries a grant; a grant of 0 in it changes
+// nothing.
 func TestErrorsCarryGrants(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	xids, done := s.outstanding(5, 1)
@@ -159,9 +158,9 @@ func TestErrorsCarryGrants(t *testing.T) {
 	}
 }
 
-// V1-17: a receive is promised for each answer before its call goes out, as a chain or as
-// a Send that the device copies; V1-18's other side: an idle requester promises what stray
-// messages need only.
+// V1-17: the requester promises a receive for each answer before the call goes out, as a chain or
+// as a Send that the device copies. V1-18's other side: an idle requester promises only the
+// receives that stray messages need.
 func TestReceivesForAnswers(t *testing.T) {
 	for _, short := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ShortSends=%v", short), func(t *testing.T) { receivesForAnswers(t, short) })
@@ -189,7 +188,7 @@ func receivesForAnswers(t *testing.T, short bool) {
 	if n := end(s.p).Promised(); n != spareReceives {
 		t.Errorf("%d receives at the end", n)
 	}
-	// The same of calls with chunks, of each kind.
+	// The same for calls with chunks, of each kind.
 	for _, x := range []*rpc.Exchange{getTo(5000, make([]byte, 5000)), getTo(5000), putOf(pattern(5000))} {
 		s.start(x)
 		h, _ := s.next()
@@ -211,9 +210,8 @@ func receivesForAnswers(t *testing.T, short bool) {
 	}
 }
 
-// A cancelled call keeps its credit until its answer came, for the responder
-// may still be at work on it (RFC 8166 §3.3.1); a late answer is
-// dropped. One that never went out costs nothing.
+// A cancelled call keeps its credit until its answer comes, because the responder may still work
+// on it (RFC 8166 §3.3.1); the late answer is dropped. A call that never went out costs nothing.
 func TestCancelledCallsKeepTheirCredit(t *testing.T) {
 	s := newScript(t, DialConfig{Credits: 2}, nil)
 	s.ramp(2)
@@ -230,7 +228,7 @@ func TestCancelledCallsKeepTheirCredit(t *testing.T) {
 	if r := ended(t, one); r.err != rpc.ErrCallLost {
 		t.Errorf("sent: %v", r.err)
 	}
-	s.client.Cancel(first, rpc.ErrCallLost) // again: nothing
+	s.client.Cancel(first, rpc.ErrCallLost) // the second time has no effect
 	s.ping()
 	if n := posted(s) - sent; n != 2 {
 		t.Errorf("%d calls on the wire", n)

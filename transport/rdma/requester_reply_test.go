@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-82: a reply that does not match its call, or cannot be decoded, is
-// dropped: nothing is sent back, no credit moves, the call stays pending. V1-77:
-// RDMA_MSGP; V1-79: RDMA_DONE; V1-86: errors that cannot be decoded; L-6: a reply
-// with a Read list; V1-80: what is too short. V1-73: no error is sent back.
+// V1-82: a reply that does not match its call, or cannot be decoded, is dropped: the requester
+// sends nothing back, no credit moves, the call stays pending. V1-77: RDMA_MSGP; V1-79:
+// RDMA_DONE; V1-86: errors that cannot be decoded; L-6: a reply with a Read list; V1-80: a reply
+// that is too short. V1-73: no error is sent back.
 func TestBadRepliesAreDropped(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	s.ramp(2)
@@ -95,14 +95,14 @@ func TestBadRepliesAreDropped(t *testing.T) {
 	if n := len(s.p.Messages()); n != 2 {
 		t.Errorf("%d messages came back", n-2)
 	}
-	// The good one ends it.
+	// The correct reply ends the call.
 	s.p.Send(good().bytes())
 	if r := ended(t, done); r.err != nil || len(r.data) != 0 {
 		t.Errorf("%v", r.err)
 	}
 }
 
-// A Reply chunk comes back only where one was offered.
+// A reply with a Reply chunk is valid only if its call offered one.
 func TestReplyChunkOutOfNowhere(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	done := s.start(getTo(10, make([]byte, 10)))
@@ -126,9 +126,9 @@ func TestReplyChunkOutOfNowhere(t *testing.T) {
 	}
 }
 
-// V1-85: an RDMA_ERROR is permanent: the call ends, is not sent again, and its
-// memory is fenced first. A-1: ERR_CHUNK has 20 bytes; A-3, L-10: the version may
-// be any; an ERR_VERS ends its call as well.
+// V1-85: an RDMA_ERROR is permanent: the call ends, is not sent again, and its memory is fenced
+// first. A-1: ERR_CHUNK has 20 bytes; A-3, L-10: its version may be any; an ERR_VERS ends its
+// call as well.
 func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		m    []byte
@@ -160,10 +160,10 @@ func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 	}
 }
 
-// What placed results may look like. V1-96: a result reduced that is not
-// eligible; V1-97: an eligible one inline though its chunk was free: permanent
-// errors. L-7: padding counted in the chunk. V1-59: memory that comes back unused
-// is not trusted; P-11. A-9: the empty form of unused (RFC 8267 §6.4.1).
+// Forms of placed results. V1-96: a reduced result that is not eligible, and V1-97: an eligible
+// result inline although its chunk was free, are permanent errors. L-7: padding counted in the
+// chunk. V1-59: memory that comes back unused is not trusted; P-11. A-9: the empty form of an
+// unused chunk (RFC 8267 §6.4.1).
 func TestPlacedResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		n       int // of the sink
@@ -191,7 +191,7 @@ func TestPlacedResults(t *testing.T) {
 			done := s.start(getTo(c.n, make([]byte, c.n)))
 			h, _ := s.next()
 			o := offered(&h)
-			s.write(o.writes[0], pattern(c.n)) // also where it comes back unused
+			s.write(o.writes[0], pattern(c.n)) // also if the chunk comes back unused
 			back := append([]wire.Segment{}, o.writes[0]...)
 			back[0].Length = uint32(c.placed)
 			if c.empty {
@@ -205,7 +205,7 @@ func TestPlacedResults(t *testing.T) {
 	}
 }
 
-// V1-96: a Write chunk used although no result of the procedure is eligible.
+// V1-96: a server uses a Write chunk although no result of the procedure is eligible.
 func TestNothingEligibleWasPlaced(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	x := getTo(8, make([]byte, 8))
@@ -222,8 +222,8 @@ func TestNothingEligibleWasPlaced(t *testing.T) {
 	}
 }
 
-// A Reply in several segments of a Reply chunk and Write chunk, filled without
-// gaps; one with a gap is dropped.
+// A reply fills several segments of a Reply chunk and of a Write chunk without gaps; a reply with
+// a gap is dropped.
 func TestSegmentsAreFilledInOrder(t *testing.T) {
 	s := newScript(t, DialConfig{maxSegment: 100}, nil)
 	done := s.start(getTo(250, make([]byte, 250)))
@@ -249,8 +249,8 @@ func TestSegmentsAreFilledInOrder(t *testing.T) {
 	}
 }
 
-// L-14: an RPC error in place of ERR_CHUNK is an ordinary error reply. P-9, P-4,
-// P-10: a Short reply although a Reply chunk was offered, with or without its echo.
+// L-14: an RPC error in place of ERR_CHUNK is an ordinary error reply. P-9, P-4, P-10: a reply
+// may be Short although the call offered a Reply chunk, and may echo that chunk or not.
 func TestShortReplies(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	for _, echo := range []bool{true, false} {
@@ -277,9 +277,9 @@ func TestShortReplies(t *testing.T) {
 	}
 }
 
-// The invalidations of a peer. V1-114's other side: a tag of another call is a
-// breach that ends the connection; the call's own is not revoked again by a
-// second invalidation, all others are before the caller resumes.
+// Invalidations by a peer. V1-114's other side: the invalidation of another call's tag is a
+// breach that ends the connection. The requester does not revoke the call's own invalidated tag
+// again; it revokes all other tags before the caller resumes.
 func TestRemoteInvalidationByThePeer(t *testing.T) {
 	s := newScript(t, DialConfig{RemoteInvalidation: true}, private(true, 4096, 4096))
 	if got := s.p.Conn().PeerPrivateData(); !bytes.Equal(got, private(true, 4096, 4096)) { // V1-121
@@ -316,7 +316,7 @@ func TestRemoteInvalidationByThePeer(t *testing.T) {
 	}
 }
 
-// V1-121: R is sent only where it was asked for; V1-112.
+// V1-121: R is sent only if the configuration asks for it; V1-112.
 func TestPrivateDataOfTheClient(t *testing.T) {
 	for _, c := range []DialConfig{{}, {RemoteInvalidation: true}, {InlineSend: 1024, InlineReceive: 262144}} {
 		s := newScript(t, c, nil)

@@ -20,8 +20,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// nothingLeft makes sure that no goroutine outlives the test. It comes first, so
-// that it looks last.
+// nothingLeft fails the test if a goroutine outlives it. Call it first, so that its check runs
+// last.
 func nothingLeft(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -51,9 +51,9 @@ func anyCall(t testing.TB, k rpc.Caller, r *rand.Rand, most int) error {
 	return do(t, k, null(), nil)
 }
 
-// 1,000 connections that are idle, 100 that are busy, others that come and go: all
-// are served by one server within its ceiling, the idle ones still are in the end,
-// and when they have gone, nothing of them is left.
+// 1,000 idle connections, 100 busy ones, and others that come and go: one server serves all
+// within its ceiling. The idle ones are still served at the end, and nothing is left of the ones
+// that have gone.
 func TestManyConnections(t *testing.T) {
 	for _, on := range []struct {
 		name       string
@@ -85,7 +85,8 @@ func TestManyConnections(t *testing.T) {
 			for i := range on.busy {
 				all.Go(func() {
 					r := rand.New(rand.NewPCG(31, uint64(i)))
-					// Each leaves and comes back; half of them with a call under way.
+					// Each client leaves and comes back; half of them leave with a call under
+					// way.
 					for range 3 {
 						c, err := Dial(t.Context(), b.device, b.addr, DialConfig{})
 						if err != nil {
@@ -124,8 +125,8 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// longPut is a PUT with two Read chunks: the message, cut into segments, in a
-// Position-Zero chunk, and the data, cut as well, where they belong.
+// longPut returns a PUT with two Read chunks: the message, cut into segments, in a Position-Zero
+// chunk, and the data, cut as well, at its own position.
 func longPut(p peer, xid uint32, data []byte, segments int) message {
 	m, position := putCall(xid, "long", len(data))
 	words := p.Expose(m, rdmacm.RemoteRead)
@@ -142,9 +143,9 @@ func longPut(p peer, xid uint32, data []byte, segments int) message {
 	return message{xid: xid, proc: wire.ProcNoMsg, reads: reads}
 }
 
-// Long calls, calls with several Read chunks, Reply chunks and Write chunks, into a
-// ceiling that holds a few of them, beside peers that stall while they hold memory:
-// all others are answered meanwhile, and the stalled ones once they go on.
+// Long calls, calls with several Read chunks, Reply chunks and Write chunks share a ceiling that
+// holds a few of them, beside peers that stall while they hold memory. All other calls are
+// answered meanwhile, and the stalled ones once they go on.
 func TestCeilingUnderMixtures(t *testing.T) {
 	nothingLeft(t)
 	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 16 << 20, Share: 4 << 20}})
@@ -186,7 +187,7 @@ func TestCeilingUnderMixtures(t *testing.T) {
 			}
 		}
 	}
-	// Answers come in any order, and one each.
+	// Answers come in any order, one for each call.
 	for i, p := range peers {
 		seen := map[uint32]bool{}
 		for range calls {
@@ -211,12 +212,12 @@ func TestCeilingUnderMixtures(t *testing.T) {
 	}
 }
 
-// Calls that no program has judged yet wait for memory in the order in which they
-// came, all connections together, and hold up none that was judged.
+// Calls that no program has judged yet wait for memory in the order of their arrival, over all
+// connections, and delay no call that was judged.
 func TestUnjudgedCallsWaitForEachOther(t *testing.T) {
 	nothingLeft(t)
-	// Each Long call reserves room for its reply as words and as payload, more than
-	// half of all: one runs at a time.
+	// Each Long call reserves room for its reply as words and as payload, more than half of the
+	// pool: one runs at a time.
 	const room = 1200 << 10
 	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 8 << 20, Share: 8 << 20}, server: Config{maxReply: room}})
 	b.program.Judging = func(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
@@ -228,7 +229,7 @@ func TestUnjudgedCallsWaitForEachOther(t *testing.T) {
 	const last = 6
 	for i := range last + 1 {
 		p := b.peer()
-		// Whose calls a program knows is not asked for their start first.
+		// The server does not fetch the start of a Long call first if the program knows the peer.
 		if err := p.Send(message{xid: 100, payload: rpctest.Message(100, rpctest.NULL, nil)}.bytes()); err != nil {
 			t.Fatal(err)
 		}
@@ -276,8 +277,8 @@ func TestUnjudgedCallsWaitForEachOther(t *testing.T) {
 	}
 }
 
-// A connection whose Reads are not answered holds memory for those that can be
-// under way, and for no more of its calls; what waits goes on when they come back.
+// A connection whose Reads are not answered holds memory only for the calls whose Reads can be
+// under way; the waiting calls go on when the Reads complete.
 func TestCallsWaitForReadsWithoutMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		depth, size, calls int

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A collector admits every call and notes what came with it.
+// A collector admits every call and records the data that came with it.
 type collector struct {
 	Calls
 	calls   chan collected
@@ -51,7 +51,7 @@ func newCollector(t testing.TB) (*bench, *collector) {
 	return b, k
 }
 
-// P-3: a segment longer than what is read at a time comes whole.
+// P-3: a segment longer than one Read is fetched whole.
 func TestLongSegments(t *testing.T) {
 	b, k := newCollector(t)
 	p := b.peer()
@@ -67,8 +67,8 @@ func TestLongSegments(t *testing.T) {
 	}
 }
 
-// V1-28: a result that is not eligible stays in the Payload, although there is a Write
-// chunk, which the eligible one behind it gets.
+// V1-28: a result that is not eligible stays in the Payload, although there is a Write chunk; the
+// eligible result after it gets the chunk.
 func TestOnlyEligibleResultsArePlaced(t *testing.T) {
 	b, k := newCollector(t)
 	k.results = func(w *xdr.Writer) {
@@ -93,9 +93,9 @@ func TestOnlyEligibleResultsArePlaced(t *testing.T) {
 	ended(t, k.calls)
 }
 
-// Several Read chunks, of any sizes, their segments shuffled into each other, with
-// and without a Position-Zero chunk: each arrives whole, in the order of positions
-// (V1-39), each item in a chunk of its own (V1-33).
+// Several Read chunks, of any sizes, with their segments interleaved, with and without a
+// Position-Zero chunk: each arrives whole, in the order of positions (V1-39), each item in a
+// chunk of its own (V1-33).
 func TestSeveralReadChunks(t *testing.T) {
 	b, k := newCollector(t)
 	p := b.peerWith(private(false, 4096, 4096), 256)
@@ -112,11 +112,11 @@ func TestSeveralReadChunks(t *testing.T) {
 			}
 			want = append(want, xdr.Excised{Position: uint32(position), Data: data})
 			if len(data) == 0 {
-				reads = append(reads, at(position, wire.Segment{Handle: 0xdead})...) // nothing is read of it
+				reads = append(reads, at(position, wire.Segment{Handle: 0xdead})...) // an empty segment, which is not read
 			} else {
 				reads = append(reads, at(position, cut(p.Expose(data, rdmacm.RemoteRead), odd(len(data))...)...)...)
 			}
-			position += padded(len(data)) + 4*r.IntN(2) // V1-33: neighbours are two chunks all the same
+			position += padded(len(data)) + 4*r.IntN(2) // V1-33: adjacent items are two chunks all the same
 			if len(data) == 0 {
 				position += 4
 			}
@@ -144,8 +144,8 @@ func TestSeveralReadChunks(t *testing.T) {
 	}
 }
 
-// V1-37, L-9: positions are multiples of four whatever a binding would say; the
-// XID inside is that of the header (V1-70, V1-88, A-2).
+// V1-37, L-9: positions are multiples of four, whatever a binding says; the XID inside is that of
+// the header (V1-70, V1-88, A-2).
 func TestJudgedWithoutABinding(t *testing.T) {
 	b, k := newCollector(t)
 	p := b.peer()

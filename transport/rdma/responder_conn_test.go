@@ -17,9 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-14, V1-16, A-10, P-1, P-2: every answer grants the credits of the
-// configuration, whatever was asked for, and receives for them are promised from
-// before the first.
+// V1-14, V1-16, A-10, P-1, P-2: every answer grants the configured credits, whatever the peer
+// asked for, and the server promises receives for them before the first answer.
 func TestCreditsAreGranted(t *testing.T) {
 	for _, credits := range []int{1, 3, 128} {
 		for _, short := range []bool{false, true} {
@@ -43,7 +42,7 @@ func creditsAreGranted(t *testing.T, credits int, short bool) {
 			t.Errorf("asked for %d, granted %d, want %d", asked, h.Credits, credits)
 		}
 	}
-	// Errors grant as well.
+	// Errors grant credits as well.
 	p.Send(words(9, 2, 0, 0, 0, 0, 0))
 	p.Send(words(9, 1, 0, 77, 0, 0, 0))
 	for range 2 {
@@ -51,7 +50,7 @@ func creditsAreGranted(t *testing.T, credits int, short bool) {
 			t.Errorf("an error grants %d", q.Credits)
 		}
 	}
-	// The receive of an answered call is promised before the answer goes out.
+	// The server promises the receive of an answered call again before the answer goes out.
 	server, provided := serverEnd(p).ID(), 0
 	for _, e := range b.provider.Log().Events() {
 		switch {
@@ -67,8 +66,8 @@ func creditsAreGranted(t *testing.T, credits int, short bool) {
 	}
 }
 
-// V1-16, P-2: a peer that gets to be known is granted more, and receives for that are
-// promised before the answer that says so.
+// V1-16, P-2: a peer that becomes known is granted more credits, and the server promises receives
+// for them before the answer that grants them.
 func TestGrantThatGrows(t *testing.T) {
 	const few, all = 3, 20
 	b := newBench(t, benchConfig{server: Config{StrangerCredits: few, Credits: all}})
@@ -104,7 +103,7 @@ func TestGrantThatGrows(t *testing.T) {
 	}
 }
 
-// V1-18: nothing unsolicited is sent: a peer without receives lives.
+// V1-18: the server sends nothing unsolicited: a peer without receives keeps its connection.
 func TestNothingUnsolicited(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 0)
@@ -117,7 +116,7 @@ func TestNothingUnsolicited(t *testing.T) {
 	}
 }
 
-// V1-21: a peer beyond its grant loses its connection, and no other peer does.
+// V1-21: a peer that exceeds its grant loses its connection, and no other peer does.
 func TestBeyondTheGrant(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Credits: 2}})
 	other, p := b.peer(), b.peerWith(nil, 64)
@@ -131,8 +130,8 @@ func TestBeyondTheGrant(t *testing.T) {
 	b.program.Release(1)
 }
 
-// V1-22, V1-27: the smallest configuration takes 1024 bytes, and answers as many.
-// V1-23, L-1, P-14: without private data no Send is longer.
+// V1-22, V1-27: the smallest configuration accepts 1024 bytes, and answers as many. V1-23, L-1,
+// P-14: without private data no Send is longer.
 func TestDefaultThreshold(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{InlineSend: 1024, InlineReceive: 1024}})
 	p := b.peer()
@@ -150,8 +149,8 @@ func TestDefaultThreshold(t *testing.T) {
 	}
 }
 
-// V1-122, V1-25: the reply threshold is the smaller of what this side sends and
-// the peer receives. V1-123, L-1: without private data 1024, whatever this side may send.
+// V1-122, V1-25: the reply threshold is the smaller of this side's send size and the peer's
+// receive size. V1-123, L-1: without private data it is 1024, whatever this side may send.
 func TestThresholdMatrix(t *testing.T) {
 	sizes := []int{1024, 4096, 8192, 65536}
 	for _, own := range sizes {
@@ -163,7 +162,7 @@ func TestThresholdMatrix(t *testing.T) {
 			}
 			p := b.peerWith(data, 8)
 			limit := min(own, max(theirs, 1024))
-			// What the peer sends says nothing of what it takes.
+			// The length of the peer's Sends says nothing about the size of its receives.
 			p.Send(append(words(5, 1, 32, uint32(wire.ProcDone)), make([]byte, 4000)...))
 			for n, fits := range map[int]bool{limit - 28 - 24 - 4: true, limit - 28 - 24 - 4 + 1: false} {
 				m := b.call(p, message{xid: 1, payload: rpctest.Message(1, rpctest.GET, count(n))})
@@ -181,10 +180,10 @@ func TestThresholdMatrix(t *testing.T) {
 	}
 }
 
-// V1-114, V1-115, V1-120: a reply invalidates a tag only where both sides' private
-// data and the device allow it, and then the only tag that its call names. The four
-// combinations, and a device that cannot. A-15: the tag may be that of a
-// Position-Zero chunk. Errors never invalidate (wantError looks).
+// V1-114, V1-115, V1-120: a reply invalidates a tag only if both sides' private data and the
+// device allow it, and then only the one tag that its call names. The test covers the four
+// combinations, and a device that cannot invalidate. A-15: the tag may be that of a Position-Zero
+// chunk. Errors never invalidate (wantError checks that).
 func TestRemoteInvalidation(t *testing.T) {
 	for _, c := range []struct{ own, theirs, incapable, late bool }{
 		{false, false, false, false}, {false, true, false, false}, {true, false, false, false}, {true, true, false, false},
@@ -249,7 +248,7 @@ func TestRemoteInvalidation(t *testing.T) {
 				}
 			}
 			if all {
-				// Errors of headers, and those that are found when the call was served.
+				// Errors of headers, and errors that the server finds while it serves the call.
 				wantError(t, b.call(p, message{xid: 8, writes: [][]wire.Segment{cut(p.Expose(memory, rdmacm.RemoteWrite), 9)}, payload: rpctest.Message(8, rpctest.GET, count(10))}), 8, 1, wire.ErrChunk)
 				wantError(t, b.call(p, message{xid: 9, proc: wire.ProcNoMsg, writes: [][]wire.Segment{cut(p.Expose(memory, rdmacm.RemoteWrite), 9)}}), 9, 1, wire.ErrChunk)
 			}
@@ -257,7 +256,8 @@ func TestRemoteInvalidation(t *testing.T) {
 	}
 }
 
-// V1-120, V1-121: a device that says beforehand that it cannot is not advertised.
+// V1-120, V1-121: if a device says beforehand that it cannot invalidate, the server does not
+// advertise it.
 func TestIncapableDevicesAreNotAdvertised(t *testing.T) {
 	for _, can := range []bool{false, true} {
 		device := limited{rdmatest.New(), rdmacm.Limits{RemoteInvalidation: can}}
@@ -286,7 +286,7 @@ func TestIncapableDevicesAreNotAdvertised(t *testing.T) {
 
 var rdmaAddr = netip.MustParseAddrPort("127.0.0.1:0")
 
-// limited is a device that tells its limits beforehand.
+// limited is a device that states its limits beforehand.
 type limited struct {
 	rdmacm.Provider
 	limits rdmacm.Limits
@@ -327,9 +327,9 @@ func TestInvalidationBelongsToItsCall(t *testing.T) {
 	}
 }
 
-// V1-90: a call whose RDMA operation broke the connection is answered with
-// ERR_CHUNK when it is tried again on the next one, once; the same XID from
-// another address, or without chunks, is served. V1-93: failing work closes.
+// V1-90: an RDMA operation of a call breaks the connection. The retry of the call on the next
+// connection is answered with ERR_CHUNK, once; the same XID from another address, or without
+// chunks, is served. V1-93: failing work closes the connection.
 func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		write, reply bool
@@ -338,7 +338,7 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 		"a Read of a bad tag":                 {},
 		"a Write to a bad tag":                {write: true},
 		"a Reply chunk that the peer refuses": {reply: true},
-		// An iWARP provider takes a Write for done before the peer has seen it.
+		// An iWARP provider completes a Write before the peer has seen it.
 		"a Read of a bad tag, over iWARP":                 {device: newIwarp(t)},
 		"a Write to a bad tag, over iWARP":                {write: true, device: newIwarp(t)},
 		"a Reply chunk that the peer refuses, over iWARP": {reply: true, device: newIwarp(t)},
@@ -367,7 +367,7 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 			_, payload := answered(t, b.call(q, message{xid: 7, payload: rpctest.Message(7, rpctest.NULL, nil)}))
 			results(t, 7, payload)
 			wantError(t, b.call(q, build(q)), 7, 1, wire.ErrChunk)
-			// Now it is forgotten, and fails as before.
+			// The failed call is now forgotten, and fails as before.
 			q.Send(build(q).bytes())
 			if err := q.End(); err == nil {
 				t.Error("the connection ended in order")
@@ -376,8 +376,8 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 	}
 }
 
-// a failed XID is remembered for one retry, by its peer's address, and for
-// two minutes at most; how many are remembered is bounded.
+// the server remembers a failed XID for one retry, by its peer's address, for two minutes
+// at most; the number of remembered XIDs is bounded.
 func TestFailedXIDsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f failedPart

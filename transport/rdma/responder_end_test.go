@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-93: whatever work of a reply fails, at whatever moment,
-// the connection ends and nothing is left over; others live.
+// V1-93: if any work of a reply fails, at any moment, the connection ends and nothing is left
+// over; other connections live.
 func TestFailingWork(t *testing.T) {
 	faults := map[string]func(f *rdmatest.Faults, n int){
 		"refused post": func(f *rdmatest.Faults, n int) { f.FailPost(n, nil) },
@@ -46,8 +46,8 @@ func TestFailingWork(t *testing.T) {
 	}
 }
 
-// A peer that never answers an RDMA Read, or stops taking replies, loses its
-// connection after the deadline, and no other call waits for it.
+// A peer that never answers an RDMA Read, or stops reading replies, loses its connection after
+// the deadline, and no other call waits for it.
 func TestStalledPeers(t *testing.T) {
 	for name, stall := range map[string]func(p peer){
 		"Reads":   func(p peer) { serverEnd(p).Faults().HoldReads() },
@@ -72,7 +72,7 @@ func TestStalledPeers(t *testing.T) {
 					t.Errorf("ended after %v", waited)
 				}
 				b.alive(other)
-				synctest.Wait() // the server's end of the connection is told too
+				synctest.Wait() // the server's end of the connection learns of it too
 				if n := b.server.Stats().Timeouts(); n != 1 {
 					t.Errorf("%d timeouts", n)
 				}
@@ -89,8 +89,8 @@ func TestStalledPeers(t *testing.T) {
 	}
 }
 
-// Shutdown answers what is in progress, takes nothing new, and ends connections
-// with their last call.
+// Shutdown answers the calls in progress, accepts no new ones, and ends each connection after its
+// last call.
 func TestShutdownDrains(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	idle, p := b.peer(), b.peer()
@@ -130,7 +130,7 @@ func TestShutdownDrains(t *testing.T) {
 	}
 }
 
-// Shutdown gives up with its context, and aborts.
+// Shutdown gives up when its context ends, and aborts the connections.
 func TestShutdownGivesUp(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -145,8 +145,8 @@ func TestShutdownGivesUp(t *testing.T) {
 	b.program.Release(1)
 }
 
-// A server without its parts, or with sizes that RFC 8166 or its own limits
-// exclude, does not come into being.
+// NewServer refuses a configuration without its parts, or with sizes that RFC 8166 or its own
+// limits exclude.
 func TestConfigIsChecked(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	for _, c := range []Config{{}, {RPC: b.rpc}, {Pool: b.pool}, {RPC: b.rpc, Pool: b.pool, InlineSend: 1000},

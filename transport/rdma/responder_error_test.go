@@ -13,11 +13,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
-// serverEnd is the server's end of p's connection.
+// serverEnd returns the server's end of p's connection.
 func serverEnd(p *rdmatest.Peer) *rdmatest.Conn { return p.Conn().(*rdmatest.Conn).Other() }
 
-// receivesKept makes sure that every receive is promised again that was used up:
-// a message that is dropped used up one, too. Only the device in memory counts them.
+// receivesKept fails the test unless the server has promised every used receive again; a dropped
+// message uses one, too. Only the device in memory counts them.
 func receivesKept(t testing.TB, p *rdmatest.Peer, credits int) {
 	t.Helper()
 	if elsewhere != nil {
@@ -28,8 +28,8 @@ func receivesKept(t testing.TB, p *rdmatest.Peer, credits int) {
 	}
 }
 
-// silent sends a message that gets no answer, and makes sure of that: the next
-// answer is to the NULL that follows.
+// silent sends a message and fails the test if it gets an answer: the next answer must be to the
+// NULL that follows.
 func (b *bench) silent(p *rdmatest.Peer, m []byte) {
 	b.t.Helper()
 	if err := p.Send(m); err != nil {
@@ -39,7 +39,7 @@ func (b *bench) silent(p *rdmatest.Peer, m []byte) {
 	receivesKept(b.t, p, DefaultCredits)
 }
 
-// V1-80: below 28 bytes, silence; A-1: also where it looks like an ERR_CHUNK.
+// V1-80: a message below 28 bytes gets no answer; A-1: also if it looks like an ERR_CHUNK.
 func TestShortMessagesAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 256)
@@ -70,7 +70,7 @@ func TestErrorsFromPeersAreDropped(t *testing.T) {
 	}
 }
 
-// A reply to no call of this side's is dropped.
+// A reply that matches no call of this side is dropped.
 func TestRepliesToNothingAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -89,8 +89,8 @@ func TestDoneIsDropped(t *testing.T) {
 	b.wantFault(faultDone, answerDrop, 5)
 }
 
-// V1-80: every truncation of A to D and G that ends inside the
-// header is answered with ERR_CHUNK from 28 bytes on, and with silence below.
+// V1-80: every truncation of A to D and G that ends inside the header is answered with ERR_CHUNK
+// from 28 bytes on, and not at all below.
 func TestTruncatedHeaders(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(private(false, 4096, 4096), 512)
@@ -111,9 +111,9 @@ func TestTruncatedHeaders(t *testing.T) {
 	}
 }
 
-// V1-87, V1-83, vector E: another version is answered with ERR_VERS, which
-// repeats it: V1-71's sole exception. V1-72: where XID, version and procedure stand
-// does not depend on the version.
+// V1-87, V1-83, vector E: another version is answered with ERR_VERS, which repeats that version:
+// V1-71's sole exception. V1-72: the places of XID, version and procedure do not depend on the
+// version.
 func TestVersionMismatch(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -132,9 +132,9 @@ func TestVersionMismatch(t *testing.T) {
 	receivesKept(t, p, DefaultCredits)
 }
 
-// V1-76, V1-75, L-4; V1-81, V1-88, V1-84: headers that cannot be served are
-// answered with ERR_CHUNK, once each, and nothing is moved or executed. V1-68:
-// RDMA_NOMSG without a chunk; V1-37: positions are multiples of four; L-9.
+// V1-76, V1-75, L-4; V1-81, V1-88, V1-84: invalid headers are answered with ERR_CHUNK, once each,
+// and nothing is moved or executed. V1-68: RDMA_NOMSG without a chunk; V1-37: positions are
+// multiples of four; L-9.
 func TestBadHeaders(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{maxCall: 100_000}})
 	p := b.peer()
@@ -213,8 +213,8 @@ func TestBadHeaders(t *testing.T) {
 	}
 }
 
-// A Long Call's message is judged after the pull: its XID (V1-88), its type, and
-// that nothing in it was moved that may not be (V1-94, V1-95, A-4).
+// The server judges a Long Call's message after it has fetched it: its XID (V1-88), its type, and
+// that no item was reduced that may not be (V1-94, V1-95, A-4).
 func TestBadLongCalls(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -253,8 +253,8 @@ func TestBadLongCalls(t *testing.T) {
 	}
 }
 
-// V1-89: a good header with arguments that do not decode is answered by an RPC
-// reply, GARBAGE_ARGS, in RDMA_MSG, with the Write list returned.
+// V1-89: a valid header with arguments that do not decode is answered by an RPC reply,
+// GARBAGE_ARGS, in RDMA_MSG, with the Write list returned.
 func TestGarbageArguments(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -284,7 +284,7 @@ func TestGarbageArguments(t *testing.T) {
 	}
 }
 
-// wantUnused checks that everything that m offered came back with lengths of 0.
+// wantUnused fails the test unless every chunk that m offered came back with lengths of 0.
 func wantUnused(t testing.TB, h *wire.Header, m message) {
 	t.Helper()
 	zeroed := func(s []wire.Segment) []wire.Segment {
@@ -336,7 +336,7 @@ func TestErrorRepliesReturnTheLists(t *testing.T) {
 	b.alive(p)
 }
 
-// Bytes behind the header of an RDMA_NOMSG are not looked at.
+// The bytes that follow the header of an RDMA_NOMSG are ignored.
 func TestBytesBehindNoMsgAreIgnored(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()

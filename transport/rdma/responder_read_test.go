@@ -25,9 +25,9 @@ func wantPut(t testing.TB, m rdmatest.Message, xid uint32, data []byte) {
 	}
 }
 
-// V1-39, P-3: segments of any length, empty ones included, are joined in the
-// order of the list; V1-41, L-8: a chunk may hold the item's padding, which is
-// not data; V1-42: without it the chunk is as long as the item.
+// V1-39, P-3: segments of any length, empty ones included, are joined in the order of the list;
+// V1-41, L-8: a chunk may hold the item's padding, which is not data; V1-42: without padding the
+// chunk is as long as the item.
 func TestReadChunkSegmentation(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 512)
@@ -63,10 +63,9 @@ func odd(n int) []int {
 	return l
 }
 
-// P-5, V1-45, V1-46: Long Calls of any size and segmentation, with the Payload
-// whole or reduced by a further Read chunk, whose segments may stand anywhere in
-// the list. Positions in the reduced Payload of a Position-Zero chunk count in the
-// unreduced one.
+// P-5, V1-45, V1-46: Long Calls of any size and segmentation, with the Payload whole or reduced
+// by a further Read chunk, whose segments may be anywhere in the list. Positions in the reduced
+// Payload of a Position-Zero chunk count in the unreduced one.
 func TestLongCalls(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 512)
@@ -94,8 +93,7 @@ func TestLongCalls(t *testing.T) {
 	}
 }
 
-// interleave shuffles the chunks of a list into each other: the order inside of
-// each stays.
+// interleave shuffles the chunks of a list into each other, and keeps the order inside each.
 func interleave(r *rand.Rand, reads []wire.ReadSegment) []wire.ReadSegment {
 	var out []wire.ReadSegment
 	for len(reads) > 0 {
@@ -111,8 +109,8 @@ func interleave(r *rand.Rand, reads []wire.ReadSegment) []wire.ReadSegment {
 	return out
 }
 
-// V1-12: no more Reads outstanding than the peer allows, however many segments
-// and calls; the device fails a Read beyond.
+// V1-12: the server has no more Reads outstanding than the peer allows, however many segments and
+// calls there are; the device fails a Read beyond.
 func TestReadDepthIsKept(t *testing.T) {
 	for _, depth := range []int{1, 2, 7} {
 		b := newBench(t, benchConfig{})
@@ -148,8 +146,7 @@ func TestNoReadsAllowed(t *testing.T) {
 	b.alive(p)
 }
 
-// Segments beyond 1 MiB are read in pieces; maxCall and the procedure bound the
-// sum only.
+// Segments beyond 1 MiB are read in pieces; only maxCall and the procedure bound the sum.
 func TestLargeSegments(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -167,8 +164,8 @@ func TestLargeSegments(t *testing.T) {
 	}
 }
 
-// V1-43: no answer before the last Read is done, be it a reply or an
-// error, for the answer lets the peer take its memory back.
+// V1-43: the server sends no answer before the last Read is done, neither a reply nor an error,
+// because the answer permits the peer to reuse its memory.
 func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -177,10 +174,10 @@ func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	r := p.Expose(data, rdmacm.RemoteRead)
 	m, pos := putCall(1, "name", len(data))
 	p.Send(message{xid: 1, reads: at(pos, cut(r, 1000, 1000, 1000)...), payload: m}.bytes())
-	// An error: the Position-Zero chunk holds another call's message.
+	// The error: the Position-Zero chunk holds another call's message.
 	zero := p.Expose(rpctest.Message(3, rpctest.NULL, nil), rdmacm.RemoteRead)
 	p.Send(message{xid: 2, proc: wire.ProcNoMsg, reads: at(0, cut(zero, 20, 20)...)}.bytes())
-	// Calls that need no Read pass by: none waits for a stalled peer.
+	// Calls that need no Read do not wait for a stalled peer.
 	b.alive(p)
 	if n := len(p.Messages()); n != 1 {
 		t.Fatalf("%d answers while Reads are held", n)
@@ -211,10 +208,10 @@ func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	}
 }
 
-// V1-43: of a call with more segments than Reads may be outstanding, one Read fails,
-// the first or a later one, while others are under way or wait. Nothing is answered,
-// the connection ends, and the calls' memory goes back once, with the last Read:
-// newBench looks.
+// V1-43: a call has more segments than Reads may be outstanding. One of its Reads fails, the
+// first or a later one, while others are under way or wait. The server answers nothing, the
+// connection ends, and the calls' memory is released once, after the last Read: newBench checks
+// that.
 func TestAFailedReadWaitsForTheOthers(t *testing.T) {
 	const depth, segments = 3, 8
 	for n := range segments {
@@ -227,7 +224,7 @@ func TestAFailedReadWaitsForTheOthers(t *testing.T) {
 			serverEnd(p).Faults().FailWork(n, nil)
 			data := pattern(1000 * segments)
 			r := p.Expose(data, rdmacm.RemoteRead)
-			for xid := range uint32(3) { // the second and the third wait behind the first
+			for xid := range uint32(3) { // the second and the third wait for the first
 				m, pos := putCall(xid, "name", len(data))
 				var lengths []int
 				for range segments {
@@ -250,8 +247,8 @@ func TestAFailedReadWaitsForTheOthers(t *testing.T) {
 	}
 }
 
-// Admission and memory come before the first Read; the memory of a call is one
-// reservation.
+// The server admits a call and reserves its memory before the first Read; the memory of a call is
+// one reservation.
 func TestMemoryBeforeReads(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -264,8 +261,8 @@ func TestMemoryBeforeReads(t *testing.T) {
 	}
 }
 
-// What a call says of its reply's size costs no memory beyond what can be carried
-// back.
+// The reply size that a call claims costs no memory beyond the reply that the call's chunks can
+// carry.
 func TestRoomBoundsMemory(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -279,8 +276,7 @@ func TestRoomBoundsMemory(t *testing.T) {
 	if s := b.pool.Stats(); s.Peak != 8192 {
 		t.Errorf("%d bytes were reserved", s.Peak)
 	}
-	// Of a Long Call nothing is known beforehand: its offers bound it, and
-	// maxReply.
+	// A Long Call is unknown before it is fetched: its chunks and maxReply bound its memory.
 	zero := p.Expose(call, rdmacm.RemoteRead)
 	answered(t, b.call(p, message{xid: 1, proc: wire.ProcNoMsg, reads: at(0, cut(zero, len(call))...), reply: []wire.Segment{seg(1, 1<<32-1, 0)}}))
 	if s := b.pool.Stats(); s.Peak > 3<<20 {
@@ -288,8 +284,8 @@ func TestRoomBoundsMemory(t *testing.T) {
 	}
 }
 
-// A call that waits for memory is served when it is there; small calls of the
-// connection go on meanwhile.
+// A call that waits for memory is served when memory is free; small calls of the connection go on
+// meanwhile.
 func TestCallsWaitForMemory(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -326,8 +322,7 @@ func TestCallsWaitForMemory(t *testing.T) {
 	wantPut(t, p.Receive(), 1, data)
 }
 
-// A call that needs more memory than a connection can ever get is refused, not
-// kept.
+// A call that needs more memory than a connection can ever get is refused at once.
 func TestCallsBeyondTheShare(t *testing.T) {
 	cfg := benchConfig{}
 	cfg.pool.Ceiling, cfg.pool.Share = 4<<20, 64<<10
@@ -340,8 +335,8 @@ func TestCallsBeyondTheShare(t *testing.T) {
 	receivesKept(t, p, DefaultCredits)
 }
 
-// A peer that disappears while its calls wait for memory, or for Reads, leaves
-// nothing behind: newBench looks.
+// A peer that disappears while its calls wait for memory, or for Reads, leaves nothing: newBench
+// checks that.
 func TestPeerGoneWhileCallsWait(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()

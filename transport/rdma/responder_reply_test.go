@@ -11,8 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// echo asks for n bytes back by a Long Call, so that the call's size is no
-// matter.
+// echo asks for n bytes back by a Long Call, so that the call's size does not matter.
 func (b *bench) echo(p peer, xid uint32, n int, m message) (wire.Header, []byte) {
 	b.t.Helper()
 	call := rpctest.Message(xid, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
@@ -21,10 +20,10 @@ func (b *bench) echo(p peer, xid uint32, n int, m message) (wire.Header, []byte)
 	return answered(b.t, b.call(p, m))
 }
 
-// V1-24, A-7: a reply goes inline up to the threshold, header and echoed chunks
-// included, and beyond it in the Reply chunk (V1-65) or not at all. No Send
-// is longer than the threshold. V1-66: the Reply chunk comes back, unused where
-// the reply went inline (P-9). V1-45: its content is padded.
+// V1-24, A-7: a reply goes inline up to the threshold, header and echoed chunks included; a
+// longer one goes in the Reply chunk (V1-65) or not at all. No Send is longer than the
+// threshold. V1-66: the reply returns the Reply chunk, unused if the reply went inline (P-9).
+// V1-45: its content is padded.
 func TestReplyThreshold(t *testing.T) {
 	for _, threshold := range []int{1024, 4096} {
 		b := newBench(t, benchConfig{server: Config{InlineSend: threshold}})
@@ -42,7 +41,7 @@ func TestReplyThreshold(t *testing.T) {
 			for range extra.writes {
 				m.writes = append(m.writes, cut(r, 1))
 			}
-			// RFC 8166 §4.3: 28 bytes, and what comes back of the chunks.
+			// RFC 8166 §4.3: 28 bytes, and the chunks that the reply returns.
 			header := 28 + len(m.writes)*(8+16)
 			if m.reply != nil {
 				header += 4 + 16*len(m.reply)
@@ -85,7 +84,7 @@ func TestReplyThreshold(t *testing.T) {
 	}
 }
 
-// gatherChunk is what a chunk of r holds.
+// gatherChunk returns the content of a chunk of r.
 func gatherChunk(memory []byte, r rdmacm.Region, c wire.WriteChunk) []byte {
 	var b []byte
 	for i := range c.Len() {
@@ -96,8 +95,8 @@ func gatherChunk(memory []byte, r rdmacm.Region, c wire.WriteChunk) []byte {
 	return b
 }
 
-// The Reply chunk is filled segment after segment, with the reduced Payload where
-// Write chunks took results, and with what was more than they took (A-14, V1-65).
+// The Reply chunk is filled segment after segment, with the reduced Payload if Write chunks took
+// results, and with results beyond the Write chunks (A-14, V1-65).
 func TestReplyChunkWithWriteChunks(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -126,8 +125,8 @@ func TestReplyChunkWithWriteChunks(t *testing.T) {
 	if d.Uint32() != n || !first || !d.Bool() || !bytes.Equal(d.Opaque(n), pattern(n)) || d.Finish() != nil {
 		t.Errorf("the Reply chunk holds something else: %v", d.Err())
 	}
-	// A Reply chunk of just that length will do, and one of a byte less will not: then nothing
-	// is written, to no chunk.
+	// A Reply chunk of exactly that length suffices. With a byte less the server writes nothing,
+	// to no chunk.
 	m.reply = cut(r, 100, size-100)
 	if h, _ := answered(t, b.call(p, m)); h.Proc != wire.ProcNoMsg || h.Reply.Bytes() != uint64(size) {
 		t.Errorf("%v with %d bytes in the Reply chunk", h.Proc, h.Reply.Bytes())
@@ -141,9 +140,9 @@ func TestReplyChunkWithWriteChunks(t *testing.T) {
 	}
 }
 
-// What may not be executed twice is not executed when its largest reply could
-// not be carried back: RFC 8166 §4.5.3 ends such a call for good, and its caller
-// would not learn that it was done.
+// The server does not execute a call that may not be executed twice if its largest reply could
+// not be carried back: RFC 8166 §4.5.3 ends such a call for good, and its caller would not learn
+// that it was executed.
 func TestNoRoomForTheLargestReply(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -156,8 +155,8 @@ func TestNoRoomForTheLargestReply(t *testing.T) {
 	results(t, 6, payload)
 }
 
-// A retransmission on a new connection is answered from the cache, with the new
-// call's chunks: the old ones belong to a connection that is gone.
+// A retransmission on a new connection is answered from the cache, with the new call's chunks,
+// because the old ones belong to a connection that is gone.
 func TestReplayWithFreshChunks(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	fetch := func(n int) []byte { return rpctest.Message(9, rpctest.FETCH, count(n)) }
@@ -184,8 +183,8 @@ func TestReplayWithFreshChunks(t *testing.T) {
 	}
 }
 
-// STag 0 is a handle like others: it is offered, and written to. Providers take 0 for none
-// where an STag to invalidate is meant, so that the reply invalidates nothing then.
+// STag 0 is a handle like others: a call can offer it, and the server writes to it. In a Send,
+// providers take 0 for no STag to invalidate, so the reply invalidates nothing.
 func TestSTagZeroIsNotInvalidated(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iWARP": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {

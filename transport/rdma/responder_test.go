@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-47: a reply has no Read list, as answered makes sure of for all of them here.
+// V1-47: a reply has no Read list; answered checks this for all tests of this package.
 func TestNullInline(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	b.alive(b.peer())

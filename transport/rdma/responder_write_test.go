@@ -16,10 +16,10 @@ import (
 // canary fills memory that a peer must not touch.
 func canary(n int) []byte { return bytes.Repeat([]byte{0xee}, n) }
 
-// V1-50: results of every size go to the Write chunk, one byte included;
-// V1-51: without gaps; V1-52: the chunk comes back whole; V1-54: no padding is
-// written, even where there is room; V1-55: the lengths add up to the count;
-// V1-29, V1-34: the count stays, data and padding go. A-9: no bytes use up a chunk.
+// V1-50: results of every size go to the Write chunk, one byte included; V1-51: without gaps;
+// V1-52: the reply returns the whole chunk; V1-54: no padding is written, even if there is room;
+// V1-55: the lengths add up to the count; V1-29, V1-34: the count stays in the Payload, data and
+// padding do not. A-9: a result of no bytes uses up a chunk.
 func TestWriteChunkGetsNoRoundup(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 128)
@@ -48,12 +48,11 @@ func TestWriteChunkGetsNoRoundup(t *testing.T) {
 	}
 }
 
-// The Write list of a PAIR: two results in unions, either of which may be void.
-// V1-56: results go to chunks in order, what is left over stays inline; V1-57: a
-// void arm leaves its chunk to the next result; V1-58, A-13: chunks left over
-// come back unused; V1-60, V1-61: an empty chunk keeps its result inline and comes
-// back empty; V1-33; V1-31: the word that says whether there is an item stays; P-8: any
-// field of the header may be absent.
+// The Write list of a PAIR: two results in unions, either of which may be void. V1-56: results go
+// to chunks in order, further results stay inline; V1-57: a void arm leaves its chunk to the next
+// result; V1-58, A-13: further chunks come back unused; V1-60, V1-61: an empty chunk keeps its
+// result inline and comes back empty; V1-33; V1-31: the word that says whether there is an item
+// stays; P-8: any field of the header may be absent.
 func TestWriteList(t *testing.T) {
 	const n = 333
 	for name, c := range map[string]struct {
@@ -106,7 +105,7 @@ func TestWriteList(t *testing.T) {
 					t.Errorf("chunk %d holds something else", i)
 				}
 			}
-			// What is inline is all that the Payload holds beyond its words.
+			// The Payload holds its words, and the inline results.
 			words := 24 + 8
 			for _, there := range []bool{c.first, c.second} {
 				if there {
@@ -133,8 +132,7 @@ func TestUnusedWriteChunk(t *testing.T) {
 	wantUnused(t, &h, m)
 }
 
-// a result larger than its Write chunk is never written past its end; the
-// call is refused.
+// the server never writes a result past the end of its Write chunk; it refuses the call.
 func TestWriteChunkTooSmall(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -148,8 +146,8 @@ func TestWriteChunkTooSmall(t *testing.T) {
 	b.alive(p)
 }
 
-// V1-104: where nothing may be placed (a plan without placement, as under GSS
-// integrity), chunks come back unused and results stay in the stream.
+// V1-104: if no data may be placed (a plan without placement, as under GSS integrity), chunks
+// come back unused and results stay in the stream.
 func TestNoPlacementWithoutPlan(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	b.server.config.RPC = unplaced{b.rpc}
@@ -165,7 +163,7 @@ func TestNoPlacementWithoutPlan(t *testing.T) {
 	}
 }
 
-// unplaced plans as for a call under GSS integrity.
+// unplaced plans like a program under GSS integrity.
 type unplaced struct{ Calls }
 
 func (u unplaced) Admit(c *rpc.Call) (rpc.Plan, bool) {
@@ -174,9 +172,8 @@ func (u unplaced) Admit(c *rpc.Call) (rpc.Plan, bool) {
 	return p, ok
 }
 
-// Writes come before the Send, in one chain (RFC 8166 §2.3.2: a peer that sees the Send
-// may trust what was written before it), also when the device places them in
-// another order.
+// Writes come before the Send, in one chain (RFC 8166 §2.3.2: a peer that sees the Send may trust
+// the earlier Writes), also if the device places them in another order.
 func TestWritesPrecedeTheSend(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -200,7 +197,7 @@ func TestWritesPrecedeTheSend(t *testing.T) {
 	}
 }
 
-// A device that gathers few pieces gets more work requests, and copies of Sends.
+// A device that can gather only few pieces gets more work requests, and copies of Sends.
 func TestFewPieces(t *testing.T) {
 	b := newBench(t, benchConfig{provider: rdmatest.Config{MaxLocal: 1}})
 	p := b.peer()

@@ -9,9 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A call that was answered in place leaves nothing to the one that gets its record:
-// a call in a Position-Zero chunk, all zeros, is judged like any other, and denied for
-// its version of RPC.
+// A call that was answered in place leaves nothing in its record for the next call: a call in a
+// Position-Zero chunk, all zeros, is judged like any other, and denied for its version of RPC.
 func TestRecordOfACallInPlace(t *testing.T) {
 	k, d, _ := newInstant(t)
 	d.short = true

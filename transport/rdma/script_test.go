@@ -59,7 +59,7 @@ func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private
 	return s
 }
 
-// accept is the scripted end of the next connection.
+// accept returns the scripted end of the next connection.
 func (s *script) accept(private []byte) peer {
 	s.t.Helper()
 	return rdmatest.AcceptPeer(s.t, s.listener, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
@@ -67,16 +67,16 @@ func (s *script) accept(private []byte) peer {
 	}})
 }
 
-// end is the client's end of p's connection.
+// end returns the client's end of p's connection.
 func end(p peer) *rdmatest.Conn { return p.Conn().(*rdmatest.Conn).Other() }
 
-// A result is how an exchange ended.
+// A result is the end of an exchange.
 type result struct {
 	err  error
-	data []byte // a copy of the eligible opaque that the results are
+	data []byte // a copy of the result, an eligible opaque
 }
 
-// start makes a call whose results are one opaque, without waiting.
+// start makes a call that has one opaque as its results, without waiting.
 func (s *script) start(x *rpc.Exchange) <-chan result {
 	c := make(chan result, 1)
 	x.Done = func(x *rpc.Exchange) {
@@ -94,17 +94,17 @@ func (s *script) start(x *rpc.Exchange) <-chan result {
 	return c
 }
 
-// null is a call without arguments or results; its answer may be success.
+// null returns a call without arguments or results, which any successful answer ends.
 func null() *rpc.Exchange { return exchangeFor(rpctest.NULL, nil) }
 
-// getTo is a GET into a sink, or without one.
+// getTo returns a GET into a sink, or without one.
 func getTo(n int, sinks ...[]byte) *rpc.Exchange {
 	x := exchangeFor(rpctest.GET, count(n))
 	x.Sinks = sinks
 	return x
 }
 
-// next is the next call that arrives: its header, and its Payload.
+// next returns the header and the Payload of the next call that arrives.
 func (s *script) next() (wire.Header, []byte) { return s.nextOn(s.p) }
 
 func (s *script) nextOn(p peer) (wire.Header, []byte) {
@@ -117,12 +117,12 @@ func (s *script) nextOn(p peer) (wire.Header, []byte) {
 	return h, m.Bytes[h.Size:]
 }
 
-// success is a reply's message with these words as results.
+// success returns the message of a successful reply with these words as results.
 func success(xid uint32, results ...uint32) []byte {
 	return append(words(xid, 1, 0, 0, 0, 0), words(results...)...)
 }
 
-// opaqueReply is a reply's message with an opaque as results.
+// opaqueReply returns the message of a successful reply with an opaque as results.
 func opaqueReply(xid uint32, data []byte) []byte {
 	w := xdr.NewWriter(make([]byte, 0, len(data)+64))
 	rpc.PutAccepted(w, xid, rpc.Success)
@@ -130,8 +130,7 @@ func opaqueReply(xid uint32, data []byte) []byte {
 	return w.Bytes()
 }
 
-// reply answers with what is sent: m's lists as they are, 8 credits if it names
-// none.
+// reply sends m as an answer, with its lists as they are; with 8 credits if m has none.
 func (s *script) reply(m message) {
 	s.t.Helper()
 	if m.credits == 0 {
@@ -142,7 +141,7 @@ func (s *script) reply(m message) {
 	}
 }
 
-// used is c with the lengths of its first n bytes.
+// used returns c with the lengths of its first n bytes.
 func used(c []wire.Segment, n int) []wire.Segment {
 	out := append([]wire.Segment{}, c...)
 	for i := range out {
@@ -153,7 +152,7 @@ func used(c []wire.Segment, n int) []wire.Segment {
 	return out
 }
 
-// offered is what a call's header offers.
+// offered returns the chunks that a call's header offers.
 func offered(h *wire.Header) message {
 	m := message{xid: h.XID}
 	for i := range h.Reads.Len() {
@@ -168,7 +167,7 @@ func offered(h *wire.Header) message {
 	return m
 }
 
-// write fills a chunk of the client's with data.
+// write writes data to a chunk of the client.
 func (s *script) write(c []wire.Segment, data []byte) {
 	s.t.Helper()
 	for _, seg := range c {
@@ -180,7 +179,7 @@ func (s *script) write(c []wire.Segment, data []byte) {
 	}
 }
 
-// ramp makes one call, so that the client has this grant.
+// ramp makes one call, whose reply brings the client this grant.
 func (s *script) ramp(credits uint32) {
 	s.t.Helper()
 	done := s.start(null())

@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A peer that reads all the time keeps its connection, although its replies take longer
-// over its link than a peer may stall: 24 READs of 1 MiB at 8 MB/s and a second stand for
-// 128 of them at 4 MB/s and 30 s.
+// A peer that reads steadily keeps its connection, although its replies take longer over its link
+// than a peer may stall: 24 READs of 1 MiB at 8 MB/s with a deadline of one second stand for 128
+// of them at 4 MB/s with 30 s.
 func TestSteadyReaderIsServed(t *testing.T) {
 	const calls, size, stall = 24, rpctest.MaxData, time.Second
 	device, err := iwarp.New(iwarp.Config{StallTimeout: stall})

@@ -18,9 +18,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Calls of every kind from many connections into little memory, with peers that
-// stall among them: each waits its turn, none fails, nothing deadlocks, the ceiling
-// holds.
+// Calls of every kind from many connections share little memory, and some peers stall: each call
+// waits its turn, none fails, nothing deadlocks, the ceiling holds.
 func TestUnderTheCeiling(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iwarp": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +58,7 @@ func TestUnderTheCeiling(t *testing.T) {
 					})
 				}
 			}
-			// Two that expose memory and never let it be read.
+			// Two peers expose memory and never let the server read it.
 			if device == nil {
 				for range 2 {
 					p := b.peer()
@@ -80,8 +79,8 @@ func TestUnderTheCeiling(t *testing.T) {
 	}
 }
 
-// 100 connections with 128 calls each into something that stalls: other calls go
-// on, and all are answered in the end.
+// 100 connections have 128 calls each that stall: other calls go on, and all are answered in the
+// end.
 func TestManyStalledCalls(t *testing.T) {
 	connections, calls := 100/slower, 128
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iwarp": newIwarp(t)} {
@@ -114,7 +113,7 @@ func TestManyStalledCalls(t *testing.T) {
 	}
 }
 
-// Clients that come, call, cancel and go, in no order: nothing is left over.
+// Clients connect, call, cancel and leave, in random order: nothing is left over.
 func TestChurn(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iwarp": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -164,8 +163,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// Faults at random under load: calls end well or with the connection, and what
-// is not to be executed twice is executed once for each call that was answered.
+// Random faults under load: calls succeed or end with their connection, and a call that may not
+// be executed twice is executed once for each answer.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// What must hold of calls over any transport holds of ours, in memory and over the
-// software RNIC, with the smallest messages and with the usual ones.
+// The rules for calls over any transport hold for this one, in memory and over the software RNIC,
+// with the smallest messages and with the usual ones.
 func TestSuite(t *testing.T) {
 	for _, device := range []struct {
 		name string
@@ -35,7 +35,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// All that a Caller must stand, with and without a new connection behind each that is cut.
+// The races that every Caller must withstand, with and without a new connection after each that
+// is cut.
 func TestRaces(t *testing.T) {
 	for name, device := range map[string]func(testing.TB) rdmacm.Provider{
 		"memory": func(testing.TB) rdmacm.Provider { return rdmatest.NewConfig(rdmatest.Config{Quiet: true}) },

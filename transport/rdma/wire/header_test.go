@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
-// A message is a header that tests build.
+// A message is a header that a test builds.
 type message struct {
 	xid, version, credits uint32
 	proc                  Proc
@@ -26,7 +26,7 @@ func (m message) bytes() []byte {
 	return b
 }
 
-// at makes segments a Read chunk.
+// at makes a Read chunk of segments.
 func at(position uint32, segments ...Segment) []ReadSegment {
 	var all []ReadSegment
 	for _, s := range segments {
@@ -35,7 +35,8 @@ func at(position uint32, segments ...Segment) []ReadSegment {
 	return all
 }
 
-// headerVectors with what they say: V1-1, V1-36, V1-38, V1-44, V1-61, V1-69, V1-72.
+// headerVectors are encoded headers and their contents: V1-1, V1-36, V1-38, V1-44, V1-61, V1-69,
+// V1-72.
 var headerVectors = []struct {
 	name, hex string
 	want      message
@@ -77,7 +78,7 @@ func TestHeaderVectors(t *testing.T) {
 	}
 }
 
-// unparsed encodes what was parsed.
+// unparsed encodes a parsed header again.
 func unparsed(h *Header) []byte {
 	m := message{xid: h.XID, version: h.Version, credits: h.Credits, proc: h.Proc}
 	for i := range h.Reads.Len() {
@@ -113,8 +114,8 @@ func TestHeaderTruncations(t *testing.T) {
 	}
 }
 
-// What cannot be a header (V1-88). A count of segments is held against the bytes
-// that are left before anything is done with it.
+// Messages that cannot be a header (V1-88). A count of segments is compared with the bytes that
+// are left before anything else happens.
 func TestHeaderFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		hex  string
@@ -161,7 +162,7 @@ func TestErrorVectors(t *testing.T) {
 				t.Errorf("%s: %d bytes of it are taken for the whole (V1-86)", v.name, n)
 			}
 		}
-		// Spare words of RFC 5666 (L-10).
+		// Extra words of RFC 5666 (L-10).
 		if body, ok := ParseErrorBody(append(bytes.Clone(want), make([]byte, 32)...)); !ok || body != v.body {
 			t.Errorf("%s with spare words: %+v %v", v.name, body, ok)
 		}
@@ -171,8 +172,8 @@ func TestErrorVectors(t *testing.T) {
 	}
 }
 
-// The one tag that a reply may invalidate: exactly one handle in the whole
-// header (V1-114, A-15).
+// The one tag that a reply may invalidate: the header must have exactly one handle (V1-114,
+//
 func TestSoleHandle(t *testing.T) {
 	s := func(h uint32) Segment { return Segment{Handle: h, Length: 4} }
 	for name, c := range map[string]struct {
@@ -239,7 +240,7 @@ func FuzzHeader(f *testing.F) {
 		if h.Parse(b) != nil {
 			return
 		}
-		// What parses encodes to the same.
+		// A header that parses encodes to the same bytes.
 		if h.Version == 0 || h.Credits == 0 {
 			return // the test's encoder fills in others
 		}

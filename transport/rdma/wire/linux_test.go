@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
-// Messages of a Linux client and the Linux server decode and encode to the same
-// bytes; calls are calls, replies replies.
+// Messages of a Linux client and the Linux server decode, and encode to the same bytes; the codec
+// distinguishes calls from replies.
 func TestLinuxMessages(t *testing.T) {
 	messages := wiretest.Linux()
 	if len(messages) < 30 {
@@ -39,7 +39,7 @@ func TestLinuxMessages(t *testing.T) {
 	if chunks < 20 {
 		t.Errorf("%d chunks in all", chunks)
 	}
-	// What both said when they connected, with siw's four bytes before it.
+	// The private data of both sides, with siw's four bytes before it.
 	for s, want := range map[string]PrivateData{
 		"00800000 f6ab0e18 01010303": {true, 4096, 4096},
 		"00000080 f6ab0e18 01000303": {false, 4096, 4096},

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// V1-47: each encoder writes every byte of what it says it writes, because buffers are used
-// again: what a buffer held before, such as a code of RDMA_ERROR where a Reply has its
-// empty Read list, does not get into a message.
+// V1-47: each encoder writes every byte that it claims to write, because buffers are used again:
+// the former content of a buffer, such as a code of RDMA_ERROR at the place of a Reply's empty
+// Read list, does not get into a message.
 func TestEncodersOverwriteTheBuffer(t *testing.T) {
 	prefix := Prefix{XID: 7, Version: Version1, Credits: 32}
 	replyTo := func(m message, used []uint64, replied uint64) func(b []byte) int {

@@ -39,8 +39,8 @@ func TestPrivateDataSizesAreRoundedDown(t *testing.T) {
 	}
 }
 
-// V1-113, V1-116, V1-117, V1-118, V1-119, A-11: what a peer sends as private data
-// is looked for at every offset, checked, and counts as missing where it is wrong.
+// V1-113, V1-116, V1-117, V1-118, V1-119, A-11: the codec looks for a peer's private data at
+// every offset and checks it; invalid data counts as missing.
 func TestPrivateDataFromPeers(t *testing.T) {
 	none := PrivateData{false, 1024, 1024}
 	for name, v := range map[string]struct {
