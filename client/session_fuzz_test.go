@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Whatever stands in a reply, the request ends, and the session goes on or is broken:
-// nothing is read beyond the reply, no slot is lost.
+// For any bytes of a reply, the request ends, and the session goes on or is broken: the decoder
+// reads nothing beyond the reply, and no slot is lost.
 func FuzzSessionReply(f *testing.F) {
 	w := xdr.NewWriter(make([]byte, 0, 1024))
 	goodSequence(w, &nfs4wire.Sequence4Args{Sessionid: nfs4wire.SessionID4{1}, Sequenceid: 1}, 3)
@@ -32,7 +32,7 @@ func FuzzSessionReply(f *testing.F) {
 			}
 			goodSequence(w, args, 1)
 		})
-		s.recovering = true // nothing is made anew here
+		s.recovering = true // the test makes no new session
 		s.phase = phaseUp
 		s.life, s.end = t.Context(), func() {}
 		s.delay = newStopped()
@@ -54,8 +54,8 @@ func FuzzSessionReply(f *testing.F) {
 	})
 }
 
-// Whatever a server sends as a callback, the answer is one: as many results as it says,
-// the last of which has its status.
+// For any bytes of a server's callback, the answer is valid: it has as many results as its count,
+// and the last result has its status.
 func FuzzSessionCallback(f *testing.F) {
 	w := xdr.NewWriter(make([]byte, 0, 512))
 	w.Opaque([]byte("tag"))
@@ -98,7 +98,7 @@ func FuzzSessionCallback(f *testing.F) {
 	})
 }
 
-// Attributes are read as they are, or not at all.
+// Attributes are decoded right, or not at all.
 func FuzzAttributes4(f *testing.F) {
 	f.Add(uint32(1<<nfs4wire.Fattr4Size|1<<nfs4wire.Fattr4Type), uint32(1<<(nfs4wire.Fattr4Owner-32)), []byte("\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x01r\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, low, high uint32, values []byte) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
-// What a measurement cannot be made with is refused, and the flag is named.
+// bench refuses flags with which it cannot measure, and names the flag.
 func TestFlagsOfBenchAreJudged(t *testing.T) {
 	good := bench.Config{NFS: "3", Workload: "read", Depth: 1, Connections: 1, Duration: time.Second}
 	if err := checkBench(&good, 4<<20, 4<<20, false); err != nil {
@@ -37,7 +37,7 @@ func TestFlagsOfBenchAreJudged(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A number of operations ends a measurement by itself, unless its time is named as well.
+	// A number of operations ends a measurement by itself, unless a duration is given as well.
 	for timed, want := range map[bool]time.Duration{false: 0, true: time.Second} {
 		cfg := good
 		cfg.Ops = 10

@@ -11,8 +11,8 @@ import (
 
 func address(last byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, last}) }
 
-// Addresses have turns, and within an address its connections, and within a connection
-// what came first comes first.
+// Addresses take turns; within an address its connections take turns; within a connection the
+// first entry comes first.
 func TestTurns(t *testing.T) {
 	var l Line[int, string]
 	for _, v := range []struct {
@@ -34,14 +34,14 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Whatever joins and leaves: nothing is lost or comes twice, a connection's order is
-// kept, and what joins waits for no more of other addresses than there are.
+// For any sequence of joins and leaves: no entry is lost or comes twice, the order within a
+// connection is kept, and an entry waits for at most one turn of each other address.
 func TestLineBesideAModel(t *testing.T) {
 	type waiting struct {
 		place   *Place[int, int]
 		address byte
 		conn    int
-		before  map[byte]int // turns of the other addresses since it was first of its address
+		before  map[byte]int // turns of the other addresses since the entry was first of its address
 	}
 	type holding struct {
 		of      *Place[int, int]
@@ -146,7 +146,7 @@ func TestLineBesideAModel(t *testing.T) {
 	})
 }
 
-// A Line that has been as long before allocates nothing.
+// A Line allocates nothing at a length that it has had before.
 func TestNoAllocation(t *testing.T) {
 	var l Line[int, int]
 	var places [8]Place[int, int]

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// counted is memory that counts how often it was released.
+// counted is memory that counts its releases.
 type counted struct{ released int }
 
 func (c *counted) Release() { c.released++ }
@@ -44,8 +44,8 @@ func TestWritePadding(t *testing.T) {
 	}
 }
 
-// What does not fit is not written, nor anything after it, although it would
-// fit: a reply with a hole is none.
+// The Writer does not write an item that does not fit, nor any later item, even if that one would
+// fit, because a reply with a hole is invalid.
 func TestOverflowSticks(t *testing.T) {
 	w := NewWriter(make([]byte, 0, 12))
 	w.Uint32(1)
@@ -85,8 +85,8 @@ func TestWriteBounds(t *testing.T) {
 	}
 }
 
-// V1-29, V1-34: a payload's count is among the words, its content and padding
-// are not; its position is where it would stand.
+// V1-29, V1-34: a payload's count is among the words, its content and padding are not; its
+// position is the one that it would have among the words.
 func TestPayload(t *testing.T) {
 	var ref counted
 	w := NewWriter(make([]byte, 0, 64))
@@ -113,8 +113,8 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// An eligible item is a payload that is marked, and refers to its memory; it is
-// read back from the stream or from beside it.
+// An eligible item is a marked payload that refers to its memory. The decoder reads it from the
+// stream or from a chunk.
 func TestEligible(t *testing.T) {
 	var ref counted
 	w := NewWriter(make([]byte, 0, 64))
@@ -131,8 +131,8 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-// Every reference goes back exactly once: by Release, by Truncate, at once
-// where nothing fits, or by the code that took it.
+// The Writer gives each reference back exactly once: by Release, by Truncate, at once if the item
+// does not fit, or through the code that took it.
 func TestPayloadReferences(t *testing.T) {
 	t.Run("overflow", func(t *testing.T) {
 		var ref counted
@@ -181,7 +181,7 @@ func TestPayloadReferences(t *testing.T) {
 	})
 }
 
-// stream is all that w stands for.
+// stream returns the complete bytes of w, payloads included.
 func stream(w *Writer) []byte {
 	var b []byte
 	at := 0

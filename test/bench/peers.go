@@ -12,8 +12,8 @@ import (
 // A peer is a server of the comparison.
 type peer struct {
 	name string
-	// export is what clients mount, and four what by NFS version 4, "" where it is not
-	// served.
+	// export is the path that clients mount, and four the path by NFS version 4; "" if the peer
+	// does not serve it.
 	export, four    string
 	port, mountPort int
 	start           func(s *stage, p *peer) error
@@ -27,16 +27,15 @@ var peers = []*peer{
 	{name: "go-nfs", export: "/", port: 4049, mountPort: 4049, start: startGoNFS},
 }
 
-// startOurs runs the daemon. Ganesha answers changes of names before they are
-// stable, so the daemon may as well.
+// startOurs runs the daemon. Ganesha answers changes of names before they are stable, so the
+// daemon may do the same.
 func startOurs(s *stage, _ *peer) error {
 	return s.start(2049, s.o.nfsrdmad, "serve", "--state-dir", filepath.Join(s.work, "state"),
 		"--export", s.export+":/bench,rw,no_root_squash,async", "--tcp", "127.0.0.1:2049", "--rdma", "127.0.0.1:20049")
 }
 
-// startGanesha runs nfs-ganesha with its VFS file system, and the rpcbind that it
-// wants, whose files are its own, as what it knows of clients is. It stays in the
-// foreground, so that it ends with the group of processes.
+// startGanesha runs nfs-ganesha with its VFS file system, and an rpcbind for it. Both have files
+// of their own. It stays in the foreground, so that it ends with its process group.
 func startGanesha(s *stage, p *peer) error {
 	for _, program := range []string{"ganesha.nfsd", "rpcbind"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -58,8 +57,7 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = "/bench"; Tag = "bench"; Access_Type
 	return s.start(3049, "unshare", "-m", "sh", "-c", script, "sh", file, filepath.Join(s.work, "ganesha.pid"))
 }
 
-// startGoNFS runs willscott/go-nfs, as its own example of a server of a directory
-// has it.
+// startGoNFS runs willscott/go-nfs like its own example of a server of a directory.
 func startGoNFS(s *stage, _ *peer) error {
 	program := filepath.Join(s.work, "gonfs")
 	if out, err := exec.Command("go", "build", "-o", program, "./test/bench/gonfs").CombinedOutput(); err != nil {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// patience is how long a server may take to listen.
+// patience is the longest time for a server to start.
 const patience = 30 * time.Second
 
-// A stage is where the servers run: a network namespace and the directory that
-// all of them serve.
+// A stage is the servers' environment: a network namespace and the directory that all of them
+// serve.
 type stage struct {
 	o       options
 	name    string
-	work    string // for what servers keep
+	work    string // the servers' own files
 	export  string
 	closers []func()
 }
@@ -69,7 +69,7 @@ func (s *stage) host(name string, args ...string) error {
 	return nil
 }
 
-// command is a program in the namespace.
+// command returns a program that runs in the namespace.
 func (s *stage) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", s.name, name}, args...)...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -8,14 +8,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 )
 
-// quiet is a Handler for a side that gets nothing.
+// quiet is a Handler for a side that receives nothing.
 type quiet struct{}
 
 func (quiet) Received(r *rdmacm.Recv) { r.Release() }
 func (quiet) Drained()                {}
 func (quiet) Closed(error)            {}
 
-// arrivals counts Sends: by each, everything posted before it has arrived.
+// arrivals counts Sends: when one arrives, all work posted before it has arrived.
 type arrivals struct {
 	quiet
 	got chan struct{}
@@ -67,8 +67,8 @@ func (s *stage) newRNIC(crc iwarp.CRCMode) (*rnic, error) {
 	return r, nil
 }
 
-// transfer fills the window with chains of one piece of work, and a Send where
-// the work's end is not known otherwise.
+// transfer fills the window with chains of one work request, with a Send if only a Send shows the
+// end of the work.
 func (r *rnic) transfer(op rdmacm.Op, local [][]byte, region rdmacm.Region) func(n int) error {
 	one := make([]byte, 4)
 	for i := range cap(r.free) {
@@ -109,7 +109,7 @@ func (r *rnic) transfer(op rdmacm.Op, local [][]byte, region rdmacm.Region) func
 	}
 }
 
-// pieces are 1 MiB each.
+// pieces returns n pieces of size bytes in one piece of memory.
 func pieces(n, size int) (whole []byte, each [][]byte) {
 	whole = make([]byte, n*size)
 	for i := range n {

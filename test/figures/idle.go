@@ -23,30 +23,30 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// idleServer is the argument by which this program runs itself as the server
-// whose memory is measured.
+// idleServer is the argument that makes this program run as the server whose memory is measured.
 const idleServer = "idle-server"
 
-// idleTitle is what the table is about.
+// idleTitle is the title of the table.
 const idleTitle = "idle RDMA connections"
 
-// Connections of the idle figures. The first ones bring what all share.
+// Numbers of connections of the idle figures. The first connections allocate the memory that all
+// share.
 const (
 	idleShared = 20
-	idleSingle = 9 // times that one is measured
+	idleSingle = 9 // number of measurements of a single connection
 	idleMany   = 1000
 )
 
-// A footprint is what a process takes, in bytes: resident, and what of that is
-// the Go heap and stacks.
+// A footprint is the memory of a process, in bytes: resident, and the part of it in the Go heap
+// and stacks.
 type footprint struct{ resident, heap int }
 
 func (a footprint) since(b footprint, connections int) footprint {
 	return footprint{(a.resident - b.resident) / connections, (a.heap - b.heap) / connections}
 }
 
-// serveIdle is the server: it prints its address, and for each line that it reads
-// the heap that is in use, having given back what is not.
+// serveIdle is the server. It prints its address. For each line that it reads, it returns unused
+// memory to the system and prints the heap in use.
 func serveIdle(in io.Reader, out io.Writer) error {
 	pool, err := mem.NewPool(mem.Config{Ceiling: 64 << 20})
 	if err != nil {
@@ -62,7 +62,7 @@ func serveIdle(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Clients that the server knows are measured: each has all credits.
+	// The server knows the measured clients, so each has all credits.
 	server, err := rdma.NewServer(rdma.Config{RPC: calls, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func serveIdle(in io.Reader, out io.Writer) error {
 	fmt.Fprintln(out, l.Addr())
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		debug.FreeOSMemory()
-		debug.FreeOSMemory() // what pools held goes with the second
+		debug.FreeOSMemory() // the second collection frees the contents of pools
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		fmt.Fprintln(out, m.HeapAlloc+m.StackInuse)
@@ -135,7 +135,7 @@ func (i *idle) close() {
 	i.process.Wait()
 }
 
-// connect adds connections, each of which makes a call: its reply grants credits.
+// connect adds connections. Each makes a call, whose reply grants credits.
 func (i *idle) connect(n int) error {
 	for range n {
 		c, err := rdma.Dial(context.Background(), i.device, i.addr, rdma.DialConfig{})
@@ -154,7 +154,7 @@ func (i *idle) connect(n int) error {
 	return nil
 }
 
-// measure is what the server takes now.
+// measure returns the server's present memory.
 func (i *idle) measure() (f footprint, err error) {
 	if _, err := fmt.Fprintln(i.ask); err != nil {
 		return f, err
@@ -180,7 +180,7 @@ func (i *idle) measure() (f footprint, err error) {
 	return f, errors.New("no VmRSS in the server's status")
 }
 
-// grow adds n connections and says what each of them takes.
+// grow adds n connections and returns the memory that each of them takes.
 func (i *idle) grow(n int) (f footprint, err error) {
 	before, err := i.measure()
 	if err != nil {
@@ -193,8 +193,8 @@ func (i *idle) grow(n int) (f footprint, err error) {
 	return after.since(before, n), err
 }
 
-// idleConnections measures what idle RDMA connections take of a server that is a
-// process of its own, and prints a table.
+// idleConnections measures the memory that idle RDMA connections take of a server in a process of
+// its own, and prints a table.
 func idleConnections() error {
 	i, err := startIdle()
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 const (
 	smallDepth = 16 // calls under way at a time, on one connection
 	smallSize  = 4 << 10
-	// manyConns is how many connections one session has that is compared with as many
-	// sessions, and manyDepth how many calls each of them has under way.
+	// manyConns is the number of connections of one session, which is compared with as many
+	// sessions; manyDepth is the number of calls under way on each connection.
 	manyConns = 16
 	manyDepth = 4
 )
 
-// four are the figures of NFS version 4. fh is a file that version 3 has made.
+// four returns the figures of NFS version 4. fh is a file that version 3 has made.
 func (s *stage) four(v *served, fh nfs3wire.FileHandle3) (all []figure, err error) {
 	for _, way := range []struct {
 		name   string
@@ -68,7 +68,7 @@ func (v *served) targetRDMA() client.Target {
 	return client.Target{Transport: client.RDMA, Host: v.rdma.Addr().String(), Port: int(v.rdma.Port()), Provider: v.device}
 }
 
-// compounds makes compounds on sessions, so many at a time.
+// compounds makes compounds on sessions, several at a time.
 type compounds struct {
 	sessions []*client.Session
 	opens    []wire.StateID4 // of each session
@@ -95,14 +95,14 @@ func (s *stage) newCompounds(target client.Target, sessions, connections, depth 
 	return c, nil
 }
 
-// statAttributes is what version 3 tells with each READ, but for the owners, which
-// version 4 has as text.
+// statAttributes are the attributes that version 3 returns with each READ, except the owners,
+// which version 4 sends as text.
 var statAttributes = wire.Bits(
 	wire.Fattr4Type, wire.Fattr4Change, wire.Fattr4Size, wire.Fattr4FSID, wire.Fattr4FileID, wire.Fattr4Mode,
 	wire.Fattr4Numlinks, wire.Fattr4SpaceUsed, wire.Fattr4TimeAccess, wire.Fattr4TimeMetadata, wire.Fattr4TimeModify,
 )
 
-// reading is one compound that is made again and again.
+// reading is one compound that is sent again and again.
 type reading struct {
 	client.Compound
 	put     wire.PutFH4Args

@@ -25,20 +25,20 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// What a call costs a server that has 1, 10, 100 or 1,000 connections, on 1, 2 or more
-// processors. The server is a process of its own, so that its processor time is known
-// apart from the client's.
+// These figures are the cost of a call for a server that has 1, 10, 100 or 1,000 connections, on
+// 1, 2 or more processors. The server is a process of its own, so that its processor time is
+// separate from the client's.
 
-// scaleServer is the argument by which this program runs itself as that server. A
-// second argument is the prefix of the files for its profiles.
+// scaleServer is the argument that makes this program run as that server. A second argument is
+// the prefix of the files for its profiles.
 const scaleServer = "scale-server"
 
-// underWay is how many calls are under way in total, over however many connections,
-// where their number does not follow that of the connections.
+// underWay is the number of calls under way in total, over any number of connections, unless each
+// connection has one.
 const underWay = 100
 
-// serveScale is the server: it prints its addresses and the root's handle, and then
-// its processor time in nanoseconds for each line that it reads.
+// serveScale is the server: it prints its addresses and the root's handle, and then its processor
+// time in nanoseconds for each line that it reads.
 func serveScale(in io.Reader, out io.Writer, waits string) error {
 	if waits != "" {
 		runtime.SetMutexProfileFraction(1)
@@ -116,7 +116,7 @@ func startScaled(procs int, waits string) (*scaled, error) {
 	return d, nil
 }
 
-// begin learns where the server is, and makes the file that is read.
+// begin reads the server's addresses, and creates the file to read.
 func (d *scaled) begin() error {
 	line, err := d.answer()
 	if err != nil {
@@ -159,7 +159,7 @@ func (d *scaled) close() error {
 	return d.process.Wait()
 }
 
-// connect has n connections of each kind.
+// connect makes n connections of each kind.
 func (d *scaled) connect(n int) error {
 	for len(d.overTCP) < n {
 		c, err := tcp.Dial(context.Background(), d.tcp, tcp.DialConfig{})
@@ -180,7 +180,7 @@ func (d *scaled) connect(n int) error {
 	return nil
 }
 
-// used is the server's processor time.
+// used returns the server's processor time.
 func (d *scaled) used() (time.Duration, error) {
 	if _, err := fmt.Fprintln(d.ask); err != nil {
 		return 0, err
@@ -193,8 +193,8 @@ func (d *scaled) used() (time.Duration, error) {
 	return time.Duration(n), err
 }
 
-// rotating makes calls over many connections, so many at a time: each that ends starts
-// the next one on the connection that is next for it.
+// rotating makes calls over many connections, a fixed number at a time: each call that ends
+// starts the next one on the next connection.
 type rotating struct {
 	conns []rpc.Caller
 	all   []*rpc.Exchange
@@ -249,10 +249,10 @@ func (r *rotating) start(i int) {
 	r.conns[at].Start(r.all[i])
 }
 
-// A cell is one figure of the table: so many connections, and calls at a time.
+// A cell is one figure of the table: a number of connections, and of calls at a time.
 type cell struct{ conns, depth int }
 
-// cells are those that are measured, up to a number of connections.
+// cells returns the cells up to a number of connections.
 func cells(most int) (all []cell) {
 	for n := 1; n <= most; n *= 10 {
 		all = append(all, cell{n, underWay})
@@ -265,8 +265,8 @@ func cells(most int) (all []cell) {
 	return all
 }
 
-// scale measures and prints. Servers with each number of processors, and the cases on
-// each, take turns.
+// scale measures and prints. The servers with each number of processors take turns, and so do the
+// cases on each.
 func scale(rounds int, length time.Duration, only, procs string, most int, waits string) error {
 	var counts []int
 	for text := range strings.SplitSeq(procs, ",") {

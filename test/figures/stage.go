@@ -21,8 +21,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A stage is a server of a directory of its own, in this process, and what the
-// figures run on it.
+// A stage is a server in this process, with a directory of its own, and the figures' means to use
+// it.
 type stage struct {
 	cred rpc.AuthBytes
 	ends []func()
@@ -56,7 +56,7 @@ func (s *stage) tcpPair() (a, b net.Conn, err error) {
 	return a, b, err
 }
 
-// A served directory, and connections to it by RDMA and by TCP.
+// A served is a served directory, with connections to it by RDMA and by TCP.
 type served struct {
 	overRDMA, overTCP rpc.Caller
 	device            *iwarp.Provider
@@ -70,7 +70,7 @@ type served struct {
 func (s *stage) serve() (*served, error) {
 	v := new(served)
 	fail := func(err error) (*served, error) { return nil, err }
-	base := "/dev/shm" // page cache, and nothing behind it
+	base := "/dev/shm" // in memory, without a disk
 	dir, err := os.MkdirTemp(base, "figures")
 	if err != nil {
 		return fail(err)
@@ -126,14 +126,14 @@ func (s *stage) serve() (*served, error) {
 	if err != nil {
 		return fail(err)
 	}
-	// Clients that the server knows are measured: each has all credits.
+	// The server knows the measured clients, so each has all credits.
 	rs, err := rdma.NewServer(rdma.Config{RPC: server, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return fail(err)
 	}
 	go rs.Serve(rl)
 	s.atEnd(func() { rl.Close(); rs.Close() })
-	// As client.Dial has it, which sessions come by.
+	// The same configuration as in client.Dial, which sessions use.
 	rc, err := rdma.Dial(context.Background(), v.device, rl.Addr(), rdma.DialConfig{RemoteInvalidation: true})
 	if err != nil {
 		return fail(err)
@@ -143,10 +143,10 @@ func (s *stage) serve() (*served, error) {
 	return v, nil
 }
 
-// depth is how many calls of 1 MiB are under way at a time.
+// depth is the number of calls of 1 MiB under way at a time.
 const depth = 8
 
-// figures are all of them, in the order of the table.
+// figures returns all figures, in the order of the table.
 func (s *stage) figures() ([]figure, error) {
 	bare, err := s.newStream()
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *stage) figures() ([]figure, error) {
 		return nil, err
 	}
 	write := s.newCalls(rc, depth).write(fh, mib)
-	if err := write(depth); err != nil { // what the READs read
+	if err := write(depth); err != nil { // the data for the READs
 		return nil, err
 	}
 	getattrs, err := s.getattrs(v.tcp, 16, fh)

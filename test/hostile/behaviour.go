@@ -50,7 +50,7 @@ type Attack struct {
 // calls stands when it holds what it came for.
 type peer func(ctx context.Context, i int, stands func()) error
 
-// attack starts n peers. Those that the daemon sends away come again.
+// attack starts n peers. A peer that the daemon sends away comes again.
 func attack(ctx context.Context, n int, p peer) *Attack {
 	a := &Attack{Peers: n}
 	for i := range n {

@@ -16,7 +16,7 @@ type DeafCalls struct {
 	Peers int
 	// Calls is the most calls that each peer sends.
 	Calls int
-	// What names the calls, and Call makes one.
+	// What is the name of the calls, and Call makes one.
 	What string
 	Call func(xid uint32) []byte
 }

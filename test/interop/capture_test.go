@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/dissect"
 )
 
-// ways of a message that a capture must show: a frame for each, at least.
+// waysOfMessages are the forms of messages that a capture must contain, at least one frame of
+// each.
 var waysOfMessages = map[string]func(f dissect.Frame) bool{
 	"inline":               func(f dissect.Frame) bool { return f.Names(dissect.NFS) && chunks(f, "0", "0", "0") },
 	"Read chunk":           func(f dissect.Frame) bool { return chunks(f, "1", "0", "0") && f[dissect.Position] != "0" },
@@ -45,22 +46,22 @@ var procedures = map[string]string{
 	"13": "RMDIR", "14": "RENAME", "15": "LINK", "21": "COMMIT",
 }
 
-// Our requester and our responder talk on loopback, and tshark takes apart what
-// they say: each frame is named, none is malformed, every way of a message occurs.
+// Our requester and our responder talk on loopback, and tshark dissects their messages: it names
+// each frame, finds none malformed, and every form of a message occurs.
 //
-// tshark loses its place in a stream where an FPDU's end, a whole short one and the
-// beginning of a third share a TCP segment, however right the framing is; how bytes
-// fall into segments is the kernel's affair. So recordings are made until each
-// connection of the requester's was named whole in one of them, and all that is
-// wanted stands in such connections. A malformed frame never passes.
+// If an FPDU's end, a whole short FPDU and the beginning of a third share a TCP segment, tshark
+// loses its place in the stream, although the framing is right; the kernel determines the
+// segments. So the test records until tshark has named each of the requester's connections whole
+// in one of the recordings, and these connections contain everything that the test expects. A
+// malformed frame always fails the test.
 func TestCaptureOfOurselves(t *testing.T) {
-	// The largest segments of loopback, and those of a network.
+	// The largest segments of loopback, and the usual ones of a network.
 	for _, mtu := range []int{65536, 1500} {
 		t.Run(fmt.Sprint("mtu ", mtu), func(t *testing.T) {
 			n := newNamespace(t)
 			n.host("ip", "-n", n.name, "link", "set", "lo", "mtu", fmt.Sprint(mtu))
 			n.serve(2049)
-			named := map[string][]dissect.Frame{} // connections, named whole
+			named := map[string][]dissect.Frame{} // connections that tshark named whole
 			var missing []string
 			for i := range 10 {
 				for stream, frames := range dissect.Streams(n.record(filepath.Join(t.TempDir(), fmt.Sprint(i, ".pcap")))) {
@@ -83,7 +84,7 @@ func TestCaptureOfOurselves(t *testing.T) {
 	}
 }
 
-// unnamedIn are the frames that are not named. It fails the test for malformed ones.
+// unnamedIn returns the frames that tshark did not name. It fails the test for malformed ones.
 func unnamedIn(t *testing.T, frames []dissect.Frame) (unnamed []string) {
 	t.Helper()
 	for _, f := range frames {
@@ -97,7 +98,7 @@ func unnamedIn(t *testing.T, frames []dissect.Frame) (unnamed []string) {
 	return unnamed
 }
 
-// missingIn is what should be named in connections and is not.
+// missingIn returns the expected names that the connections lack.
 func missingIn(named map[string][]dissect.Frame) (missing []string) {
 	var frames []dissect.Frame
 	for stream, of := range named {
@@ -126,8 +127,7 @@ func missingIn(named map[string][]dissect.Frame) (missing []string) {
 	return missing
 }
 
-// record runs the requester against the namespace's daemon and gives what went
-// over loopback.
+// record runs the requester against the namespace's daemon and returns the frames on loopback.
 func (n *namespace) record(file string) []dissect.Frame {
 	n.t.Helper()
 	requester := filepath.Join(n.dir, "requester")

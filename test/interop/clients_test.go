@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// fileSize is what goes there and back, in bytes.
+// fileSize is the size of the file that is copied there and back, in bytes.
 const fileSize = 100 << 20
 
 // Programs built for all tests.
@@ -51,11 +51,11 @@ func (n *namespace) serve(tcp int) {
 		"--tcp", fmt.Sprintf("127.0.0.1:%d", tcp), "--rdma", "127.0.0.1:20049")
 }
 
-// ways are how a client of TCP that asks port 111 reaches the daemon.
+// ways are the ways by which a TCP client that asks port 111 reaches the daemon.
 var ways = map[string]func(t *testing.T) *namespace{
 	"TCP with rpcbind": func(t *testing.T) *namespace {
 		n := newNamespace(t)
-		// Any program may register: the daemon does not share rpcbind's /run.
+		// rpcbind lets any program register, because the daemon does not share its /run.
 		n.start(111, "rpcbind", "-f", "-i")
 		n.serve(2049)
 		return n
@@ -75,7 +75,7 @@ func overAllWays(t *testing.T, f func(t *testing.T, n *namespace)) {
 	}
 }
 
-// bigFile is a file of fileSize random bytes.
+// bigFile makes a file of fileSize random bytes.
 func (n *namespace) bigFile() string {
 	b := make([]byte, fileSize)
 	rand.Read(b)
@@ -86,7 +86,7 @@ func (n *namespace) bigFile() string {
 	return name
 }
 
-// A file there by libnfs's nfs-cp and back by its nfs-cat and nfs-cp; nfs-ls lists.
+// libnfs's nfs-cp copies a file to the server, its nfs-cat and nfs-cp copy it back; nfs-ls lists.
 func TestLibnfs(t *testing.T) {
 	for _, tool := range []string{"nfs-ls", "nfs-cp", "nfs-cat"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -128,7 +128,7 @@ func TestGoNFSClient(t *testing.T) {
 	})
 }
 
-// Our own tools find the same over both.
+// Our own tools get the same results over both transports.
 func TestProbeAndBench(t *testing.T) {
 	n := newNamespace(t)
 	n.start(111, "rpcbind", "-f", "-i")

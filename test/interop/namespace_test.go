@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// patience is for what must happen.
+// patience is the longest wait for an event that must happen.
 const patience = 60 * time.Second
 
-// A namespace is a network of its own, with a loopback device and nothing else,
-// in which daemons run until the test ends.
+// A namespace is a network namespace with only a loopback device, in which daemons run until the
+// test ends.
 type namespace struct {
 	t    *testing.T
 	name string
@@ -36,7 +36,7 @@ func newNamespace(t *testing.T) *namespace {
 		t.Skip("network namespaces need root")
 	}
 	n := &namespace{t: t, name: fmt.Sprintf("nfsrdmad-%d-%d", os.Getpid(), serial.Add(1)), dir: t.TempDir()}
-	// The daemon serves it as the user that the client claims to be.
+	// The daemon serves the directory as the user that the client claims to be.
 	if err := os.Chmod(n.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func (n *namespace) host(name string, args ...string) {
 	}
 }
 
-// command is a program in the namespace, with a /run of its own, so that it finds
-// no rpcbind but the namespace's.
+// command returns a program in the namespace, with a /run of its own, so that it finds no rpcbind
+// but the namespace's.
 func (n *namespace) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	inside := append([]string{
 		"netns", "exec", n.name, "unshare", "-m", "sh", "-c", `mount -t tmpfs tmpfs /run && exec "$@"`, "sh", name,
@@ -64,7 +64,7 @@ func (n *namespace) command(ctx context.Context, name string, args ...string) *e
 	return c
 }
 
-// run runs a program to its end, which must be a good one, and gives its output.
+// run runs a program to its end, which must be a success, and returns its output.
 func (n *namespace) run(name string, args ...string) string {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), 2*patience)
@@ -76,7 +76,7 @@ func (n *namespace) run(name string, args ...string) string {
 	return string(out)
 }
 
-// A log keeps what a daemon says.
+// A log stores a daemon's output.
 type log struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -131,7 +131,7 @@ func (n *namespace) start(port int, name string, args ...string) {
 	}
 }
 
-// listens says whether a program listens on a TCP port of the namespace.
+// listens reports whether a program listens on a TCP port of the namespace.
 func (n *namespace) listens(port int) bool {
 	out, err := exec.Command("ip", "netns", "exec", n.name, "ss", "-Hltn", fmt.Sprintf("sport = :%d", port)).Output()
 	return err == nil && len(bytes.TrimSpace(out)) > 0

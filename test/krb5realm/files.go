@@ -31,11 +31,11 @@ func (r *Realm) writeFiles() error {
 		salted(ETypes), r.path("kdc.log")), 0o644)
 }
 
-// salted is a list of encryption types as the KDC's tools want it.
+// salted returns a list of encryption types in the form of the KDC's tools.
 func salted(etypes []string) string { return strings.Join(etypes, ":normal ") + ":normal" }
 
-// ClientConf writes a configuration to path for clients and servers of the realm that
-// use nothing but some encryption types.
+// ClientConf writes a configuration to path for clients and servers of the realm that use only
+// some encryption types.
 func (r *Realm) ClientConf(path string, etypes ...string) error { return r.writeConf(path, etypes) }
 
 // writeConf writes a krb5.conf that asks no name servers.

@@ -12,7 +12,7 @@ func (r *Realm) kadmin(query ...string) error {
 	return r.run("/usr/sbin/kadmin.local", append([]string{"-r", r.Name}, query...)...)
 }
 
-// keyTypes are the arguments that say which keys a principal gets.
+// keyTypes returns the arguments that determine a principal's keys.
 func keyTypes(etypes []string) []string {
 	if len(etypes) == 0 {
 		etypes = ETypes
@@ -32,7 +32,7 @@ func (r *Realm) AddService(name string, etypes ...string) error {
 	return r.kadmin(append(append([]string{"addprinc", "-randkey"}, keyTypes(etypes)...), name)...)
 }
 
-// Keytab adds the keys of principals to a keytab, as they are.
+// Keytab adds the present keys of principals to a keytab.
 func (r *Realm) Keytab(path string, principals ...string) error {
 	return r.kadmin(append([]string{"ktadd", "-k", path, "-norandkey"}, principals...)...)
 }
@@ -42,8 +42,8 @@ func (r *Realm) ChangeKeys(name string, etypes ...string) error {
 	return r.kadmin(append(append([]string{"cpw", "-randkey"}, keyTypes(etypes)...), name)...)
 }
 
-// Trust lets the users of each of two realms use the services of the other, and makes
-// the configurations of both know both.
+// Trust lets the users of each of two realms use the services of the other, and adds each realm
+// to the other's configuration.
 func (r *Realm) Trust(other *Realm) error {
 	for _, at := range []*Realm{r, other} {
 		for _, grants := range []string{"krbtgt/" + r.Name + "@" + other.Name, "krbtgt/" + other.Name + "@" + r.Name} {
@@ -56,8 +56,8 @@ func (r *Realm) Trust(other *Realm) error {
 	return errors.Join(r.writeConf(r.Conf, ETypes), other.writeConf(other.Conf, ETypes))
 }
 
-// Login gets a user's ticket by kinit, into the credential cache at path: a file, or behind
-// "DIR:" a directory. conf is the krb5.conf to go by, Conf if it is "".
+// Login gets a user's ticket by kinit, into the credential cache at path: a file, or, after
+// "DIR:", a directory. conf is the krb5.conf to use; "" is Conf.
 func (r *Realm) Login(user, password, path, conf string) error {
 	if conf == "" {
 		conf = r.Conf

@@ -21,17 +21,17 @@ var ETypes = []string{
 	"aes256-cts-hmac-sha1-96", "aes128-cts-hmac-sha1-96", "aes256-cts-hmac-sha384-192", "aes128-cts-hmac-sha256-128",
 }
 
-// Options are what realms differ in.
+// Options are the properties of a realm.
 type Options struct {
-	// Name is the realm's, KRB5.TEST if it is "". Hosts are those of its domain, in
-	// small letters.
+	// Name is the realm's name; "" is KRB5.TEST. Its hosts are those of its domain, in small
+	// letters.
 	Name string
-	// Dir is the directory of all files, made if need be. It must be the realm's
-	// own, and is not removed.
+	// Dir is the directory of all files, which is created if it does not exist. Only this realm
+	// may use it, and it is not removed.
 	Dir string
-	// Address is where the KDC listens, 127.0.0.1 if it is "".
+	// Address is the address on which the KDC listens; "" is 127.0.0.1.
 	Address string
-	// Lifetime is that of tickets, ten hours if it is 0.
+	// Lifetime is the lifetime of tickets; 0 is ten hours.
 	Lifetime time.Duration
 }
 
@@ -47,17 +47,17 @@ func (o *Options) defaults() {
 	}
 }
 
-// A Realm is a Kerberos realm with a KDC that runs.
+// A Realm is a Kerberos realm with a running KDC.
 type Realm struct {
 	Options
-	// Port is the KDC's, for UDP and TCP.
+	// Port is the KDC's port, for UDP and TCP.
 	Port int
 	// Conf is the path of a krb5.conf for clients and servers of the realm.
 	Conf string
 
-	known []*Realm // others that Conf speaks of
+	known []*Realm // further realms in Conf
 	kdc   *exec.Cmd
-	ended chan error // gets the KDC's end
+	ended chan error // receives the KDC's end
 }
 
 // Start makes a realm and starts its KDC. Stop ends it.
@@ -68,7 +68,7 @@ func Start(o Options) (*Realm, error) {
 	}
 	r := &Realm{Options: o, Conf: filepath.Join(o.Dir, "krb5.conf")}
 	var err error
-	// Another process may take the port between our look and the KDC's start.
+	// Another process may take the port between our check and the KDC's start.
 	for range 5 {
 		if err = r.start(); err == nil {
 			return r, nil
@@ -87,8 +87,8 @@ func (r *Realm) start() (err error) {
 	return r.startKDC()
 }
 
-// Make makes a realm whose KDC the caller starts, by KDCCommand, where o.Address is found:
-// in another network of this machine. Start and Stop are not for such a realm.
+// Make makes a realm whose KDC the caller starts, by KDCCommand, in another network of this
+// machine that has o.Address. Start and Stop are not for such a realm.
 func Make(o Options, port int) (*Realm, error) {
 	o.defaults()
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -98,7 +98,7 @@ func Make(o Options, port int) (*Realm, error) {
 	return r, r.make()
 }
 
-// make writes the files and, where there is none, the database.
+// make writes the files and, if there is none, the database.
 func (r *Realm) make() error {
 	if err := r.writeFiles(); err != nil {
 		return err
@@ -109,8 +109,7 @@ func (r *Realm) make() error {
 	return nil
 }
 
-// KDCCommand is the command that is the KDC, which ends by SIGTERM. It needs no
-// environment.
+// KDCCommand returns the command of the KDC, which ends on SIGTERM. It needs no environment.
 func (r *Realm) KDCCommand() []string {
 	return append([]string{"/usr/bin/env", "KRB5_CONFIG=" + r.Conf, "KRB5_KDC_PROFILE=" + r.path("kdc.conf")}, r.kdcProgram()...)
 }
@@ -119,8 +118,8 @@ func (r *Realm) kdcProgram() []string {
 	return []string{"/usr/sbin/krb5kdc", "-n", "-r", r.Name, "-P", r.path("kdc.pid")}
 }
 
-// New is Start for one test, in a directory that goes with it. It skips nothing:
-// where the packages are missing, the test fails.
+// New is Start for one test, in a directory that is removed with it. It skips nothing: if the
+// packages are missing, the test fails.
 func New(t testing.TB, o Options) *Realm {
 	t.Helper()
 	if o.Dir == "" {
@@ -138,7 +137,7 @@ func New(t testing.TB, o Options) *Realm {
 	return r
 }
 
-// freePort is a port that nothing listens on, neither for UDP nor for TCP.
+// freePort returns a port on which nothing listens, by UDP or TCP.
 func freePort(address string) (int, error) {
 	for range 20 {
 		l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -164,7 +163,7 @@ func (r *Realm) KDC() string { return net.JoinHostPort(r.Address, fmt.Sprint(r.P
 // Domain is the domain of the realm's hosts.
 func (r *Realm) Domain() string { return strings.ToLower(r.Name) }
 
-// Environment is the environment for programs of MIT's that are to be in the realm.
+// Environment returns the environment for MIT's programs in the realm.
 func (r *Realm) Environment() []string {
 	return append(os.Environ(),
 		"KRB5_CONFIG="+r.Conf, "KRB5_KDC_PROFILE="+r.path("kdc.conf"),
@@ -172,7 +171,7 @@ func (r *Realm) Environment() []string {
 		"KRB5RCACHENAME=file2:"+r.path("rcache"))
 }
 
-// startKDC returns when the KDC takes connections.
+// startKDC starts the KDC and returns when it accepts connections.
 func (r *Realm) startKDC() error {
 	log, err := os.Create(r.path("kdc.out"))
 	if err != nil {
@@ -192,9 +191,9 @@ func (r *Realm) startKDC() error {
 	return r.awaitKDC()
 }
 
-// tend starts a command that is to end with this process, however that ends, and
-// waits for it. The kernel ends it with the thread that started it, so that this
-// goroutine keeps the thread.
+// tend starts a command that must end with this process, however this process ends, and waits for
+// it. The kernel ends the command with the thread that started it, so this goroutine keeps its
+// thread.
 func tend(c *exec.Cmd, started, ended chan<- error) {
 	runtime.LockOSThread()
 	err := c.Start()

@@ -22,7 +22,7 @@ type four struct {
 // minors are the minor versions that --nfs names.
 var minors = map[string]uint32{"4.1": 1, "4.2": 2}
 
-// runFour makes each step in a session of its own.
+// runFour runs each step in a session of its own.
 func (w work) runFour(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
@@ -69,7 +69,7 @@ func (s four) open(name string, access uint32) (client.Opened4, error) {
 	})
 }
 
-// transfers are WRITEs and READs of each size, and then many of 1 MiB at a time.
+// transfers makes WRITEs and READs of each size, and then many of 1 MiB at a time.
 func (s four) transfers() error {
 	o, err := s.open("sized", nfs4wire.Open4ShareAccessBoth)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s four) transfers() error {
 	return s.nfs.Remove(s.ctx, s.root, "sized")
 }
 
-// thereAndBack writes data, and looks whether it can be read.
+// thereAndBack writes data, and checks that a READ returns it.
 func (s four) thereAndBack(o client.Opened4, offset uint64, data []byte, stable nfs4wire.StableHow4) error {
 	for at := 0; at < len(data); {
 		w, err := s.nfs.Write(s.ctx, o.File, o.StateID, offset+uint64(at), data[at:], stable)
@@ -128,7 +128,7 @@ func (s four) thereAndBack(o client.Opened4, offset uint64, data []byte, stable 
 	return nil
 }
 
-// names takes names of 255 bytes, and as many as fill several listings.
+// names uses names of 255 bytes, and enough of them to fill several listings.
 func (s four) names() error {
 	dir, err := s.nfs.Mkdir(s.ctx, s.root, strings.Repeat("d", maxName), 0o755)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s four) names() error {
 	return s.nfs.Remove(s.ctx, root, strings.Repeat("d", maxName))
 }
 
-// locks are taken, are in the way, and are given up.
+// locks takes locks, tests conflicts, and gives the locks up.
 func (s four) locks() error {
 	o, err := s.open("locked", nfs4wire.Open4ShareAccessBoth)
 	if err != nil {
@@ -202,8 +202,8 @@ func (s four) locks() error {
 	return s.nfs.Remove(s.ctx, s.root, "locked")
 }
 
-// recall has a second client open what the first has a delegation of, if the server
-// grants one: it must ask for it back.
+// recall makes a second client open a file of which the first has a delegation, if the server
+// grants one: the server must recall it.
 func (s four) recall() error {
 	o, err := s.open("delegated", nfs4wire.Open4ShareAccessBoth)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s four) recall() error {
 	err = s.w.inSession(s.ctx, client.Callbacks{Recall: func(r client.Recall) nfs4wire.NFSStat4 {
 		select {
 		case recalls <- r:
-		default: // it is asked for already
+		default: // it has been recalled already
 		}
 		return nfs4wire.NFS4OK
 	}}, func(holder four) error { return s.recallFrom(holder, recalls) })

@@ -25,7 +25,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// work is what the flags say.
+// work is the settings of the flags.
 type work struct {
 	host, export    string
 	nfs             string
@@ -65,8 +65,8 @@ func main() {
 	}
 }
 
-// run makes each step on a connection of its own: what takes a capture apart may lose
-// its place in one of them, and find it in the next.
+// run runs each step on a connection of its own, because a dissector may lose its place in one
+// connection, and find it again in the next.
 func (w work) run(ctx context.Context) error {
 	for _, step := range []struct {
 		name string

@@ -12,7 +12,7 @@ import (
 
 const (
 	mib = 1 << 20
-	// maxName is the longest name that Linux's file systems take, in bytes.
+	// maxName is the length of the longest name of Linux's file systems, in bytes.
 	maxName = 255
 )
 
@@ -24,7 +24,7 @@ type session struct {
 	root client.Handle
 }
 
-// pattern is n bytes that differ from those of any other seed.
+// pattern returns n bytes that differ from those of any other seed.
 func pattern(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	x := seed*0x9e3779b97f4a7c15 + 1
@@ -37,7 +37,7 @@ func pattern(seed uint64, n int) []byte {
 	return b
 }
 
-// mode is what files and directories are made with.
+// mode returns the attributes of new files and directories.
 func mode(m uint32) nfs3wire.Sattr3 {
 	return nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: m}}
 }
@@ -51,7 +51,7 @@ func (s session) create(dir client.Handle, name string) (client.Handle, error) {
 // segments of siw's, 1 MiB.
 var sizes = []int{0, 1, 3, 512, 1000, 3900, 4000, 4096, 4097, 65535, 65536, 300_001, mib - 1, mib}
 
-// transfers are WRITEs and READs of each size, and then many of 1 MiB at a time.
+// transfers makes WRITEs and READs of each size, and then many of 1 MiB at a time.
 func (s session) transfers(rounds int) error {
 	for i, n := range sizes {
 		file, err := s.create(s.root, "sized")
@@ -116,7 +116,7 @@ func (s session) there(file client.Handle, offset uint64, data []byte, stable nf
 	return nil
 }
 
-// back reads what wanted says, and looks whether it is that.
+// back reads as many bytes as wanted has, and compares them with it.
 func (s session) back(file client.Handle, offset uint64, wanted []byte) error {
 	got := make([]byte, max(len(wanted), 1))
 	for at := 0; at < len(wanted) || at == 0; {
@@ -137,7 +137,7 @@ func (s session) back(file client.Handle, offset uint64, wanted []byte) error {
 	return nil
 }
 
-// longNames takes names of 255 bytes through the procedures that carry any.
+// longNames uses names of 255 bytes with all procedures that carry names.
 func (s session) longNames() error {
 	name := func(letter string) string { return strings.Repeat(letter, maxName) }
 	dir, err := s.nfs.Mkdir(s.ctx, s.root, name("d"), mode(0o755))
@@ -223,7 +223,7 @@ func (s session) listings(n int) error {
 	return s.nfs.Rmdir(s.ctx, s.root, "names")
 }
 
-// texts are symbolic links, the other item that is placed directly.
+// texts makes symbolic links, the other item that is placed directly.
 func (s session) texts() error {
 	for _, n := range []int{1, 100, 1023} {
 		text := strings.Repeat("t", n)

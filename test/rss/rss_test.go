@@ -26,13 +26,13 @@ import (
 const (
 	kib = 1 << 10
 	mib = 1 << 20
-	// fileSize is what the client writes and reads back.
+	// fileSize is the number of bytes that the client writes and reads back.
 	fileSize = 1 << 30
 	transfer = 1 * mib
-	// slack is what the daemon may take beside what it takes idle and its
-	// ceiling, in bytes.
+	// slack is the memory that the daemon may take beyond its idle memory and its ceiling, in
+	// bytes.
 	slack = 16 * mib
-	// idleConnection is what an idle RDMA connection may take, in bytes.
+	// idleConnection is the bound of the memory of an idle RDMA connection, in bytes.
 	idleConnection = 64 * kib
 )
 
@@ -74,7 +74,7 @@ options = "insecure,no_root_squash,async"
 	return d
 }
 
-// freePort is a port of an address that nothing listens on.
+// freePort returns a port of ip on which nothing listens.
 func freePort(t *testing.T, ip netip.Addr) netip.AddrPort {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -85,7 +85,7 @@ func freePort(t *testing.T, ip netip.Addr) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// status is a line of the daemon's /proc/PID/status, in bytes.
+// status returns a line of the daemon's /proc/PID/status, in bytes.
 func (d *daemon) status(t *testing.T, key string) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.PID()))
@@ -119,7 +119,7 @@ func (d *daemon) dial(t *testing.T, ctx context.Context, transport string) *serv
 	return c
 }
 
-// block is the n-th MiB of the file.
+// block fills b with the n-th MiB of the file.
 func block(n int, b []byte) []byte {
 	for i := 0; i+16 <= len(b); i += 16 {
 		binary.LittleEndian.PutUint64(b[i:], uint64(n))
@@ -128,8 +128,8 @@ func block(n int, b []byte) []byte {
 	return b
 }
 
-// Writing 1 GiB and reading it back, by several connections with many calls each,
-// takes the daemon no more than it takes idle, its ceiling, and 16 MiB.
+// Several connections write 1 GiB and read it back, with many calls each: the daemon takes no
+// more memory than when idle, its ceiling, and 16 MiB.
 func TestPeakMemoryStaysUnderTheCeiling(t *testing.T) {
 	const conns, depth = 4, 32
 	for _, transport := range []string{"rdma", "tcp"} {
@@ -151,7 +151,7 @@ func TestPeakMemoryStaysUnderTheCeiling(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// inBlocks does something with each MiB, many at a time.
+				// inBlocks calls do for each MiB, many at a time.
 				inBlocks := func(do func(c *servertest.Client, n int, b []byte) error) {
 					t.Helper()
 					blocks := make(chan int)
@@ -237,7 +237,7 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 			}
 		}
 	}
-	connect(20) // what all share is there then
+	connect(20) // allocates the memory that all connections share
 	before := d.status(t, "VmRSS")
 	connect(conns)
 	each := (d.status(t, "VmRSS") - before) / conns

@@ -1,5 +1,5 @@
-// Package testserver serves NFSv3 and MOUNT, and NFSv4 where that is asked for, in the
-// process of a test, for tests of clients: "/x", a file system in memory, over TCP and over RDMA.
+// Package testserver serves NFSv3 and MOUNT, and on request NFSv4, in the process of a test, for
+// tests of clients: "/x", a file system in memory, over TCP and over RDMA.
 package testserver
 
 import (
@@ -30,10 +30,11 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// Patience bounds what must happen. A test that passes never waits for it.
+// Patience is the longest wait for an event that must happen. A test that passes never waits so
+// long.
 const Patience = 60 * time.Second
 
-// Within is a context for what must happen.
+// Within returns a context that bounds events that must happen.
 func Within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
@@ -42,7 +43,7 @@ func Within(t testing.TB) context.Context {
 
 // A Server serves "/x" over TCP and over RDMA: by the software RNIC, and in memory.
 type Server struct {
-	// TCP, IWARP and Memory are where it listens.
+	// TCP, IWARP and Memory are the addresses on which it listens.
 	TCP, IWARP, Memory netip.AddrPort
 	RPC                *rpc.Server
 	RDMA               *rdma.Server
@@ -128,8 +129,8 @@ func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
 	return s
 }
 
-// ServeNFS4 serves minor versions of NFSv4 as well, until the test ends: 1 and 2 if none
-// are named. A client that is not heard of for as long as lease loses what it holds.
+// ServeNFS4 also serves minor versions of NFSv4, until the test ends: 1 and 2 if none are named.
+// A client loses its state if the server does not hear of it for the time lease.
 func (s *Server) ServeNFS4(t testing.TB, lease time.Duration, minors ...int) {
 	t.Helper()
 	pseudo.Attach(s.table)
@@ -161,7 +162,7 @@ func (s *Server) Lose() {
 	}
 }
 
-// Targets are the ways to the server, by name: "tcp", "iwarp" and "memory".
+// Targets returns the ways to the server, by name: "tcp", "iwarp" and "memory".
 func (s *Server) Targets() map[string]client.Target {
 	at := func(t client.Transport, a netip.AddrPort, p rdmacm.Provider) client.Target {
 		return client.Target{Transport: t, Host: a.Addr().String(), Port: int(a.Port()), Provider: p, Cred: client.Self()}
@@ -184,7 +185,7 @@ func Dial(t testing.TB, target client.Target) *client.Conn {
 	return c
 }
 
-// Pattern is n bytes in which no two places close to each other look the same.
+// Pattern returns n bytes in which any two places close to each other differ.
 func Pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

@@ -20,7 +20,8 @@ type steady struct {
 	xid, lane uint32
 }
 
-// startLending lends places to calls however slowly the machine lets them follow each other.
+// startLending starts a server that lends places to calls even if the machine is slow and they
+// follow each other slowly.
 func startLending(t *testing.T) *fixture {
 	return startWith(t, Config{}, rpc.Config{LendWithin: time.Hour})
 }
@@ -36,7 +37,7 @@ func (p *steady) send(proc uint32, args ...uint32) {
 	}
 }
 
-// reply reads one, of results of so many bytes, and returns whose it is.
+// reply reads one reply with results of this length, and returns its XID.
 func (p *steady) reply(results int) (xid uint32) {
 	p.Helper()
 	b := make([]byte, markSize+24+results)
@@ -61,7 +62,7 @@ func (p *steady) lent() {
 	})
 }
 
-// stalled has a call stall on the goroutine that received it, and returns its lane.
+// stalled makes a call stall on the goroutine that received it, and returns its lane.
 func (p *steady) stalled() (lane uint32) {
 	p.Helper()
 	for {
@@ -80,8 +81,8 @@ func (p *steady) stalled() (lane uint32) {
 	}
 }
 
-// A call that stalls on the goroutine that received it does not keep its connection from
-// being served: in order or not, as the calls end.
+// A call that stalls on the goroutine that received it does not delay its connection: other calls
+// are served in order, or as they end.
 func TestStalledCallOnTheReceivingGoroutine(t *testing.T) {
 	f := startLending(t)
 	p := f.steady()
@@ -92,7 +93,7 @@ func TestStalledCallOnTheReceivingGoroutine(t *testing.T) {
 		if xid := p.reply(8); xid != p.xid {
 			t.Fatalf("reply to %d, not to %d", xid, p.xid)
 		}
-		// And one that stalls as well.
+		// A second call that stalls does not, either.
 		p.send(rpctest.STALL, lane+10_000)
 		ended(t, f.program.Arrived(lane+10_000))
 		f.program.Release(lane)
@@ -109,7 +110,7 @@ func TestStalledCallOnTheReceivingGoroutine(t *testing.T) {
 	}
 }
 
-// A peer with several calls under way gets them concurrently.
+// Several calls of a peer that are under way run concurrently.
 func TestCallsUnderWayAreConcurrent(t *testing.T) {
 	f := startLending(t)
 	p := f.steady()
@@ -127,7 +128,8 @@ func TestCallsUnderWayAreConcurrent(t *testing.T) {
 	}
 }
 
-// What a peer does while its call runs on the receiving goroutine, and how a server ends then.
+// Actions of a peer while its call runs on the receiving goroutine, and the end of a server in
+// that state.
 func TestEndDuringACallOnTheReceivingGoroutine(t *testing.T) {
 	t.Run("the peer closes", func(t *testing.T) {
 		f := startLending(t)
@@ -186,8 +188,8 @@ func TestEndDuringACallOnTheReceivingGoroutine(t *testing.T) {
 	})
 }
 
-// Nothing is left over of many connections whose calls became late, and each has one
-// goroutine beside its calls.
+// Many connections have late calls. Each connection has one goroutine in addition to its calls,
+// and nothing is left over at the end.
 func TestLateCallsOfManyConnections(t *testing.T) {
 	f := startWith(t, Config{}, rpc.Config{IdleWorker: time.Millisecond, LendWithin: time.Hour})
 	var lanes []uint32
@@ -232,8 +234,8 @@ func TestLargeCallOnTheReceivingGoroutine(t *testing.T) {
 	})
 }
 
-// The calls of a peer that is polled for are found, whether the goroutine polls for them, waits,
-// or yields to others when it has run one.
+// The server finds the calls of a peer that it polls for, whether the goroutine polls, waits, or
+// yields to others after a call.
 func TestCallsOnTheReceivingGoroutineArePolledFor(t *testing.T) {
 	f := startPolling(t)
 	p := &steady{fixture: f.fixture, Conn: f.polled(), lane: 1, xid: f.xid}
@@ -247,8 +249,8 @@ func TestCallsOnTheReceivingGoroutineArePolledFor(t *testing.T) {
 		}
 		return f.rpc.Stats().Lent > lent+20 && f.polls.Stats().Hits > hits+20
 	})
-	// A call that comes while another one runs, of which the runtime does not tell the
-	// goroutine when it waits again, is found though it would yield.
+	// A call comes while another one runs. The runtime does not report it when the goroutine
+	// waits again, but the goroutine finds it, even if it would yield.
 	for lane := uint32(2); lane < 10; lane++ {
 		for range 20 {
 			p.send(rpctest.STALL, 1)
@@ -267,8 +269,8 @@ func TestCallsOnTheReceivingGoroutineArePolledFor(t *testing.T) {
 	}
 }
 
-// A peer whose next call is there before its reply, again and again, is left to the executor, for
-// longer each time.
+// If a peer's next call arrives before its reply again and again, the server leaves the peer's
+// calls to the executor, for longer each time.
 func TestDoubtOfOneCallAtATime(t *testing.T) {
 	var l lending
 	for i := range mistakes - 1 {

@@ -23,7 +23,7 @@ import (
 )
 
 // An export with require_account serves alice, who has a user here, and refuses bob, who has
-// none; SIGHUP changes that for connections that are there. One line says what to do.
+// none. SIGHUP changes that for existing connections. One log line names the remedy.
 func TestRequireAccount(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("a server that acts as its callers runs as root")
@@ -108,7 +108,8 @@ func TestRequireAccount(t *testing.T) {
 	}
 }
 
-// accessOf is how the holder of a credential cache gets to a file, by NFS versions 3 and 4.2.
+// accessOf returns a function by which the holder of a credential cache accesses a file, by NFS
+// versions 3 and 4.2.
 func accessOf(t *testing.T, addr netip.AddrPort, cache string) func() (three, four error) {
 	t.Helper()
 	t.Setenv("KRB5CCNAME", cache)

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// Caches in a directory: the tools are the principal that kswitch chose, or that of the cache
-// that is named.
+// Caches in a directory: the tools act as the principal that kswitch chose, or as that of the
+// named cache.
 func TestToolsWithCachesInADirectory(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	dir := filepath.Join(s.Dir, "caches")

@@ -25,7 +25,7 @@ import (
 
 const callbackProgram = 0x40000000
 
-// A callbackProgram4 is the callback program of a client. It tells who called CB_NULL.
+// A callbackProgram4 is the callback program of a client. It reports the caller of CB_NULL.
 type callbackProgram4 struct{ called chan rpc.Cred }
 
 var callbackBinding = rpc.Binding{Procedures: []rpc.Procedure{wire.ProcCBNull: {Name: "CB_NULL"}}}
@@ -88,7 +88,7 @@ func compound(t *testing.T, k rpc.Caller, minor uint32, op wire.OpNum, args inte
 // services are those of RPCSEC_GSS, by flavor.
 var services = map[string]rpc.GSSService{"krb5": rpc.GSSNone, "krb5i": rpc.GSSIntegrity, "krb5p": rpc.GSSPrivacy}
 
-// machineCaller is a connection of the client machine to the server.
+// machineCaller connects the client machine to the server.
 func machineCaller(t *testing.T, s *site, addr string, m gss.Mechanism, service rpc.GSSService, cfg tcp.DialConfig, spy func(rpc.Caller) rpc.Caller) rpc.Caller {
 	t.Helper()
 	conn, err := tcp.Dial(t.Context(), addr, cfg)
@@ -108,8 +108,8 @@ func machineCaller(t *testing.T, s *site, addr string, m gss.Mechanism, service 
 	return g
 }
 
-// A client of NFSv4.0 that made itself known by Kerberos is called back by the principal
-// that it called for, under the same service (RFC 7530 §3.3.3).
+// The server calls back a client of NFSv4.0 that identified itself by Kerberos: as the server
+// principal that the client called, under the same service (RFC 7530 §3.3.3).
 func TestCallbacksOfMinorVersion0(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	t.Setenv("KRB5_CONFIG", s.conf)
@@ -151,7 +151,7 @@ func TestCallbacksOfMinorVersion0(t *testing.T) {
 
 const acceptorName = service + "@KRB5.TEST"
 
-// A spy sees the context and the server's handle of it.
+// A spy records the context and the server's handle of it.
 type spy struct {
 	gss.Mechanism
 	mu     sync.Mutex
@@ -230,8 +230,8 @@ func (g *backGuard) PutVerifier(w *xdr.Writer) bool {
 	return true
 }
 
-// A session's backchannel goes under the context that its client offers for it, by the
-// handle that the client chose (RFC 8881 §18.36.3).
+// A session's backchannel uses the context that its client offers for it, with the handle that
+// the client chose (RFC 8881 §18.36.3).
 func TestCallbacksOfSessions(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	addr := serveFiles(t, s, "rw,insecure,sec=krb5")

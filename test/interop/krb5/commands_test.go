@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// The commands do the same by their flags.
+// The commands do the same with their flags.
 func TestCommandsUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)

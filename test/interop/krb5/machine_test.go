@@ -22,8 +22,8 @@ type op4 struct {
 	args interface{ Encode(*xdr.Writer) }
 }
 
-// status4 runs a compound of minor version 1 and returns its status. Where it is NFS4_OK, res
-// gets the result of the first operation.
+// status4 runs a compound of minor version 1 and returns its status. If it is NFS4_OK, res gets
+// the result of the first operation.
 func status4(t *testing.T, k rpc.Caller, res interface{ Decode(*xdr.Decoder) }, ops ...op4) (status wire.NFSStat4) {
 	t.Helper()
 	x := &rpc.Exchange{Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound, MaxArgs: 4096, Args: func(w *xdr.Writer) {
@@ -53,9 +53,9 @@ func status4(t *testing.T, k rpc.Caller, res interface{ Decode(*xdr.Decoder) }, 
 	return status
 }
 
-// State that a client protects by its machine credential is that principal's to manage, under
-// integrity at least: RFC 8881 §2.10.8.3 and §18.35.3, by calls whose contexts MIT's library
-// makes. Other users of the client share its sessions.
+// If a client protects its state by its machine credential, only that principal may manage the
+// state, under integrity at least: RFC 8881 §2.10.8.3 and §18.35.3. MIT's library makes the
+// contexts of the calls. Other users of the client share its sessions.
 func TestMachineCredential(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	bob := filepath.Join(s.Dir, "bob")
@@ -138,7 +138,7 @@ func TestMachineCredential(t *testing.T) {
 	want("EXCHANGE_ID that updates", status4(t, aliceP, &id, op4{wire.OpExchangeID, &again}), wire.NFS4OK)
 	want("EXCHANGE_ID of another principal", status4(t, bobI, nil, exchangeID), wire.NFS4ErrClIDInUse)
 
-	// Another connection carries requests when the machine has bound it.
+	// A second connection carries requests after the machine has bound it.
 	second := connect()
 	bob2, alice2 := under(second, bob, rpc.GSSIntegrity), under(second, s.cache, rpc.GSSIntegrity)
 	want("SEQUENCE on a connection that is not bound", in(alice2), wire.NFS4ErrConnNotBoundToSession)

@@ -12,14 +12,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 )
 
-// mit is MIT's library as a Mechanism that initiates: calls of a gss.Client are under its
-// contexts, tokens and all.
+// mit is MIT's library as an initiating Mechanism: it makes the contexts and all tokens of a
+// gss.Client's calls.
 type mit struct {
 	t   *testing.T
 	env []string
 }
 
-// mitAs is that of the principal of a credential cache.
+// mitAs returns a mit for the principal of a credential cache.
 func (s *site) mitAs(t *testing.T, cache string) *mit {
 	return &mit{t, append(s.environment(), "KRB5CCNAME=FILE:"+cache)}
 }
@@ -47,7 +47,7 @@ func (i *mitInitiator) Step(token []byte, _ time.Time) ([]byte, gss.Context, err
 	return nil, &mitContext{peer: i.peer, mic: len(i.bytes(i.must("mic", request{"message": ""}).Token))}, nil
 }
 
-// A mitContext is used by one goroutine at a time, as its peer is.
+// One goroutine at a time uses a mitContext, because it uses its peer.
 type mitContext struct {
 	*peer
 	mic int
@@ -79,7 +79,7 @@ func (c *mitContext) VerifyMIC(token []byte, pieces ...[]byte) error {
 	return nil
 }
 
-// WrapSize is that of RFC 4121 §4.2.4, without filler.
+// WrapSize returns the sizes of RFC 4121 §4.2.4, without filler.
 func (c *mitContext) WrapSize(sealed bool) (before, behind int) {
 	if sealed {
 		return 16 + 16, c.mic

@@ -16,14 +16,14 @@ import (
 //go:embed peer.py
 var script string
 
-// A peer is an end of a context by MIT's library.
+// A peer is one end of a context, made by MIT's library.
 type peer struct {
 	t   *testing.T
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// An answer of the peer's.
+// An answer is the peer's answer to a request.
 type answer struct {
 	Token, Message, Initiator, Error string
 	Minor                            uint32 // beside Error
@@ -62,7 +62,7 @@ func newPeer(t *testing.T, env []string, role, target, bindings string, mutual b
 	return &peer{t: t, in: in, out: bufio.NewReader(out)}
 }
 
-// ask sends a request, whose answer may be an error.
+// ask sends a request. The answer may be an error.
 func (p *peer) ask(what string, r request) (a answer) {
 	p.t.Helper()
 	if r == nil {
@@ -86,7 +86,7 @@ func (p *peer) ask(what string, r request) (a answer) {
 	return a
 }
 
-// must is ask where an error fails the test.
+// must is ask that fails the test on an error.
 func (p *peer) must(what string, r request) answer {
 	p.t.Helper()
 	a := p.ask(what, r)

@@ -9,9 +9,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// READ, WRITE and SETATTR of the size under a stateid of another principal are judged by the
-// rights of the caller (RFC 8881 §18.16.3), on a client that protects its state by its machine
-// credential as well.
+// The server judges READ, WRITE and SETATTR of the size with a stateid of another principal by
+// the rights of the caller (RFC 8881 §18.16.3), also for a client that protects its state by its
+// machine credential.
 func TestStateidOfAnotherPrincipal(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5i:krb5p")
 	conn := p.connect()
@@ -43,9 +43,9 @@ func TestStateidOfAnotherPrincipal(t *testing.T) {
 	p.is("CLOSE", s.ask(t, alice, put, question{wire.OpClose, &wire.Close4Args{OpenStateid: id}, new(wire.Close4Res)}), wire.NFS4OK)
 }
 
-// In minor version 0 a stateid and a file handle can be used from any connection: they travel in
-// the clear under krb5i. They give another principal nothing, and an owner's last request, sent
-// again by another principal, is not answered with the owner's reply (RFC 7530 §9.1.9).
+// In minor version 0 a stateid and a file handle can be used from any connection, and under krb5i
+// they travel in the clear. They give another principal no rights. If another principal repeats
+// an owner's last request, it does not get the owner's reply (RFC 7530 §9.1.9).
 func TestStateidAndReplyOfAnotherPrincipalInMinorVersion0(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5i")
 	host, alice, bob := p.asMachine(p.connect(), rpc.GSSIntegrity), p.asAlice(p.connect(), rpc.GSSIntegrity), p.asBob(p.connect())
@@ -88,13 +88,13 @@ func TestStateidAndReplyOfAnotherPrincipalInMinorVersion0(t *testing.T) {
 	if same != sid {
 		t.Errorf("the last OPEN has %v, and again %v", sid, same)
 	}
-	// The RFC lets a server refuse this (RFC 7530 §16.2.5), and this one does not.
+	// The RFC lets a server refuse this (RFC 7530 §16.2.5); this server permits it.
 	p.is("CLOSE by bob", run(bob, put, question{wire.OpClose, &wire.Close4Args{OpenStateid: sid, Seqid: 4}, new(wire.Close4Res)}), wire.NFS4OK)
 }
 
-// Where a client's state is protected by its machine credential, an EXCHANGE_ID without
-// integrity does not begin the client anew, and changes nothing (RFC 8881 §2.4.3). Who can change packets makes
-// such a call of any call that the machine makes under krb5.
+// If a client protects its state by its machine credential, an EXCHANGE_ID without integrity does
+// not restart the client, and changes nothing (RFC 8881 §2.4.3). An attacker who can change
+// packets could make such a call of any call that the machine makes under krb5.
 func TestRestartOfAMachineTakesIntegrity(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5:krb5i")
 	conn := p.connect()
@@ -117,8 +117,8 @@ func TestRestartOfAMachineTakesIntegrity(t *testing.T) {
 	p.is("a call of the session before", s.ask(t, alice, putRoot), wire.NFS4ErrBadSession)
 }
 
-// A stranger under AUTH_SYS does not keep a machine with Kerberos from its name by sessions
-// alone: it has nothing open, and every export here wants Kerberos.
+// A stranger under AUTH_SYS that has only sessions does not keep a machine with Kerberos from its
+// name: the stranger has no files open, and every export here requires Kerberos.
 func TestNameOfAMachineIsNotKeptByAuthSys(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5p")
 	const name = "Linux NFSv4.2 client.krb5.test"
@@ -126,7 +126,7 @@ func TestNameOfAMachineIsNotKeptByAuthSys(t *testing.T) {
 	newSession4(t, p.asMachine(p.connect(), rpc.GSSIntegrity), name, wire.Sp4MachCred)
 }
 
-// What a slot keeps of a reply under krb5p is not repeated under krb5, in the clear.
+// The server does not repeat a reply that a slot kept under krb5p in the clear, under krb5.
 func TestReplyUnderPrivacyIsNotRepeatedInClear(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5p")
 	conn := p.connect()

@@ -22,8 +22,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A relay protects the way to the server: all that come from privileged ports act as its
-// principal.
+// A relay protects the way to the server: all clients on privileged ports act as its principal.
 func TestRelayUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -33,7 +32,7 @@ func TestRelayUnderKerberos(t *testing.T) {
 			to.Security = security(t, client.Kerberos{Flavor: f})
 			through := startRelay(t, relay.Config{Target: to, Insecure: true})
 			ctx := within(t)
-			through.Cred = client.Identity(4711, 4711) // which does not count
+			through.Cred = client.Identity(4711, 4711) // the relay ignores it
 			c, err := client.Dial(ctx, through)
 			if err != nil {
 				t.Fatal(err)
@@ -80,8 +79,8 @@ func TestRelayUnderKerberos(t *testing.T) {
 	}
 }
 
-// A port that any user of a machine can have is not lent the relay's principal, unless that is
-// wanted.
+// The relay does not serve a client on a port that any user of a machine can have, unless its
+// configuration permits that.
 func TestRelayOfAnyPort(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -95,7 +94,7 @@ func TestRelayOfAnyPort(t *testing.T) {
 		through := startRelay(t, relay.Config{Target: to, Insecure: c.insecure})
 		ctx := within(t)
 		k, err := tcp.Dial(ctx, through.Address(), tcp.DialConfig{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			// Of an address that no other test uses, whose ports are free.
+			// The address is one that no other test uses, so its ports are free.
 			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 77, byte(os.Getpid()>>8), byte(os.Getpid()|1)), Port: c.from}}).DialContext(ctx, network, address)
 		}})
 		if err != nil {
@@ -113,7 +112,7 @@ func TestRelayOfAnyPort(t *testing.T) {
 	}
 }
 
-// A relay whose ticket is gone says so when it starts, and a client's connection ends with it.
+// A relay without a valid ticket reports that when it starts, and ends a client's connection.
 func TestRelayWithoutTicket(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -164,7 +163,7 @@ func TestRelayWithoutTicket(t *testing.T) {
 	}
 }
 
-// startRelay runs a relay and says how it is reached.
+// startRelay runs a relay and returns its address.
 func startRelay(t *testing.T, cfg relay.Config) client.Target {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -81,8 +81,8 @@ func (v *rpcSite) dial(t testing.TB, m gss.Mechanism, service rpc.GSSService) rp
 	return c
 }
 
-// What must hold of calls over any transport holds under Kerberos, with each encryption
-// type and service.
+// The rules for calls over any transport hold under Kerberos, with each encryption type and
+// service.
 func TestCallsUnderKerberos(t *testing.T) {
 	for _, etype := range krb5realm.ETypes {
 		s := newSite(t, etype)
@@ -108,7 +108,7 @@ func TestCallsUnderKerberos(t *testing.T) {
 	}
 }
 
-// BenchmarkCalls is a round trip over TCP, with results of 0 and of 64 KiB.
+// BenchmarkCalls measures a round trip over TCP, with results of 0 and of 64 KiB.
 func BenchmarkCalls(b *testing.B) {
 	s := newSite(b, "aes256-cts-hmac-sha1-96")
 	v := newRPCSite(b, s)

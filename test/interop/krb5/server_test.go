@@ -23,8 +23,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// serveFiles runs a server of a configuration with one export /data with these options,
-// and returns its address for TCP.
+// serveFiles runs a server with one export /data with these options, and returns its TCP address.
 func serveFiles(t *testing.T, s *site, options string) string {
 	t.Helper()
 	overTCP, _ := serveBoth(t, s, options)
@@ -70,8 +69,8 @@ func serveBoth(t *testing.T, s *site, options string) (overTCP, overRDMA netip.A
 	return daemon.TCPAddrs()[0], daemon.RDMAAddrs()[0]
 }
 
-// A file that is made under Kerberos belongs to the principal's user; a principal without one acts
-// as the anonymous user, and AUTH_SYS is too weak.
+// A file created under Kerberos belongs to the principal's user. A principal without a user acts
+// as the anonymous user, and AUTH_SYS is refused.
 func TestFilesUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	bob := filepath.Join(s.Dir, "bob")

@@ -16,15 +16,15 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A question is one operation of a compound, with the place of its result. Where that is nil,
-// the result is a status alone.
+// A question is one operation of a compound, with the place of its result. If that is nil, the
+// result is only a status.
 type question struct {
 	op   wire.OpNum
 	args interface{ Encode(*xdr.Writer) }
 	res  interface{ Decode(*xdr.Decoder) }
 }
 
-// ask runs a compound. It returns the compound's status, and how many operations ran.
+// ask runs a compound. It returns the compound's status, and the number of operations that ran.
 func ask(t *testing.T, k rpc.Caller, minor uint32, all ...question) (status wire.NFSStat4, ran int) {
 	t.Helper()
 	x := &rpc.Exchange{Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound, MaxArgs: 4096, Args: func(w *xdr.Writer) {
@@ -80,7 +80,7 @@ func (s *session4) ask(t *testing.T, k rpc.Caller, all ...question) wire.NFSStat
 
 func exchangeID(owner string, verifier byte, how wire.StateProtectHow4, res *wire.ExchangeID4Res) question {
 	args := &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Ownerid: []byte(owner), Verifier: wire.Verifier4{verifier}}, StateProtect: wire.StateProtect4A{How: how}}
-	// As Linux's client asks.
+	// The same list as that of Linux's client.
 	args.StateProtect.MachOps.MustEnforce = wire.Bits(uint32(wire.OpExchangeID), uint32(wire.OpCreateSession),
 		uint32(wire.OpDestroySession), uint32(wire.OpBindConnToSession), uint32(wire.OpDestroyClientID))
 	return question{wire.OpExchangeID, args, res}
@@ -92,7 +92,7 @@ func createSession(id *wire.ExchangeID4Res, res *wire.CreateSession4Res) questio
 		Clientid: id.ResOK.Clientid, Sequence: id.ResOK.Sequenceid, ForeChanAttrs: channel, BackChanAttrs: channel}, res}
 }
 
-// newSession4 is a session as Linux's client makes it.
+// newSession4 makes a session like Linux's client.
 func newSession4(t *testing.T, k rpc.Caller, owner string, how wire.StateProtectHow4) *session4 {
 	t.Helper()
 	var id wire.ExchangeID4Res
@@ -116,7 +116,7 @@ func lookup(name string) question {
 	return question{wire.OpLookup, &wire.Lookup4Args{Objname: wire.UTF8String(name)}, nil}
 }
 
-// openSecret opens a file that it makes with mode 0600.
+// openSecret creates a file with mode 0600 and opens it.
 func openSecret(owner wire.StateOwner4, seqid uint32, res *wire.Open4Res) question {
 	a := &wire.Open4Args{Seqid: seqid, ShareAccess: wire.Open4ShareAccessBoth, Owner: owner, Claim: wire.OpenClaim4{Claim: wire.ClaimNull, File: wire.UTF8String("secret")}}
 	a.Openhow.Opentype = wire.Open4Create
@@ -141,7 +141,7 @@ func write4(id wire.StateID4, data string) question {
 	return question{wire.OpWrite, a, new(wire.Write4Res)}
 }
 
-// principals are a server's callers: connections and the principals on them.
+// principals are a server's callers: connections, and the principals that use them.
 type principals struct {
 	*site
 	t    *testing.T
@@ -149,7 +149,7 @@ type principals struct {
 	bob  string // credential cache
 }
 
-// newPrincipals runs a server with an export /data, and has a second user beside alice.
+// newPrincipals runs a server with an export /data, with a second user in addition to alice.
 func newPrincipals(t *testing.T, options string) *principals {
 	s := newSite(t, krb5realm.ETypes[0])
 	p := &principals{site: s, t: t, bob: filepath.Join(s.Dir, "bob")}

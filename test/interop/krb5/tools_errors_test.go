@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// What is missing or does not fit is said with its cause and its remedy.
+// The tools report a missing or wrong setting with its cause and its remedy.
 func TestToolsSayWhatIsWrong(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -97,7 +97,7 @@ func TestToolsSayWhatIsWrong(t *testing.T) {
 	says("no KDC", dial(to, security(t, client.Kerberos{Flavor: client.Krb5p, Keytab: s.machineKeytab})), "no KDC is reached", elsewhere)
 	t.Setenv("KRB5_CONFIG", s.conf)
 
-	// The KDC has other keys than the keytabs from now on.
+	// From now on the KDC has other keys than the keytabs.
 	for _, name := range []string{service, machine} {
 		if err := s.ChangeKeys(name, s.etype); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestToolsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A ticket that has ended is told from one that there is not.
+// The tools distinguish a ticket that has ended from a missing one.
 func TestTicketThatHasEnded(t *testing.T) {
 	r := krb5realm.New(t, krb5realm.Options{Lifetime: 2 * time.Second})
 	cache := filepath.Join(r.Dir, "ccache")

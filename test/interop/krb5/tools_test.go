@@ -23,13 +23,13 @@ import (
 
 var flavors = []client.Flavor{client.Krb5, client.Krb5i, client.Krb5p}
 
-// asAlice has our tools find alice's ticket as they do by themselves.
+// asAlice makes our tools find alice's ticket, as they do by default.
 func (s *site) asAlice(t *testing.T) {
 	t.Setenv("KRB5_CONFIG", s.conf)
 	t.Setenv("KRB5CCNAME", "FILE:"+s.cache)
 }
 
-// security is what --sec and --server-principal ask for.
+// security returns the security that --sec and --server-principal ask for.
 func security(t *testing.T, k client.Kerberos) *client.Security {
 	t.Helper()
 	if k.Server == "" {
@@ -42,7 +42,7 @@ func security(t *testing.T, k client.Kerberos) *client.Security {
 	return s
 }
 
-// within bounds what must happen.
+// within returns a context that bounds events that must happen.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -53,14 +53,14 @@ func at(transport client.Transport, a netip.AddrPort) client.Target {
 	return client.Target{Transport: transport, Host: a.Addr().String(), Port: int(a.Port()), Cred: client.Self()}
 }
 
-// targets are the ways to a daemon with one export /data of these options.
+// targets returns the ways to a daemon with one export /data with these options.
 func targets(t *testing.T, s *site, options string) map[string]client.Target {
 	t.Helper()
 	overTCP, overRDMA := serveBoth(t, s, options)
 	return map[string]client.Target{"tcp": at(client.TCP, overTCP), "rdma": at(client.RDMA, overRDMA)}
 }
 
-// probe tells what the server takes, and makes a context with each service.
+// probe reports the flavors that the server accepts, and makes a context with each service.
 func TestProbeUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -125,8 +125,8 @@ func TestBenchUnderKerberos(t *testing.T) {
 	}
 }
 
-// A session under Kerberos is called back: a lock that it was denied may be had now (RFC 8881
-// §20.11).
+// The server calls a session under Kerberos back: the client may have a lock now that it was
+// denied (RFC 8881 §20.11).
 func TestCallbackUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)

@@ -188,7 +188,7 @@ func TestListingSeesEachLastingEntryOnce(t *testing.T) {
 		for _, plus := range []bool{false, true} {
 			extra := 0
 			names, calls := s.names(s.root, plus, 8192, func() {
-				// Another client adds and removes meanwhile.
+				// Meanwhile another client adds and removes names.
 				s.create(s.root, "extra-"+name(extra), 0o600)
 				if extra > 0 {
 					var res wire.Remove3Res
@@ -354,7 +354,7 @@ func TestCallsThatBlockAreAnsweredByTheExecutor(t *testing.T) {
 	})
 }
 
-// A READ of nothing has no payload memory to give back where it would block.
+// A READ of no bytes that would block has no payload memory to give back.
 func TestReadOfNothing(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		f := s.create(s.root, "f", 0o600)
@@ -370,7 +370,7 @@ func TestReadOfNothing(t *testing.T) {
 	})
 }
 
-// A READ that cannot be carried back whole is answered with what can: V1-110.
+// A READ whose reply would not fit returns as much as fits: V1-110.
 func TestReadKeepsToTheRoom(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		f := s.create(s.root, "f", 0o600)
@@ -445,8 +445,8 @@ func TestAnyErrnoHasAStatus(t *testing.T) {
 	})
 }
 
-// So has every other error of a file system, wrapped or not. One that has no status of its
-// own is the server's fault.
+// Every other error of a file system has a status, too, wrapped or not. An error without a status
+// of its own is SERVERFAULT.
 func TestAnyErrorHasAStatus(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		f := s.create(s.root, "f", 0o600)
@@ -466,7 +466,7 @@ func TestAnyErrorHasAStatus(t *testing.T) {
 	})
 }
 
-// pendingError is what is looked up still.
+// pendingError is the error of a look-up that has not ended.
 type pendingError struct{}
 
 func (pendingError) Error() string       { return "it is looked up" }

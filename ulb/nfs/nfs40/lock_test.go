@@ -8,7 +8,7 @@ import (
 
 const toTheEnd = 1<<64 - 1 // of a length
 
-// A lockSite has "file" open for a lock-owner, and another owner's as well.
+// A lockSite has "file" open for two lock-owners.
 type lockSite struct {
 	*client
 	o, other    *owner
@@ -17,7 +17,8 @@ type lockSite struct {
 	lock        wire.StateID4
 }
 
-// newLocks has l of one client hold a range, and m of another client none yet.
+// newLocks returns a site on which the lock-owners l, of one client, and m, of another, have the
+// file open. No range is locked yet.
 func newLocks(t testing.TB) *lockSite {
 	t.Helper()
 	s := &lockSite{client: newClient(t)}
@@ -29,7 +30,7 @@ func newLocks(t testing.TB) *lockSite {
 	return s
 }
 
-// first locks by a new owner.
+// first makes the first lock of a new owner.
 func (s *lockSite) first(t testing.TB, want status, kind wire.NFSLockType4, offset, length uint64) {
 	t.Helper()
 	r := s.run(t, want, join(at("file"), s.l.first(s.o, s.id, kind, offset, length))...)
@@ -38,7 +39,7 @@ func (s *lockSite) first(t testing.TB, want status, kind wire.NFSLockType4, offs
 	}
 }
 
-// tested is what LOCKT says of a range, by the other client.
+// tested returns LOCKT's answer about a range, for the other client.
 func (s *lockSite) tested(t testing.TB, want status, kind wire.NFSLockType4, offset, length uint64) (d wire.Lock4Denied) {
 	t.Helper()
 	var res wire.Lockt4Res
@@ -79,7 +80,7 @@ func TestRangesThatAreNone(t *testing.T) {
 		s := newLocks(t)
 		s.first(t, wire.NFS4ErrInvalid, wire.WriteLt, r[0], r[1])
 		s.tested(t, wire.NFS4ErrInvalid, wire.WriteLt, r[0], r[1])
-		s.l.seqid = 9 // no number of the owner is known
+		s.l.seqid = 9 // the server knows no seqid of the owner
 		s.first(t, ok, wire.WriteLt, 0, 1)
 		s.run(t, wire.NFS4ErrInvalid, join(at("file"), s.l.unlock(s.lock, r[0], r[1]))...)
 		s.run(t, wire.NFS4ErrInvalid, join(at("file"), s.l.lock(s.lock, wire.ReadLt, r[0], r[1]))...)
@@ -109,7 +110,7 @@ func TestRangesAtTheEnd(t *testing.T) {
 	}
 }
 
-// The combinations of locks that are granted, and the changes that an owner can make.
+// The combinations of locks that the server grants, and the changes that an owner can make.
 func TestLockConflicts(t *testing.T) {
 	types := []wire.NFSLockType4{wire.ReadLt, wire.WriteLt, wire.ReadwLt, wire.WritewLt}
 	writes := func(k wire.NFSLockType4) bool { return k == wire.WriteLt || k == wire.WritewLt }
@@ -126,7 +127,7 @@ func TestLockConflicts(t *testing.T) {
 					want = wire.NFS4ErrDenied
 				}
 				s.tested(t, want, b, r.offset, r.length)
-				// An owner is not in its own way.
+				// An owner's own locks do not conflict with it.
 				s.run(t, ok, join(at("file"), s.l.test(b, r.offset, r.length))...)
 				s.run(t, want, join(at("file"), s.m.first(s.other, s.otherID, b, r.offset, r.length))...)
 				if want == ok && (!r.overlaps || !writes(b)) {
@@ -137,7 +138,7 @@ func TestLockConflicts(t *testing.T) {
 	}
 }
 
-// Locks are upgraded, downgraded, split and joined as in POSIX.
+// Locks are upgraded, downgraded, split and merged as in POSIX.
 func TestLocksAreChanged(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.ReadLt, 0, 100)
@@ -160,7 +161,7 @@ func TestLocksAreChanged(t *testing.T) {
 	s.run(t, ok, join(at("file"), s.l.unlock(id, 1000, 1000))...)
 }
 
-// An upgrade that another owner is in the way of changes nothing.
+// An upgrade that conflicts with another owner changes nothing.
 func TestUpgradeThatIsDenied(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.ReadLt, 0, 10)
@@ -216,7 +217,7 @@ func TestStateIDsOfLocks(t *testing.T) {
 			s.o.seqid, s.l.seqid, s.m.seqid = o, l, m
 		})
 	}
-	// Data is read and written by a lock's stateid as by its open's.
+	// READ, WRITE and SETATTR accept a lock's stateid like that of its open.
 	s.run(t, ok, join(at("file"), read(s.lock, 0, 1), write(s.lock, 0, "x"), setattr(s.lock, size(3)))...)
 	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 }
@@ -234,7 +235,7 @@ func TestLockOwnerOfTwoFiles(t *testing.T) {
 	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 }
 
-// A CLOSE gives locks up (RFC 7530 §16.2.4, §9.10), and so when it comes again.
+// A CLOSE releases locks, also a repeated one (RFC 7530 §16.2.4, §9.10).
 func TestCloseWithLocks(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.WriteLt, 0, 10)
@@ -266,15 +267,15 @@ func TestReleaseLockOwner(t *testing.T) {
 	s.tested(t, wire.NFS4ErrDenied, wire.WriteLt, 0, 10)
 	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 	s.run(t, ok, s.l.release())
-	// All that was the owner's is forgotten, its numbers as well.
+	// The server has forgotten everything about the owner, its seqid as well.
 	s.l.seqid = 12345
 	s.run(t, wire.NFS4ErrBadStateID, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 	s.l.seqid = 54321
 	s.first(t, ok, wire.WriteLt, 0, 10)
 }
 
-// A name of a lock-owner that holds nothing may be used anew, with any number, although
-// nothing was said of its end yet.
+// A client may use the name of a lock-owner without locks again, with any seqid, without a
+// RELEASE_LOCKOWNER.
 func TestNameOfALockOwnerIsUsedAgain(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.WriteLt, 0, 10)
@@ -284,7 +285,7 @@ func TestNameOfALockOwnerIsUsedAgain(t *testing.T) {
 	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 5, 10))...)
 }
 
-// Two lock-owners of one client are in each other's way as those of two are.
+// Two lock-owners of one client conflict like those of two clients.
 func TestLockOwnersOfOneClient(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.WriteLt, 0, 10)
@@ -303,7 +304,7 @@ func TestLockTypesThatAreNone(t *testing.T) {
 	}
 }
 
-// Locks are not claimed when nothing was lost.
+// A client cannot reclaim locks if the server did not restart.
 func TestClaimOfLockWithoutGrace(t *testing.T) {
 	s := newLocks(t)
 	o := s.l.first(s.o, s.id, wire.WriteLt, 0, 10)
@@ -330,7 +331,7 @@ func TestStatesOfWhatIsNoFile(t *testing.T) {
 			s.run(t, want, join(on, s.l.lock(s.lock, wire.ReadLt, 20, 1))...)
 			s.run(t, want, join(on, s.o.confirm(s.id))...)
 			s.run(t, want, join(on, s.client.locker("none").first(s.client.owner("none"), anonymous, wire.ReadLt, 0, 1))...)
-			// The numbers have gone on.
+			// The owner's seqids have been used up.
 			s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 			s.run(t, ok, join(at("file"), s.o.close(s.id))...)
 		})

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A SEQUENCE renews its client's lease, also one that comes again because its reply was
-// lost (RFC 8881 §8.3), and one that fails does not.
+// A SEQUENCE renews its client's lease, also a repeated one whose reply was lost (RFC 8881 §8.3).
+// A SEQUENCE that fails does not.
 func TestSequenceRenewsTheLease(t *testing.T) {
 	const lease = time.Minute
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestSequenceRenewsTheLease(t *testing.T) {
 	}
 }
 
-// evict sends a client away if its lease has run out.
+// evict removes a client if its lease has run out.
 func evict(s *nfs4test.Site, id uint64) {
 	s.T.Helper()
 	if err := s.State.Evict(s.State.Client(id)); err != nil {
@@ -64,8 +64,8 @@ func evict(s *nfs4test.Site, id uint64) {
 	}
 }
 
-// The size of a request is that of the whole message, what an RDMA transport carried
-// beside it included (RFC 8881 §18.36.3, ca_maxrequestsize).
+// The size of a request is that of the whole message, including the parts that an RDMA transport
+// carried in chunks (RFC 8881 §18.36.3, ca_maxrequestsize).
 func TestRequestSizeCountsWhatTravelsBeside(t *testing.T) {
 	c := &rpc.Call{}
 	c.MessageLen = 200
@@ -75,8 +75,8 @@ func TestRequestSizeCountsWhatTravelsBeside(t *testing.T) {
 	}
 }
 
-// A repetition is the same caller's: of RPCSEC_GSS that is the principal, whatever number
-// it has by now, and of AUTH_SYS the number (RFC 8881 §2.10.6.1.3.1).
+// A repetition must come from the same caller: for RPCSEC_GSS the same principal, whatever user
+// number it has by now; for AUTH_SYS the same user number (RFC 8881 §2.10.6.1.3.1).
 func TestRepetitionsAreTheSameCallers(t *testing.T) {
 	of := func(c rpc.Cred) uint64 {
 		call := &rpc.Call{}
@@ -110,8 +110,9 @@ func TestRepetitionsAreTheSameCallers(t *testing.T) {
 	}
 }
 
-// The sessions of one address together keep no more replies than they leave room for those
-// of others. Requests that would have more kept wait, but for those in a session's first slot.
+// The replies that all sessions of one address keep may take at most as much memory as they leave
+// free for other addresses. A request that would keep more waits, unless it is in its session's
+// first slot.
 func TestRepliesOfOneAddressLeaveAsMuchToOthers(t *testing.T) {
 	st, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
 	ops := []nfs4test.Op{rootOp}
@@ -136,8 +137,8 @@ func TestRepliesOfOneAddressLeaveAsMuchToOthers(t *testing.T) {
 	}
 }
 
-// Once the client has told the highest slot that it wants to be used for calls, calls are
-// under way in that one and those below alone, and the others wait (RFC 8881 §20.9.3,
+// Once the client has told the server the highest slot that it accepts for calls, the server
+// calls back only in that slot and those below; other calls wait (RFC 8881 §20.9.3,
 // csr_target_highest_slotid).
 func TestCallsKeepToTheTargetSlot(t *testing.T) {
 	for target, most := range []int{1, 2, 3} {
@@ -175,9 +176,9 @@ func TestCallsKeepToTheTargetSlot(t *testing.T) {
 	}
 }
 
-// A context of RPCSEC_GSS is taken for callbacks from a caller under RPCSEC_GSS alone: what
-// another one offers is not looked for, because a handle is no secret (RFC 8881 §18.36.3,
-// §18.33.3).
+// The server accepts a context of RPCSEC_GSS for callbacks only from a caller under RPCSEC_GSS.
+// It does not look up the handle that another caller offers, because a handle is no secret (RFC
+// 8881 §18.36.3, §18.33.3).
 func TestContextsAreOfferedUnderGSSAlone(t *testing.T) {
 	asked := 0
 	st, _ := site(t, Config{BackContext: func(*rpc.Cred, []byte, []byte, rpc.GSSService) BackContext {
@@ -207,8 +208,8 @@ func TestContextsAreOfferedUnderGSSAlone(t *testing.T) {
 	}
 }
 
-// A request may be as long as was agreed, and not by a byte longer: XDR makes that four
-// (RFC 8881 §2.10.6.4). The server agrees to no more than the client asked for (§18.36.3,
+// A request may have the agreed length, and not a byte more; XDR makes that four bytes (RFC 8881
+// §2.10.6.4). The server agrees to no more than the client asked for (§18.36.3,
 // ca_maxrequestsize).
 func TestRequestsAsLongAsAgreed(t *testing.T) {
 	p := peer(t)
@@ -241,8 +242,8 @@ func TestRequestsAsLongAsAgreed(t *testing.T) {
 	}
 }
 
-// A request that is longer than the one before under its sequence is no repetition, though
-// it begins with all that is compared byte for byte (RFC 8881 §2.10.6.1.3.1).
+// A longer request under the same sequence number is no repetition, even if it begins with all
+// the bytes that the server compares (RFC 8881 §2.10.6.1.3.1).
 func TestFalseRetryThatIsLonger(t *testing.T) {
 	s := newClientSession(peer(t), "client")
 	seq := s.sequenceOp(0)
@@ -259,8 +260,8 @@ func TestFalseRetryThatIsLonger(t *testing.T) {
 	want(t, "one that is shorter", s.with(seq, ops("")...), wire.NFS4ErrSeqFalseRetry, 1)
 }
 
-// A reply that is on its way to the client once more stays as it is when the next request
-// comes in its slot: the client that asked for it again may have got the first (RFC 8881
+// While the server sends a reply again, the next request in its slot does not change that reply,
+// because the client that asked for it again may already have the first one (RFC 8881
 // §2.10.6.1.3).
 func TestReplyThatIsSentAgainIsNotWrittenOver(t *testing.T) {
 	p := peer(t)
@@ -291,9 +292,9 @@ func TestReplyThatIsSentAgainIsNotWrittenOver(t *testing.T) {
 	}
 }
 
-// A compound of a peer that has not shown a handle yet is not brought where it is long: it
-// is the request that is too big, of either minor version, and nothing else of it is
-// answered. It is not executed.
+// The server does not fetch a long compound of a peer that has not presented a handle yet. It
+// answers that the request is too big, in either minor version, and nothing else, and does not
+// execute it.
 func TestLongCompoundOfAStranger(t *testing.T) {
 	inEachMinor(t, func(t *testing.T, minor uint32) {
 		site, _ := site(t, Config{}, state.Config{})
