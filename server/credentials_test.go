@@ -13,14 +13,14 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// daemonUser is the user of daemons without root.
+// daemonUser is the user that daemons without root run as.
 const daemonUser = 65533
 
-// unitCapabilities are the capabilities that systemd gives to the daemon.
+// unitCapabilities are those that systemd gives to the daemon.
 var unitCapabilities = []string{"dac_read_search", "dac_override", "fowner", "chown", "setuid", "setgid", "mknod"}
 
-// A kind is a kind of process that a daemon can be: the command that runs it, and the user that
-// it sees itself as.
+// A kind of process that a daemon can be: what runs it, and as which user it sees
+// itself.
 type kind struct {
 	name     string
 	run      []string
@@ -51,7 +51,7 @@ func needSetpriv(t *testing.T) {
 	}
 }
 
-// directory makes a directory of a user; t.TempDir's parents are accessible to others.
+// directory makes one of a user's; t.TempDir's parents let others through.
 func directory(t *testing.T, owner int, mode os.FileMode) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,9 +67,8 @@ func startAs(t *testing.T, run []string, args ...string) *servertest.Process {
 	return servertest.StartProcess(t, exec.Command(argv[0], argv[1:]...))
 }
 
-// A daemon that can act as other users does so, and the kernel decides: a file belongs to the
-// user that created it, and a user is refused access to another user's file, whichever user the
-// daemon runs as.
+// A daemon that can act as others does so, and the kernel decides: what a user makes belongs to
+// that user, and what belongs to another user is refused, whichever user the daemon runs as.
 func TestDaemonsThatActAsTheCaller(t *testing.T) {
 	needSetpriv(t)
 	const alice, bob = 1001, 1002
@@ -143,8 +142,8 @@ func TestDaemonsThatActAsTheCaller(t *testing.T) {
 	}
 }
 
-// A daemon that cannot act as other users logs that, serves exports that squash all callers to
-// its own user, and refuses to start with any other export.
+// A daemon that is nobody but itself says so, serves what is squashed to it, and
+// refuses to start with anything else.
 func TestDaemonsThatAreOnlyThemselves(t *testing.T) {
 	needSetpriv(t)
 	for _, k := range kinds {
