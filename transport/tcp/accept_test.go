@@ -23,9 +23,8 @@ func (l *failsOnce) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// A server goes on accepting after accept(2) has failed: by a shortage, by an error of the
-// network that the new socket already had, by a rule of the firewall. Only a closed
-// listener ends it.
+// A server goes on accepting after accept(2) has failed: by a shortage, by a network error that
+// the new socket already had, or by a rule of the firewall. Only closing the listener ends it.
 func TestServerOutlivesFailedAccepts(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EPROTO, syscall.EHOSTUNREACH, syscall.EPERM} {
 		t.Run(errno.Error(), func(t *testing.T) {

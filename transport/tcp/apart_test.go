@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// While a known peer has sent more calls, the receiving goroutine serves these and
-// leaves large replies to another goroutine. It writes the replies of a stranger itself,
-// and those of a known peer that are few.
+// While a known peer has sent more calls, the receiving goroutine serves these and leaves large
+// replies to another goroutine. It writes the replies of a stranger itself, and also a known
+// peer's replies if they are few.
 func TestLargeRepliesAreWrittenApart(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -11,15 +11,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// benchRecord is a record like a GETATTR: a credential's worth of words and a
-// handle's in, an attribute's out.
+// benchRecord is a record like a GETATTR: the call has the words of a credential and of a handle,
+// the reply those of attributes.
 func benchRecord(payload int) []byte {
 	m := rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, payload)) })
 	return append(binary.BigEndian.AppendUint32(nil, lastFragment|uint32(len(m))), m...)
 }
 
-// pump sends record depth times, and again each time that as many replies have
-// come, b.N in all.
+// pump sends record depth times, and another one for each reply, b.N in all.
 func pump(b *testing.B, c net.Conn, record []byte, depth, reply int) {
 	var batch []byte
 	for range depth {
@@ -40,7 +39,7 @@ func pump(b *testing.B, c net.Conn, record []byte, depth, reply int) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }
 
-// A bare echo of records, as the yardstick for BenchmarkSmallCalls.
+// BenchmarkBareEcho echoes records without RPC, as the yardstick for BenchmarkSmallCalls.
 func BenchmarkBareEcho(b *testing.B) {
 	for _, depth := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("depth%d", depth), func(b *testing.B) {
@@ -104,7 +103,7 @@ func BenchmarkSmallCalls(b *testing.B) {
 	}
 }
 
-// Large results: one write each, without a copy.
+// Large results: each leaves by one write, without a copy.
 func BenchmarkLargeResults(b *testing.B) {
 	f := start(b, Config{})
 	m := rpctest.Message(1, rpctest.SAME, u32(1<<20))
@@ -113,7 +112,7 @@ func BenchmarkLargeResults(b *testing.B) {
 	pump(b, f.raw(), record, 4, markSize+24+4+1<<20)
 }
 
-// A bare stream of as many bytes.
+// BenchmarkBareStream sends as many bytes without RPC.
 func BenchmarkBareStream(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// All that a Caller must stand; connections are cut by a shutdown of their sockets.
+// The races that every Caller must withstand; the test cuts connections by a shutdown of their
+// sockets.
 func TestRaces(t *testing.T) {
 	f := start(t, Config{})
 	rpctest.Races(t, func(t *testing.T) (rpc.Caller, func()) {
@@ -27,7 +28,7 @@ func TestRaces(t *testing.T) {
 	})
 }
 
-// A connection that ends while a call is written ends the call when that is over.
+// If a connection ends while a call is being written, the call ends after the write.
 func TestConnectionLostWhileACallIsWritten(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	done := make(chan error, 1)
@@ -49,8 +50,8 @@ func TestConnectionLostWhileACallIsWritten(t *testing.T) {
 	}
 }
 
-// A peer that answers the call that will come next, since XIDs are counted up by one, answers
-// nothing: a call that was not sent has no answer.
+// A peer that answers the next call in advance, because XIDs count up by one, answers nothing: a
+// call that was not sent has no answer.
 func TestAnswerBeforeTheCall(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	answer := func(xid uint32) {
@@ -96,7 +97,7 @@ func TestAnswerBeforeTheCall(t *testing.T) {
 	}
 }
 
-// A call that is given up while it is written ends when that is over, and is not sent.
+// A call that is cancelled while its arguments are encoded ends after that, and is not sent.
 
 func TestCancelWhileACallIsWritten(t *testing.T) {
 	c, peer := pair(t, DialConfig{})

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// pair is a caller and the raw other end of its connection.
+// pair returns a caller and the raw other end of its connection.
 func pair(t *testing.T, cfg DialConfig) (*Conn, *net.TCPConn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,7 +57,7 @@ func read(t *testing.T, c io.Reader) []byte {
 	return b
 }
 
-// begin starts x and returns what its Done will tell.
+// begin starts x and returns a channel with the result of its Done.
 func begin(c rpc.Caller, x *rpc.Exchange) <-chan error {
 	done := make(chan error, 1)
 	x.Done = func(x *rpc.Exchange) { done <- x.Err }
@@ -65,7 +65,7 @@ func begin(c rpc.Caller, x *rpc.Exchange) <-chan error {
 	return done
 }
 
-// success is a reply with an opaque result.
+// success returns a reply with an opaque result.
 func success(xid uint32, result []byte) []byte {
 	w := xdr.NewWriter(make([]byte, 0, 64+len(result)))
 	rpc.PutAccepted(w, xid, rpc.Success)
@@ -73,14 +73,14 @@ func success(xid uint32, result []byte) []byte {
 	return w.Bytes()
 }
 
-// A lost connection ends all calls with ErrCallLost, for reasons that Err tells.
-// Whether they were executed is not known, so that nothing is sent twice: not on
-// this connection, and not by another one. Nothing can be started any more.
+// A lost connection ends all calls with ErrCallLost; Err has the reason. The caller cannot know
+// whether the calls were executed, so it sends nothing twice, neither on this connection nor on
+// another one. It starts no further call.
 func TestCallLost(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		lose func(c *net.TCPConn)
-		// silent: the peer still reads, and gets nothing more.
+		// silent: the peer still reads, and gets no more bytes.
 		silent bool
 		reason string
 	}{
@@ -137,8 +137,7 @@ func TestCallLost(t *testing.T) {
 					t.Errorf("%d bytes were sent after five calls: %x (%v)", len(more), more, err)
 				}
 			}
-			// The next connection that the listener has is the test's own: the
-			// caller has made none.
+			// The listener's next connection is the test's own: the caller has made none.
 			own, err := net.Dial("tcp", l.Addr().String())
 			if err != nil {
 				t.Fatal(err)
@@ -160,7 +159,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	}
 }
 
-// Replies come in any order, in any fragments; those to no call are counted.
+// Replies come in any order, in any fragments; replies that match no call are counted.
 func TestRepliesToCaller(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	type call struct {
@@ -234,7 +233,7 @@ func TestReplyTooLong(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	// The connection goes on.
+	// The connection still works.
 	x := exchange(rpctest.ECHO, u32(0))
 	done := begin(c, x)
 	xid := binary.BigEndian.Uint32(read(t, peer))
@@ -258,7 +257,7 @@ func TestMalformedReply(t *testing.T) {
 	}
 }
 
-// After Cancel, a reply half received does not touch the sink any more.
+// After Cancel, the rest of a reply that had partly arrived does not touch the sink any more.
 func TestCancelWhileReplyArrives(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	const n = 1 << 20
@@ -282,7 +281,7 @@ func TestCancelWhileReplyArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	clear(sink)
-	c.Cancel(x, why) // and no second Done
+	c.Cancel(x, why) // no second Done
 	other := begin(c, exchange(rpctest.NULL, nil))
 	xid = binary.BigEndian.Uint32(read(t, peer))
 	if _, err := peer.Write(append(reply[n/2:], fragments(success(xid, nil))...)); err != nil {
@@ -296,8 +295,8 @@ func TestCancelWhileReplyArrives(t *testing.T) {
 	}
 }
 
-// After Cancel, arguments not sent yet are the caller's again, and what is sent
-// is what they were.
+// After Cancel, the arguments that were not sent yet belong to the caller again, and the bytes
+// sent later are those of the time before Cancel.
 func TestCancelBeforeArgumentsAreSent(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	data := rpctest.Pattern(make([]byte, 16<<20))
@@ -326,8 +325,8 @@ func TestDoWithContext(t *testing.T) {
 	}
 }
 
-// Both ends call on one connection (RFC 8167 has it so for RDMA; NFSv4.1 needs it
-// everywhere).
+// Both ends call over one connection (RFC 8167 specifies this for RDMA; NFSv4.1 needs it on every
+// transport).
 func TestBothRoles(t *testing.T) {
 	f := start(t, Config{})
 	back := make(chan rpc.Caller, 1)

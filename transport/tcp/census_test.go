@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// from connects to the fixture from an address of the loopback network.
+// from connects to the fixture, from an address of the loopback network.
 func (f *fixture) from(host string) net.Conn {
 	f.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
@@ -31,7 +31,7 @@ func (f *fixture) from(host string) net.Conn {
 	return c
 }
 
-// bump makes a call that makes the peer known, and says whether it was answered.
+// bump makes a call by which the peer becomes known, and reports whether it was answered.
 func bump(c net.Conn, xid uint32) error {
 	c.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := c.Write(fragments(rpctest.Message(xid, rpctest.BUMP, u32(0)))); err != nil {
@@ -41,8 +41,8 @@ func bump(c net.Conn, xid uint32) error {
 	return err
 }
 
-// MaxConns idle connections of strangers lock no client out: a newcomer takes the
-// seat of the one of them that came first.
+// MaxConns idle connections of strangers keep no client out: a newcomer takes the seat of the
+// oldest of them.
 func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	const most = 50
 	f := start(t, Config{MaxConns: most})
@@ -50,7 +50,7 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	for range most {
 		idle = append(idle, f.from("127.0.0.2"))
 	}
-	// What was accepted is counted: the newcomers find no seat free.
+	// The test waits until all connections have seats, so that the newcomers find none free.
 	await.Until(t, "all have seats", func() bool { return f.Stats().Connections == most })
 	for i := range uint32(5) {
 		if err := bump(f.from("127.0.0.3"), i); err != nil {
@@ -67,8 +67,8 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	}
 }
 
-// Where known peers of one address have all seats, further ones from there are
-// refused, and told so by an event; when one leaves, its seat is free.
+// If known peers of one address have all seats, the server refuses further ones from there, and
+// reports an event; when one leaves, its seat is free.
 func TestSeatsOfKnownPeers(t *testing.T) {
 	events := make(chan Event, 100)
 	f := start(t, Config{MaxConns: 2, Event: func(e Event) { events <- e }})
@@ -99,14 +99,14 @@ func TestSeatsOfKnownPeers(t *testing.T) {
 	}
 }
 
-// A connection has so long to bring a whole record, and so long for a call that
-// makes its peer known, which NULL does not. Then it may be idle.
+// A connection has a limited time until its first whole record, and until a call by which its
+// peer becomes known; NULL is no such call. After that it may be idle.
 func TestDeadlinesOfStrangers(t *testing.T) {
 	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
 	for _, c := range []struct {
 		name  string
 		sends []byte
-		ends  int // after so many seconds; 0: never
+		ends  int // seconds until it ends; 0: never
 	}{
 		{"nothing", nil, 10},
 		{"half a record", null[:20], 10},
@@ -144,8 +144,8 @@ func TestDeadlinesOfStrangers(t *testing.T) {
 	}
 }
 
-// A stranger whose call takes this side long is not late; a stranger that goes on
-// with NULL is.
+// A stranger whose call this side takes long to answer is not late; a stranger that only repeats
+// NULL is.
 func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
 	bubbleWith(t, limits, func(t *testing.T, f *fixture, connect func() net.Conn) {
@@ -186,7 +186,7 @@ func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	})
 }
 
-// exhausted is the listener of a process without descriptors.
+// exhausted is the listener of a process that has no descriptors left.
 type exhausted struct {
 	net.Listener
 	accepts atomic.Int64
@@ -200,8 +200,8 @@ func (l *exhausted) Accept() (net.Conn, error) {
 func (l *exhausted) Close() error   { return nil }
 func (l *exhausted) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Out of descriptors, the listener does not spin, and a stranger loses its
-// connection for the one that waits in the backlog.
+// Without descriptors, the listener does not spin, and a stranger loses its connection to one
+// that waits in the backlog.
 func TestOutOfDescriptors(t *testing.T) {
 	bubbleWith(t, census.Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		known, stranger := connect(), connect()
@@ -226,8 +226,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	})
 }
 
-// Calls of a client whose connections lose their seats are lost like with any
-// other end of a connection.
+// A client's calls are lost if its connection loses its seat, as with any other end of a
+// connection.
 func TestEvictedClient(t *testing.T) {
 	f := start(t, Config{MaxConns: 1})
 	c := f.dial(DialConfig{})
@@ -242,12 +242,11 @@ func TestEvictedClient(t *testing.T) {
 	}
 }
 
-// What a stranger sends of a record and then stops takes no more than it takes to
-// judge it; a known peer's stays until it is whole, up to the size of the ring's
-// records.
+// The server keeps of a stranger's incomplete record only the bytes that it needs to judge it. It
+// keeps a known peer's record until it is whole, up to the size of the ring's records.
 func TestHalfRecordsOfStrangers(t *testing.T) {
 	long := fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 16<<10)) }))
-	// Of a length that a known peer's stays in the ring.
+	// A record of this length stays in the ring if the peer is known.
 	short := fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 6<<10)) }))
 	wrong := fragments(append(rpctest.Message(2, rpctest.NULL, nil), make([]byte, 30<<10)...))
 	for _, c := range []struct {

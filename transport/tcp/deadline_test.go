@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// bubble runs a server on connections without sockets, in a time of its own.
+// bubble runs a server under testing/synctest, on connections without sockets.
 func bubble(t *testing.T, cfg Config, test func(t *testing.T, f *fixture, connect func() net.Conn)) {
 	t.Helper()
 	bubbleWithin(t, cfg, nil, test)
@@ -57,7 +57,7 @@ func bubbleWithin(t *testing.T, cfg Config, limits *census.Config, test func(t *
 	})
 }
 
-// gone says whether the other side closed c.
+// gone reports whether the other side closed c.
 func gone(c net.Conn) bool {
 	c.SetReadDeadline(time.Now().Add(time.Nanosecond))
 	_, err := io.Copy(io.Discard, c)
@@ -65,9 +65,9 @@ func gone(c net.Conn) bool {
 	return !(errors.As(err, &ne) && ne.Timeout())
 }
 
-// A peer that stops in the middle of a record loses its connection after the
-// deadline, and gives back the memory that was reserved for it; one that is
-// between records does not.
+// A peer that stops in the middle of a record loses its connection after the deadline, and the
+// server releases the memory that it reserved for the record. A peer that stops between records
+// keeps its connection.
 func TestStalledRecord(t *testing.T) {
 	put := fragments(rpctest.Message(1, rpctest.PUT, func(w *xdr.Writer) {
 		w.String("x")
@@ -117,7 +117,7 @@ func TestStalledRecord(t *testing.T) {
 	}
 }
 
-// Sending a record byte by byte does not hold memory for ever either.
+// A peer that sends a record byte by byte does not hold memory for ever either.
 func TestSlowRecord(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		c := connect()
@@ -137,8 +137,7 @@ func TestSlowRecord(t *testing.T) {
 	})
 }
 
-// A byte that comes just when the deadlines are looked at does not make the time of
-// its record begin again.
+// A byte that arrives at the moment of a sweep does not restart the time of its record.
 func TestSlowRecordMeetsEachSweep(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		peer := connect()
@@ -167,8 +166,8 @@ func TestSlowRecordMeetsEachSweep(t *testing.T) {
 	})
 }
 
-// A peer that does not read loses its connection after the deadline. Until then
-// it is not read from either, once its queue is full, and no other connection waits.
+// A peer that does not read loses its connection after the deadline. Until then the server stops
+// reading from it once its queue is full, and no other connection waits.
 func TestPeerThatDoesNotRead(t *testing.T) {
 	bubble(t, Config{MaxQueue: 1 << 20}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		deaf, other := connect(), connect()
@@ -214,8 +213,8 @@ func TestPeerThatReadsSlowly(t *testing.T) {
 		}
 		for range 20 {
 			time.Sleep(20 * time.Second)
-			// The pipe hands over a write in parts, and the written bytes count
-			// when a write ends: read whole writes.
+			// The pipe hands over a write in parts, and the sender counts bytes at the end of a
+			// write: so the test reads whole writes.
 			if _, err := io.ReadFull(c, make([]byte, 4096+32)); err != nil {
 				t.Fatal(err)
 			}
@@ -248,8 +247,8 @@ func TestIdleConnection(t *testing.T) {
 	})
 }
 
-// Shutdown does not wait for ever for a peer that does not close its side, nor for
-// one that does not take what it asked for.
+// Shutdown does not wait for ever for a peer that does not close its side, nor for one that does
+// not read its replies.
 func TestShutdownAndSilentPeers(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		silent, deaf := connect(), connect()
@@ -270,12 +269,12 @@ func TestShutdownAndSilentPeers(t *testing.T) {
 	})
 }
 
-// A connection that waits for memory waits alone, and gets it when there is some.
-// Memory of a peer that is gone is not waited for.
+// A connection that waits for memory delays no other, and goes on when memory is free. The server
+// does not wait for memory for a peer that has left.
 func TestWaitingForMemory(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		var held []*mem.Buffer
-		// All but what is kept for small requests.
+		// The test takes all memory except the part kept for small requests.
 		for size := 2 << 20; size >= 1<<20; {
 			if b, ok := f.pool.NewShare().TryGet(size); ok {
 				held = append(held, b)
@@ -300,7 +299,7 @@ func TestWaitingForMemory(t *testing.T) {
 		if _, err := io.ReadFull(small, make([]byte, 28)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour) // it is not the peers that are late
+		time.Sleep(time.Hour) // the peers are not late
 		if n := f.Stats().Connections; n != 3 {
 			t.Fatalf("%d connections", n)
 		}
@@ -320,8 +319,8 @@ func TestWaitingForMemory(t *testing.T) {
 	})
 }
 
-// The same on sockets: what they do not take waits, and its peer loses the
-// connection when time says so.
+// The same on sockets: bytes that a socket does not take wait, and its peer loses the connection
+// at the deadline.
 func TestDeadlinesOnSockets(t *testing.T) {
 	f := start(t, Config{MaxQueue: 1 << 20, Stall: time.Hour})
 	deaf, stuck := f.raw(), f.raw()
@@ -359,7 +358,7 @@ func TestDeadlinesOnSockets(t *testing.T) {
 	f.sweep(now.Add(59 * time.Minute))
 	at := now.Add(3 * time.Hour)
 	await.Until(t, "both connections are gone", func() bool {
-		f.sweep(at) // a write may have been under way at the last one
+		f.sweep(at) // a write may have been under way at the last sweep
 		at = at.Add(2 * time.Hour)
 		return f.Stats().Connections == 0
 	})
@@ -380,7 +379,7 @@ func (f *fixture) end(id uint64) {
 	}
 }
 
-// inside is how many connections wait for the rest of a record.
+// inside returns the number of connections that wait for the rest of a record.
 func (f *fixture) inside() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -392,8 +391,8 @@ func (f *fixture) inside() (n int) {
 	return n
 }
 
-// A peer that closes its side while calls are under way gets their answers, for as
-// long as Unanswered says; without it there is no end to that.
+// A peer that closes its side while calls are under way gets their answers for the time
+// Unanswered; if that is not set, without a limit.
 func TestUnansweredCallsOfAPeerThatLeft(t *testing.T) {
 	const lane = 4
 	for limit, ends := range map[time.Duration]bool{0: false, time.Minute: true} {

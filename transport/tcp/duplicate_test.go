@@ -12,16 +12,17 @@ import (
 )
 
 // A connection has as many calls under way as it may, and a change waits in its socket. The
-// client gives the connection up and makes the change on a new one. Then the old connection
-// is read on. Its copy comes later, and takes no answer away: a client of NFSv4 does
-// not ask again on a connection that lives (RFC 7530 §3.1.1).
+// client gives the connection up and repeats the change on a new one. Then the server reads on
+// from the old connection. The old copy of the change arrives later, and does not take the answer
+// away from the new connection, because a client of NFSv4 does not ask again on a connection that
+// lives (RFC 7530 §3.1.1).
 func TestAbandonedConnectionTakesNoAnswer(t *testing.T) {
 	f := start(t, Config{})
 	old, now := f.raw(), f.raw()
 	for i := range uint32(128) {
 		old.Write(fragments(rpctest.Message(i, rpctest.STALL, u32(1))))
 	}
-	change := rpctest.Message(500, rpctest.HOLD, u32(2)) // such as RENAME
+	change := rpctest.Message(500, rpctest.HOLD, u32(2)) // a change, like RENAME
 	old.Write(fragments(change))
 	await.Until(t, "the old connection has as many calls as it may", func() bool { return f.Stats().Gated > 0 })
 	now.Write(fragments(change))
@@ -39,8 +40,8 @@ func TestAbandonedConnectionTakesNoAnswer(t *testing.T) {
 	}
 }
 
-// The client closes a connection whose calls are not all read yet, and makes one of them again
-// on a new connection, from another port. It is told of what was done.
+// A client closes a connection before the server has read all its calls, and repeats one of them
+// on a new connection, from another port. It gets the result of the first execution.
 func TestCallOfAClosedConnectionIsClaimedBeforeItsEndIsRead(t *testing.T) {
 	f := start(t, Config{})
 	old, now := f.raw(), f.raw()

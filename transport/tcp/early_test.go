@@ -10,15 +10,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// What a program turns away is answered from its start, while the rest of the
-// record is still to come; nothing is reserved for it, and the next record is found.
+// The server answers a call that the program refuses from the start of its record, while the rest
+// is still to come. It reserves nothing for the record, and finds the next one.
 func TestStrangersReserveNothing(t *testing.T) {
 	f := start(t, Config{})
 	f.program.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		j.Early = a.Header.Procedure == rpctest.PUT
 		return rpc.Done
 	}
-	wroteSomething() // what comes is seen behind what was set above
+	wroteSomething() // the server reads it after the settings above
 	nc := f.raw()
 	const n = 900_000
 	m := rpctest.Message(1, rpctest.PUT, func(w *xdr.Writer) {

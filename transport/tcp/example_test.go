@@ -23,7 +23,7 @@ func (adder) Number() uint32               { return 0x20000001 }
 func (adder) Versions() (low, high uint32) { return 1, 1 }
 func (adder) Binding(uint32) *rpc.Binding  { return &adderBinding }
 
-// Judge lets every call in. A program that knows its clients decides here.
+// Judge admits every call. A program that knows its clients decides here.
 func (adder) Judge(*rpc.Arrived, *rpc.Judgement) rpc.Outcome { return rpc.Done }
 
 func (adder) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {

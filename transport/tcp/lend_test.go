@@ -75,7 +75,7 @@ func (p *steady) stalled() (lane uint32) {
 		if p.rpc.Stats().Lent > before {
 			return lane
 		}
-		// The machine had other work to do, so that the call came late.
+		// The machine was busy, so that the call came late.
 		p.program.Release(lane)
 		p.reply(4)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// newPool is for a fixture, which closes it.
+// newPool returns a pool for a fixture, which closes it.
 func newPool(t *testing.T, ceiling int64) *mem.Pool {
 	t.Helper()
 	p, err := mem.NewPool(mem.Config{Ceiling: ceiling, Share: ceiling})
@@ -31,9 +31,9 @@ func newPool(t *testing.T, ceiling int64) *mem.Pool {
 	return p
 }
 
-// 100 connections with 128 calls each into a program that stalls: another lane
-// goes on answering, on these connections' neighbours and on themselves as far as
-// they may have calls under way; and when the stall ends, all are answered.
+// 100 connections with 128 calls each into a program that stalls: another lane goes on answering,
+// on other connections and, within the limit of calls under way, on the same ones. When the stall
+// ends, all calls are answered.
 func TestStalledProgram(t *testing.T) {
 	f := start(t, Config{MaxInFlight: 128, Pool: newPool(t, 128<<20)})
 	const conns, calls = 100, 128
@@ -54,7 +54,7 @@ func TestStalledProgram(t *testing.T) {
 	if before > 2*conns+100 {
 		t.Errorf("%d goroutines for %d stalled calls", before, conns*calls)
 	}
-	// A connection with as many calls as it may have is not read from.
+	// The server does not read from a connection that has as many calls as it may.
 	full := stalled[0]
 	if _, err := full.Write(fragments(rpctest.Message(999, rpctest.NULL, nil))); err != nil {
 		t.Fatal(err)
@@ -96,9 +96,9 @@ func TestStalledProgram(t *testing.T) {
 	}
 }
 
-// What waits for the executor is bounded by client address: connections of one are not read
-// from when half of the ceiling is kept for their calls, and those of another are. When the
-// calls end, all are answered.
+// The memory of calls that wait for the executor is bounded for each client address: when half of
+// the ceiling holds calls of one address, the server does not read from its connections, but
+// reads from those of another. When the calls end, all are answered.
 func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 	const conns, calls, ceiling = 64, 128, 4 << 20
 	pool := newPool(t, ceiling)
@@ -118,7 +118,8 @@ func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 		all = append(all, c)
 	}
 	await.Until(t, "no connection is read from any more", func() bool { return f.Stats().Gated >= conns })
-	// What a connection has not told its ledger yet, and the calls that each may have.
+	// slack covers the memory that a connection has not charged yet, and the calls that each
+	// connection may always have.
 	const slack = conns * (32 << 10)
 	if n, most := f.Stats().InFlight, int64((ceiling/2+slack)/(callCost*3/2)); n > most {
 		t.Errorf("%d calls wait, want %d at most", n, most)
@@ -147,8 +148,9 @@ func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 	}
 }
 
-// A connection that is not read from because much is kept for other connections of its client
-// is read from again when that is given back, though none of its own calls has ended.
+// The server stops reading from a connection because other connections of its client hold much
+// memory. When these release it, the server reads again, although none of the connection's own
+// calls has ended.
 func TestConnectionIsReadAgainWhenOthersGaveBack(t *testing.T) {
 	const ceiling = 4 << 20
 	pool := newPool(t, ceiling)
@@ -177,7 +179,7 @@ func TestConnectionIsReadAgainWhenOthersGaveBack(t *testing.T) {
 	f.program.Release(1)
 }
 
-// A call that waits for a goroutine keeps its message, whatever is read after it.
+// A call that waits for a goroutine keeps its message, whatever the server reads after it.
 func TestWaitingCallsKeepTheirMessages(t *testing.T) {
 	f := startWith(t, Config{}, rpc.Config{Workers: 1})
 	c := f.raw()
@@ -210,8 +212,8 @@ func TestWaitingCallsKeepTheirMessages(t *testing.T) {
 	}
 }
 
-// Many connections at once with all sizes, in a pool that is much too small: all
-// calls are answered rightly, and the ceiling holds.
+// Many connections at once with all sizes, in a pool that is much too small: all calls are
+// answered correctly, and the ceiling holds.
 func TestManyCallersLittleMemory(t *testing.T) {
 	pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20, Share: 4 << 20})
 	if err != nil {
@@ -261,8 +263,8 @@ func TestManyCallersLittleMemory(t *testing.T) {
 	}
 }
 
-// Shutdown reads no more calls, answers those under way, flushes, and closes in
-// such a way that the peer gets it all.
+// Shutdown reads no more calls, answers those under way, flushes, and closes so that the peer
+// gets all replies.
 func TestShutdown(t *testing.T) {
 	f := start(t, Config{})
 	const calls = 50
@@ -286,7 +288,7 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("an idle connection: %d, %v", n, err)
 	}
 	idle.Close()
-	// Comes too late, and is left unread: it must not cost the replies.
+	// This call comes too late and stays unread, which must not cost the replies.
 	for _, c := range conns {
 		c.Write(fragments(rpctest.Message(7777, rpctest.NULL, nil)))
 	}
@@ -309,7 +311,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A Shutdown that is not waited for closes what is left.
+// A Shutdown whose context ends closes the remaining connections.
 func TestShutdownGivenUp(t *testing.T) {
 	f := start(t, Config{})
 	c := f.raw()
@@ -360,7 +362,7 @@ func TestConnectionLostUnderCalls(t *testing.T) {
 	c.Close()
 	await.Until(t, "the connection is gone", func() bool { return f.Stats().Connections == 0 })
 	f.program.Release(1)
-	// Sent again on a new connection, each is answered from the cache.
+	// The calls are sent again on a new connection, and answered from the cache.
 	again := f.raw()
 	for i := range uint32(10) {
 		if _, err := again.Write(fragments(rpctest.Message(i, rpctest.HOLD, u32(1)))); err != nil {
@@ -375,7 +377,7 @@ func TestConnectionLostUnderCalls(t *testing.T) {
 	}
 }
 
-// A call answered in place costs no memory, and a batch of them two system calls.
+// A call answered in place allocates no memory, and a batch of such calls takes two system calls.
 func TestCostOfSmallCalls(t *testing.T) {
 	b := newBench(t, Config{})
 	var in []byte
@@ -395,7 +397,7 @@ func TestCostOfSmallCalls(t *testing.T) {
 		st.receive(func() bool { return c.ready() && len(st.in) > 0 })
 	}
 	run()
-	// What a pool lost to the garbage collector is made anew, now and then.
+	// The garbage collector empties pools now and then, so there are a few allocations.
 	if n := testing.AllocsPerRun(20, run); n > calls/100 {
 		t.Errorf("%v allocations for %d calls", n, calls)
 	}
@@ -410,7 +412,7 @@ func TestCostOfSmallCalls(t *testing.T) {
 	c.receiver.drop()
 }
 
-// A large result leaves by one write, from where it is.
+// A large result leaves by one write, from its own memory.
 func TestLargeResultIsNotCopied(t *testing.T) {
 	b := newBench(t, Config{})
 	s, _ := toyServer(t)

@@ -37,7 +37,7 @@ func startWith(t testing.TB, cfg Config, rpcConfig rpc.Config) *fixture {
 	return startProgram(t, cfg, rpcConfig, func(p *rpctest.Program) rpc.Program { return p })
 }
 
-// startProgram serves what of makes of the toy program.
+// startProgram serves the program that `of` makes of the toy program.
 func startProgram(t testing.TB, cfg Config, rpcConfig rpc.Config, of func(*rpctest.Program) rpc.Program) *fixture {
 	t.Helper()
 	f := &fixture{TB: t, program: rpctest.NewProgram(), pool: cfg.Pool}
@@ -85,7 +85,7 @@ func (f *fixture) dial(cfg DialConfig) *Conn {
 	return c
 }
 
-// raw is a connection without any knowledge.
+// raw returns a connection without any client code.
 func (f *fixture) raw() net.Conn {
 	f.Helper()
 	c, err := net.Dial("tcp", f.addr)
@@ -111,14 +111,13 @@ func u32(v ...uint32) func(w *xdr.Writer) {
 	}
 }
 
-// knownByAnyCall judges that every peer is known which calls something else than
-// NULL.
+// knownByAnyCall judges a peer as known when it makes any call but NULL.
 func knownByAnyCall(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	j.Known = a.Header.Procedure != rpctest.NULL
 	return rpc.Done
 }
 
-// ended waits for what a test began: the end of a call, of a server, of a goroutine.
+// ended waits for the end of a call, a server or a goroutine that a test began.
 func ended[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
 	return await.Receive(t, "what the test began ends", ch)

@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// What waits to be read pins no more than it is long, however large it could
-// have become: words of a reply with a large bound lie in payload memory while they
-// are written, and are gathered when they turned out to be few.
+// Unread replies pin no more memory than their length, however large they could have become: the
+// words of a reply with a large bound are in payload memory while they are written, and are
+// copied together if they turn out to be few.
 func TestSmallRepliesPinLittle(t *testing.T) {
 	f := start(t, Config{})
 	near, far := net.Pipe()
@@ -41,7 +41,7 @@ func TestSmallRepliesPinLittle(t *testing.T) {
 			}
 		}
 		c.out.mu.Unlock()
-		// 132 bytes each. One chunk is the receiver's, one the output's.
+		// 132 bytes each. One chunk belongs to the receiver, one to the output.
 		if bytes < calls*100 || len(holders) > 2 {
 			t.Errorf("%d bytes wait in %d chunks of 64 KiB", bytes, len(holders))
 		}

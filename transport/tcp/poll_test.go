@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// polling is a server that polls by a clock which only the test moves: as long as it stands
-// still, so long does a poll last.
+// polling is a server that polls by a clock which only the test moves: while the clock stands
+// still, a poll goes on.
 type polling struct {
 	*fixture
 	clock atomic.Int64
@@ -46,14 +46,14 @@ func (p *polling) calls(c net.Conn, n int) {
 	}
 }
 
-// polled is a connection that is polled for when it returns.
+// polled returns a connection that the server polls for.
 func (p *polling) polled() net.Conn {
 	p.Helper()
 	c := p.raw()
 	p.calls(c, 1)
-	p.clock.Add(int64(time.Second)) // since another connection had input
+	p.clock.Add(int64(time.Second)) // time since another connection had input
 	p.calls(c, 100)
-	for before := p.polls.Stats().Hits; p.polls.Stats().Hits == before; { // a poll may have been to yield
+	for before := p.polls.Stats().Hits; p.polls.Stats().Hits == before; { // an earlier poll may have ended to yield
 		p.calls(c, 1)
 	}
 	return c
@@ -65,13 +65,14 @@ func TestNextCallIsPolledFor(t *testing.T) {
 	if st := p.polls.Stats(); st.Hits < 80 || st.Misses != 0 {
 		t.Errorf("%+v of %d calls", st, p.xid)
 	}
-	// A poll that has taken long enough ends, and the call after it is waited for.
+	// A poll that lasts too long ends, and the server waits for the next call.
 	p.clock.Add(int64(time.Second))
 	await.Until(t, "the poll has ended", func() bool { return p.polls.Stats().Misses == 1 })
 	p.calls(c, 100)
 }
 
-// A record that comes in pieces, and several at once, are served between polls as ever.
+// Between polls the server serves a record that comes in pieces, and several records at once, as
+// usual.
 func TestPiecesBetweenPolls(t *testing.T) {
 	p := startPolling(t)
 	c := p.polled()
@@ -90,7 +91,7 @@ func TestPiecesBetweenPolls(t *testing.T) {
 	}
 }
 
-// The rest of a record is not polled for.
+// The server does not poll for the rest of a record.
 func TestRecordsAreNotPolledFor(t *testing.T) {
 	p := startPolling(t)
 	c := p.polled()
@@ -114,14 +115,14 @@ func TestRecordsAreNotPolledFor(t *testing.T) {
 	}
 }
 
-// The peer's end is found by a poll.
+// A poll notices the peer's end.
 func TestPeerEndsDuringAPoll(t *testing.T) {
 	p := startPolling(t)
 	p.polled().Close()
 	await.Until(t, "the connection has ended", func() bool { return p.Stats().Connections == 0 })
 }
 
-// Shutdown and Close end a poll whose time does not run out.
+// Shutdown and Close end a poll whose time has not run out.
 func TestServerEndsDuringAPoll(t *testing.T) {
 	t.Run("Close", func(t *testing.T) {
 		p := startPolling(t)

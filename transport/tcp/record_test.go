@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A script is a stream that is read in the pieces that cut says, and collects
-// what is written. Its end always comes alone.
+// A script is a stream that returns input in the pieces that cut determines, and collects output.
+// The end of the input always comes alone.
 type script struct {
 	in     []byte
 	cut    func() (n int, again bool) // the next read, and whether nothing follows it at first
@@ -26,7 +26,7 @@ type script struct {
 	out    []byte
 	reads  int
 	writes int
-	seen   [][]byte // what was written by reference
+	seen   [][]byte // written by reference
 }
 
 func (s *script) receive(ready func() bool) error {
@@ -65,7 +65,7 @@ func (s *script) tryWrite(bufs [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// same says whether the last write took p from where it is.
+// same reports whether the last write referred to p itself.
 func (s *script) same(p []byte) bool {
 	for _, b := range s.seen {
 		if len(b) == len(p) && &b[0] == &p[0] {
@@ -107,7 +107,7 @@ func toyServer(t testing.TB) (*rpc.Server, *rpctest.Program) {
 	s.Register(p)
 	p.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		switch a.Header.Procedure {
-		case rpctest.STALL, rpctest.HOLD, rpctest.LATER, rpctest.STORE, rpctest.COMPOUND: // answered out of order, or never
+		case rpctest.STALL, rpctest.HOLD, rpctest.LATER, rpctest.STORE, rpctest.COMPOUND: // these are answered out of order, or never
 			return rpc.Denied(rpc.AuthTooWeak)
 		}
 		return rpc.Done
@@ -115,8 +115,8 @@ func toyServer(t testing.TB) (*rpc.Server, *rpctest.Program) {
 	return s, p
 }
 
-// run feeds in to a connection of its own, and returns what it answers and why it
-// ended.
+// run feeds in to a new connection, and returns the connection's output, the number of reads, and
+// the reason of its end.
 func (b *bench) run(t testing.TB, in []byte, cut func() (int, bool)) (out []byte, reads int, err error) {
 	s, p := toyServer(t)
 	cfg := b.cfg
@@ -132,13 +132,13 @@ func (b *bench) run(t testing.TB, in []byte, cut func() (int, bool)) (out []byte
 	return st.out, st.reads, err
 }
 
-// testConn is a connection on a stream of the test's.
+// testConn returns a connection on a stream of the test.
 func testConn(cfg *Config, pool *mem.Pool, st stream) *conn {
 	return connOn(cfg, new(counters), st, cfg.RPC, cfg.RPC.NewConn(client, client, "tcp", true))
 }
 
-// reference takes records apart in the simplest way, and answers them by the same
-// rpc package.
+// reference splits input into records in the simplest way, and answers them by the same rpc
+// package.
 func reference(t testing.TB, in []byte, cfg Config) (out []byte) {
 	s, p := toyServer(t)
 	defer s.Close()
@@ -180,7 +180,7 @@ func reference(t testing.TB, in []byte, cfg Config) (out []byte) {
 	return out
 }
 
-// fragments writes m as fragments of the sizes given; the rest is the last one.
+// fragments returns m as fragments of the given sizes; the rest is the last one.
 func fragments(m []byte, sizes ...int) (out []byte) {
 	for _, n := range sizes {
 		n = min(n, len(m))
@@ -209,7 +209,7 @@ func repeat(n, times int) []int {
 	return s
 }
 
-// conversation is calls of many sizes up to most, cut into fragments in many ways.
+// conversation returns calls of many sizes up to most, cut into fragments in many ways.
 func conversation(fragmented bool, most int) (in []byte) {
 	put := func(xid uint32, n int) []byte {
 		return rpctest.Message(xid, rpctest.PUT, func(w *xdr.Writer) {
@@ -225,7 +225,7 @@ func conversation(fragmented bool, most int) (in []byte) {
 		echo(2, 7), echo(3, rpctest.MaxEcho), put(4, 0), put(5, 2000), put(6, ringRecord-100), put(7, ringRecord),
 		put(8, ringSize-52), put(9, ringSize), put(10, 70<<10+1), put(11, 90<<10),
 		rpctest.Message(12, rpctest.GET, u32(70001)), echo(13, 0),
-		echo(14, 40000), // more than the procedure takes: refused
+		echo(14, 40000), // longer than the procedure accepts: refused
 		put(15, 3), rpctest.Message(16, rpctest.PAIR, u32(1, 1, 4097)), rpctest.Message(17, rpctest.NULL, nil),
 	} {
 		if len(m) > most {
@@ -240,7 +240,7 @@ func conversation(fragmented bool, most int) (in []byte) {
 	return in
 }
 
-// RFC 5531 §11: how records are cut into fragments, and how these arrive, makes no
+// RFC 5531 §11: the division of records into fragments, and of fragments into reads, makes no
 // difference.
 func TestFragmentation(t *testing.T) {
 	b := newBench(t, Config{})
@@ -291,8 +291,8 @@ func TestRecordsEndingTooEarly(t *testing.T) {
 	}
 }
 
-// A record over the limit ends its connection before memory is spent on it, as
-// soon as a header says so, but what came before is answered.
+// A record over the limit ends its connection as soon as a header shows its length, before memory
+// is spent on it; earlier calls are answered.
 func TestRecordLimit(t *testing.T) {
 	b := newBench(t, Config{MaxRecord: 100 << 10})
 	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
@@ -326,7 +326,7 @@ func TestRecordLimit(t *testing.T) {
 	}
 }
 
-// Bytes that are no RPC message cost their record, nothing else.
+// Bytes that are no RPC message cost only their record.
 func TestRecordsThatAreNoMessage(t *testing.T) {
 	b := newBench(t, Config{})
 	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
@@ -343,8 +343,7 @@ func TestRecordsThatAreNoMessage(t *testing.T) {
 	}
 }
 
-// FuzzRecord: whatever bytes arrive, in whatever pieces, the answers are those of
-// a simple reader.
+// FuzzRecord: for any bytes, in any pieces, the answers are those of a simple reader.
 func FuzzRecord(f *testing.F) {
 	f.Add(fragments(rpctest.Message(1, rpctest.NULL, nil)), uint64(1), 10)
 	f.Add(fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.String("hello") }), 1, 0, 9), uint64(2), 3)
@@ -358,7 +357,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		want := reference(t, in, b.cfg.withDefaults())
 		if err != io.EOF && len(got) > len(want) && len(got)-len(want) <= markSize+rpc.ErrorReply {
-			got = got[:len(want)] // a record was refused by its start, and never ended
+			got = got[:len(want)] // the server refused a record by its start, and the record never ended
 		}
 		if !bytes.Equal(got, want) {
 			t.Fatalf("answers\n%x, want\n%x", got, want)

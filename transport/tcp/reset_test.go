@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A reset that the poller reports together with the last bytes is found by the
-// sweep: the connection does not stay for ever.
+// The sweep finds a reset that the poller reports together with the last bytes, so the connection
+// does not stay for ever.
 func TestResetBehindTheLastBytesIsFound(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

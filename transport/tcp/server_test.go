@@ -119,8 +119,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// Calls that stall are overtaken by those that come later, and by each other: a
-// reply goes out when its call ends, and to the call that it belongs to.
+// Later calls overtake calls that stall, and these overtake each other: a reply goes out when its
+// call ends, and carries that call's XID.
 func TestRepliesOutOfOrder(t *testing.T) {
 	const stalled = 20
 	f := start(t, Config{})
@@ -129,12 +129,12 @@ func TestRepliesOutOfOrder(t *testing.T) {
 		lane uint32
 		err  error
 	}
-	held := stalled // lanes below are not released yet
+	held := stalled // the lanes below are not released yet
 	release := func() {
 		held--
 		f.program.Release(uint32(held))
 	}
-	t.Cleanup(func() { // where the test failed: the server waits for its calls
+	t.Cleanup(func() { // if the test failed: the server waits for its calls
 		for held > 0 {
 			release()
 		}

@@ -17,13 +17,13 @@ func TestSuite(t *testing.T) {
 	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
 }
 
-// The same with replies that leave together.
+// The same with Gather.
 func TestSuiteGathering(t *testing.T) {
 	f := start(t, Config{Gather: true})
 	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
 }
 
-// The same on a stream that is no socket: the way for what takes a socket's place.
+// The same on a stream that is not a socket.
 func TestSuiteWithoutSockets(t *testing.T) {
 	f := start(t, Config{})
 	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller {
@@ -35,7 +35,7 @@ func TestSuiteWithoutSockets(t *testing.T) {
 	})
 }
 
-// And on sockets of a kernel that does not say how much is left to read.
+// The same on sockets of a kernel that does not report the bytes left to read.
 func TestSuiteWithoutHint(t *testing.T) {
 	f := start(t, Config{})
 	blind := func(nc net.Conn) stream {
