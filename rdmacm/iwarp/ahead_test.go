@@ -13,13 +13,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A readAheadTest is a stream of FPDUs that answer Reads, on a connection without a
-// socket, and what comes of it.
+// A readAheadTest is a stream of FPDUs that answer Reads, on a connection without a socket, with
+// the expected results.
 type readAheadTest struct {
 	*guarded
 	stream []byte
 	msn    uint32
-	reads  []*outRead // as they were sent, with their stag and base
+	reads  []*outRead // in the order of sending, with their stag and base
 	sizes  []int
 	sinks  [][]byte
 	wants  [][]byte
@@ -38,7 +38,7 @@ func newReadAheadTest(t *testing.T, crc bool, sizes ...int) *readAheadTest {
 		a.Post(&rdmacm.Chain{
 			Work: []rdmacm.Work{{Op: rdmacm.OpRead, Local: [][]byte{sink[:n/3], nil, sink[n/3 : n/3+1], sink[n/3+1:]}}},
 			Done: func(_ *rdmacm.Chain, err error, _ int) {
-				// What comes next must not reach the sink any more.
+				// Later bytes must not reach the sink any more.
 				whole := bytes.Equal(sink, a.wants[i])
 				clear(sink)
 				a.log = append(a.log, fmt.Sprintf("read %d %v %v", i, whole, err))
@@ -61,7 +61,7 @@ func (a *readAheadTest) fpdu(ulpdu []byte) {
 	a.stream = append(a.stream, make([]byte, trailerSize(len(ulpdu)))...)
 }
 
-// answer appends segments of response i, of so many bytes each.
+// answer appends segments of response i, with these lengths in bytes.
 func (a *readAheadTest) answer(i int, segments ...int) {
 	for _, n := range segments {
 		at := a.sent[i]
@@ -95,9 +95,9 @@ func (a *readAheadTest) run(chunk int, want ...string) {
 	a.life.conclude()
 }
 
-// The response to a Read is read far beyond the FPDU whose header is known. Whatever
-// comes instead of what was guessed, and however the socket cuts it, each byte comes
-// to its place, each message and each Read once, in order.
+// The receiver reads the response to a Read far beyond the FPDU whose header it knows. If other
+// FPDUs come than it guessed, and however the socket divides them, each byte reaches its place,
+// and each message and each Read completes once, in order.
 func TestReadAhead(t *testing.T) {
 	const n = 400_000
 	for name, c := range map[string]struct {
@@ -141,8 +141,8 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// A megabyte that is there comes in few reads of the socket once the length of its
-// FPDUs is known, straight into its place.
+// A megabyte that has arrived takes few reads of the socket once the receiver knows the length of
+// its FPDUs, and the reads put it straight into its place.
 func TestReadAheadIsLarge(t *testing.T) {
 	a := newReadAheadTest(t, true, 1<<20, 1<<20, 1<<20)
 	for i := range a.sizes {
@@ -161,7 +161,7 @@ func TestReadAheadIsLarge(t *testing.T) {
 		b = b[room:]
 		reads++
 	}
-	// The first goes to the ring, each later one brings what the ring could hold.
+	// The first read goes to the ring; each later one brings as much as the ring could hold.
 	if most := 1 + 3<<20/(RingSize-32<<10); reads > most {
 		t.Errorf("%d reads of the socket, want at most %d", reads, most)
 	}
@@ -175,8 +175,8 @@ func TestReadAheadIsLarge(t *testing.T) {
 	a.life.conclude()
 }
 
-// Calls that come between responses end the guess that a response begins where
-// another has ended, so that their payload is not moved again and again.
+// If calls come between responses, the receiver stops guessing that a response begins where
+// another has ended, so that it does not move their payload again and again.
 func TestReadAheadAfterAMisguess(t *testing.T) {
 	a := newReadAheadTest(t, false, 80_000, 80_000, 80_000, 80_000, 80_000, 80_000)
 	for i := range a.sizes {
@@ -193,9 +193,8 @@ func TestReadAheadAfterAMisguess(t *testing.T) {
 	}
 }
 
-// A segment of the response that is at fault ends the connection, also where its
-// payload was read ahead; nothing outside of the sinks is written to, and no Read
-// completes.
+// A faulty segment of the response ends the connection, also if its payload was read ahead.
+// Nothing outside the sinks is written, and no Read completes.
 func TestReadAheadOfAFault(t *testing.T) {
 	for name, edit := range map[string]func(ulpdu []byte){
 		"offset":  func(u []byte) { u[13]++ },
@@ -226,8 +225,8 @@ func TestReadAheadOfAFault(t *testing.T) {
 	}
 }
 
-// A sink in more pieces than a read of the socket has entries for is filled all the same,
-// without anything being moved.
+// A sink in more pieces than one read of the socket has entries for is filled without moving
+// bytes.
 func TestReadAheadIntoManyPieces(t *testing.T) {
 	a := newReadAheadTest(t, true, 400_000)
 	r, sink := a.rx.handed.last, a.sinks[0]
@@ -239,7 +238,7 @@ func TestReadAheadIntoManyPieces(t *testing.T) {
 	}
 }
 
-// A ring that is given back refers to no sink any more.
+// A ring that is given back holds no reference to a sink.
 func TestReadAheadLetsGo(t *testing.T) {
 	a := newReadAheadTest(t, false, 400_000)
 	a.answer(0, slices.Repeat([]int{40_000}, 10)...)

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// tester is a Handler that hands over what it gets.
+// tester is a Handler that passes on its messages.
 type tester struct {
 	received chan []byte
 	closed   chan error
@@ -32,7 +32,7 @@ func (h *tester) Received(r *rdmacm.Recv) {
 	r.Release()
 }
 
-// on makes f take what is received.
+// on makes f receive the messages.
 func (h *tester) on(f func(r *rdmacm.Recv)) { h.hook.Store(&f) }
 
 func (h *tester) Drained() {}
@@ -44,14 +44,14 @@ type result struct {
 	failed int
 }
 
-// post posts work and gives the channel of its result.
+// post posts work and returns the channel of its result.
 func post(c rdmacm.Conn, work ...rdmacm.Work) <-chan result {
 	ch := make(chan result, 1)
 	c.Post(&rdmacm.Chain{Work: work, Done: func(_ *rdmacm.Chain, err error, failed int) { ch <- result{err, failed} }})
 	return ch
 }
 
-const hang = 20 * time.Second // a guard only
+const hang = 20 * time.Second // only a guard against a hang
 
 func wait[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()

@@ -11,8 +11,8 @@ import (
 
 const mib = 1 << 20
 
-// BenchmarkStreamTCP is the measure for the rest: a bare Go TCP stream over
-// loopback, written and read by the MiB.
+// BenchmarkStreamTCP is the yardstick for the others: a bare Go TCP stream over loopback, written
+// and read by the MiB.
 func BenchmarkStreamTCP(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,9 +53,9 @@ func BenchmarkStreamTCP(b *testing.B) {
 	<-done
 }
 
-// cpu starts to measure the processor time of the process, which varies less
-// than the clock where others use the machine; the function it returns reports
-// it by operation.
+// cpu starts to measure the processor time of the process, which varies less than the clock if
+// other programs use the machine. The function that it returns reports the time for each
+// operation.
 func cpu(b *testing.B) func() {
 	var before, after syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &before)
@@ -68,7 +68,7 @@ func cpu(b *testing.B) func() {
 	}
 }
 
-// A window keeps so many chains on their way.
+// A window limits the number of chains under way.
 type window struct {
 	c    rdmacm.Conn
 	free chan *rdmacm.Chain
@@ -103,8 +103,8 @@ func benchWrite(b *testing.B, crc CRCMode) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// A message from the initiator opens the responder's half; it also tells
-	// that everything before it arrived.
+	// A message from the initiator permits the responder to send; it also shows that everything
+	// before it arrived.
 	src := randomBytes(mib)
 	w := newWindow(b, x, 8, func(int) rdmacm.Work {
 		return rdmacm.Work{Op: rdmacm.OpWrite, Local: [][]byte{src}, Remote: rdmacm.Remote{STag: r.STag(), Offset: r.Offset()}}
@@ -157,8 +157,8 @@ func BenchmarkRead1MiB(b *testing.B) {
 	}
 }
 
-// BenchmarkSend answers Sends of 128 bytes by Sends of 128 bytes, so many
-// outstanding at a time, each side from within its Handler.
+// BenchmarkSend answers Sends of 128 bytes by Sends of 128 bytes, with a number of them
+// outstanding, each side from within its Handler.
 func BenchmarkSend(b *testing.B) {
 	for _, depth := range []int{1, 32} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {

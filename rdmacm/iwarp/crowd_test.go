@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// serving accepts whatever asks at l.
+// serving accepts every connection at l.
 func serving(t testing.TB, l rdmacm.Listener) {
 	t.Helper()
 	done := make(chan struct{})
@@ -34,8 +34,7 @@ func serving(t testing.TB, l rdmacm.Listener) {
 	t.Cleanup(func() { l.Close(); wait(t, done) })
 }
 
-// silent opens n connections to addr that say nothing, from an address of the
-// loopback network.
+// silent opens n connections to addr that send nothing, from an address of the loopback network.
 func silent(t testing.TB, addr netip.AddrPort, from string, n int) (all []net.Conn) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: hang}
@@ -60,9 +59,9 @@ func setUp(t testing.TB, addr netip.AddrPort) {
 	rawpeer.Dial(t, addr).Initiate(rawpeer.LinuxRequest())
 }
 
-// No set-up waits behind a peer that says nothing, even where there are more
-// of those than set-ups may be under way, and of the same address: a silent peer
-// might stay for many minutes, and a raw peer does not wait for so long.
+// No set-up waits for a silent peer, even if there are more silent peers, at the same address,
+// than set-ups may be under way. A silent peer might stay for many minutes, and a raw peer does
+// not wait so long.
 func TestSilentPeersDelayNobody(t *testing.T) {
 	for name, from := range map[string]string{"of the same address": "127.0.0.1", "of another": "127.0.0.2"} {
 		passed := t.Run(name, func(t *testing.T) {
@@ -77,13 +76,13 @@ func TestSilentPeersDelayNobody(t *testing.T) {
 			}
 		})
 		if !passed {
-			return // it takes as long as all who wait
+			return // that is the time of all who wait
 		}
 	}
 }
 
-// A peer that is set up and never sends an FPDU loses its connection, whether
-// it announced to be the first to send or not; one that sends does not.
+// A peer that has set up a connection and never sends an FPDU loses it, whether or not it had
+// announced that it would send first; a peer that sends keeps it.
 func TestSetUpsWithoutAnFPDU(t *testing.T) {
 	c := census.New(census.Config{FirstTimeout: 300 * time.Millisecond})
 	defer c.Close()
@@ -105,8 +104,8 @@ func TestSetUpsWithoutAnFPDU(t *testing.T) {
 	await.Until(t, "the ended connection leaves its seat", func() bool { return c.Stats().Leaving == 0 })
 }
 
-// A connection for which there is no seat is closed before anything of it is read,
-// counted, and told by an event.
+// If no seat is free, the server closes a connection before it reads from it, counts it, and
+// reports an event.
 func TestNoSeatFree(t *testing.T) {
 	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})
@@ -135,8 +134,8 @@ func TestNoSeatFree(t *testing.T) {
 	}
 }
 
-// A set-up that loses its seat ends at once, whether it waits for the peer or for
-// its own side, and leaves it.
+// A set-up that loses its seat ends at once, whether it waits for the peer or for its own side,
+// and frees the seat.
 func TestSetupLosesItsSeat(t *testing.T) {
 	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})
@@ -161,9 +160,9 @@ func TestSetupLosesItsSeat(t *testing.T) {
 	await.Until(t, "all seats are left", func() bool { s := c.Stats(); return s.Total() == 0 && s.Leaving == 0 })
 }
 
-// What may not go out before the peer's first FPDU, and what TCP does not take, is
-// unsent, however many Sends that is. What TCP took is not, even while it cannot come
-// back, because an RDMA Read in front of it is not answered.
+// Sends that must wait for the peer's first FPDU, and Sends that TCP does not take, count as
+// unsent. Sends that TCP took do not, even if they cannot complete yet because an earlier RDMA
+// Read is not answered.
 func TestUnsent(t *testing.T) {
 	raw, s := passive(t, Config{})
 	const small, large = 3, 40
@@ -189,7 +188,7 @@ func TestUnsent(t *testing.T) {
 	raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, Last: true, STag: q.SinkSTag, Offset: q.SinkOffset}, []byte("done")))
 	good(t, slow)
 	good(t, last)
-	// The peer does not read: TCP takes some of them, and not all.
+	// The peer does not read, so TCP takes some of them, and not all.
 	for range large {
 		post(s.Conn, send(make([]byte, 1<<20)))
 	}

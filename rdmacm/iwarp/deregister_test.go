@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-81: bytes of an FPDU that is under way when this side finds a fault are not
-// placed. IW-105: nor are they after Deregister, which does not wait for the peer.
+// IW-81: when this side finds a fault, it does not place the rest of an FPDU under way. IW-105:
+// nor does it after Deregister, which does not wait for the peer.
 func TestDeregisterDuringAWrite(t *testing.T) {
 	for _, head := range []int{1000, 20_000} {
 		raw, s := passive(t, Config{})
@@ -22,7 +22,7 @@ func TestDeregisterDuringAWrite(t *testing.T) {
 		raw.WriteFPDU(raw.Send(nil))
 		wait(t, s.received)
 		raw.Write(b[:16+head])
-		// The peer stops; the memory is revoked, and used for something else.
+		// The peer stops; the test revokes the memory and uses it for something else.
 		if err := r.Deregister(); err != nil {
 			t.Fatal(err)
 		}
@@ -39,9 +39,9 @@ func TestDeregisterDuringAWrite(t *testing.T) {
 	}
 }
 
-// IW-84, IW-105: memory that is revoked while a Read of it is being answered is not
-// read any more: what TCP has not taken of the FPDUs under way was copied, the
-// rest is not sent, and the Terminate quotes what was left of the request.
+// IW-84, IW-105: memory that is revoked while a Read of it is being answered is not read any
+// more. The part of the FPDUs under way that TCP had not taken was copied, the rest is not sent,
+// and the Terminate quotes the remaining part of the request.
 func TestDeregisterDuringARead(t *testing.T) {
 	for _, crc := range []CRCMode{CRCOff, CRCOn} {
 		// The peer has all the time that it needs to read up to the Terminate.
@@ -82,7 +82,7 @@ func TestDeregisterDuringARead(t *testing.T) {
 	}
 }
 
-// IW-103: the end of a connection unties all its memory.
+// IW-103: the end of a connection invalidates all its memory.
 func TestRegisterAfterTheEnd(t *testing.T) {
 	_, s := active(t, Config{CRC: CRCOff})
 	r := s.expose(make([]byte, 8), rdmacm.RemoteRead)

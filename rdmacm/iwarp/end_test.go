@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// IW-320: a FIN between FPDUs is an orderly end; what was posted still goes out.
+// IW-320: a FIN between FPDUs is an orderly end; posted work still goes out.
 func TestPeerCloses(t *testing.T) {
 	raw, s := passive(t, Config{})
 	answered := make(chan result, 1)
@@ -49,8 +49,8 @@ func TestPeerClosesWithAReadOutstanding(t *testing.T) {
 	s.ended()
 }
 
-// IW-320: a FIN inside an FPDU, or inside a message, is no orderly end, and is told as none;
-// nor is a reset.
+// IW-320: a FIN inside an FPDU, or inside a message, is no orderly end, and is not reported as
+// one; nor is a reset.
 func TestPeerBreaksOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream func(p *rawpeer.Peer) []byte
@@ -86,8 +86,7 @@ func TestPeerBreaksOff(t *testing.T) {
 	}
 }
 
-// A Send is not delivered where its CRC is wrong, however small it is and whatever
-// came before.
+// A Send with a wrong CRC is not delivered, however small it is and whatever came before.
 func TestWrongCRCOfASmallSend(t *testing.T) {
 	raw, s := passive(t, Config{CRC: CRCOn})
 	raw.WriteFPDU(raw.Send([]byte("right")))
@@ -103,9 +102,9 @@ func TestWrongCRCOfASmallSend(t *testing.T) {
 	}
 }
 
-// A reset right behind a message is seen at once, although the receiver does not read
-// again where it was told that nothing is left, and has answered: the peer resets
-// before the answer, or sends another message before it does.
+// A reset right after a message is noticed at once, although the receiver does not read again if
+// the kernel has reported that nothing is left and this side has answered. The peer resets before
+// the answer, or sends another message before the reset.
 func TestResetBehindTheLastBytes(t *testing.T) {
 	for name, more := range map[string]bool{"before the answer": false, "behind a second message": true} {
 		t.Run(name, func(t *testing.T) {
@@ -129,9 +128,8 @@ func TestResetBehindTheLastBytes(t *testing.T) {
 	}
 }
 
-// Disconnect carries out what was posted, answers to Reads too, and closes this
-// half; the end comes when the peer has closed its own. IW-219: what is posted
-// afterwards fails, in its turn.
+// Disconnect completes posted work and answers to Reads, and closes this half; the end comes when
+// the peer has closed its own. IW-219: work posted afterwards fails, in its turn.
 func TestDisconnect(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	memory := randomBytes(100_000)
@@ -171,8 +169,8 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// A Read that the peer asks for while the last work of ours completes is answered
-// before the end.
+// If the peer asks for a Read while this side's last work completes, the Read is answered before
+// the end.
 func TestDisconnectAnswersReads(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	memory := randomBytes(1000)
@@ -190,7 +188,7 @@ func TestDisconnectAnswersReads(t *testing.T) {
 	raw.ReadEOF()
 }
 
-// Abort resets at once; everything comes back with its reason.
+// Abort resets at once; all work comes back with the reason.
 func TestAbort(t *testing.T) {
 	reason := errors.New("reason")
 	for _, want := range []error{reason, nil} {
@@ -211,15 +209,15 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// A peer that leaves things undone loses its own connection: it takes nothing,
-// does not answer a Read, or stops within an FPDU or a message.
+// A peer that does not go on loses its own connection: it reads nothing, does not answer a Read,
+// or stops within an FPDU or a message.
 func TestStalledPeers(t *testing.T) {
 	for name, stall := range map[string]func(p *rawpeer.Peer, s *side) <-chan result{
 		"takes nothing": func(p *rawpeer.Peer, s *side) <-chan result {
 			return post(s.Conn, write(1, 0, make([]byte, 64<<20)))
 		},
 		"takes no short Sends": func(p *rawpeer.Peer, s *side) <-chan result {
-			// The socket has room again, now and then, until the peer's buffers are full.
+			// Now and then the socket has room again, until the peer's buffers are full.
 			short := [][]byte{make([]byte, inlineBytes)}
 			await.Until(s.t, "the connection ends", func() bool {
 				for s.SendShort(short, 0) {

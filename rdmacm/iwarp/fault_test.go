@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// quote is what a Terminate repeats of the faulty segment.
+// quote is the part of the faulty segment that a Terminate repeats.
 type quote uint8
 
 const (
@@ -26,8 +26,8 @@ type exposures struct {
 
 const exposed64 = 64
 
-// fault is what a raw peer does wrong, with the last of the segments; those
-// before are good.
+// A faultCase is an error of a raw peer in the last of its segments; the earlier ones are
+// correct.
 type faultCase struct {
 	name  string
 	make  func(p *rawpeer.Peer, x *exposures) [][]byte
@@ -47,7 +47,7 @@ func readFrom(p *rawpeer.Peer, stag uint32, offset uint64, n int) [][]byte {
 	return [][]byte{p.ReadRequest(wire.Read{SinkSTag: 1, Size: uint32(n), SourceSTag: stag, SourceOffset: offset})}
 }
 
-// raw control bytes in front of a good Send.
+// control returns raw control bytes before a correct Send.
 func control(b0, b1 byte) func(*rawpeer.Peer, *exposures) [][]byte {
 	return func(p *rawpeer.Peer, _ *exposures) [][]byte {
 		u := p.Send([]byte("payload"))
@@ -57,7 +57,7 @@ func control(b0, b1 byte) func(*rawpeer.Peer, *exposures) [][]byte {
 }
 
 var faults = []faultCase{
-	// Versions come before opcodes.
+	// Versions are judged before opcodes.
 	{"IW-204 DDP version 0, untagged", control(0x40, 0x43), wire.DDPUntaggedVersion, quoteDDP},
 	{"IW-204 DDP version 2, untagged", control(0x42, 0x4f), wire.DDPUntaggedVersion, quoteDDP},
 	{"IW-204 DDP version 3, tagged", control(0xc3, 0x40), wire.DDPTaggedVersion, quoteDDP},
@@ -213,7 +213,7 @@ var faults = []faultCase{
 	{"Read Response without a Read", func(*rawpeer.Peer, *exposures) [][]byte {
 		return [][]byte{rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, Last: true, STag: 1}, []byte("x"))}
 	}, wire.DDPCatastrophic, quoteDDP},
-	// siw fell over this: an MPA length below the DDP header's.
+	// siw mishandled this: an MPA length below the DDP header's.
 	{"ULPDU of 13 bytes, tagged", func(*rawpeer.Peer, *exposures) [][]byte {
 		return [][]byte{rawpeer.Ready()[:13]}
 	}, wire.MPAMarker, quoteNothing},
@@ -224,14 +224,13 @@ var faults = []faultCase{
 	{"ULPDU of no bytes", func(*rawpeer.Peer, *exposures) [][]byte { return [][]byte{{}} }, wire.MPAMarker, quoteNothing},
 }
 
-// Each fault that a peer can put into a segment: IW-20, IW-78, IW-83, IW-85,
-// IW-86, IW-88, IW-218, IW-227, IW-228: the Terminate has its cause (IW-18, IW-19),
-// quotes what it must (IW-17, IW-21, IW-22, IW-23, IW-24), is untagged, on queue 2
-// (IW-56, IW-57), and the connection closes in order behind it (IW-61, IW-80,
-// IW-322); the ULP is told the same. IW-114, IW-119: tags and promised receives
-// are each connection's own. IW-59, IW-87: of two faults the
-// first counts, and there is one Terminate. IW-81, IW-226, IW-321: what comes
-// behind a fault is not placed nor delivered.
+// Each fault that a peer can put into a segment: IW-20, IW-78, IW-83, IW-85, IW-86, IW-88,
+// IW-218, IW-227, IW-228: the Terminate has its cause (IW-18, IW-19), quotes the required headers
+// (IW-17, IW-21, IW-22, IW-23, IW-24), is untagged, on queue 2 (IW-56, IW-57), and the connection
+// closes in order after it (IW-61, IW-80, IW-322); the ULP gets the same cause. IW-114, IW-119:
+// tags and promised receives belong to one connection. IW-59, IW-87: of two faults the first
+// counts, and there is one Terminate. IW-81, IW-226, IW-321: bytes after a fault are not placed
+// or delivered.
 func TestFaults(t *testing.T) {
 	for _, crc := range []bool{false, true} {
 		for _, f := range faults {
@@ -252,7 +251,7 @@ func testFault(t *testing.T, f faultCase, crc bool) {
 	l := listen(t, provider(t, cfg))
 	_, other, _ := passiveOn(t, l, rawpeer.LinuxRequest(), nil)
 	raw, s, _ := passiveOn(t, l, func() rawpeer.Frame { f := rawpeer.LinuxRequest(); f.Enhanced.ORD = 2; return f }(), nil)
-	// Behind a first FPDU that was good, a Terminate may go out.
+	// After a correct first FPDU, a Terminate may go out.
 	raw.WriteFPDU(rawpeer.Ready())
 
 	memory := make([][]byte, 5)
@@ -269,7 +268,7 @@ func testFault(t *testing.T, f faultCase, crc bool) {
 	}
 	segments := f.make(raw, x)
 	culprit := segments[len(segments)-1]
-	// Behind it, a good Write and another fault, in the same TCP segment.
+	// After it, a correct Write and another fault, in the same TCP segment.
 	segments = append(segments, writeTo(x.both.STag(), x.both.Offset(), 8)[0], rawpeer.Untagged(wire.Untagged{Op: wire.Send, Queue: 9}, nil))
 	raw.WriteFPDU(segments...)
 
@@ -306,7 +305,7 @@ func testFault(t *testing.T, f faultCase, crc bool) {
 			t.Errorf("memory %d was written to", i)
 		}
 	}
-	// The other connection, whose memory it reached for, lives.
+	// The connection whose memory the peer tried to reach lives.
 	if err := x.foreign.Deregister(); err != nil {
 		t.Fatal(err)
 	}
@@ -315,9 +314,8 @@ func testFault(t *testing.T, f faultCase, crc bool) {
 	}
 }
 
-// IW-308: one wrong bit anywhere behind the length field is a CRC mismatch, and
-// nothing of the FPDU is delivered or acted on; the fault is MPA's even when the
-// bit makes the header wrong.
+// IW-308: one wrong bit anywhere after the length field is a CRC mismatch, and nothing of the
+// FPDU is delivered or acted on; the fault is MPA's even if the bit makes the header wrong.
 func TestCRCMismatch(t *testing.T) {
 	f := rawpeer.LinuxRequest()
 	f.Flags |= wire.MPAChecksum
@@ -329,7 +327,7 @@ func TestCRCMismatch(t *testing.T) {
 			break
 		}
 		if i == 2 {
-			i++ // the tagged bit changes the header's length; covered by the rest
+			i++ // the tagged bit changes the header's length; the other bits cover it
 		}
 		b[i] ^= 0x10
 		raw.Write(b)
@@ -344,8 +342,8 @@ func TestCRCMismatch(t *testing.T) {
 	}
 }
 
-// IW-309: the length field of an FPDU with a wrong CRC leads to no other FPDU: what is behind
-// it in the stream is not delivered, in one piece with it or in many.
+// IW-309: the length field of an FPDU with a wrong CRC leads to no other FPDU: later bytes of the
+// stream are not delivered, in one piece with it or in many.
 func TestNothingBehindAWrongCRC(t *testing.T) {
 	f := rawpeer.LinuxRequest()
 	f.Flags |= wire.MPAChecksum
@@ -371,7 +369,7 @@ func TestNothingBehindAWrongCRC(t *testing.T) {
 	}
 }
 
-// IW-308: an RDMA Write is not placed before its CRC was found right.
+// IW-308: an RDMA Write is not placed before its CRC was checked.
 func TestCRCMismatchOfAWrite(t *testing.T) {
 	f := rawpeer.LinuxRequest()
 	f.Flags |= wire.MPAChecksum
@@ -390,11 +388,11 @@ func TestCRCMismatchOfAWrite(t *testing.T) {
 	}
 }
 
-// IW-308: a Read whose Response has a wrong bit does not complete, be its segment short
-// or one that is read straight into the sink, the first one or one that was guessed.
+// IW-308: a Read whose Response has a wrong bit does not complete, whether its segment is short
+// or is read straight into the sink, and whether it is the first one or one that was guessed.
 func TestCRCMismatchOfAResponse(t *testing.T) {
 	for _, size := range []int{1, 500, 60_000} {
-		for bad := range 3 { // the segment
+		for bad := range 3 { // index of the bad segment
 			for _, back := range []int{1, 5, 7} { // from the end: in the CRC, in the pad, in the payload
 				raw, s := active(t, Config{CRC: CRCOn})
 				waits := post(s.Conn, read(1, 2, make([]byte, 3*size)))
@@ -421,8 +419,8 @@ func TestCRCMismatchOfAResponse(t *testing.T) {
 	}
 }
 
-// IW-59, IW-87: of faults that different goroutines find, the first counts, and
-// there is one Terminate, with an end in order behind it.
+// IW-59, IW-87: if different goroutines find faults, the first counts, and there is one
+// Terminate, with an orderly end after it.
 func TestFirstOfTwoFaults(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	s.life.fault(&wire.Termination{Cause: wire.DDPQueue}, nil)
@@ -438,8 +436,7 @@ func TestFirstOfTwoFaults(t *testing.T) {
 	}
 }
 
-// IW-302, IW-303: the pad's content does not matter, nor the CRC field's where
-// CRCs are off.
+// IW-302, IW-303: the pad's content does not matter, nor the CRC field's if CRCs are off.
 func TestPadAndUnusedCRCAreIgnored(t *testing.T) {
 	for _, crc := range []bool{false, true} {
 		f := rawpeer.LinuxRequest()

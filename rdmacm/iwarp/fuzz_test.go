@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// FuzzMPAFrame: a start-up frame is read or refused, and what is read is made
-// again as it was, but for reserved bits.
+// FuzzMPAFrame: a start-up frame is read or refused. A frame that was read encodes to the same
+// bytes, except reserved bits.
 func FuzzMPAFrame(f *testing.F) {
 	for _, s := range []string{
 		"4d504120494420526571204672616d65 1002 000c 0080 0000 f6ab0e18 01 01 03 03",
@@ -57,12 +57,12 @@ func FuzzMPAFrame(f *testing.F) {
 	})
 }
 
-// A nullSocket takes everything, and has no input.
+// A nullSocket accepts all output, and has no input.
 type nullSocket struct{ syscall.RawConn }
 
 func (nullSocket) Read(func(fd uintptr) bool) error { return errors.New("no input") }
 
-// newNullSocket makes one of a connection whose peer reads all and looks at nothing.
+// newNullSocket makes a nullSocket of a connection whose peer reads everything and ignores it.
 func newNullSocket(t testing.TB) nullSocket {
 	t.Helper()
 	l, err := net.Listen("tcp", loopback.String())
@@ -123,7 +123,7 @@ func (g *guarded) Received(r *rdmacm.Recv) {
 func (g *guarded) Drained()     {}
 func (g *guarded) Closed(error) { g.closed = true }
 
-// newGuarded has a Read on its way, whose steering tag the seeds name.
+// newGuarded has a Read under way, whose steering tag is in the seeds.
 func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	g := newGuardedIdle(t, p, null, crc)
 	sink := g.sink[guard:][:fuzzRead:fuzzRead]
@@ -135,7 +135,7 @@ func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	return g
 }
 
-// newGuardedIdle has nothing on its way.
+// newGuardedIdle has no work under way.
 func newGuardedIdle(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	g := &guarded{t: t, arena: make([]byte, guard+fuzzRegion+guard), sink: make([]byte, guard+fuzzRead+guard)}
 	c := &Conn{endpoint: endpoint{
@@ -145,7 +145,7 @@ func newGuardedIdle(t testing.TB, p *Provider, null nullSocket, crc bool) *guard
 	if err := c.assemble(&rdmacm.ConnParam{Handler: g, Receives: 20, ReceiveSize: 8192}); err != nil {
 		t.Fatal(err)
 	}
-	// A region that the seeds name.
+	// The seeds contain this region's tag.
 	r := &region{owner: &c.regions, stag: fuzzSTag, base: fuzzBase, length: fuzzRegion, access: rdmacm.RemoteRead | rdmacm.RemoteWrite}
 	r.memory = g.arena[guard:][:fuzzRegion:fuzzRegion]
 	c.regions.first = r
@@ -153,7 +153,7 @@ func newGuardedIdle(t testing.TB, p *Provider, null nullSocket, crc bool) *guard
 	return g
 }
 
-// feed does what readReady does, with bytes of the test's.
+// feed does the work of readReady, with bytes of the test.
 func (g *guarded) feed(b []byte, chunk int) {
 	x := &g.rx
 	for len(b) > 0 && !g.life.stopping.Load() && !g.life.faulty.Load() {
@@ -180,9 +180,9 @@ func (g *guarded) feed(b []byte, chunk int) {
 	}
 }
 
-// FuzzFPDUStream feeds the receiving half whatever comes, in pieces of any size:
-// it stays within the memory that the peer may reach, and within what was
-// promised, delivers nothing after a fault, and ends with everything given back.
+// FuzzFPDUStream feeds any bytes to the receiving half, in pieces of any size. The receiver
+// writes only to memory that the peer may reach, uses only promised receives, delivers nothing
+// after a fault, and gives everything back at its end.
 func FuzzFPDUStream(f *testing.F) {
 	null := newNullSocket(f)
 	for _, s := range []string{
@@ -201,7 +201,7 @@ func FuzzFPDUStream(f *testing.F) {
 		f.Add(rawpeer.Hex(f, s), 1<<20, false)
 		f.Add(rawpeer.Hex(f, s), 7, true)
 	}
-	// A Response of large segments, the last one shorter: what comes is guessed ahead.
+	// A Response of large segments, the last one shorter: the receiver guesses the next FPDUs.
 	var response []byte
 	for at := 0; at < fuzzRead; {
 		n := min(17_002, fuzzRead-at)
@@ -233,7 +233,7 @@ func FuzzFPDUStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, chunk int, crc bool) {
 		chunk = max(chunk&0xfffff, 1)
 		if crc {
-			// Right CRCs, or no FPDU would ever get far.
+			// The bytes get correct CRCs, because otherwise hardly any FPDU would be accepted.
 			b = withCRCs(b)
 		}
 		g := newGuarded(t, p, null, crc)
@@ -257,7 +257,7 @@ func FuzzFPDUStream(f *testing.F) {
 	})
 }
 
-// withCRCs puts right CRCs into what looks like FPDUs.
+// withCRCs writes correct CRCs into everything that looks like an FPDU.
 func withCRCs(b []byte) []byte {
 	b = bytes.Clone(b)
 	for at := 0; at+2 <= len(b); {

@@ -10,15 +10,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/footprint"
 )
 
-// idle connects n pairs, each of which has carried a message both ways, with 128
-// receives of 4096 bytes promised at either end, and says how much memory a
-// connection takes: heap and stacks, what the runtime keeps for its socket
-// included.
+// idle connects n pairs, each of which has carried a message both ways, with 128 receives of 4096
+// bytes promised at either end. It returns the memory of a connection in bytes: heap and stacks,
+// including the runtime's memory for its socket.
 func idle(tb testing.TB, n int) float64 {
 	tb.Helper()
 	used := func() uint64 {
 		runtime.GC()
-		runtime.GC() // what pools held goes with the second
+		runtime.GC() // the second collection frees the contents of pools
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse
@@ -53,8 +52,8 @@ func idle(tb testing.TB, n int) float64 {
 	return float64(after-before) / float64(2*n)
 }
 
-// An idle connection keeps no ring, no batch and no receive buffer: what it costs
-// is itself and one goroutine.
+// An idle connection keeps no ring, no batch and no receive buffer: it costs only itself and one
+// goroutine.
 func TestIdleConnectionIsSmall(t *testing.T) {
 	if raceEnabled {
 		t.Skip("what a connection keeps is looked at beside its goroutine")
@@ -91,7 +90,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// In steady state no operation allocates, whatever its kind.
+// In steady state no operation of any kind allocates.
 func TestOperationsDoNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools forget")

@@ -12,11 +12,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// IW-11, IW-13, IW-203: reserved bits and the unused STag field do not matter;
-// nothing is invalidated by them.
+// IW-11, IW-13, IW-203: reserved bits and the unused STag field do not matter, and invalidate
+// nothing.
 //
-// The first Send of a connection, a later one, and one of two segments are taken in
-// by different code.
+// Different code receives the first Send of a connection, a later one, and one of two segments.
 func TestSendWithReservedBits(t *testing.T) {
 	raw, s := passive(t, Config{})
 	memory := make([]byte, 4*4)
@@ -48,8 +47,8 @@ func TestSendWithReservedBits(t *testing.T) {
 	}
 }
 
-// IW-47, IW-48, IW-51: each Send uses up one receive, empty ones too, and they
-// arrive in order, of every type and of any number of segments.
+// IW-47, IW-48, IW-51: each Send uses up one receive, also an empty one. Sends of every type and
+// of any number of segments arrive in order.
 func TestSendsUseUpReceives(t *testing.T) {
 	raw, s := passive(t, Config{})
 	for i, op := range []wire.Opcode{wire.Send, wire.SendSolicited, wire.Send, wire.SendSolicited} {
@@ -69,7 +68,7 @@ func TestSendsUseUpReceives(t *testing.T) {
 	wait(t, s.received)
 	raw.ReadTerminate(wire.DDPNoBuffer)
 
-	// The same of Sends that invalidate, and of those with three segments each.
+	// The same for Sends that invalidate, and for Sends with three segments each.
 	raw, s = passive(t, Config{})
 	r := s.expose(make([]byte, 4), rdmacm.RemoteWrite)
 	for i, op := range []wire.Opcode{wire.SendSolInvalidate, wire.Send, wire.SendInvalidate, wire.SendInvalidate} {
@@ -93,8 +92,8 @@ func TestSendsUseUpReceives(t *testing.T) {
 	raw.ReadTerminate(wire.DDPNoBuffer)
 }
 
-// IW-68, IW-216, IW-217: a Send is delivered when its last segment is there, with
-// its length, not before; segments of a Write may come between.
+// IW-68, IW-216, IW-217: a Send is delivered when its last segment has arrived, with its length,
+// and not before; segments of a Write may come between.
 func TestSendOfManySegments(t *testing.T) {
 	raw, s := passive(t, Config{})
 	memory := make([]byte, 4)
@@ -105,7 +104,7 @@ func TestSendOfManySegments(t *testing.T) {
 		rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1, Offset: 5}, []byte("two, ")),
 		rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1, Offset: 10}, nil),
 		rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset() + 2}, []byte("cd")),
-		// The answer shows that all of this was worked on.
+		// The answer shows that this side has processed all of this.
 		raw.ReadRequest(wire.Read{}))
 	raw.ReadOp(wire.ReadResponse)
 	if len(s.received) > 0 {
@@ -119,7 +118,7 @@ func TestSendOfManySegments(t *testing.T) {
 		t.Errorf("%q", memory)
 	}
 
-	// Of segments that are long, and go straight into the buffer, which grows.
+	// The segments are long, and go straight into the buffer, which grows.
 	s.Provide(0, 150_000)
 	long := randomBytes(150_000)
 	for at := 0; at < len(long); at += 50_000 {
@@ -136,7 +135,7 @@ func TestSequenceNumbersWrap(t *testing.T) {
 	first, c := make(chan struct{}), s.Conn
 	s.on(func(r *rdmacm.Recv) {
 		if r.Release(); len(r.Bytes) == 0 && c.rx.msn[wire.QueueSend] == 1 {
-			// Nothing was sent yet, and this is the receiving goroutine.
+			// Nothing was sent yet, and the test runs on the receiving goroutine.
 			c.tx.mu.Lock()
 			c.rx.msn[wire.QueueSend] = 1<<32 - 2
 			c.tx.msn[wire.QueueSend] = 1<<32 - 2
@@ -161,9 +160,9 @@ func TestSequenceNumbersWrap(t *testing.T) {
 	}
 }
 
-// IW-26: a Write is placed and the ULP is not told. IW-62: it is there when a Send
-// behind it arrives. IW-212: an empty one may name anything. IW-215, IW-225: up to
-// the exact ends.
+// IW-26: a Write is placed and the ULP is not told. IW-62: its data is there when a later Send
+// arrives. IW-212: an empty Write may name any tag. IW-215, IW-225: a Write may reach to the
+// exact ends of the memory.
 func TestWriteIsPlaced(t *testing.T) {
 	for _, crc := range []wire.MPAFlags{0, wire.MPAChecksum} {
 		f := rawpeer.LinuxRequest()
@@ -187,7 +186,7 @@ func TestWriteIsPlaced(t *testing.T) {
 	}
 }
 
-// IW-309: the length of an FPDU says where the next one begins, wherever TCP cuts the
+// IW-309: the length of an FPDU determines where the next one begins, wherever TCP divides the
 // stream; with and without CRCs, small and large.
 func TestAnyFragmentation(t *testing.T) {
 	for _, flags := range []wire.MPAFlags{0, wire.MPAChecksum} {
@@ -209,7 +208,8 @@ func TestAnyFragmentation(t *testing.T) {
 				stream = append(stream, raw.Bytes(rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset()}, want[:min(size, 65000)]))...)
 				stream = append(stream, raw.Bytes(raw.Send(m))...)
 				stream = append(stream, raw.Bytes(raw.ReadRequest(wire.Read{SinkSTag: uint32(i)}))...)
-				// The answer makes room for the next: at most 2 are promised.
+				// The answer makes room for the next Send, because at most 2 receives are
+				// promised.
 				if i%2 == 1 {
 					for len(stream) > 0 {
 						k := min(cut, len(stream))
@@ -232,7 +232,7 @@ func TestAnyFragmentation(t *testing.T) {
 	}
 }
 
-// ULPDUs above the limit for senders are accepted: siw sends them over loopback.
+// ULPDUs above the limit for senders are accepted, because siw sends them over loopback.
 func TestLargestULPDU(t *testing.T) {
 	raw, s, _ := passiveOn(t, listen(t, provider(t, Config{})), rawpeer.LinuxRequest(), func(p *rdmacm.ConnParam) { p.ReceiveSize = 1 << 16 })
 	m := randomBytes(65535 - wire.UntaggedSize)
@@ -242,9 +242,8 @@ func TestLargestULPDU(t *testing.T) {
 	}
 }
 
-// A Send that comes in one piece with one that invalidates has invalidated nothing,
-// although it gets that one's buffer; with and without an Invalidate that is repeated,
-// and in one segment or two.
+// A Send arrives in one piece with a Send with Invalidate, and gets the latter's buffer: it does
+// not report an invalidation. With and without a repeated Invalidate, and in one segment or two.
 func TestSendBehindAnInvalidation(t *testing.T) {
 	raw, s := passive(t, Config{})
 	invalidated := make(chan uint32, 8)
@@ -269,8 +268,8 @@ func TestSendBehindAnInvalidation(t *testing.T) {
 	}
 }
 
-// IW-4, IW-54: a Send with Invalidate revokes an STag of this connection and says
-// so; again, it does no harm, nor after Deregister.
+// IW-4, IW-54: a Send with Invalidate revokes an STag of this connection and reports it; a
+// repetition does no harm, nor does one after Deregister.
 func TestSendWithInvalidate(t *testing.T) {
 	for _, op := range []wire.Opcode{wire.SendInvalidate, wire.SendSolInvalidate} {
 		raw, s := passive(t, Config{})
@@ -290,7 +289,7 @@ func TestSendWithInvalidate(t *testing.T) {
 				t.Errorf("invalidated %#x, want %#x", got, want)
 			}
 		}
-		// It is the invalidation that revokes it, not Deregister behind it.
+		// The invalidation revokes the tag, not the later Deregister.
 		raw.WriteFPDU(writeTo(r.STag(), r.Offset(), 4)...)
 		raw.ReadTerminate(wire.DDPInvalidSTag)
 		if err := r.Deregister(); err != nil {
@@ -302,10 +301,9 @@ func TestSendWithInvalidate(t *testing.T) {
 	}
 }
 
-// IW-16, IW-29, IW-32, IW-35, IW-37, IW-44, IW-45, IW-71: Read Requests are answered
-// without the ULP, in order, with the sink's STag and offset as they came, whole
-// and in one piece. IW-15: of the Request each field is taken from its place; IW-41:
-// the Response is tagged.
+// IW-16, IW-29, IW-32, IW-35, IW-37, IW-44, IW-45, IW-71: Read Requests are answered without the
+// ULP, in order, with the request's STag and offset of the sink, complete and as one message.
+// IW-15: each field of the Request is read at its place; IW-41: the Response is tagged.
 func TestReadsAreAnswered(t *testing.T) {
 	raw, s := passive(t, Config{MaxFPDU: 1024})
 	memory := randomBytes(100_000)
@@ -326,15 +324,15 @@ func TestReadsAreAnswered(t *testing.T) {
 	}
 }
 
-// IW-39, IW-40, IW-211: a Read of no bytes names what it likes, and gets an empty
-// Response: one segment, as each message of ours without payload is.
+// IW-39, IW-40, IW-211: a Read of no bytes may name any tag, and gets an empty Response: one
+// segment, as each message of ours without payload has.
 func TestEmptyRead(t *testing.T) {
 	raw, s := passive(t, Config{})
 	raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 5, SinkOffset: 6, SourceSTag: 0xdeadbeef, SourceOffset: 1<<64 - 1}))
 	if f := raw.ReadOp(wire.ReadResponse); len(f.ULPDU) != wire.TaggedSize || !f.Last || f.Tagged.STag != 5 || f.Tagged.Offset != 6 {
 		t.Errorf("%x", f.ULPDU)
 	}
-	// The sender may have something to do still behind the Response that is here.
+	// The sender may still have work after the Response that has arrived.
 	await.Until(t, "an empty Send is short", func() bool { return s.SendShort(nil, 0) })
 	good(t, post(s.Conn, write(1, 2), send(nil), write(1, 2, nil, nil), send()))
 	for _, op := range []wire.Opcode{wire.Send, wire.Write, wire.Send, wire.Write, wire.Send} {
@@ -343,10 +341,10 @@ func TestEmptyRead(t *testing.T) {
 		}
 	}
 	raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 5}))
-	raw.ReadOp(wire.ReadResponse) // and nothing before it
+	raw.ReadOp(wire.ReadResponse) // no message before it
 }
 
-// IW-64, IW-69: a Read sees the Write in front of it, though both came at once.
+// IW-64, IW-69: a Read returns the data of the Write before it, even if both arrived together.
 func TestReadSeesTheWriteBefore(t *testing.T) {
 	raw, s := passive(t, Config{})
 	memory := make([]byte, 8)
@@ -362,10 +360,10 @@ func TestReadSeesTheWriteBefore(t *testing.T) {
 	}
 }
 
-// IW-31, IW-42, IW-77: as many Reads as agreed are served at a time, one more is a
-// fault. IW-118: places are the connection's own.
+// IW-31, IW-42, IW-77: this side serves as many Reads at a time as agreed; one more is a fault.
+// IW-118: each connection has its own places.
 func TestReadsBeyondTheDepth(t *testing.T) {
-	// The peer has all the time that it needs to read up to the Terminate.
+	// LingerTimeout is long, so that the peer can read up to the Terminate.
 	raw, s := passive(t, Config{LingerTimeout: time.Minute})
 	memory := make([]byte, 64<<20)
 	r := s.expose(memory, rdmacm.RemoteRead)
@@ -377,14 +375,14 @@ func TestReadsBeyondTheDepth(t *testing.T) {
 		t.Error(len(m))
 	}
 	raw.ReadMessage(wire.ReadResponse)
-	// Each answer gives its place back, also where answers go out together.
+	// Each answer frees its place, also if answers go out together.
 	for range 8 {
 		raw.WriteFPDU(ask(1), ask(0))
 		raw.ReadMessage(wire.ReadResponse)
 		raw.ReadMessage(wire.ReadResponse)
 		await.Until(t, "no Read is being answered", func() bool { return s.tx.answering.Load() == 0 })
 	}
-	// All three come at once, and the first is more than TCP takes.
+	// All three come at once, and TCP cannot take all of the first.
 	raw.WriteFPDU(ask(len(memory)), ask(1), ask(1))
 	for {
 		f := raw.ReadFPDU()

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-304, IW-305: a peer that wants markers gets them, in all that this side sends,
-// Terminate included; MarkedFPDU checks each.
+// IW-304, IW-305: if a peer asks for markers, all output of this side has them, Terminate
+// included; MarkedFPDU checks each.
 func TestMarkersForAPeerThatWantsThem(t *testing.T) {
 	for _, crc := range []wire.MPAFlags{0, wire.MPAChecksum} {
 		for _, size := range []FPDUSize{FPDUAuto, FPDUMSS, 1448, MinFPDU} {
@@ -20,7 +20,7 @@ func TestMarkersForAPeerThatWantsThem(t *testing.T) {
 			if reply.Flags&wire.MPAMarkers != 0 || !s.Setup().Markers {
 				t.Errorf("reply %+v, %+v", reply, s.Setup())
 			}
-			// What it sends itself has none.
+			// The peer's own output has none.
 			raw.WriteFPDU(raw.Send([]byte("plain")))
 			wait(t, s.received)
 			memory := randomBytes(150_001)
@@ -47,7 +47,7 @@ func TestMarkersForAPeerThatWantsThem(t *testing.T) {
 	}
 }
 
-// IW-304: the initiator's refusal of a set-up goes with markers too.
+// IW-304: the initiator's refusal of a set-up has markers too.
 func TestMarkersInARefusal(t *testing.T) {
 	l := rawpeer.Listen(t)
 	_, dialed := dialing(t, Config{}, l, nil)

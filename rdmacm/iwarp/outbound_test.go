@@ -20,11 +20,10 @@ func read(stag uint32, offset uint64, b ...[]byte) rdmacm.Work {
 	return rdmacm.Work{Op: rdmacm.OpRead, Local: b, Remote: rdmacm.Remote{STag: stag, Offset: offset}}
 }
 
-// IW-1, IW-27, IW-28, IW-34, IW-36, IW-50, IW-65, IW-73, IW-213: what is posted goes out
-// in that order, each as one message of its own. ReadOp parses and checks what
-// stands in each header: control bytes (IW-2, IW-5, IW-6, IW-8, IW-9, IW-10), queues
-// and kinds (IW-25, IW-30, IW-33, IW-46, IW-49), sequence numbers (IW-206), and the tag
-// to invalidate, or none (IW-4, IW-12, IW-52).
+// IW-1, IW-27, IW-28, IW-34, IW-36, IW-50, IW-65, IW-73, IW-213: work goes out in the order of
+// posting, each as a message of its own. ReadOp parses and checks each header: control bytes
+// (IW-2, IW-5, IW-6, IW-8, IW-9, IW-10), queues and kinds (IW-25, IW-30, IW-33, IW-46, IW-49),
+// sequence numbers (IW-206), and the tag to invalidate, or none (IW-4, IW-12, IW-52).
 func TestPostedInOrder(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	var back []<-chan result
@@ -66,8 +65,8 @@ func TestPostedInOrder(t *testing.T) {
 	expectRead(2, 8, 80, 4)
 	expectRead(3, 7, 70, 0)
 	expectSend(wire.SendInvalidate, 2, 0x1234, "s2")
-	// IW-43, IW-63, IW-67, IW-70, IW-72: chains come back in order, when the Response is
-	// there to its end.
+	// IW-43, IW-63, IW-67, IW-70, IW-72: chains come back in order, when the whole Response has
+	// arrived.
 	for _, ch := range back {
 		pending(t, ch)
 	}
@@ -84,8 +83,8 @@ func TestPostedInOrder(t *testing.T) {
 	good(t, back[2])
 }
 
-// IW-70: a Read completes by the last segment of its Response, no earlier, and the
-// bytes are where they belong.
+// IW-70: a Read completes with the last segment of its Response, not earlier, and the bytes are
+// in their places.
 func TestReadIsScattered(t *testing.T) {
 	for _, crc := range []CRCMode{CRCOff, CRCOn} {
 		raw, s := active(t, Config{CRC: crc})
@@ -98,7 +97,7 @@ func TestReadIsScattered(t *testing.T) {
 			raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, STag: q.SinkSTag, Offset: q.SinkOffset + uint64(at)}, want[at:at+k]))
 			at += k
 		}
-		// A segment of ours shows that the rest has been worked on.
+		// A Send of this side shows that it has processed the rest.
 		raw.WriteFPDU(raw.Send(nil))
 		wait(t, s.received)
 		pending(t, back)
@@ -110,9 +109,9 @@ func TestReadIsScattered(t *testing.T) {
 	}
 }
 
-// A Read Response must be what was asked for: its STag, its offsets, its length
-// (siw takes one that goes on beyond the sink). IW-70: the Read
-// comes back in error. Nothing is placed outside.
+// A Read Response must match the request: its STag, its offsets, its length (siw accepts one that
+// goes on beyond the sink). IW-70: otherwise the Read comes back in error. Nothing is placed
+// outside the sink.
 func TestReadResponseMustMatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit  func(h *wire.Tagged, n *int)
@@ -148,8 +147,7 @@ func TestReadResponseMustMatch(t *testing.T) {
 	}
 }
 
-// The sink's STag is on the wire, where a hostile peer sees it: it serves the
-// Response and nothing else.
+// The sink's STag is on the wire, where a hostile peer sees it: only the Response may use it.
 func TestReadSinkIsNotWritable(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	sink := make([]byte, 8)
@@ -159,8 +157,7 @@ func TestReadSinkIsNotWritable(t *testing.T) {
 	raw.ReadTerminate(wire.DDPInvalidSTag)
 }
 
-// IW-76: no more Reads than agreed are on the wire; one more fails its chain, and
-// only it.
+// IW-76: no more Reads than agreed are on the wire; one more fails only its own chain.
 func TestReadsKeepToTheDepth(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	var back []<-chan result
@@ -188,7 +185,7 @@ func TestReadsKeepToTheDepth(t *testing.T) {
 	good(t, last)
 }
 
-// IW-52, IW-209: work that cannot be is refused, chain by chain.
+// IW-52, IW-209: impossible work is refused, chain by chain.
 func TestWorkThatCannotBe(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	for _, w := range []rdmacm.Work{
@@ -209,7 +206,7 @@ func TestWorkThatCannotBe(t *testing.T) {
 	}
 }
 
-// tooLong is 4 GiB, of one MiB that comes again and again.
+// tooLong returns 4 GiB, as one MiB repeated.
 func tooLong() [][]byte {
 	b := make([]byte, 1<<20)
 	l := make([][]byte, 4096)
@@ -219,12 +216,12 @@ func tooLong() [][]byte {
 	return l
 }
 
-// IW-66: a Send or Write comes back when TCP took it, to its last byte, not before. A
-// peer that does not read blocks neither Post nor the receiving half.
+// IW-66: a Send or Write completes when TCP has taken its last byte, not before. A peer that does
+// not read blocks neither Post nor the receiving half.
 func TestPeerThatDoesNotRead(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
-	// TCP keeps less than what goes out at a time, so that all of the Write is on its
-	// way while its end is not taken.
+	// TCP's buffers are smaller than one batch, so that all of the Write is under way while TCP
+	// has not taken its end.
 	if err := errors.Join(s.sock.SetWriteBuffer(64<<10), raw.Conn.SetReadBuffer(64<<10)); err != nil {
 		t.Fatal(err)
 	}
@@ -242,8 +239,8 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	}
 	pending(t, back)
 	pending(t, behind)
-	// While the peer reads little by little, something looks for chains that are
-	// through, as the end of a Read does.
+	// While the peer reads slowly, another goroutine collects completed chains, as the end of a
+	// Read does.
 	var got []byte
 	for last := false; !last; {
 		s.tx.complete()
@@ -261,10 +258,10 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// IW-201, IW-202, IW-205, IW-207, IW-208, IW-210, IW-214, IW-301, IW-324: messages are cut
-// into segments that fit, the last marked; ReadMessage checks their headers.
-// IW-300, IW-302: each is an FPDU of its own, its pad zero. The limits are those of
-// RFC 5044 §4.1.1: ULPDUs of 128 to 64768 bytes, with length field, pad and CRC.
+// IW-201, IW-202, IW-205, IW-207, IW-208, IW-210, IW-214, IW-301, IW-324: messages are cut into
+// segments that fit, the last one marked; ReadMessage checks their headers. IW-300, IW-302: each
+// segment is an FPDU of its own, its pad zero. The limits are those of RFC 5044 §4.1.1: ULPDUs of
+// 128 to 64768 bytes, with length field, pad and CRC.
 func TestSegments(t *testing.T) {
 	for name, c := range map[string]struct {
 		size  FPDUSize
@@ -300,7 +297,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// Very many pieces go into several segments.
+// A message with very many pieces has several segments.
 func TestManyPieces(t *testing.T) {
 	raw, s := active(t, Config{})
 	var pieces [][]byte
@@ -335,8 +332,8 @@ func TestMULPDU(t *testing.T) {
 	}
 }
 
-// IW-302: the pad of a short Send is zero, whatever its place held before. The
-// raw peer looks at the pads of all that it reads.
+// IW-302: the pad of a short Send is zero, whatever the buffer held before. The raw peer checks
+// the pads of all FPDUs that it reads.
 func TestPadOfShortSends(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	for n := range 16 {
@@ -349,7 +346,7 @@ func TestPadOfShortSends(t *testing.T) {
 	}
 }
 
-// All records of a batch go by one system call, and what is left of them by the next.
+// All records of a batch go by one system call, and the rest of a partly sent batch by the next.
 func TestRecordsOfABatchGoTogether(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	b := new(batch)

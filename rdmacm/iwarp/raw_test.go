@@ -19,7 +19,7 @@ func provider(t testing.TB, cfg Config) *Provider {
 	return p
 }
 
-// param is what most tests accept and connect with.
+// param has the parameters of most tests for accepting and connecting.
 func param(h rdmacm.Handler) rdmacm.ConnParam {
 	return rdmacm.ConnParam{Handler: h, Receives: 4, ReceiveSize: 256, InboundReads: 2, OutboundReads: 3}
 }
@@ -34,14 +34,14 @@ func listen(t testing.TB, p *Provider) rdmacm.Listener {
 	return l
 }
 
-// side is a connection of ours, and its Handler.
+// side is a connection of this implementation, and its Handler.
 type side struct {
 	*Conn
 	*tester
 	t testing.TB
 }
 
-// ended waits for the connection's end and returns what Closed said.
+// ended waits for the connection's end and returns the error of Closed.
 func (s *side) ended() error {
 	s.t.Helper()
 	err := wait(s.t, s.tester.closed)
@@ -49,7 +49,7 @@ func (s *side) ended() error {
 	return err
 }
 
-// terminated waits for the end by a Terminate of the given cause.
+// terminated waits for the end by a Terminate with the given cause.
 func (s *side) terminated(cause wire.Cause, remote bool) *TerminateError {
 	s.t.Helper()
 	err := s.ended()
@@ -70,7 +70,7 @@ func (s *side) expose(memory []byte, access rdmacm.Access) rdmacm.Region {
 	return r
 }
 
-// passiveOn lets a raw peer connect to a listener of ours.
+// passiveOn connects a raw peer to a listener of this implementation.
 func passiveOn(t testing.TB, l rdmacm.Listener, f rawpeer.Frame, edit func(*rdmacm.ConnParam)) (*rawpeer.Peer, *side, rawpeer.Frame) {
 	t.Helper()
 	return passiveTo(t, rawpeer.Dial(t, l.Addr()), l, f, edit)
@@ -105,7 +105,7 @@ func passiveTo(t testing.TB, raw *rawpeer.Peer, l rdmacm.Listener, f rawpeer.Fra
 	return raw, s, reply
 }
 
-// passive is a responder of ours with a raw initiator that asks as Linux does.
+// passive returns a responder of this implementation and a raw initiator with Linux's request.
 func passive(t testing.TB, cfg Config) (*rawpeer.Peer, *side) {
 	t.Helper()
 	f := rawpeer.LinuxRequest()
@@ -139,8 +139,8 @@ func dialing(t testing.TB, cfg Config, l *rawpeer.Listener, edit func(*rdmacm.Co
 	return s, dialed
 }
 
-// active is an initiator of ours, in the client-server model, with a raw
-// responder that allows it 3 Reads and will do 2.
+// active returns an initiator of this implementation, in the client-server model, and a raw
+// responder that permits it 3 Reads and will make 2.
 func active(t testing.TB, cfg Config) (*rawpeer.Peer, *side) {
 	t.Helper()
 	cfg.ClientServer = true
@@ -154,7 +154,7 @@ func active(t testing.TB, cfg Config) (*rawpeer.Peer, *side) {
 	return raw, s
 }
 
-// good asserts that a chain completed.
+// good fails the test unless a chain completes.
 func good(t testing.TB, ch <-chan result) {
 	t.Helper()
 	if r := wait(t, ch); r.err != nil || r.failed != -1 {
@@ -162,7 +162,7 @@ func good(t testing.TB, ch <-chan result) {
 	}
 }
 
-// pending asserts that a chain has not come back.
+// pending fails the test if a chain has come back.
 func pending(t testing.TB, ch <-chan result) {
 	t.Helper()
 	select {

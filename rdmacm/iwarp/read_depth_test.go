@@ -12,11 +12,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// A slowSocket keeps the sender of each batch until the test lets it go on.
+// A slowSocket holds the sender of each batch until the test lets it go on.
 type slowSocket struct {
 	syscall.RawConn
-	before bool          // keep it before TCP takes the batch, and not behind that
-	kept   chan struct{} // the sender is kept
+	before bool          // holds it before TCP takes the batch, and not after
+	kept   chan struct{} // the sender is held
 	goOn   chan struct{}
 }
 
@@ -36,29 +36,29 @@ func (s *slowSocket) keep() {
 	<-s.goOn
 }
 
-// slowAnswers is a connection whose peer asks for RDMA Reads, and whose sender is a
-// goroutine other than the receiving one.
+// slowAnswers is a connection whose peer asks for RDMA Reads, and whose sender is not the
+// receiving goroutine.
 type slowAnswers struct {
 	*side
 	raw    *rawpeer.Peer
 	slow   *slowSocket
-	letGo  func() // the sender is not kept any more
+	letGo  func() // lets the sender go on
 	region rdmacm.Region
 	memory []byte
 }
 
-// answeringSlowly has its sender keep a batch with as many Responses as were agreed
-// on. A Send went out before that.
+// answeringSlowly makes the sender hold a batch with as many Responses as were agreed on. A Send
+// went out before that.
 func answeringSlowly(t *testing.T, before bool) *slowAnswers {
 	t.Helper()
-	// The peer has all the time that it needs to read up to a Terminate.
+	// LingerTimeout is long, so that the peer can read up to a Terminate.
 	raw, s := passive(t, Config{LingerTimeout: time.Minute})
 	a := &slowAnswers{side: s, raw: raw, memory: []byte("memory")}
 	a.slow = &slowSocket{before: before, kept: make(chan struct{}, 100), goOn: make(chan struct{})}
 	a.letGo = sync.OnceFunc(func() { close(a.slow.goOn) })
 	t.Cleanup(a.letGo)
 	a.region = s.expose(a.memory, rdmacm.RemoteRead)
-	s.on(func(r *rdmacm.Recv) { // by the receiving goroutine, which looks at raw, too
+	s.on(func(r *rdmacm.Recv) { // runs on the receiving goroutine, which uses raw, too
 		a.slow.RawConn = s.raw
 		s.raw = a.slow
 		s.hook.Store(nil)
@@ -72,7 +72,7 @@ func answeringSlowly(t *testing.T, before bool) *slowAnswers {
 		defer s.tx.mu.Unlock()
 		return !s.tx.held
 	}
-	// What is posted before that is sent by the receiving goroutine.
+	// Otherwise the receiving goroutine would send the work that is posted now.
 	await.Until(t, "the receiver is through with the message", free)
 	posted := make(chan struct{})
 	go func() {
@@ -89,7 +89,7 @@ func answeringSlowly(t *testing.T, before bool) *slowAnswers {
 	return a
 }
 
-// ask lets the peer ask for n Reads, and send a message behind them.
+// ask makes the peer ask for n Reads, and send a message after them.
 func (a *slowAnswers) ask(n int) {
 	var all [][]byte
 	for range n {
@@ -98,7 +98,7 @@ func (a *slowAnswers) ask(n int) {
 	a.raw.WriteFPDU(append(all, a.raw.Send(nil))...)
 }
 
-// answered lets the peer read as many Responses as were agreed on.
+// answered makes the peer read as many Responses as were agreed on.
 func (a *slowAnswers) answered() {
 	a.t.Helper()
 	for range a.agreed.IRD {
@@ -108,8 +108,8 @@ func (a *slowAnswers) answered() {
 	}
 }
 
-// IW-42: a peer that has the whole Response may send the next Read Request, however
-// long the sender takes to come back from the system call that sent the Response.
+// IW-42: a peer that has the whole Response may send the next Read Request, even if the sender is
+// still in the system call that sent the Response.
 func TestReadsBehindASlowSender(t *testing.T) {
 	a := answeringSlowly(t, false)
 	a.raw.ReadOp(wire.Send)
@@ -123,8 +123,8 @@ func TestReadsBehindASlowSender(t *testing.T) {
 	a.answered()
 }
 
-// IW-31, IW-77: where TCP takes nothing, as many Reads as agreed wait behind those of
-// the batch, and one more is a fault.
+// IW-31, IW-77: if TCP takes nothing, as many Reads as agreed wait after those of the batch, and
+// one more is a fault.
 func TestReadsBehindASenderThatIsStuck(t *testing.T) {
 	a := answeringSlowly(t, true)
 	a.ask(a.agreed.IRD + 1)
@@ -140,8 +140,7 @@ func TestReadsBehindASenderThatIsStuck(t *testing.T) {
 	a.terminated(wire.RDMAPStream, false)
 }
 
-// Responses that are cut to their end, and not sent, go out before this half is
-// closed.
+// Responses that are complete in the batch, and not sent, go out before this half is closed.
 func TestDisconnectBehindASlowSender(t *testing.T) {
 	a := answeringSlowly(t, true)
 	a.Disconnect()

@@ -15,8 +15,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-324: on the wire, no untagged header is cut in two by the end of a TCP segment, and where CRCs are agreed, or FPDUs
-// are to be of a segment's size, no FPDU is. siw, as a receiver, depends on both.
+// IW-324: on the wire, the end of a TCP segment never cuts an untagged header in two. If CRCs are
+// agreed, or FPDUs have the size of a segment, it cuts no FPDU. siw, as a receiver, depends on
+// both.
 func TestWholeInASegment(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"auto": {}, "crc": {CRC: CRCOn}, "mss": {MaxFPDU: FPDUMSS}, "1000": {MaxFPDU: 1000},
@@ -41,7 +42,7 @@ func TestWholeInASegment(t *testing.T) {
 				header := stream.data[at:]
 				end := at + wire.FPDUSize(int(binary.BigEndian.Uint16(header)))
 				tagged := header[wire.LengthSize]&0x80 != 0
-				part := at // its end is what must be in one segment with at
+				part := at // this part must be in the same segment as at
 				switch {
 				case whole:
 					part = end
@@ -66,7 +67,7 @@ func TestWholeInASegment(t *testing.T) {
 	}
 }
 
-// IW-301: however small segments are, an FPDU has room for a ULPDU of 128 bytes.
+// IW-301: even if segments are very small, an FPDU has room for a ULPDU of 128 bytes.
 func TestSmallSegments(t *testing.T) {
 	l := listen(t, provider(t, Config{MaxFPDU: FPDUMSS}))
 	raw, s, _ := passiveTo(t, rawpeer.DialSegments(t, l.Addr(), 100), l, rawpeer.LinuxRequest(), nil)
@@ -81,7 +82,8 @@ func TestSmallSegments(t *testing.T) {
 	good(t, back)
 }
 
-// exchangeMixed posts Writes, Sends and Reads of all sizes in chains, and says how many bytes went out in all.
+// exchangeMixed posts Writes, Sends and Reads of all sizes in chains, and returns the number of
+// bytes sent in all.
 func exchangeMixed(raw *rawpeer.Peer, s *side) int {
 	random := rand.New(rand.NewPCG(1, 2))
 	payload := make([]byte, 20_000)
@@ -115,7 +117,7 @@ func exchangeMixed(raw *rawpeer.Peer, s *side) int {
 	return int(s.p.counters.bytesOut.Load())
 }
 
-// A tap sees what goes over the loopback.
+// A tap records the packets on loopback.
 type tap struct {
 	t  *testing.T
 	fd int
@@ -144,11 +146,11 @@ func listenIn(t *testing.T) *tap {
 type observed struct {
 	data  []byte
 	setup int   // bytes of the start-up frame
-	ends  []int // of what was sent as one
-	first []int // where each of these begins
+	ends  []int // ends of the parts that were sent as one
+	first []int // beginnings of these parts
 }
 
-// stream puts together what from sent to to.
+// stream joins the bytes that from sent to to.
 func (p *tap) stream(from, to netip.AddrPort) *observed {
 	p.t.Helper()
 	o := &observed{}
@@ -201,7 +203,7 @@ func (p *tap) stream(from, to netip.AddrPort) *observed {
 	return o
 }
 
-// cut is where between at and end a segment of mss bytes ends, or -1.
+// cut returns the end of a segment of mss bytes between at and end, or -1.
 func (o *observed) cut(at, end, mss int) int {
 	for i, first := range o.first {
 		if o.ends[i] <= at || first >= end {

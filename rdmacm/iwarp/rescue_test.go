@@ -10,8 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Deregister looks at the batch that answers RDMA Reads of other memory, while the sender
-// adds Sends to it: for the race detector. A Read brings what was exposed at all times.
+// Deregister looks at the batch that answers RDMA Reads of other memory, while the sender adds
+// Sends to it: a test for the race detector. A Read returns the bytes of memory that stayed
+// exposed all the time.
 func TestDeregisterWhileTheSenderAnswers(t *testing.T) {
 	f := rawpeer.LinuxRequest()
 	f.Enhanced.ORD = 64
@@ -22,7 +23,7 @@ func TestDeregisterWhileTheSenderAnswers(t *testing.T) {
 	const rounds, reads = 300, 8
 	stop := make(chan struct{})
 	done := make(chan struct{}, 2)
-	go func() { // the ULP exposes memory for one call each, and takes it back
+	go func() { // the ULP exposes memory for each call, and revokes it
 		defer func() { done <- struct{}{} }()
 		for {
 			select {
@@ -40,7 +41,7 @@ func TestDeregisterWhileTheSenderAnswers(t *testing.T) {
 			}
 		}
 	}()
-	go func() { // and sends
+	go func() { // the ULP sends
 		defer func() { done <- struct{}{} }()
 		back := make(chan struct{}, 64)
 		for range cap(back) {

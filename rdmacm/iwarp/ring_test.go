@@ -10,10 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// IW-113, IW-117: a peer that stops, wherever that is, keeps nothing that others
-// need: with a single receive ring for all connections, five peers that stop within
-// a length, a header, payload and a message leave it to the next, and to those that
-// go on.
+// IW-113, IW-117: a peer that stops anywhere keeps no resource that others need: with a single
+// receive ring for all connections, five peers stop within a length, a header, payload and a
+// message, and the ring goes to the next peer, and to those that go on.
 func TestStoppedPeersHoldNoRing(t *testing.T) {
 	l := listen(t, provider(t, Config{Rings: 1}))
 	checked := rawpeer.LinuxRequest()
@@ -57,10 +56,10 @@ func TestStoppedPeersHoldNoRing(t *testing.T) {
 	}
 }
 
-// IW-117: with a single receive ring for all connections, none keeps it while it waits:
-// after its set-up, after a message in, after the answer to it that went out while the
-// message was looked at, after an RDMA Write, after an RDMA Read of its memory, and after
-// its end. All others are served meanwhile, and it is served again itself.
+// IW-117: with a single receive ring for all connections, no connection keeps the ring while it
+// waits: after its set-up, after a message, after the answer that went out during the message's
+// delivery, after an RDMA Write, after an RDMA Read of its memory, and after its end. All others
+// are served meanwhile, and later it is served again itself.
 func TestIdleConnectionsHoldNoRing(t *testing.T) {
 	l := listen(t, provider(t, Config{Rings: 1}))
 	begin := func() (*rawpeer.Peer, *side) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// from connects a raw peer that has an address of the loopback network.
+// from connects a raw peer, from an address of the loopback network.
 func from(t testing.TB, l rdmacm.Listener, address string) (*rawpeer.Peer, *side) {
 	t.Helper()
 	raw := rawpeer.New(t, silent(t, l.Addr(), address, 1)[0])
@@ -43,9 +43,9 @@ func waits(t testing.TB, s *side) {
 	})
 }
 
-// IW-113, IW-117: peers that never let their sockets run dry, more than there are
-// rings, stop no other connection: it gets a ring in its turn. Its Abort ends it.
-// The flood is small RDMA Writes, which bring no message.
+// IW-113, IW-117: more peers than there are rings always have input in their sockets, and stop no
+// other connection: it gets a ring in its turn. Its Abort ends it. The flood is small RDMA
+// Writes, which bring no message.
 func TestFloodingPeersPassTheRingsOn(t *testing.T) {
 	for _, flooders := range []int{1, 12} {
 		t.Run(fmt.Sprint(flooders), func(t *testing.T) {
@@ -94,8 +94,8 @@ func flood(c *net.TCPConn, b []byte) {
 	}
 }
 
-// IW-117: connections that wait for a ring get it by client address first: one
-// connection of an address waits for one of another's, not for all of them.
+// IW-117: connections that wait for a ring take turns by client address first: a connection waits
+// for one connection of another address, not for all of them.
 func TestRingsGoFromAddressToAddress(t *testing.T) {
 	l := listen(t, provider(t, Config{Rings: 1}))
 	order := make(chan string, 10)
@@ -128,8 +128,8 @@ func TestRingsGoFromAddressToAddress(t *testing.T) {
 	}
 }
 
-// A connection that waits for a ring ends at once by Abort, and by the peer's stall;
-// the ring goes to the next.
+// A connection that waits for a ring ends at once by Abort, and by the peer's stall; the ring
+// goes to the next connection.
 func TestWaitingForARingEndsWithTheConnection(t *testing.T) {
 	l := listen(t, provider(t, Config{Rings: 1}))
 	first, a := from(t, l, "127.0.0.1")
@@ -158,9 +158,8 @@ func TestWaitingForARingEndsWithTheConnection(t *testing.T) {
 	}
 }
 
-// FPDUs that bring neither a byte nor the end of a message are counted, and a
-// connection on which there are too many ends. A message in between begins the count
-// anew; a byte does not.
+// FPDUs that bring neither a byte nor the end of a message are counted, and too many of them end
+// the connection. A message resets the count; a byte does not.
 func TestEmptyFPDUsAreBounded(t *testing.T) {
 	for name, empty := range map[string]func(p *rawpeer.Peer) []byte{
 		"RDMA Writes":             func(*rawpeer.Peer) []byte { return rawpeer.Ready() },

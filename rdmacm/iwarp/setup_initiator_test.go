@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// The request, byte by byte, as configured. IW-306: CRCs are asked for by
-// default. IW-414: revision 1 is plain.
+// The request, byte by byte, as configured. IW-306: it asks for CRCs by default. IW-414: revision
+// 1 is plain.
 func TestInitiatorRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg  Config
@@ -33,7 +33,7 @@ func TestInitiatorRequest(t *testing.T) {
 				t.Errorf("got  %x\nwant %x", got, want)
 			}
 			raw.WriteFrame(true, rawpeer.Frame{Revision: 2, Flags: wire.MPARejected, Enhanced: &wire.Enhanced{}, Private: []byte("why")})
-			// IW-315: a refusal is told, with its private data.
+			// IW-315: Dial reports a refusal, with its private data.
 			err := wait(t, dialed)
 			if e, ok := errors.AsType[*rdmacm.RejectedError](err); !ok || string(e.PrivateData) != "why" {
 				t.Errorf("dialed with %v", err)
@@ -43,7 +43,7 @@ func TestInitiatorRequest(t *testing.T) {
 	}
 }
 
-// IW-310, IW-311, IW-313, IW-316, IW-401: what is no good reply ends the set-up.
+// IW-310, IW-311, IW-313, IW-316, IW-401: an invalid reply ends the set-up.
 func TestInitiatorClosesOnBadReplies(t *testing.T) {
 	for name, reply := range map[string]string{
 		"IW-310 request key":       "4d504120494420526571204672616d65 1002 0004 00000000",
@@ -70,8 +70,8 @@ func TestInitiatorClosesOnBadReplies(t *testing.T) {
 	}
 }
 
-// IW-405, IW-407, IW-408: read depths as the initiator settles them. It wants to
-// do 3 Reads and serve 2.
+// IW-405, IW-407, IW-408: the read depths that the initiator settles. It wants to make 3 Reads
+// and serve 2.
 func TestInitiatorSettlesReadDepths(t *testing.T) {
 	for name, c := range map[string]struct {
 		ird, ord    uint16
@@ -98,8 +98,7 @@ func TestInitiatorSettlesReadDepths(t *testing.T) {
 	}
 }
 
-// IW-406, IW-411, IW-78: what the initiator cannot agree to, it says by a
-// Terminate of MPA.
+// IW-406, IW-411, IW-78: if the initiator cannot agree to the reply, it sends a Terminate of MPA.
 func TestInitiatorTerminatesWhatItCannotAgreeTo(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg   Config
@@ -128,8 +127,8 @@ func TestInitiatorTerminatesWhatItCannotAgreeTo(t *testing.T) {
 	}
 }
 
-// IW-410: the agreed ready-to-receive message comes first, whatever is posted;
-// a Write rather than a Read rather than a Send.
+// IW-410: the agreed ready-to-receive message comes first, before any posted work; the initiator
+// prefers a Write to a Read, and a Read to a Send.
 func TestInitiatorSaysReadyFirst(t *testing.T) {
 	const all = wire.RTRSend | wire.RTRWrite | wire.RTRRead
 	for _, c := range []struct {
@@ -165,7 +164,7 @@ func TestInitiatorSaysReadyFirst(t *testing.T) {
 			t.Errorf("%q", m.Payload)
 		}
 		good(t, sent)
-		// The answer of that Read is not told, and its place is free again.
+		// The answer to that Read is not reported, and its place is free again.
 		for range s.ReadDepth() {
 			post(s.Conn, rdmacm.Work{Op: rdmacm.OpRead, Local: [][]byte{make([]byte, 1)}})
 			raw.ReadOp(wire.ReadRequest)
@@ -173,9 +172,8 @@ func TestInitiatorSaysReadyFirst(t *testing.T) {
 	}
 }
 
-// An initiator that hears nothing knocks again, by an empty Write, which wakes a
-// responder that missed what came during its set-up, as siw does; once it has
-// heard something it does not.
+// An initiator that receives nothing sends an empty Write, which wakes a responder that missed
+// input during its set-up, as siw does. After it has received something, it does not.
 func TestInitiatorNudges(t *testing.T) {
 	l := rawpeer.Listen(t)
 	s, dialed := dialing(t, Config{}, l, nil)
@@ -195,7 +193,7 @@ func TestInitiatorNudges(t *testing.T) {
 	raw.ReadOp(wire.Send)
 }
 
-// While that Read is out, no more than the agreed number are: IW-76.
+// While that Read is under way, no more than the agreed number of Reads are: IW-76.
 func TestReadyReadCounts(t *testing.T) {
 	l := rawpeer.Listen(t)
 	s, dialed := dialing(t, Config{RTR: wire.RTRRead}, l, nil)
@@ -215,7 +213,7 @@ func TestReadyReadCounts(t *testing.T) {
 	}
 }
 
-// A responder may send at once: FPDUs that come along with the reply are FPDUs.
+// A responder may send at once: the initiator takes bytes that come with the reply for FPDUs.
 func TestInitiatorTakesFPDUsGluedToTheReply(t *testing.T) {
 	l := rawpeer.Listen(t)
 	s, dialed := dialing(t, Config{CRC: CRCOff}, l, nil)
@@ -231,8 +229,8 @@ func TestInitiatorTakesFPDUsGluedToTheReply(t *testing.T) {
 	}
 }
 
-// IW-400: a responder that closes on revision 2, or answers plain, is asked once
-// more by revision 1; only once.
+// IW-400: if a responder closes on revision 2, or answers plain, the initiator tries revision 1,
+// once.
 func TestInitiatorFallsBackToRevision1(t *testing.T) {
 	for name, first := range map[string]func(*rawpeer.Peer){
 		"EOF":   func(p *rawpeer.Peer) { p.Conn.Close() },
@@ -271,8 +269,7 @@ func TestInitiatorFallsBackToRevision1(t *testing.T) {
 	}
 }
 
-// IW-319: the whole set-up has a deadline, that of the configuration or that of
-// the caller.
+// IW-319: the whole set-up has a deadline, from the configuration or from the caller.
 func TestInitiatorSetupTimeout(t *testing.T) {
 	l := rawpeer.Listen(t)
 	_, dialed := dialing(t, Config{SetupTimeout: 50 * time.Millisecond}, l, nil)
@@ -292,7 +289,7 @@ func TestInitiatorSetupTimeout(t *testing.T) {
 	}
 }
 
-// IW-307: the CRC bits of request and reply, as the initiator takes them.
+// IW-307: the initiator's use of the CRC bits in request and reply.
 func TestInitiatorCRC(t *testing.T) {
 	for _, c := range []struct {
 		mode  CRCMode

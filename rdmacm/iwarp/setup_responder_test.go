@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-310, IW-311, IW-313, IW-314, IW-323, IW-401, IW-82: what is no good request
-// closes the connection at once, is not handed to Accept, and is told by an event.
+// IW-310, IW-311, IW-313, IW-314, IW-323, IW-401, IW-82: an invalid request closes the connection
+// at once, does not reach Accept, and is reported by an event.
 func TestResponderClosesOnBadRequests(t *testing.T) {
 	for name, request := range map[string]string{
 		"IW-310 reply key":                  "4d504120494420526570204672616d65 0001 0000",
@@ -35,7 +35,7 @@ func TestResponderClosesOnBadRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := make(chan rdmacm.Event, 1)
-			// Not the time limit of the set-up closes it.
+			// The set-up's deadline is long, so it does not close the connection.
 			l := listen(t, provider(t, Config{SetupTimeout: time.Hour, Event: func(e rdmacm.Event) { events <- e }}))
 			go func() {
 				if r, err := l.Accept(); err == nil {
@@ -54,8 +54,8 @@ func TestResponderClosesOnBadRequests(t *testing.T) {
 	}
 }
 
-// IW-312: reserved flags do not matter; in revision 1 that of the enhanced data
-// is one of them (IW-400).
+// IW-312: reserved flags do not matter; in revision 1 the flag for enhanced data is one of them
+// (IW-400).
 func TestResponderIgnoresReservedFlags(t *testing.T) {
 	for _, f := range []rawpeer.Frame{
 		{Revision: 1, Flags: 0x0f}, {Revision: 1, Flags: 0x1f}, {Revision: 2, Flags: 0x0f},
@@ -67,14 +67,14 @@ func TestResponderIgnoresReservedFlags(t *testing.T) {
 	}
 }
 
-// IW-400, IW-402: plain requests are answered plain, enhanced ones enhanced, and
-// the revision is mirrored.
+// IW-400, IW-402: plain requests get plain replies, enhanced requests enhanced ones, and the
+// reply has the request's revision.
 func TestResponderMirrorsTheRequest(t *testing.T) {
 	for _, f := range []rawpeer.Frame{
 		{Revision: 1}, {Revision: 2}, {Revision: 2, Enhanced: &wire.Enhanced{IRD: 4, ORD: 4}},
 	} {
 		f.Private = []byte("private")
-		for _, answer := range []string{"yes", "no", ""} { // "": a refusal that says nothing
+		for _, answer := range []string{"yes", "no", ""} { // "": a refusal without private data
 			refuse := answer != "yes"
 			l := listen(t, provider(t, Config{}))
 			raw := rawpeer.Dial(t, l.Addr())
@@ -106,7 +106,7 @@ func TestResponderMirrorsTheRequest(t *testing.T) {
 				t.Errorf("request %+v: reply %+v", f, reply)
 			}
 			if refuse {
-				// IW-315: siw loses a refusal that a FIN follows closely.
+				// IW-315: siw loses a refusal if a FIN follows closely.
 				raw.CloseWrite()
 				raw.ReadEOF()
 			}
@@ -114,8 +114,8 @@ func TestResponderMirrorsTheRequest(t *testing.T) {
 	}
 }
 
-// IW-403, IW-404, IW-407, IW-408, IW-74, IW-75, IW-110: read depths as the
-// responder settles them, with caps of 16, which no peer gets more than (IW-113).
+// IW-403, IW-404, IW-407, IW-408, IW-74, IW-75, IW-110: the read depths that the responder
+// settles, with caps of 16, which no peer exceeds (IW-113).
 func TestResponderSettlesReadDepths(t *testing.T) {
 	const unset = wire.DepthUnset
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestResponderSettlesReadDepths(t *testing.T) {
 			}
 		})
 	}
-	// A plain request says nothing of depths: the caps count alone (IW-110).
+	// A plain request has no depths: only the caps count (IW-110).
 	for wanted, depth := range map[int]int{3: 3, 200: 16} {
 		_, s, _ := passiveOn(t, listen(t, provider(t, Config{MaxIRD: 16, MaxORD: 16})), rawpeer.Frame{Revision: 1}, func(p *rdmacm.ConnParam) {
 			p.InboundReads, p.OutboundReads = wanted, wanted
@@ -158,8 +158,8 @@ func TestResponderSettlesReadDepths(t *testing.T) {
 	}
 }
 
-// IW-409, IW-412: flag A is answered by A and at least one form, its absence by
-// none whatever the other flags say.
+// IW-409, IW-412: the reply to flag A has A and at least one form; without A in the request it
+// has none, whatever the other flags are.
 func TestResponderAnswersPeerToPeer(t *testing.T) {
 	const all = wire.RTRSend | wire.RTRWrite | wire.RTRRead
 	for _, c := range []struct {
@@ -195,7 +195,7 @@ func TestResponderAnswersPeerToPeer(t *testing.T) {
 	wait(t, c.Done())
 }
 
-// IW-306, IW-307, IW-200: the CRC bits of request and reply, by configuration.
+// IW-306, IW-307, IW-200: the CRC bits of request and reply, for each configuration.
 func TestResponderCRC(t *testing.T) {
 	for _, c := range []struct {
 		mode  CRCMode
@@ -214,12 +214,12 @@ func TestResponderCRC(t *testing.T) {
 		if got := reply.Flags&wire.MPAChecksum != 0; got != c.want || s.Setup().CRC != c.want {
 			t.Errorf("%+v: C=%v, CRC %v", c, got, s.Setup().CRC)
 		}
-		// Both directions are protected, or neither.
+		// CRCs protect both directions, or neither.
 		raw.WriteFPDU(raw.Send([]byte("there")))
 		wait(t, s.received)
 		good(t, post(s.Conn, send([]byte("back"))))
 		back := raw.ReadOp(wire.Send)
-		// It is the CRC32C, least significant byte first (RFC 5044 §4.4).
+		// The CRC is the CRC32C, least significant byte first (RFC 5044 §4.4).
 		body, crc := back.Raw[:len(back.Raw)-4], binary.LittleEndian.Uint32(back.Raw[len(back.Raw)-4:])
 		want := uint32(0)
 		if c.want {
@@ -231,7 +231,7 @@ func TestResponderCRC(t *testing.T) {
 	}
 }
 
-// IW-317: nothing leaves before the peer's first FPDU, whatever was posted.
+// IW-317: nothing leaves before the peer's first FPDU, whatever work was posted.
 func TestResponderIsSilentBeforeTheFirstFPDU(t *testing.T) {
 	raw, s := passive(t, Config{})
 	sent := post(s.Conn, send([]byte("greeting")))
@@ -247,7 +247,7 @@ func TestResponderIsSilentBeforeTheFirstFPDU(t *testing.T) {
 	good(t, sent)
 }
 
-// IW-317: an FPDU that cannot be validated opens nothing either.
+// IW-317: nothing leaves after a first FPDU that cannot be validated, either.
 func TestResponderIsSilentAfterABadFirstFPDU(t *testing.T) {
 	f := rawpeer.LinuxRequest()
 	f.Flags |= wire.MPAChecksum
@@ -278,7 +278,7 @@ func requestBytes(t testing.TB) []byte {
 	return rawpeer.Hex(t, "4d504120494420526571204672616d65 1002 000c 0080 0000 f6ab0e18 01 01 03 03")
 }
 
-// IW-319: a request that comes in any pieces is a request.
+// IW-319: a request may come in any pieces.
 func TestResponderTakesFragments(t *testing.T) {
 	l := listen(t, provider(t, Config{}))
 	raw := rawpeer.Dial(t, l.Addr())
@@ -298,8 +298,8 @@ func TestResponderTakesFragments(t *testing.T) {
 	raw.ReadFrame(true)
 }
 
-// IW-318, IW-319: a peer that is mute, drips, or whose request is not taken is
-// dropped.
+// IW-318, IW-319: the responder drops a peer that sends nothing, sends too slowly, or whose
+// request the ULP does not accept in time.
 func TestResponderSetupTimeout(t *testing.T) {
 	events := make(chan rdmacm.Event, 10)
 	l := listen(t, provider(t, Config{SetupTimeout: 50 * time.Millisecond, Event: func(e rdmacm.Event) { events <- e }}))
@@ -323,7 +323,7 @@ func TestResponderSetupTimeout(t *testing.T) {
 	}
 }
 
-// IW-318: in the peer-to-peer model the initiator's first message is due.
+// IW-318: in the peer-to-peer model the initiator's first message has a deadline.
 func TestResponderWaitsForReadyNotForEver(t *testing.T) {
 	f := rawpeer.Frame{Revision: 2, Enhanced: &wire.Enhanced{PeerToPeer: true, RTR: wire.RTRWrite}}
 	raw, s, _ := passiveOn(t, listen(t, provider(t, Config{SetupTimeout: 100 * time.Millisecond})), f, nil)
@@ -333,7 +333,7 @@ func TestResponderWaitsForReadyNotForEver(t *testing.T) {
 	}
 }
 
-// The forms of the ready-to-receive message (RFC 6581 §9.2): none is for the ULP.
+// The forms of the ready-to-receive message (RFC 6581 §9.2): none reaches the ULP.
 func TestResponderTakesEachReadyMessage(t *testing.T) {
 	for _, form := range []wire.RTR{wire.RTRWrite, wire.RTRRead, wire.RTRSend} {
 		f := rawpeer.Frame{Revision: 2, Enhanced: &wire.Enhanced{PeerToPeer: true, RTR: form}}
@@ -359,7 +359,7 @@ func TestResponderTakesEachReadyMessage(t *testing.T) {
 	}
 }
 
-// A listener that closes ends what is in set-up, and leaves the rest alone.
+// Closing a listener ends the set-ups in progress, and no connections.
 func TestListenerClose(t *testing.T) {
 	l := listen(t, provider(t, Config{}))
 	raw, s, _ := passiveOn(t, l, rawpeer.LinuxRequest(), nil)

@@ -6,7 +6,7 @@ import "testing"
 func TestSTagsAreRandom(t *testing.T) {
 	var table stagTable
 	table.init()
-	// A randomness of zeros to begin with.
+	// The source of randomness begins with zeros.
 	table.random.left = len(table.random.buf)
 	seen := map[uint32]bool{}
 	var bits [32]int
@@ -23,7 +23,7 @@ func TestSTagsAreRandom(t *testing.T) {
 		}
 	}
 	for b, ones := range bits {
-		// Eleven standard deviations.
+		// The bound is eleven standard deviations.
 		if ones < n/2-800 || ones > n/2+800 {
 			t.Errorf("bit %d is set in %d of %d", b, ones, n)
 		}

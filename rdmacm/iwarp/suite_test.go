@@ -9,14 +9,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 )
 
-// TestConformance runs the suite of the seam in the configurations that take
-// different ways through the code.
+// TestConformance runs the suite of the seam in the configurations that use different code.
 func TestConformance(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"default":  {},
 		"crc=off":  {CRC: CRCOff},
 		"fpdu=mss": {CRC: CRCOff, MaxFPDU: FPDUMSS},
-		// The suite counts on Writes of 10,000 bytes that fit an FPDU.
+		// The suite's Writes of 10,000 bytes must fit an FPDU.
 		"fpdu=12K":  {CRC: CRCOn, MaxFPDU: 12 << 10},
 		"rtr=read":  {RTR: wire.RTRRead},
 		"revision1": {Revision: 1, CRC: CRCOff},

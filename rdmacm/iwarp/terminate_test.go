@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-58, IW-60, IW-79: a Terminate is taken without any receive promised, in either
-// dialect; what is outstanding comes back in error, and the ULP hears the cause.
+// IW-58, IW-60, IW-79: this side receives a Terminate without any promised receive, in either
+// dialect. Outstanding work comes back in error, and the ULP gets the cause.
 func TestTerminateReceived(t *testing.T) {
 	for name, c := range map[string]struct {
 		header  string
@@ -39,7 +39,7 @@ func TestTerminateReceived(t *testing.T) {
 			back := post(s.Conn, read(1, 2, make([]byte, 1)))
 			raw.ReadOp(wire.ReadRequest)
 			raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Terminate, Last: true, Queue: 2, MSN: 1}, rawpeer.Hex(t, c.header)))
-			// IW-61 for this side: nothing comes but the end.
+			// IW-61 for this side: nothing comes after it but the end.
 			raw.ReadEnd()
 			if r := wait(t, back); !errors.Is(r.err, rdmacm.ErrFlushed) || r.failed != 0 {
 				t.Errorf("chain came back with %v, index %d", r.err, r.failed)
@@ -55,15 +55,15 @@ func TestTerminateReceived(t *testing.T) {
 	}
 }
 
-// A Read that the peer's Terminate quotes has failed by itself; what else is
-// outstanding is flushed. What quotes no Read of this side's blames none.
+// A Read that the peer's Terminate quotes comes back as failed; other outstanding work is
+// flushed. If the quote matches no Read of this side, no Read is blamed.
 func TestTerminateQuotesARead(t *testing.T) {
 	for name, c := range map[string]struct {
-		quote  int // which Read
+		quote  int // index of the quoted Read
 		rdmap  bool
 		other  bool // quote an STag and an MSN that were not used
 		failed [2]int
-		blamed int // which chain, or -1
+		blamed int // index of the blamed chain, or -1
 	}{
 		"by its sink":  {quote: 2, rdmap: true, failed: [2]int{0, 3}, blamed: 1},
 		"by its MSN":   {quote: 1, failed: [2]int{0, 1}, blamed: 1},
@@ -107,9 +107,8 @@ func TestTerminateQuotesARead(t *testing.T) {
 	}
 }
 
-// A Terminate goes out between FPDUs only. A peer that does not read meanwhile is
-// reset after LingerTimeout; one that reads gets the FPDU to its end, and then the
-// Terminate.
+// A Terminate goes out between FPDUs only. A peer that does not read meanwhile is reset after
+// LingerTimeout; a peer that reads gets the rest of the FPDU, and then the Terminate.
 func TestTerminateWhileTheSocketIsFull(t *testing.T) {
 	for _, reads := range []bool{true, false} {
 		linger := time.Minute

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// A peer that moves a byte now and then is not stalled, however long all of it takes. It
-// is when nothing moved for the whole time.
+// A peer that moves a byte now and then is not stalled, however long everything takes. It is
+// stalled if nothing moved for the whole time.
 func TestStallIsCountedFromTheLastByte(t *testing.T) {
 	for kind := range watched {
 		synctest.Test(t, func(t *testing.T) {

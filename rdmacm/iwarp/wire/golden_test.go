@@ -18,7 +18,7 @@ func unhex(t testing.TB, s string) []byte {
 
 var readRequest = Read{SinkSTag: 0x0a0b0c01, SinkOffset: 0x1000, Size: 0x10000, SourceSTag: 0x1122aa03, SourceOffset: 0x1234567800002000}
 
-// golden are FPDUs with CRC, and what they say.
+// golden are FPDUs with CRC, and the calls that encode them.
 var golden = []struct {
 	name string
 	hex  string
@@ -51,7 +51,7 @@ var golden = []struct {
 		Untagged{Op: Send, Last: true, MSN: 1}.Put(b)
 		return UntaggedSize + copy(b[UntaggedSize:], "abc")
 	}},
-	// IW-4, IW-52: the STag to invalidate stands in the ULP's bytes.
+	// IW-4, IW-52: the STag to invalidate is in the bytes reserved for the ULP.
 	{"empty Send with Invalidate", "0012 4144 1122aa03 00000000 00000002 00000000 fecbe798", func(b []byte) int {
 		Untagged{Op: SendInvalidate, Last: true, Invalidate: 0x1122aa03, MSN: 2}.Put(b)
 		return UntaggedSize
@@ -63,7 +63,7 @@ var golden = []struct {
 		t.Put(b[UntaggedSize:])
 		return UntaggedSize + t.Size()
 	}},
-	// IW-22, IW-23, IW-24: it quotes segment length, DDP and RDMAP header.
+	// IW-22, IW-23, IW-24: it quotes the segment length, and the DDP and RDMAP headers.
 	{"Terminate of the Read Request", `0046 4147 00000000 00000002 00000001 00000000 0101e000
 		002e 4141 00000000 00000001 00000001 00000000
 		0a0b0c01 0000000000001000 00010000 1122aa03 1234567800002000 01395a9b`, func(b []byte) int {
@@ -78,7 +78,7 @@ var golden = []struct {
 	}},
 }
 
-// IW-300: one ULPDU an FPDU, its length in front, its CRC behind.
+// IW-300: an FPDU has one ULPDU, its length before it, its CRC after it.
 func TestGoldenFPDUs(t *testing.T) {
 	for _, g := range golden {
 		t.Run(g.name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestControlIgnoresReservedBits(t *testing.T) {
 	}
 }
 
-// IW-8: what is put is parsed.
+// IW-8: encoded headers parse to the same values.
 func TestHeadersRoundTrip(t *testing.T) {
 	b := make([]byte, 64)
 	g := Tagged{Op: ReadResponse, Last: true, STag: 0xdeadbeef, Offset: 0xfedcba9876543210}
@@ -168,7 +168,7 @@ func TestCRC(t *testing.T) {
 	}
 }
 
-// IW-302: length, ULPDU and pad make a multiple of 4.
+// IW-302: length, ULPDU and pad together are a multiple of 4.
 func TestPad(t *testing.T) {
 	for n := range 70 {
 		if p := Pad(n); p < 0 || p > 3 || (LengthSize+n+p)%4 != 0 {
@@ -199,8 +199,8 @@ func TestGoldenStartup(t *testing.T) {
 	}
 }
 
-// The flags of a start-up frame: markers, CRC, rejected (RFC 5044 §7.1.1), enhanced
-// (RFC 6581 §6), from the top.
+// The flags of a start-up frame: markers, CRC, rejected (RFC 5044 §7.1.1), enhanced (RFC 6581
+// §6), from the top.
 func TestStartupFlags(t *testing.T) {
 	for want, f := range map[byte]MPAFlags{0x80: MPAMarkers, 0x40: MPAChecksum, 0x20: MPARejected, 0x10: MPAEnhanced} {
 		b := make([]byte, MPAHeaderSize)
@@ -234,7 +234,7 @@ func TestStartupHeader(t *testing.T) {
 	}
 }
 
-// IW-412: without flag A there are no forms. The two halves' bits differ.
+// IW-412: without flag A there are no forms. The bits of the two halves differ.
 func TestEnhanced(t *testing.T) {
 	for s, want := range map[string]Enhanced{
 		"0080 0000": {IRD: 128},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// put makes an FPDU with markers.
+// putMarked makes an FPDU with markers.
 func putMarked(m *Marker, fpdu []byte) []byte {
 	b := make([]byte, len(fpdu)+MaxMarkers(len(fpdu)))
 	m.Begin()
@@ -19,8 +19,8 @@ func putMarked(m *Marker, fpdu []byte) []byte {
 	return b[:at+m.Put(b[at:], crc[:])]
 }
 
-// IW-304: RFC 5044 Figures 5 and 6: a marker in front of the first FPDU, and one
-// after 492 bytes that points back.
+// IW-304: RFC 5044 Figures 5 and 6: a marker before the first FPDU, and one after 492 bytes that
+// points back.
 func TestMarkerFigures(t *testing.T) {
 	zeros := make([]byte, 24)
 	m := new(Marker)
@@ -29,8 +29,8 @@ func TestMarkerFigures(t *testing.T) {
 	if !bytes.Equal(got[:4], make([]byte, 4)) || !bytes.Equal(got[len(got)-4:], unhex(t, "52239983")) {
 		t.Fatalf("Figure 5: %x", got)
 	}
-	// Figure 6: the FPDU before had 492 bytes, so that 16 of its own are left
-	// up to the marker.
+	// Figure 6: the FPDU before had 492 bytes, so that 16 bytes of this one come before the
+	// marker.
 	m = &Marker{next: 20}
 	fig6 := append(unhex(t, "002a 4143 00000000 00000000 00000002 00000000"), append(zeros, 0, 0, 0, 0)...)
 	got = putMarked(m, fig6)
@@ -39,8 +39,8 @@ func TestMarkerFigures(t *testing.T) {
 	}
 }
 
-// IW-305: in a long stream a marker stands every 512 bytes, and points to the
-// length field of its FPDU, or is 0 between two.
+// IW-305: in a long stream there is a marker every 512 bytes. It points to the length field of
+// its FPDU, or is 0 between two.
 func TestMarkersInALongStream(t *testing.T) {
 	m := new(Marker)
 	var stream []byte

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// IW-60 and the dialect of siw on little-endian machines: nibbles swapped, bits
-// from the other end.
+// IW-60 and siw's dialect on little-endian machines: nibbles swapped, bits numbered from the
+// other end.
 func TestTerminationDialects(t *testing.T) {
 	for s, want := range map[string]struct {
 		cause   Cause
@@ -18,9 +18,9 @@ func TestTerminationDialects(t *testing.T) {
 		"12070300 0012" + "4143 00000000 00000000 00000001 00000000": {Cause{LayerMPA, 1, 7}, DialectSIW, 18, 0},
 		"1100c000 0010" + "c140 00000001 0000000000000000":           {DDPInvalidSTag, DialectRFC, 14, 0},
 		"20020000": {MPACRC, DialectUnknown, 0, 0},
-		// siw says R without the header.
+		// siw sets R without the header.
 		"01000700 0012" + "4143 00000000 00000000 00000001 00000000": {Cause{1, 0, 0}, DialectSIW, 18, 0},
-		// Announced, but cut off: the cause is still good.
+		// The header is announced, but cut off: the cause is still valid.
 		"1100c000 0010" + "c140 0000": {DDPInvalidSTag, DialectRFC, 0, 0},
 		"1100c000 00":                 {DDPInvalidSTag, DialectRFC, 0, 0},
 		// IW-21: reserved bits do not matter.
@@ -36,8 +36,8 @@ func TestTerminationDialects(t *testing.T) {
 	}
 }
 
-// IW-18, IW-19, IW-228: the numbers of the causes, as the standards' tables have them
-// (RFC 5040 §4.8, RFC 5041 §7.2, RFC 5044 §8, RFC 6581 §9), in the bytes of a Terminate.
+// IW-18, IW-19, IW-228: the numbers of the causes in the bytes of a Terminate, from the
+// standards' tables (RFC 5040 §4.8, RFC 5041 §7.2, RFC 5044 §8, RFC 6581 §9).
 func TestNumbersOfCauses(t *testing.T) {
 	for want, c := range map[string]Cause{
 		"0000": RDMAPCatastrophic,
