@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Without Reconnect calls end with rpc.ErrCallLost, and so do later ones.
+// Without Reconnect, calls on a lost connection end with rpc.ErrCallLost, and later ones too.
 func TestLostConnection(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -43,7 +43,7 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
-// The software RNIC asks for CRCs unless it is told not to; the server leaves it to the
+// The software RNIC asks for CRCs unless the target says no; the server leaves the choice to the
 // peer (IW-306, IW-307).
 func TestTargetCRC(t *testing.T) {
 	s := testserver.Start(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A file is read over RDMA, by the path of its export and its path in there.
+// The example reads a file over RDMA, by the path of its export and the file's path in it.
 func Example() {
 	ctx := context.Background()
 	c, err := client.Dial(ctx, client.Target{Transport: client.RDMA, Host: "server.example.org", Cred: client.Self()})
@@ -33,7 +33,7 @@ func Example() {
 	fmt.Printf("%d bytes, the end of the file: %v\n", n, eof)
 }
 
-// A file is made and written by NFS version 4.2, over two RDMA connections.
+// The example makes and writes a file by NFS version 4.2, over two RDMA connections.
 func ExampleDialSession() {
 	ctx := context.Background()
 	s, err := client.DialSession(ctx, client.SessionConfig{

@@ -15,8 +15,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// fake4 is a server of NFS version 4.1 with one file, which does what a test tells it
-// to. It fails the test where a client breaks the rules of sessions.
+// fake4 is a server of NFS version 4.1 with one file, controlled by a test. It fails the test if
+// a client breaks the rules of sessions.
 type fake4 struct {
 	t testing.TB
 
@@ -25,20 +25,20 @@ type fake4 struct {
 	clients  map[uint64]*fakeClient
 	sessions map[wire.SessionID4]*fakeSession
 	data     []byte
-	// writes counts those that were executed, and all operations by number.
+	// writes counts the executed WRITEs, and ran all executed operations by number.
 	writes int
 	ran    map[wire.OpNum]int
 	order  []wire.OpNum
 	heard  chan wire.OpNum
 
-	// What tests set.
+	// Settings of tests.
 	slots, target uint32
 	flags         uint32
 	lease         uint32
-	delays        int  // SEQUENCEs that are put off
+	delays        int  // number of SEQUENCEs that are answered with DELAY
 	lose          bool // the reply to the next WRITE is lost, with its connection
 	stall         chan struct{}
-	noContext     int  // how many BACKCHANNEL_CTLs are refused
+	noContext     int  // number of BACKCHANNEL_CTLs that are refused
 	unprotected   bool // SP4_MACH_CRED is refused
 	stalled       chan struct{}
 }
@@ -54,11 +54,11 @@ type fakeSession struct {
 	client uint64
 	slots  []fakeSlot
 	conns  map[*rpc.Conn]bool
-	// offers are what callbacks may be made under, in the client's order; back are the
+	// offers are the flavors that the client offers for callbacks, in its order; back are the
 	// handles of a context of RPCSEC_GSS among them, or nil.
 	offers []uint32
 	back   *wire.GSSCBHandles4
-	// highest is the highest slot that a request came by since it was set.
+	// highest is the highest slot of a request since the test reset it.
 	highest uint32
 }
 
@@ -88,18 +88,18 @@ func (f *fake4) session(target client.Target, cfg client.SessionConfig) *client.
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.t.Cleanup(func() { _ = s.Close() }) // tests that end with a broken server
+	f.t.Cleanup(func() { _ = s.Close() }) // for tests that end with a broken server
 	return s
 }
 
-// set changes what tests set.
+// set changes settings under the lock.
 func (f *fake4) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
-// count is how often an operation was executed.
+// count returns the number of times that an operation was executed.
 func (f *fake4) count(op wire.OpNum) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +159,7 @@ func (f *fake4) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// mayStall says whether WRITEs are to wait.
+// mayStall reports whether WRITEs are to wait.
 func (f *fake4) mayStall() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -179,7 +179,7 @@ type fakeCompound struct {
 	replayed, wrote bool
 }
 
-// operation executes one and writes its result.
+// operation executes one operation and writes its result.
 func (k *fakeCompound) operation() wire.NFSStat4 {
 	op := wire.OpNum(k.d.Uint32())
 	k.w.Uint32(uint32(op))
@@ -205,7 +205,7 @@ func (k *fakeCompound) operation() wire.NFSStat4 {
 	return status
 }
 
-// wait waits where the test wants that.
+// wait waits if the test wants that.
 func (k *fakeCompound) wait() {
 	k.f.mu.Lock()
 	gate := k.f.stall
@@ -367,7 +367,7 @@ func (k *fakeCompound) createSession() wire.NFSStat4 {
 	return wire.NFS4OK
 }
 
-// offer takes note of what callbacks may be made under.
+// offer records the flavors that callbacks may use.
 func (s *fakeSession) offer(next func(*wire.CallbackSecParms4) bool) {
 	s.offers, s.back = nil, nil
 	var offer wire.CallbackSecParms4
@@ -402,7 +402,7 @@ func (k *fakeCompound) sequence() wire.NFSStat4 {
 	slot := &s.slots[args.Slotid]
 	switch {
 	case args.Sequenceid < slot.seq:
-		// A copy that was still on its way when its connection was lost.
+		// The request is a copy that was still on its way when its connection was lost.
 		return wire.NFS4ErrSeqMisordered
 	case slot.busy && args.Sequenceid == slot.seq:
 		return wire.NFS4ErrDelay
@@ -439,7 +439,7 @@ func (f *fake4) forget(clients bool) {
 	}
 }
 
-// only is the session that there is.
+// only returns the one session that exists.
 func (f *fake4) only() (id wire.SessionID4, s *fakeSession) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is measured under a flavor is written as JSON, and read again.
+// A flavor in a report is written to JSON and read back.
 func TestFlavorsAsText(t *testing.T) {
 	for flavor := range flavorNames {
 		b, err := json.Marshal(flavor)

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// circling answers READDIR with one entry a call. After lead entries the cookies come again
-// and again in a circle of length; 0: the listing ends there.
+// circling answers READDIR with one entry in each call. After lead entries the cookies repeat in
+// a circle of this length; if length is 0, the listing ends there.
 type circling struct {
 	t                  *testing.T
 	lead, length, sent int
@@ -39,9 +39,8 @@ func (s *circling) Start(x *rpc.Exchange) {
 	x.Done(x)
 }
 
-// A listing whose cookies come again ends with an error, soon after the circle has closed:
-// with one cookie, with some, and behind others. One whose cookies are all different ends
-// by itself.
+// A listing whose cookies repeat ends with an error soon after the circle has closed: with one
+// cookie, with several, and after others. A listing whose cookies all differ ends by itself.
 func TestListingThatGoesInCircles(t *testing.T) {
 	for _, c := range []circling{{lead: 0, length: 1}, {lead: 5, length: 1}, {lead: 0, length: 7}, {lead: 100, length: 30}, {lead: 500}} {
 		k := &circling{t: t, lead: c.lead, length: c.length}

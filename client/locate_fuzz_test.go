@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// stream is the XDR stream that a writer stands for.
+// stream returns the XDR stream of a writer.
 func stream(w *xdr.Writer) []byte {
 	var b []byte
 	at := 0
@@ -19,7 +19,7 @@ func stream(w *xdr.Writer) []byte {
 	return append(b, w.Bytes()[at:]...)
 }
 
-// The place of a READ's data lies within the results, wherever they are cut off.
+// The place of a READ's data lies within the results, even if they are cut off anywhere.
 func FuzzLocateReadData(f *testing.F) {
 	w := xdr.NewWriter(make([]byte, 0, 256))
 	(&nfs3wire.Read3Res{ResOK: nfs3wire.Read3ResOK{

@@ -93,8 +93,8 @@ func TestNamesAndAttributes(t *testing.T) {
 	})
 }
 
-// Every size is read into and written from the caller's own memory, nothing
-// beyond what the server gave is touched.
+// The client reads every size into, and writes it from, the caller's own memory, and touches
+// nothing beyond the data of the server.
 func TestReadAndWrite(t *testing.T) {
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
 		ctx, n := testserver.Within(t), c.NFS3()
@@ -165,8 +165,8 @@ func TestConcurrentReads(t *testing.T) {
 	})
 }
 
-// Listings go on over many replies, by READDIR and READDIRPLUS, and over RDMA
-// come back in Reply chunks.
+// Listings continue over many replies, by READDIR and READDIRPLUS, and come in Reply chunks over
+// RDMA.
 func TestListings(t *testing.T) {
 	const files = 800
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
@@ -202,7 +202,7 @@ func TestListings(t *testing.T) {
 			t.Errorf("%d names listed, %d missing", len(plain), len(want))
 		}
 		for range n.ReaddirPlus(ctx, dir) {
-			break // a listing may be left
+			break // the caller may stop a listing early
 		}
 	})
 }
@@ -230,14 +230,14 @@ func TestExportsAndMount(t *testing.T) {
 	}
 }
 
-// A call whose context has ended gives up, and the connection goes on.
+// A call whose context has ended returns, and the connection still works.
 func TestContext(t *testing.T) {
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
 		ended, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("no more")
 		cancel(why)
 		n := c.NFS3()
-		// It may have been answered all the same.
+		// The call may have been answered before.
 		if _, err := n.Getattr(ended, root); err != nil && !errors.Is(err, why) {
 			t.Errorf("GETATTR after the end: %v", err)
 		}

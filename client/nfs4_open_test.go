@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// OPEN refuses delegations where the session has no hook for their recall, unless the caller
-// wishes for something (RFC 8881 §18.16.3).
+// OPEN asks for no delegation if the session has no hook for its recall, unless the caller wants
+// one (RFC 8881 §18.16.3).
 func TestOpenWishes(t *testing.T) {
 	const (
 		read   = nfs4wire.Open4ShareAccessRead

@@ -15,7 +15,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// unchecked4 is how files are made here.
+// unchecked4 is the way in which the tests create files.
 var unchecked4 = &wire.Createhow4{Mode: wire.Unchecked4, Createattrs: client.ModeAttribute(0o644)}
 
 // Files, names and locks on this module's server, over each transport, in each minor
@@ -44,7 +44,7 @@ func checkFiles4(t *testing.T, n client.NFS4, root client.Handle) {
 	ctx := testserver.Within(t)
 	o, err := n.Open(ctx, client.Open4{Dir: root, Name: "file", Owner: []byte("o"), Access: wire.Open4ShareAccessBoth, Create: unchecked4})
 	must(t, err)
-	if o.Delegation != wire.OpenDelegateNoneExt { // which is for those who said what they want
+	if o.Delegation != wire.OpenDelegateNoneExt { // the answer to clients that said what they want
 		t.Errorf("delegation %v: the server was not told that none is wanted", o.Delegation)
 	}
 	for _, size := range []int{1, 1000, 4096, 70_001, 1 << 20} {
@@ -94,7 +94,7 @@ func checkNames4(t *testing.T, n client.NFS4, root client.Handle) {
 	must(t, err)
 	deep := dir
 	path := "dir"
-	for i := range 20 { // more than one request looks up
+	for i := range 20 { // takes more than one request to look up
 		deep, err = n.Mkdir(ctx, deep, fmt.Sprint(i), 0o755)
 		must(t, err)
 		path += fmt.Sprint("/", i)
@@ -104,7 +104,7 @@ func checkNames4(t *testing.T, n client.NFS4, root client.Handle) {
 	}
 	var wanted []string
 	var all sync.WaitGroup
-	for i := range 1500 { // a listing of several requests
+	for i := range 1500 { // takes several requests to list
 		name := fmt.Sprintf("a name of some length, number %04d", i)
 		wanted = append(wanted, name)
 		if i%100 == 0 {
@@ -168,8 +168,8 @@ func checkLocks4(t *testing.T, n client.NFS4, root client.Handle) {
 	must(t, n.Remove(ctx, root, "locked"))
 }
 
-// Connections are lost amid changes of names: each change is executed exactly once, or
-// a guarded create would find its file, and a removal none.
+// Connections are lost during changes of names. Each change is executed exactly once: otherwise a
+// guarded create would find its own file, and a removal would find none.
 func TestNFS4ExactlyOnce(t *testing.T) {
 	server := testserver.Start(t)
 	server.ServeNFS4(t, 0)
@@ -177,7 +177,7 @@ func TestNFS4ExactlyOnce(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, s.Close()) }()
 	n, ctx := s.NFS4(), testserver.Within(t)
-	n.Patient = true // a compound that has lost its connections ends with DELAY
+	n.Patient = true // it retries on DELAY, with which a compound ends that has lost its connections
 	root, err := n.Walk(ctx, nil, "x")
 	must(t, err)
 	guarded := &wire.Createhow4{Mode: wire.Guarded4, Createattrs: client.ModeAttribute(0o644)}
@@ -215,8 +215,8 @@ func TestNFS4ExactlyOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A server that hears nothing of a client for longer than a lease does not keep it, and
-// a client that is there renews its lease.
+// A server removes a client that it has not heard of for longer than a lease, and a live client
+// renews its lease.
 func TestNFS4LeaseIsKept(t *testing.T) {
 	t.Parallel()
 	server := testserver.Start(t)
@@ -244,7 +244,7 @@ func TestNFS4LeaseIsKept(t *testing.T) {
 	o, err := open(n, "a")
 	must(t, err)
 	other := dial()
-	// Another client wants the file for two leases, and does not get it.
+	// Another client tries to open the file for two leases, and does not get it.
 	var got client.Opened4
 	gets := func(n client.NFS4, owner string) func() bool {
 		return func() bool {
@@ -262,7 +262,7 @@ func TestNFS4LeaseIsKept(t *testing.T) {
 	must(t, n.CloseFile(ctx, o.File, o.StateID))
 	await.Until(t, "the file is free", gets(other.NFS4(), "b"))
 	other.Abandon()
-	// It crashed, so that the file is to be had when its lease has ended.
+	// The client crashed, so the file is free when its lease has run out.
 	await.Until(t, "the lease ends", gets(n, "a"))
 	must(t, n.CloseFile(ctx, got.File, got.StateID))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// All that a Caller must stand, by each way to a server; connections in memory are cut below
-// the Conn, others by its Close.
+// The races that every Caller must withstand, over each transport; the test cuts connections in
+// memory below the Conn, others by its Close.
 func TestRaces(t *testing.T) {
 	s := testserver.Start(t)
 	s.RPC.Register(rpctest.NewProgram())

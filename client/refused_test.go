@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// Each call of a client tells that the server refused it, and that there is no connection
-// any more: none takes a failure for a result. The calls are found by reflection, so that
-// those that come later are asked as well.
+// Each call of a client reports that the server refused it, or that the connection is lost: none
+// takes a failure for a result. The test finds the calls by reflection, so that it tests later
+// additions as well.
 func TestEveryCallTellsThatItFailed(t *testing.T) {
 	s := testserver.Start(t)
 	s.ServeNFS4(t, 0)
@@ -50,15 +50,14 @@ func TestEveryCallTellsThatItFailed(t *testing.T) {
 	each("NFSv4, without a session", session.NFS4(), 15, lost)
 }
 
-// callsOf are the calls that on has, each with a handle that is none, and other arguments
-// that might do.
+// callsOf returns the calls of on, each with an invalid handle, and plausible other arguments.
 func callsOf(t *testing.T, on any) iter.Seq2[string, func() error] {
 	return func(yield func(string, func() error) bool) {
 		v := reflect.ValueOf(on)
 		for i := range v.NumMethod() {
 			m, name := v.Method(i), v.Type().Method(i).Name
 			if m.Type().NumIn() == 0 || m.Type().In(0) != reflect.TypeFor[context.Context]() {
-				continue // no call
+				continue // not a call
 			}
 			args := []reflect.Value{reflect.ValueOf(testserver.Within(t))}
 			for j := 1; j < m.Type().NumIn(); j++ {
@@ -71,7 +70,7 @@ func callsOf(t *testing.T, on any) iter.Seq2[string, func() error] {
 	}
 }
 
-// argument is one of a call.
+// argument returns an argument of this type.
 func argument(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	switch {
@@ -89,7 +88,7 @@ func argument(t reflect.Type) reflect.Value {
 	return v
 }
 
-// failure is what a call failed with: its last result, or the first error of a listing.
+// failure returns the error of a call: its last result, or the first error of a listing.
 func failure(results []reflect.Value) error {
 	last := results[len(results)-1]
 	if last.Kind() != reflect.Func {

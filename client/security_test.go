@@ -19,7 +19,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// protect lets callers of s come under RPCSEC_GSS.
+// protect makes s accept calls under RPCSEC_GSS.
 func protect(t testing.TB, s *testserver.Server, m gss.Mechanism) *gss.Server {
 	g := gss.New(gss.Config{Mechanisms: []gss.Mechanism{m}, Identify: func(string) (uid, gid uint32, groups []uint32, ok bool, err error) { return 0, 0, nil, true, nil }})
 	t.Cleanup(g.Close)
@@ -30,7 +30,7 @@ func protect(t testing.TB, s *testserver.Server, m gss.Mechanism) *gss.Server {
 var gssServices = map[string]rpc.GSSService{"none": rpc.GSSNone, "integrity": rpc.GSSIntegrity, "privacy": rpc.GSSPrivacy}
 
 // A Target with Security makes all calls of NFS under it, over each transport and with each
-// service, and those of MOUNT without.
+// service, and MOUNT's calls without.
 func TestConnUnderGSS(t *testing.T) {
 	s := testserver.Start(t)
 	mech := gsstest.New()
@@ -73,7 +73,7 @@ func TestConnUnderGSS(t *testing.T) {
 	}
 }
 
-// Contexts are made by a version of NFS that the server has.
+// The client makes contexts by a version of NFS that the server has.
 func TestContextByAnotherVersion(t *testing.T) {
 	s := testserver.Start(t)
 	mech := gsstest.New()
@@ -85,7 +85,7 @@ func TestContextByAnotherVersion(t *testing.T) {
 	}
 }
 
-// What keeps a context from being made is said with its remedy.
+// An error that prevents a context names its remedy.
 func TestNoContext(t *testing.T) {
 	mech := gsstest.New()
 	plain, refusing := testserver.Start(t), testserver.Start(t)
@@ -121,8 +121,9 @@ func TestNoContext(t *testing.T) {
 	}
 }
 
-// If calls have integrity protection, a session asks the server to accept its maintenance from its
-// own principal alone (RFC 8881 §2.10.8.3). A server that refuses that serves it without.
+// If calls have integrity protection, a session asks the server to accept its maintenance only
+// from its own principal (RFC 8881 §2.10.8.3). If the server refuses that, the session works
+// without.
 func TestSessionIsProtectedByItsPrincipal(t *testing.T) {
 	for of, service := range gssServices {
 		for _, refused := range []bool{false, true} {
@@ -154,8 +155,8 @@ func TestSessionIsProtectedByItsPrincipal(t *testing.T) {
 	}
 }
 
-// A session under RPCSEC_GSS offers its context for callbacks, and nothing beside it, and takes them
-// under it; one that is not made under that context is refused.
+// A session under RPCSEC_GSS offers only its own context for callbacks, and accepts callbacks
+// under it; it refuses a callback that is not under that context.
 func TestCallbacksUnderGSS(t *testing.T) {
 	for of, service := range gssServices {
 		t.Run(of, func(t *testing.T) {
@@ -201,12 +202,12 @@ func TestCallbacksUnderGSS(t *testing.T) {
 	}
 }
 
-// Where the context has ended that a session offered for callbacks, it offers the one that has
-// taken its place, by BACKCHANNEL_CTL, until the server has it (RFC 8881 §18.33), and takes
-// callbacks under that.
+// When the context that a session offered for callbacks has ended, the session offers the new one
+// by BACKCHANNEL_CTL until the server has it (RFC 8881 §18.33), and accepts callbacks under the
+// new one.
 func TestCallbacksUnderARenewedContext(t *testing.T) {
 	f, server := newFake4(t)
-	f.set(func() { f.lease = 1 }) // the keeper looks around often
+	f.set(func() { f.lease = 1 }) // so that the keeper checks often
 	mech := gsstest.New()
 	g := protect(t, server, mech)
 	target := server.Targets()["tcp"]
@@ -222,7 +223,7 @@ func TestCallbacksUnderARenewedContext(t *testing.T) {
 	}
 	first := handles()
 	f.set(func() {
-		g.Close() // it knows no context any more
+		g.Close() // ends all contexts
 		f.noContext = 1
 		f.flags = wire.Seq4StatusCBGSSContextsExpired
 	})
@@ -238,7 +239,7 @@ func TestCallbacksUnderARenewedContext(t *testing.T) {
 	if status, n := callbackOutcome(k.do(k.sequence(0, 1), recall)); n != 2 {
 		t.Errorf("%v after %d", status, n)
 	}
-	// Once the server has it, it is not told again.
+	// Once the server has it, the session does not offer it again.
 	ran := f.count(wire.OpSequence)
 	await.Until(t, "the keeper looked around again", func() bool { return f.count(wire.OpSequence) >= ran+3 })
 	if n := f.count(wire.OpBackchannelCtl); n != 1 {

@@ -13,7 +13,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A caller makes callbacks on the connection of f's only session.
+// A caller4 makes callbacks on the connection of f's only session.
 type caller4 struct {
 	t    testing.TB
 	id   wire.SessionID4
@@ -66,7 +66,8 @@ func (k *caller4) do(ops ...back) []byte {
 	return results
 }
 
-// outcome is the status of a CB_COMPOUND, the last operation executed, and how many were.
+// callbackOutcome returns the status of a CB_COMPOUND, the last operation that was executed, and
+// the number of executed operations.
 func callbackOutcome(results []byte) (status wire.NFSStat4, n uint32) {
 	d := xdr.NewDecoder(results)
 	status = wire.NFSStat4(d.Uint32())
@@ -74,7 +75,7 @@ func callbackOutcome(results []byte) (status wire.NFSStat4, n uint32) {
 	return status, d.Uint32()
 }
 
-// Callbacks come by TCP and RDMA; each is executed once, however often it comes.
+// Callbacks arrive by TCP and RDMA; each is executed once, however often it arrives.
 func TestSessionRecall(t *testing.T) {
 	for _, name := range []string{"tcp", "iwarp", "memory"} {
 		t.Run(name, func(t *testing.T) {
@@ -111,8 +112,7 @@ func TestSessionRecall(t *testing.T) {
 	}
 }
 
-// What a callback may answer, and what it answers where there is no hook for it
-// (RFC 8881 §20).
+// The answers that callbacks may have, and the answers without a hook (RFC 8881 §20).
 func TestSessionCallbackErrors(t *testing.T) {
 	f, server := newFake4(t)
 	notified := make(chan string, 1)
@@ -175,7 +175,7 @@ func TestSessionCallbackErrors(t *testing.T) {
 	if got := await.Receive(t, "the lock", notified); got != "f me" {
 		t.Errorf("%q", got)
 	}
-	// CB_RECALL_SLOT is answered by a SEQUENCE that shows what is used now.
+	// The session answers CB_RECALL_SLOT by a SEQUENCE with the slots that it uses now.
 	f.set(func() { held.highest = 0 })
 	for op := range f.heard {
 		if op == wire.OpSequence {
@@ -184,8 +184,7 @@ func TestSessionCallbackErrors(t *testing.T) {
 	}
 }
 
-// A callback that is about a reply which has not come yet is put off (RFC 8881
-// §2.10.6.3).
+// A callback about a reply that has not arrived yet is delayed (RFC 8881 §2.10.6.3).
 func TestSessionReferringCalls(t *testing.T) {
 	f, server := newFake4(t)
 	s := f.session(server.Targets()["tcp"], client.SessionConfig{})

@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The result of SEQUENCE is that of the request's own session, slot and sequence number,
-// or the reply is none to it (RFC 8881 §18.46.3). What became of the request is found out
-// by another SEQUENCE under its number, and the slot goes on behind that.
+// A reply is valid only if its SEQUENCE result has the request's own session, slot and sequence
+// number (RFC 8881 §18.46.3). After an invalid one, the client finds out by another SEQUENCE with
+// the same number whether the request was executed, and then goes on with the slot.
 func TestReplyOfAnotherSlotIsNone(t *testing.T) {
 	for name, change := range map[string]func(r *nfs4wire.Sequence4Args){
 		"another session":   func(r *nfs4wire.Sequence4Args) { r.Sessionid[3]++ },

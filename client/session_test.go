@@ -14,11 +14,10 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// anonymous is the stateid of no open.
+// anonymous is the anonymous stateid.
 var anonymous wire.StateID4
 
-// A session does its work over each transport in each minor version, and leaves nothing
-// behind at the server.
+// A session works over each transport in each minor version, and leaves nothing on the server.
 func TestSession(t *testing.T) {
 	for _, minor := range []uint32{1, 2} {
 		for name, target := range targetsOf(t) {
@@ -66,8 +65,8 @@ func targetsOf(t *testing.T) map[string]string {
 	return map[string]string{"tcp": "tcp", "iwarp": "iwarp", "memory": "memory"}
 }
 
-// Requests wait for slots; each slot has one at a time, with numbers that follow one
-// another (fake4 sees to that). The server may take slots away and give some.
+// Requests wait for slots; each slot has one request at a time, with consecutive numbers (fake4
+// checks that). The server may take slots away and add some.
 func TestSessionSlots(t *testing.T) {
 	f, server := newFake4(t)
 	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
@@ -85,7 +84,7 @@ func TestSessionSlots(t *testing.T) {
 	}
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
-	defer open() // the server of a test that fails waits for its calls
+	defer open() // the server of a failed test waits for its calls
 	f.set(func() { f.stall = gate })
 	var all sync.WaitGroup
 	for range 20 {
@@ -125,7 +124,7 @@ func TestSessionSlots(t *testing.T) {
 	flood()
 }
 
-// A reply that is lost with its connection is asked for again on the same slot, so that
+// If a reply is lost with its connection, the client asks for it again on the same slot, so that
 // a WRITE is executed once.
 func TestSessionLostReply(t *testing.T) {
 	for _, name := range []string{"tcp", "memory"} {
@@ -146,8 +145,8 @@ func TestSessionLostReply(t *testing.T) {
 	}
 }
 
-// A session that the server has forgotten is made anew, and so is the client ID; then
-// RECLAIM_COMPLETE comes before everything else.
+// If the server has forgotten a session, the client makes a new one, and a new client ID if
+// necessary; then RECLAIM_COMPLETE comes before everything else.
 func TestSessionForgotten(t *testing.T) {
 	f, server := newFake4(t)
 	restarted := make(chan struct{}, 1)
@@ -183,7 +182,7 @@ func TestSessionForgotten(t *testing.T) {
 	}
 }
 
-// What must not be executed twice is not sent again on a new session.
+// A request that must not be executed twice is not sent again on a new session.
 func TestSessionDoubtful(t *testing.T) {
 	f, server := newFake4(t)
 	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
@@ -210,8 +209,8 @@ func TestSessionDoubtful(t *testing.T) {
 	must(t, err)
 }
 
-// The slot of a request that was given up is used again only once the server is done
-// with it.
+// The slot of a request that was given up is used again only when the server has finished with
+// it.
 func TestSessionCancel(t *testing.T) {
 	f, server := newFake4(t)
 	f.slots, f.target = 1, 0
@@ -271,8 +270,8 @@ func TestSessionTrunking(t *testing.T) {
 	}
 }
 
-// A lease is renewed by a SEQUENCE alone, and a connection for callbacks is bound when
-// the server misses one.
+// A SEQUENCE alone renews a lease. The client binds a connection for callbacks if the server
+// lacks one.
 func TestSessionIdle(t *testing.T) {
 	f, server := newFake4(t)
 	f.lease = 3

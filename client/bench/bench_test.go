@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// Every workload over every transport: so many operations as asked for, and
-// nothing left behind.
+// Every workload over every transport: it makes the given number of operations, and leaves
+// nothing behind.
 func TestBenchWorkloads(t *testing.T) {
 	s := testserver.Start(t)
 	for name, target := range s.Targets() {
@@ -34,7 +34,8 @@ func TestBenchWorkloads(t *testing.T) {
 					if (m.Bytes > 0) != moves || moves && workload != "readdirplus" && m.Bytes != 100*int64(size) {
 						t.Errorf("%d bytes", m.Bytes)
 					}
-					// Of so many bytes each READDIRPLUS lists all: 100 files, "." and "..".
+					// With so many bytes each READDIRPLUS lists everything: 100 files, "." and
+					// "..".
 					if lists := workload == "readdirplus"; (m.Entries > 0) != lists || lists && size == 1<<20 && m.Entries != 100*102 {
 						t.Errorf("%d entries", m.Entries)
 					}
@@ -112,9 +113,8 @@ func TestBenchRefusals(t *testing.T) {
 	}
 }
 
-// A measurement that is called off ends at once, not with its time, and leaves
-// nothing behind either; be it that it prepares its ground still, or that it is at
-// work.
+// A cancelled measurement ends at once, not at the end of its time, and leaves nothing behind,
+// whether it is still preparing or already measuring.
 func TestBenchCalledOff(t *testing.T) {
 	s := testserver.Start(t)
 	c := testserver.Dial(t, s.Targets()["tcp"])

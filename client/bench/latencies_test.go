@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What latencies say of a time is never less than the time, and at most 1/100 more.
+// The reported latency is never less than the real one, and at most 1/100 more.
 func TestLatenciesPrecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, int64(longest)).Draw(t, "ns"))

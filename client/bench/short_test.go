@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A latency is told with as many digits as mean something: below 10 µs all, below 10 ms to
-// a tenth of a microsecond, else to a tenth of a millisecond.
+// A latency has only significant digits: below 10 µs all, below 10 ms to a tenth of a
+// microsecond, else to a tenth of a millisecond.
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0:                        "0s",

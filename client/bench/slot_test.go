@@ -11,14 +11,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A still caller keeps what was started, so that a test answers by hand.
+// A still caller stores the call that was started, so that a test can answer it by hand.
 type still struct{ x *rpc.Exchange }
 
 func (s *still) Start(x *rpc.Exchange)       { s.x = x }
 func (s *still) Cancel(*rpc.Exchange, error) {}
 
-// Between an answer and the next call a bench allocates nothing, whatever it
-// measures: its cost is not the server's.
+// Between an answer and the next call a bench allocates nothing in any workload, because its cost
+// is not the server's.
 func TestSlotAllocatesNothing(t *testing.T) {
 	for name, results := range map[string]func(w *xdr.Writer, s *slot){
 		"null": func(*xdr.Writer, *slot) {},
@@ -72,7 +72,7 @@ func TestSlotAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What a server has not made stable is no FILE_SYNC WRITE, and ends the measurement.
+// A WRITE that the server did not make stable is no FILE_SYNC WRITE, and ends the measurement.
 func TestSyncWriteThatIsNotStable(t *testing.T) {
 	for committed, ok := range map[nfs3wire.StableHow]bool{nfs3wire.Unstable: false, nfs3wire.DataSync: false, nfs3wire.FileSync: true} {
 		b := &bench{work: workloads["syncwrite"], unlimited: true, start: time.Now(), cfg: Config{Size: 512, FileSize: 4096}}
@@ -115,7 +115,7 @@ func TestSlotTriesAgain(t *testing.T) {
 	if c.delayed.Load() != 2 || c.operations.Load() != 1 || b.err != nil {
 		t.Errorf("%d delayed, %d operations: %v", c.delayed.Load(), c.operations.Load(), b.err)
 	}
-	// Anything else ends the measurement.
+	// Any other error ends the measurement.
 	w := xdr.NewWriter(make([]byte, 0, 16))
 	w.Uint32(uint32(nfs3wire.NFS3ErrStale))
 	x := caller.x

@@ -63,8 +63,8 @@ func TestProbeOurselves(t *testing.T) {
 	}
 }
 
-// What a server says of itself by NFS version 4 is asked in its highest minor version,
-// and the server is left as it was.
+// probe asks for a server's NFSv4 properties in its highest minor version, and leaves no state on
+// the server.
 func TestProbeNFS4(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -103,7 +103,7 @@ func TestProbeNFS4(t *testing.T) {
 	}
 }
 
-// serveTCP runs a server that is not one of NFS.
+// serveTCP runs a TCP server that does not speak NFS.
 func serveTCP(t *testing.T, f func(c net.Conn)) client.Target {
 	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
@@ -127,17 +127,17 @@ func serveTCP(t *testing.T, f func(c net.Conn)) client.Target {
 	return client.Target{Transport: client.RDMA, Host: a.IP.String(), Port: a.Port}
 }
 
-// greet is a plain TCP service that talks first.
+// greet is a plain TCP service that sends first.
 func greet(c net.Conn) {
 	io.WriteString(c, "220 mail.example.org ready for what you have to say\r\n")
 	c.(*net.TCPConn).CloseWrite()
 	io.Copy(io.Discard, c)
 }
 
-// A sentence for each usual fault.
+// Each usual fault has its sentence.
 func TestProbeFaults(t *testing.T) {
 	closed := serveTCP(t, func(net.Conn) {})
-	// A port that nothing listens on: one that was free a moment ago.
+	// A port without a listener: one that was free a moment ago.
 	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
 	free := l.Addr().(*net.TCPAddr).Port
@@ -180,7 +180,7 @@ func TestProbeFaults(t *testing.T) {
 	}
 }
 
-// A peer that takes the connection and says nothing costs the time-out.
+// A peer that accepts the connection and sends nothing costs the time-out.
 func TestProbeSilence(t *testing.T) {
 	for _, transport := range []client.Transport{client.TCP, client.RDMA} {
 		target := serveTCP(t, func(c net.Conn) { io.Copy(io.Discard, c) })
@@ -193,7 +193,7 @@ func TestProbeSilence(t *testing.T) {
 	}
 }
 
-// listen runs an RDMA listener that does as f says.
+// listen runs an RDMA listener that calls f for each request.
 func listen(t *testing.T, p rdmacm.Provider, f func(r rdmacm.Request)) client.Target {
 	l, err := p.Listen(testserver.Loopback)
 	must(t, err)
@@ -237,7 +237,7 @@ func TestProbeRejectingListener(t *testing.T) {
 	}
 }
 
-// A responder is an RDMA peer that answers each message by what answer makes of it.
+// A responder is an RDMA peer that answers each message with the result of answer.
 type responder struct {
 	conn   rdmacm.Conn
 	ready  chan struct{}
@@ -274,7 +274,7 @@ func answering(t *testing.T, private []byte, answer func(call []byte) []byte) cl
 	})
 }
 
-// A server of another version of RPC-over-RDMA, and one that ends the connection.
+// A server with another version of RPC-over-RDMA, and a server that ends the connection.
 func TestProbeForeignRPCRDMA(t *testing.T) {
 	target := answering(t, nil, func(call []byte) []byte {
 		p, _ := wire.ParsePrefix(call)

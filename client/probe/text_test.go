@@ -8,8 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// What a server says of itself stays on its line of the report, and moves nothing on the
-// terminal.
+// Text from a server stays on its line of the report, and cannot control the terminal.
 func TestReportShowsWhatAServerSays(t *testing.T) {
 	evil := "/x\x1b]0;owned\a\r\x1b[2J\xff\n  RPCSEC_GSS           known"
 	p := Report{

@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A relay that is closed ends the connections of its clients, with the calls that are
-// under way, and leaves nothing behind.
+// Closing a relay ends its clients' connections, with the calls under way, and leaves nothing
+// behind.
 func TestRelayClose(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -54,8 +54,8 @@ func TestRelayClose(t *testing.T) {
 	}
 }
 
-// A client that stops in the middle of a call, or does not read, loses its
-// connection; more clients than allowed get none.
+// A client that stops in the middle of a call, or does not read, loses its connection; clients
+// beyond the limit are refused.
 func TestRelayBoundsClients(t *testing.T) {
 	s := testserver.Start(t)
 	ended := make(chan relay.Event, 1)
@@ -78,8 +78,8 @@ func TestRelayBoundsClients(t *testing.T) {
 	}
 }
 
-// A lost connection to the server is the relay's affair: calls that were not
-// answered are sent again, and the client notices nothing.
+// The relay handles a lost connection to the server: it sends unanswered calls again, and the
+// client notices nothing.
 func TestRelayOutlivesConnections(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -103,14 +103,14 @@ func TestRelayOutlivesConnections(t *testing.T) {
 	}
 }
 
-// startBeside runs a relay whose ends of connections the test sees.
+// startBeside runs a relay, and returns the events of its connections.
 func startBeside(t *testing.T, cfg relay.Config) (client.Target, <-chan relay.Event) {
 	ended := make(chan relay.Event, 8)
 	cfg.Event = func(e relay.Event) { ended <- e }
 	return startRelay(t, cfg), ended
 }
 
-// A client whose server has no MOUNT service learns that, and goes on with NFS.
+// A client whose server has no MOUNT service gets an error for MOUNT, and goes on with NFS.
 func TestRelayWithoutMount(t *testing.T) {
 	s := testserver.Start(t)
 	l, err := net.Listen("tcp", testserver.Loopback.String())
@@ -131,8 +131,8 @@ func TestRelayWithoutMount(t *testing.T) {
 	}
 }
 
-// A client loses its connection when the server cannot be reached, so that it asks
-// again; the relay says why.
+// If the relay cannot reach the server, the client loses its connection, so that it tries again;
+// the relay reports the reason.
 func TestRelayWithoutServer(t *testing.T) {
 	s := testserver.Start(t)
 	target := s.Targets()["memory"]
@@ -162,7 +162,7 @@ func TestRelayWithoutServer(t *testing.T) {
 	}
 }
 
-// The calls of a client that has left are waited for as long as Timeout says.
+// The relay waits for the calls of a client that has left for the time Timeout.
 func TestRelayForgetsClientsThatLeft(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -183,8 +183,8 @@ func TestRelayForgetsClientsThatLeft(t *testing.T) {
 	toy.Release(lane)
 }
 
-// A client that has as many calls under way as it may have is not read from until
-// one of them is answered.
+// The relay does not read from a client that has as many calls under way as it may, until one of
+// them is answered.
 func TestRelayHoldsClientsBack(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()

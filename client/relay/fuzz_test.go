@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// stream is the XDR stream that a writer stands for.
+// stream returns the XDR stream of a writer.
 func stream(w *xdr.Writer) []byte {
 	var b []byte
 	at := 0
@@ -24,9 +24,8 @@ func stream(w *xdr.Writer) []byte {
 	return append(b, w.Bytes()[at:]...)
 }
 
-// Whatever a client sends: what a call may need is bounded, and what goes on to
-// the server are the client's own arguments, to the byte but for padding and for
-// READs of more than is relayed at once.
+// For any bytes of a client, the memory of a call is bounded, and the server gets the client's
+// own arguments, to the byte, except padding and READs that are longer than the relay's limit.
 func FuzzRelayedCall(f *testing.F) {
 	encoded := func(encode func(w *xdr.Writer)) []byte {
 		w := xdr.NewWriter(make([]byte, 0, 4096))

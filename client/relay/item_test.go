@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// The data of a WRITE are found, of whatever length, and may travel beside the message to the
-// server. Arguments that do not end with them travel as they came.
+// The relay finds the data of a WRITE, of any length, and may send it in a chunk. Arguments that
+// do not end with the data are sent unchanged.
 func TestDataOfAWriteIsFound(t *testing.T) {
 	row := &carried3()[nfs3wire.ProcWrite]
 	for _, n := range []int{1, 2, 3, 4, 5, 4095, 4096, 4097} {

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// All that a Caller must stand, through a relay: over RDMA, whose connections are cut behind
-// the relay, and over TCP, where the client's own are.
+// The races that every Caller must withstand, through a relay: over RDMA, with connections cut
+// between relay and server, and over TCP, with the client's own connections cut.
 func TestRaces(t *testing.T) {
 	s := testserver.Start(t)
 	s.RPC.Register(rpctest.NewProgram())

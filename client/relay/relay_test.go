@@ -26,7 +26,7 @@ import (
 
 var unchecked = nfs3wire.CreateHow3{ObjAttributes: nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o640}}}
 
-// startRelay runs a relay to a target of s and says where it listens.
+// startRelay runs a relay to a target of s and returns its address.
 func startRelay(t *testing.T, cfg relay.Config) client.Target {
 	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
@@ -56,8 +56,7 @@ func relays(t *testing.T, f func(t *testing.T, s *testserver.Server, at client.T
 	}
 }
 
-// A client of TCP finds everything behind a relay: MOUNT, data that is placed,
-// listings in Reply chunks.
+// A TCP client can do everything through a relay: MOUNT, placed data, listings in Reply chunks.
 func TestRelayCarriesNFS(t *testing.T) {
 	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		c := testserver.Dial(t, at)
@@ -78,14 +77,14 @@ func TestRelayCarriesNFS(t *testing.T) {
 				t.Errorf("%d bytes: %d written, %d read, or others", size, w.Count, count)
 			}
 		}
-		// More than a relay asks for at once: a server may give less.
+		// The relay asks for less than this in one call: a server may return less.
 		if count, eof, err := n.Read(ctx, file, 0, make([]byte, 2<<20)); err != nil || count != 1<<20 {
 			t.Errorf("READ of 2 MiB gives %d, eof %v: %v", count, eof, err)
 		}
 		if count, eof, err := n.Read(ctx, file, 1<<20, make([]byte, 100)); err != nil || count != 0 || !eof {
 			t.Errorf("READ at the end gives %d, eof %v: %v", count, eof, err)
 		}
-		text := string(testserver.Pattern(300)[1:]) // of no zero byte
+		text := string(testserver.Pattern(300)[1:]) // without a zero byte
 		text = string(bytes.ReplaceAll([]byte(text), []byte{0}, []byte{'0'}))
 		must(t, n.Symlink(ctx, dir, "link", text))
 		link, _, err := n.Lookup(ctx, dir, "link")
@@ -109,7 +108,7 @@ func TestRelayCarriesNFS(t *testing.T) {
 		if s.RDMA.Stats().BytesRead.Load() == 0 || s.RDMA.Stats().BytesWritten.Load() == 0 || s.RDMA.Stats().LongReplies.Load() == 0 {
 			t.Errorf("nothing was placed: %+v", s.RDMA.Stats())
 		}
-		// A status other than OK passes, as does a refusal of RPC's.
+		// The relay passes on a status other than OK, and a refusal by RPC.
 		_, _, err = n.Lookup(ctx, dir, "nothing")
 		if e, ok := errors.AsType[*client.StatusError](err); !ok || e.Status != nfs3wire.NFS3ErrNoEnt {
 			t.Errorf("LOOKUP of nothing: %v", err)
@@ -126,7 +125,7 @@ func TestRelayCarriesNFS(t *testing.T) {
 				t.Errorf("program %d version %d: %v", c.program, c.version, err)
 			}
 		}
-		// Who is asked over the relay sees the same as who asks the server.
+		// A client gets the same answer from the relay as from the server.
 		_, err = n.Getattr(ctx, client.Handle("no handle of anybody"))
 		if e, ok := errors.AsType[*client.StatusError](err); !ok || e.Status != nfs3wire.NFS3ErrBadHandle && e.Status != nfs3wire.NFS3ErrStale {
 			t.Errorf("GETATTR of nonsense: %v", err)
@@ -134,7 +133,7 @@ func TestRelayCarriesNFS(t *testing.T) {
 	})
 }
 
-// Programs that no binding is known of go as Long messages, both ways.
+// Programs without a known binding are sent as Long messages, both ways.
 func TestRelayCarriesForeignPrograms(t *testing.T) {
 	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		c := testserver.Dial(t, at)
@@ -159,7 +158,7 @@ func TestRelayCarriesForeignPrograms(t *testing.T) {
 	})
 }
 
-// A scripted client: everything that bytes can do.
+// A rawClient is a scripted client that can send any bytes.
 type rawClient struct {
 	t *testing.T
 	c net.Conn
@@ -183,7 +182,7 @@ func (r *rawClient) send(fragments ...[]byte) {
 	}
 }
 
-// record is the next reply, nil at the connection's end.
+// record returns the next reply, or nil at the connection's end.
 func (r *rawClient) record() []byte {
 	var head [4]byte
 	if _, err := io.ReadFull(r.c, head[:]); err != nil {
@@ -206,8 +205,7 @@ func (r *rawClient) reply() (d *xdr.Decoder, xid uint32, err error) {
 	return d, xid, err
 }
 
-// grant makes a call for the credits that its reply brings: a connection begins
-// with one (RFC 8166 §3.3.3).
+// grant makes a call whose reply grants credits: a connection begins with one (RFC 8166 §3.3.3).
 func (r *rawClient) grant() {
 	r.send(null(99))
 	_, _, err := r.reply()
@@ -256,7 +254,7 @@ func TestRelayRecords(t *testing.T) {
 	})
 }
 
-// A call that stalls does not hold up the ones behind it.
+// A call that stalls does not delay later calls.
 func TestRelayAnswersOutOfOrder(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -281,7 +279,7 @@ func TestRelayAnswersOutOfOrder(t *testing.T) {
 	}
 }
 
-// What a relay answers itself.
+// Calls that the relay answers itself.
 func TestRelayRefusals(t *testing.T) {
 	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		long := make([]byte, 500)
@@ -329,7 +327,7 @@ func TestRelayRefusals(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		// What is no call, or longer than any, ends the connection, only that.
+		// A record that is no call, or too long, ends only its own connection.
 		for name, b := range map[string][]byte{
 			"a reply":     append([]byte{0x80, 0, 0, 24}, make([]byte, 20)...),
 			"a huge mark": {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0},
@@ -349,7 +347,7 @@ func TestRelayRefusals(t *testing.T) {
 	})
 }
 
-// Clients that ask rpcbind are told the relay itself.
+// Clients that ask rpcbind get the relay's own address.
 func TestRelayAnswersRPCBind(t *testing.T) {
 	s := testserver.Start(t)
 	at := startRelay(t, relay.Config{Target: s.Targets()["memory"]})

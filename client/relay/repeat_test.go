@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// Linux sends a call of NFSv3 that is not answered within 60 s again on the same connection.
-// The server cannot know it for a copy, for the relay's calls have XIDs of their own: it waits
-// at the relay for the answer to the first, and a later copy gets that too.
+// Linux repeats a call of NFSv3 on the same connection if it is not answered within 60 s. The
+// server cannot recognize the copy, because the relay's calls have XIDs of their own. So the copy
+// waits at the relay for the answer to the first call, and a later copy gets that answer too.
 func TestACopyWaitsForTheFirstAnswer(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -24,7 +24,7 @@ func TestACopyWaitsForTheFirstAnswer(t *testing.T) {
 	r.send(call)
 	await.Receive(t, "the call arrives", toy.Arrived(lane))
 	r.send(call)
-	r.send(null(2)) // behind the copy: its answer tells that the copy was taken
+	r.send(null(2)) // sent after the copy: its answer shows that the relay has read the copy
 	if _, xid, err := r.reply(); err != nil || xid != 2 {
 		t.Fatalf("reply %d: %v", xid, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A service whose connection was lost is connected to again with the next call.
+// If the connection to a service was lost, the next call connects again.
 func TestLineConnectsAgain(t *testing.T) {
 	s := testserver.Start(t)
 	r, err := New(Config{})
@@ -56,7 +56,7 @@ func TestLineConnectsAgain(t *testing.T) {
 	}
 }
 
-// The memory of calls goes back, whatever came of them.
+// The memory of calls is released, however they end.
 func TestRelayGivesMemoryBack(t *testing.T) {
 	s := testserver.Start(t)
 	r, err := New(Config{Target: s.Targets()["memory"], MountPort: int(s.TCP.Port())})
