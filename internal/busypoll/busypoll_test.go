@@ -34,8 +34,8 @@ type peer struct {
 	awake bool
 }
 
-// call is the peer's next call, gap after the reply to the last one, and its being served
-// for 5 us. It returns what of the gap was polled.
+// call is the peer's next call, gap after the reply to the last one; serving it takes 5 us. It
+// returns the part of the gap that was polled.
 func (s *scene) call(p *peer, gap time.Duration, alone bool) (polled time.Duration) {
 	at := s.now + gap
 	if p.awake && p.Begin(alone) {
@@ -45,7 +45,7 @@ func (s *scene) call(p *peer, gap time.Duration, alone bool) (polled time.Durati
 		yields := p.Yields()
 		p.End(s.now >= at)
 		polled = s.now - began
-		if yields && s.now >= at { // its wait ends at once
+		if yields && s.now >= at { // the wait ends at once
 			p.Rest()
 			s.now += 2 * time.Microsecond
 			p.Wake()
@@ -67,7 +67,7 @@ func (s *scene) call(p *peer, gap time.Duration, alone bool) (polled time.Durati
 
 func (s *scene) peer() *peer { return &peer{Member: s.member()} }
 
-// A client that calls soon after each reply is polled for, but for one wait in 4 ms.
+// The group polls for a client that calls soon after each reply, except for one wait in 4 ms.
 func TestSteadyCallerIsPolledFor(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -79,7 +79,7 @@ func TestSteadyCallerIsPolledFor(t *testing.T) {
 	}
 }
 
-// The first calls of a connection, and the first after a pause, are waited for.
+// The group does not poll for the first calls of a connection, or for the first after a pause.
 func TestFirstCallsAreWaitedFor(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -100,8 +100,7 @@ func TestFirstCallsAreWaitedFor(t *testing.T) {
 	}
 }
 
-// Where a connection polls, it does not for longer than twice the gaps that it has seen, nor
-// than the bound.
+// A poll lasts at most twice the gaps seen on its connection, and at most the bound.
 func TestLengthFollowsTheGaps(t *testing.T) {
 	for _, test := range []struct{ gap, most, longest time.Duration }{
 		{10 * time.Microsecond, 50 * time.Microsecond, 20 * time.Microsecond},
@@ -115,7 +114,7 @@ func TestLengthFollowsTheGaps(t *testing.T) {
 			s.call(p, test.gap, true)
 		}
 		polled := time.Duration(0)
-		for range 10 { // it may be time for a wait
+		for range 10 { // one of these may be a wait
 			if polled > 0 {
 				break
 			}
@@ -130,7 +129,7 @@ func TestLengthFollowsTheGaps(t *testing.T) {
 	}
 }
 
-// A peer that calls soon until it is polled for, and then lets the poll go in vain, costs no
+// A peer that calls soon until the group polls for it, and then lets polls end in vain, costs no
 // more than its share of a processor, and neither do many such peers.
 func TestVainPollsAreBounded(t *testing.T) {
 	for _, peers := range []int{1, 100} {
@@ -163,7 +162,7 @@ func TestVainPollsAreBounded(t *testing.T) {
 	}
 }
 
-// The same holds where a peer redeems itself by calls in time before each vain poll.
+// The same holds if a peer makes calls in time before each vain poll.
 func TestVainPollsBetweenHitsAreBounded(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -182,7 +181,7 @@ func TestVainPollsBetweenHitsAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever peers do, vain polls stay within their share.
+// For any behaviour of peers, vain polls stay within their share.
 func TestVainPollsOfAnyPeers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := newScene(50 * time.Microsecond)
@@ -212,7 +211,7 @@ func TestVainPollsOfAnyPeers(t *testing.T) {
 	}
 }
 
-// However long nothing was polled for, no more than 4 ms may be spent in vain at once.
+// However long nothing was polled for, at most 4 ms may be spent in vain at once.
 func TestCreditIsBounded(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.ready(t)
@@ -226,8 +225,9 @@ func TestCreditIsBounded(t *testing.T) {
 	p.End(true)
 }
 
-// After a call that came too late the next ones are waited for: 2, that one included, and
-// after each further time twice as many, up to 64. Eight calls in time make that 2 again.
+// After a call that came too late, the group does not poll for the next ones: for 2, that one
+// included, and after each further late call for twice as many, up to 64. Eight calls in time
+// reset this to 2.
 func TestLateCallsAreWaitedOut(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -295,8 +295,8 @@ func TestOnePollsAtATime(t *testing.T) {
 	}
 }
 
-// Another connection's input, and an errand, end a poll; and after such input none begins
-// for a while.
+// Another connection's input, and an errand, end a poll; for a while after such input no poll
+// begins.
 func TestOtherWorkEndsAPoll(t *testing.T) {
 	for name, work := range map[string]func(*scene){
 		"connection": func(s *scene) { s.member().Wake() },
@@ -330,8 +330,8 @@ func TestOtherWorkEndsAPoll(t *testing.T) {
 	}
 }
 
-// A peer whose next call is there before it can have seen the reply has several under way,
-// and is not polled for.
+// If a peer's next call arrives before it can have seen the reply, the peer has several calls
+// under way, and the group does not poll for it.
 func TestCallsUnderWayAreNotPolledFor(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -343,7 +343,8 @@ func TestCallsUnderWayAreNotPolledFor(t *testing.T) {
 	}
 }
 
-// A connection that polls goes back to the runtime's poller at least so often, whatever comes.
+// A connection that polls returns to the runtime's poller at regular intervals, whatever input
+// comes.
 func TestPollsYield(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.ready(t)
@@ -398,7 +399,7 @@ func TestWhoDoesNotPoll(t *testing.T) {
 	zero.Rest()
 }
 
-// A connection that ends while it polls leaves the turn to others.
+// A connection that ends while it polls lets others poll.
 func TestRestEndsAPoll(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.ready(t)

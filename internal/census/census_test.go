@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A guest is a connection of the tests: it leaves as soon as it is told to.
+// A guest is a connection of the tests: it leaves as soon as the census ends it.
 type guest struct {
 	from  netip.Addr
 	seat  *Seat
@@ -42,7 +42,7 @@ func (g *guest) End(why Reason) {
 
 func (g *guest) Busy() bool { return g.busy.Load() }
 
-// ended is why it was ended; 0 means that it was not.
+// ended returns the reason why the guest was ended; 0 if it was not.
 func (g *guest) ended() Reason {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,8 +102,8 @@ func count(all []*guest, ended bool) (n int) {
 	return n
 }
 
-// Idle connections that hold all seats lock out no newcomer from another address,
-// however far they have come and from however many addresses they are.
+// Idle connections that hold all seats keep no newcomer from another address out, whatever their
+// stage and however many addresses they have.
 func TestIdleConnectionsLockOutNoNewcomer(t *testing.T) {
 	const seats = 1000
 	for _, stage := range []Stage{Silent, Known} {
@@ -132,8 +132,8 @@ func TestIdleConnectionsLockOutNoNewcomer(t *testing.T) {
 	}
 }
 
-// A flood of newcomers throws out no known peer, wherever it comes from: from the
-// address of known peers, from one other, or from as many as there are newcomers.
+// A flood of newcomers costs no known peer its seat, wherever it comes from: from the address of
+// known peers, from one other, or from as many as there are newcomers.
 func TestFloodThrowsOutNoKnownPeer(t *testing.T) {
 	const seats, flood = 1024, 5_000
 	home := host(1 << 16)
@@ -151,7 +151,7 @@ func TestFloodThrowsOutNoKnownPeer(t *testing.T) {
 			for range 16 { // nconnect=16
 				known = append(known, enter(t, c, home, Known))
 			}
-			for i := range 600 { // behind one address, too
+			for i := range 600 { // from one address, too
 				known = append(known, enter(t, c, host(2<<16+i/300), Known))
 			}
 			for i := range flood {
@@ -164,9 +164,8 @@ func TestFloodThrowsOutNoKnownPeer(t *testing.T) {
 	}
 }
 
-// Where known peers of one address hold all seats, and use them, newcomers find
-// seats all the same, and have them for as long as it takes to become known: they
-// do not take each other's.
+// If known peers of one address hold all seats, and use them, newcomers find seats all the same,
+// for long enough to become known: they do not take each other's.
 func TestNewcomersDoNotTakeEachOthersSeats(t *testing.T) {
 	const seats = 800
 	c := New(Config{Seats: seats})
@@ -189,8 +188,8 @@ func TestNewcomersDoNotTakeEachOthersSeats(t *testing.T) {
 	}
 }
 
-// A newcomer from the address that holds most takes the seat of a stranger from
-// there, and is refused where there is none.
+// A newcomer from the address that holds most takes the seat of a stranger from there, or is
+// refused if there is none.
 func TestNewcomerOfTheLargestHolder(t *testing.T) {
 	c := New(Config{Seats: 64})
 	small := enter(t, c, host(2), Known)
@@ -215,8 +214,8 @@ func TestNewcomerOfTheLargestHolder(t *testing.T) {
 	}
 }
 
-// One address may have so many seats, whatever else is free; its strangers go for
-// its newcomers, its known peers do not.
+// One address may have a limited number of seats, even if others are free; its newcomers take the
+// seats of its strangers, not of its known peers.
 func TestSeatsOfOneAddress(t *testing.T) {
 	c := New(Config{Seats: 1000, PerAddress: 10})
 	var known []*guest
@@ -240,8 +239,8 @@ func TestSeatsOfOneAddress(t *testing.T) {
 	enter(t, c, host(1), Stranger)
 }
 
-// A newcomer of an address that has all its seats takes that of its own connection that has
-// been idle for longest, and no other's; it is refused where none is idle.
+// A newcomer of an address that has all its seats takes the seat of that address's connection
+// that has been idle for longest, and no other's; it is refused if none is idle.
 func TestNewcomerTakesThePlaceOfItsOwnIdleConnection(t *testing.T) {
 	for _, cfg := range []Config{{Seats: 1000, PerAddress: 10}, {Seats: 11}} {
 		bubble(t, func(t *testing.T, wait func(n int)) {
@@ -261,7 +260,7 @@ func TestNewcomerTakesThePlaceOfItsOwnIdleConnection(t *testing.T) {
 					g.moved.Add(1)
 				}
 			}
-			wait(10) // until that shows
+			wait(10) // until the idle time counts
 			for _, idle := range []int{3, 6} {
 				enter(t, c, host(1), Known)
 				if own[idle].ended() != Evicted {
@@ -275,8 +274,8 @@ func TestNewcomerTakesThePlaceOfItsOwnIdleConnection(t *testing.T) {
 	}
 }
 
-// A machine's own mounts, from privileged ports, find some places whatever its other users
-// hold, and are not displaced by them.
+// A machine's own mounts, from privileged ports, find some seats whatever its other users hold,
+// and do not lose them to those.
 func TestPlacesForPrivilegedPorts(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(n int)) {
 		c := New(Config{Seats: 1000, PerAddress: 40})
@@ -315,8 +314,8 @@ func TestPlacesForPrivilegedPorts(t *testing.T) {
 	})
 }
 
-// A site with many addresses costs others no more than one with few; and where there really
-// are many sites, an address that lost connections to them comes back.
+// A site with many addresses costs others no more than one with few. If there really are many
+// sites, an address that lost connections to them can come back.
 func TestManyAddressesOfOneSite(t *testing.T) {
 	from := func(i int, sites bool) netip.Addr {
 		b := [16]byte{0x20, 1, 0xd, 0xb8}
@@ -356,7 +355,7 @@ func TestManyAddressesOfOneSite(t *testing.T) {
 	}
 }
 
-// Newcomers that say nothing take no seat of a stranger that does, until they have taken all
+// Newcomers that send nothing take no seat of a stranger that does, until they have taken all
 // others twice.
 func TestSilentNewcomersDoNotDisplaceThoseThatSpeak(t *testing.T) {
 	const each = 150
@@ -373,8 +372,8 @@ func TestSilentNewcomersDoNotDisplaceThoseThatSpeak(t *testing.T) {
 	}
 }
 
-// Of the known peers of the address that holds most, the one that was idle for
-// longest goes first.
+// Of the known peers of the address that holds most, the one that was idle for longest loses its
+// seat first.
 func TestIdleLongestGoesFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(n int)) {
 		c := New(Config{Seats: 32})
@@ -403,8 +402,8 @@ func TestIdleLongestGoesFirst(t *testing.T) {
 	})
 }
 
-// No set-up waits for another: beyond the bound, the oldest of the address that
-// has most ends, and no other address's.
+// No set-up waits for another: beyond the bound, the oldest set-up of the address that has most
+// ends, and none of another address.
 func TestSetupsUnderWay(t *testing.T) {
 	c := New(Config{Seats: 10_000, Setups: 100})
 	honest := enter(t, c, host(9), Arriving)
@@ -432,9 +431,9 @@ func TestSetupsUnderWay(t *testing.T) {
 	}
 }
 
-// A connection that lost its seat counts until it is closed: there are never many
-// more than seats. Newcomers wait a moment for that, and are refused only where it
-// takes longer.
+// A connection that lost its seat counts until it is closed, so there are never many more
+// connections than seats. Newcomers wait a moment for that, and are refused only if it takes
+// longer.
 func TestConnectionsThatGo(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(n int)) {
 		c := New(Config{Seats: 64})
@@ -481,7 +480,7 @@ func TestConnectionsThatGo(t *testing.T) {
 	})
 }
 
-// A connection that loses its seat before it holds it is ended when it does.
+// A connection that loses its seat before it is held ends when it is held.
 func TestLostBeforeItIsHeld(t *testing.T) {
 	c := New(Config{Seats: 2})
 	early, late := &guest{stays: true}, &guest{stays: true}
@@ -503,9 +502,8 @@ func TestLostBeforeItIsHeld(t *testing.T) {
 	}
 }
 
-// Where the process is short of descriptors or memory a stranger goes, and no connection of
-// a client that is known. Other errors of accept(2) cost no connection its seat. Each
-// is told.
+// If the process is short of descriptors or memory, a stranger loses its seat, and no known
+// client. Other errors of accept(2) cost no connection its seat. Each is reported.
 func TestAcceptFailed(t *testing.T) {
 	var told []error
 	c := New(Config{AcceptFailed: func(err error) { told = append(told, err) }})
@@ -529,7 +527,7 @@ func TestAcceptFailed(t *testing.T) {
 	}
 }
 
-// Each refusal and each end is told, with its reason.
+// Each refusal and each end is reported, with its reason.
 func TestEvents(t *testing.T) {
 	var events []Event
 	c := New(Config{Seats: 3, Event: func(e Event) { events = append(events, e) }})
@@ -553,7 +551,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Nothing is counted where there is no seat.
+// Without a seat nothing is counted.
 func TestNoSeat(t *testing.T) {
 	var s *Seat
 	s.Hold(&guest{}, nil)

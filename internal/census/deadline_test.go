@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// bubble runs a test in a time of its own; wait lets n seconds go by.
+// bubble runs a test under testing/synctest; wait lets n seconds pass.
 func bubble(t *testing.T, test func(t *testing.T, wait func(n int))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -22,8 +22,8 @@ var timed = Config{
 	SetupTimeout: 10 * time.Second, FirstTimeout: 10 * time.Second, CallTimeout: time.Minute,
 }
 
-// A connection has so long for each stage: for its set-up, until something whole
-// comes over it, and until a call of it is served.
+// A connection has a time limit for each stage: for its set-up, until its first whole message,
+// and until its first served call.
 func TestDeadlines(t *testing.T) {
 	for _, c := range []struct {
 		stage Stage
@@ -64,7 +64,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// Each connection has its own time, whenever others came.
+// The deadline of each connection is its own, whenever others came.
 func TestDeadlinesOfMany(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(int)) {
 		c := New(timed)
@@ -89,8 +89,8 @@ func TestDeadlinesOfMany(t *testing.T) {
 	})
 }
 
-// While more than half of the set-ups that may be under way are, each has a fifth
-// of the time, those that began before included.
+// While more than half of the permitted set-ups are under way, each has a fifth of the time,
+// including those that began before.
 func TestSetupsUnderPressure(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(int)) {
 		c := New(timed)
@@ -121,7 +121,7 @@ func TestSetupsUnderPressure(t *testing.T) {
 	})
 }
 
-// It is not the peer's fault that its call takes this side long.
+// A peer is not late if this side takes long for its call.
 func TestBusyIsNotLate(t *testing.T) {
 	for _, stage := range []Stage{Silent, Stranger} {
 		bubble(t, func(t *testing.T, wait func(int)) {
@@ -159,7 +159,7 @@ func TestNoTimerWithoutNeed(t *testing.T) {
 	})
 }
 
-// One timeout alone works, too: a stage without any has no bound.
+// A call timeout alone works, too: a stage without a timeout has no bound.
 func TestOnlyACallTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(int)) {
 		c := New(Config{CallTimeout: 30 * time.Second})
@@ -177,7 +177,7 @@ func TestOnlyACallTimeout(t *testing.T) {
 	})
 }
 
-// A few peers that are not known may take their time, until there are many of them.
+// A few unknown peers may take longer, until there are many of them.
 func TestQuietPeers(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(int)) {
 		cfg := timed
@@ -196,7 +196,7 @@ func TestQuietPeers(t *testing.T) {
 				t.Fatalf("%d of %d: %v", i, few, g.ended())
 			}
 		}
-		wait(2 + 360) // strangers have been silent for as long before
+		wait(2 + 360) // strangers have been silent for that long before
 		for i, g := range all {
 			if g.ended() == 0 {
 				t.Errorf("%d of %d stays for ever", i, few)

@@ -9,14 +9,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The model is a list of connections in the order of their last steps. It finds
-// the ones that have to go by looking at all of them.
+// The model is a list of connections in the order of their last steps. To find the connections
+// that lose their seats it looks at all of them.
 type model struct {
 	cfg   Config
 	all   []*guest
 	stage map[*guest]Stage
 	clock int
-	// reached is when an address came to hold as much as it does, by kind.
+	// reached is the time at which an address came to hold its present number, by kind.
 	reached [rankings]map[netip.Addr]int
 }
 
@@ -48,7 +48,7 @@ func (m *model) total(by int) (n int) {
 	return n
 }
 
-// change does something to a guest and notes when its address's counts changed.
+// change applies f to a guest of address a and records when the counts of a changed.
 func (m *model) change(a netip.Addr, f func()) {
 	var before [rankings]int
 	for by := range before {
@@ -63,7 +63,7 @@ func (m *model) change(a netip.Addr, f func()) {
 	}
 }
 
-// step takes a guest to another stage.
+// step moves a guest to another stage.
 func (m *model) step(g *guest, stage Stage) {
 	m.change(g.from, func() { m.stage[g] = stage })
 	m.all = append(slices.DeleteFunc(m.all, func(o *guest) bool { return o == g }), g)
@@ -73,7 +73,7 @@ func (m *model) drop(g *guest) {
 	m.change(g.from, func() { m.all = slices.DeleteFunc(m.all, func(o *guest) bool { return o == g }) })
 }
 
-// most is the address that holds most, if a held one more.
+// most returns the address that holds most, if a held one more.
 func (m *model) most(by int, a netip.Addr) netip.Addr {
 	best, n := a, m.held(by, a)+1
 	for _, g := range m.all {
@@ -88,7 +88,7 @@ func (m *model) most(by int, a netip.Addr) netip.Addr {
 	return best
 }
 
-// first is the first guest of a that fits.
+// first returns the first guest of a for which fits returns true.
 func (m *model) first(a netip.Addr, fits func(s Stage) bool) *guest {
 	for _, g := range m.all {
 		if g.from == a && fits(m.stage[g]) {
@@ -101,7 +101,7 @@ func (m *model) first(a netip.Addr, fits func(s Stage) bool) *guest {
 func stranger(s Stage) bool { return s != Known }
 func arriving(s Stage) bool { return s == Arriving }
 
-// losers are the guests that go for a newcomer of a.
+// losers returns the guests that lose their seats for a newcomer of a.
 func (m *model) losers(a netip.Addr) (all []*guest, refused bool) {
 	own, total := m.held(bySeats, a), len(m.all)
 	var s *guest
@@ -137,8 +137,8 @@ func (m *model) losers(a netip.Addr) (all []*guest, refused bool) {
 	return append(all, s), false
 }
 
-// Whatever comes, becomes known and leaves: the same ones lose their seats as in
-// the model, the counts agree, and the bounds hold.
+// For any order of arrivals, first calls and ends: the same guests lose their seats as in the
+// model, the counts agree, and the bounds hold.
 func TestCensusAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{
@@ -230,7 +230,7 @@ func TestCensusAgainstModel(t *testing.T) {
 	})
 }
 
-// Many at once: nothing is counted twice or forgotten.
+// Many at once: nothing is counted twice or lost.
 func TestManyAtOnce(t *testing.T) {
 	c := New(Config{Seats: 200, PerAddress: 150, Setups: 40, SetupTimeout: 1, FirstTimeout: 1, CallTimeout: 2})
 	defer c.Close()

@@ -58,7 +58,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The mount of this process's root is there, and has the ID that statx tells.
+// The mount of this process's root is listed, with the ID that statx returns.
 func TestRead(t *testing.T) {
 	all, err := mountinfo.Read()
 	if err != nil {
@@ -73,14 +73,14 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A way down leads into the mounts that nothing hides, those on top first, and into
-// those below them where that is wanted.
+// Below returns the mounts that no other mount hides, those on top first, and on request the
+// mounts below them.
 func TestBelow(t *testing.T) {
 	var all []mountinfo.Mount
 	add := func(id, parent uint64, point string) {
 		all = append(all, mountinfo.Mount{ID: id, Parent: parent, Point: point, Root: "/", Kind: fmt.Sprint("k", id)})
 	}
-	add(1, 1, "/") // as a mount namespace's first one
+	add(1, 1, "/") // like the first mount of a namespace
 	add(2, 1, "/srv")
 	add(3, 2, "/srv/a")
 	add(4, 2, "/srv/a/under") // before 3: hidden
@@ -89,7 +89,7 @@ func TestBelow(t *testing.T) {
 	add(7, 3, "/srv/a/c") // hidden by 5
 	add(8, 2, "/srv/ab")
 	add(9, 1, "/srv2/x")
-	add(10, 2, "/srv") // on top of the directory itself: what is open of it shows what is beneath
+	add(10, 2, "/srv") // on top of the directory itself: a descriptor opened before shows the mounts beneath
 	add(11, 10, "/srv/d")
 	add(12, 6, "/srv/a/b/deep")
 	add(13, 2, "/srv/e/f/g")
@@ -115,7 +115,7 @@ func TestBelow(t *testing.T) {
 		{2, "/srv", every, []string{"5 on 2", "6 on 5", "12 on 6", "8 on 2", "13 on 2"}},
 		{2, "/srv", func(m *mountinfo.Mount) bool { return m.ID != 5 }, []string{"5 on 2", "8 on 2", "13 on 2"}},
 		{2, "/srv/e", every, []string{"13 on 2"}},
-		// The directory that is covered: what is open of it shows what is mounted below.
+		// For the covered directory: a descriptor opened before shows the mounts below.
 		{2, "/srv/a", every, []string{"4 on 2"}},
 		{1, "/", every, []string{"10 on 1", "11 on 10", "9 on 1"}},
 		{99, "/", every, nil},
@@ -126,7 +126,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// A change is told once, and Stop ends the wait.
+// Watch reports a change once, and Stop ends the wait.
 func TestWatch(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting takes user 0")
@@ -157,7 +157,7 @@ func TestWatch(t *testing.T) {
 	}
 	go func() { changed <- w.Changed() }()
 	w.Stop()
-	for <-changed { // what others mount on this machine
+	for <-changed { // changes by other programs on this machine
 		go func() { changed <- w.Changed() }()
 	}
 }
