@@ -20,7 +20,7 @@ import (
 
 func init() {
 	l, err := net.Listen("unix", os.Getenv("` + profileVariable + `"))
-	if err == nil { // otherwise the daemon has the socket already, which started this process
+	if err == nil { // or the daemon has it, which started this process
 		go http.Serve(l, nil)
 	}
 }
