@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// memory is the account of what connections take for their messages. A connection takes what it
-// can ever need when it begins, so that it never waits later. Provider.mu guards it.
+// memory counts the memory that connections take for their messages. A connection takes all that
+// it can ever need when it begins, so that it never waits later. Provider.mu guards it.
 type memory struct {
 	taken    int64
 	byClient map[netip.Addr]int64

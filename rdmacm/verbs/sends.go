@@ -261,7 +261,7 @@ func (c *Conn) sendLocked() {
 		works := c.worksLocked(c.dev.Works())
 		if receives+works == 0 {
 			if o.chains > 0 && !o.armed {
-				// What makes room may be done and have told nobody.
+				// The device may have completed work, and thereby made room, without an event.
 				o.armed = true
 				c.dev.Wake()
 			}
@@ -273,7 +273,8 @@ func (c *Conn) sendLocked() {
 		_, err = c.dev.Flush(arm, receives, works)
 		c.mu.Lock()
 		if err != nil {
-			// What the device has not taken never completes: the end brings it back.
+			// Work that the device has not taken never completes; the end of the connection
+			// returns it.
 			c.failLocked(err)
 			break
 		}

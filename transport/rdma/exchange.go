@@ -161,7 +161,7 @@ func (e *exchange) finish(mu *sync.Mutex, err error) {
 // tell is the part of finish without the lock. The caller cannot cancel any more.
 func (e *exchange) tell(err error) {
 	x := e.x
-	// What the arguments referred to is the caller's again before Done.
+	// The memory of the arguments belongs to the caller again before Done.
 	e.write.Release()
 	if x.Err = err; err == nil {
 		e.read()

@@ -59,7 +59,7 @@ type Completion struct {
 	Receive     uint32 // 1: of a Receive
 }
 
-// Status is that of a completion (enum ibv_wc_status).
+// Status is the status of a completion (enum ibv_wc_status).
 type Status uint32
 
 // Statuses that the provider tells apart.
@@ -101,7 +101,7 @@ type Param struct {
 	Responder, Initiator uint8
 }
 
-// EventType is that of rdma_cm (enum rdma_cm_event_type).
+// EventType is the type of an event of rdma_cm (enum rdma_cm_event_type).
 type EventType int32
 
 // Events.
@@ -138,7 +138,7 @@ func (t EventType) String() string {
 	return fmt.Sprintf("event %d", int32(t))
 }
 
-// An Event is one of the connection manager.
+// An Event is an event of the connection manager.
 type Event struct {
 	Type   EventType
 	Status int32

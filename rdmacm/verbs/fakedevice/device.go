@@ -68,7 +68,7 @@ func New(iwarp bool) *Device {
 	}
 }
 
-// Left counts what is not given back.
+// Left returns the counts of objects that were not given back.
 func (d *Device) Left() Left {
 	d.mu.Lock()
 	defer d.mu.Unlock()
