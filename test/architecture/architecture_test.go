@@ -1,6 +1,5 @@
-// Package architecture tests the repository itself: which room may import
-// which, who may know of logging and metrics, and that every package says what
-// it is for.
+// Package architecture tests the repository itself: the imports that each room may have, the
+// rooms that may use logging and metrics, and that every package has a comment with its purpose.
 package architecture
 
 import (
@@ -15,9 +14,9 @@ import (
 
 const module = "github.com/nfsrdmad/nfsrdmad"
 
-// rooms are what each room may import of the others, beside itself and what
-// lies beneath it. A package belongs to the room with the longest name that it
-// lies in. Tests may import anything: they are looked at no further.
+// rooms lists the rooms that each room may import, in addition to itself and the packages beneath
+// it. A package belongs to the room with the longest name that contains it. Tests may import
+// anything, so this package ignores them.
 var rooms = map[string][]string{
 	"mem":                 {"internal/queue"},
 	"internal/busypoll":   {},
@@ -32,8 +31,8 @@ var rooms = map[string][]string{
 	"vfs":                 {"mem", "internal/mountinfo"},
 	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr"},
 	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll"},
-	// The binding of NFS to RPC knows the wire types alone. State, identity and exports know no
-	// protocol's procedures, and the minor versions of NFSv4 do not know each other.
+	// The binding of NFS to RPC imports only the wire types. State, identity and exports do not
+	// import any protocol's procedures, and the minor versions of NFSv4 do not import each other.
 	"ulb/nfs":            {"rpc", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
 	"ulb/nfs/nfs3wire":   {"rpc/xdr"},
 	"ulb/nfs/nfs4wire":   {"rpc/xdr"},
@@ -58,18 +57,18 @@ var rooms = map[string][]string{
 	"cmd/nfsrdmad":   {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 
-// exact are the rooms that know only the packages of ulb/nfs named in their list, not those
+// exact are the rooms that may import only the packages of ulb/nfs in their list, and not those
 // beneath.
 var exact = map[string]bool{"client": true, "ulb/nfs": true, "ulb/nfs/mount3": true, "ulb/nfs/nfs3": true, "ulb/nfs/nfs4": true,
 	"ulb/nfs/nfs41": true}
 
-// onlyAbove are libraries that no room below server knows.
+// onlyAbove are libraries that no room below server may import.
 var onlyAbove = []string{
 	"go.uber.org/zap", "github.com/prometheus", "log", "log/slog", "github.com/coreos/go-systemd",
 	"github.com/spf13", "github.com/pelletier/go-toml",
 }
 
-// above are the rooms that may know them.
+// above are the rooms that may import them.
 var above = []string{"server", "cmd/nfsrdmad", "test"}
 
 type listed struct {
@@ -79,7 +78,7 @@ type listed struct {
 	Standard              bool
 }
 
-// packages are those of the repository, tests aside.
+// packages returns the packages of the repository, without tests.
 func packages(t *testing.T) []listed {
 	t.Helper()
 	list := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Doc,Imports,GoFiles", "-tags", "kernel,interop,bench,linux", "./...")
@@ -107,7 +106,7 @@ func packages(t *testing.T) []listed {
 
 func in(room, pkg string) bool { return pkg == room || strings.HasPrefix(pkg, room+"/") }
 
-// roomOf is the room with the longest name that a package lies in.
+// roomOf returns the room with the longest name that contains a package.
 func roomOf(pkg string) (room string) {
 	for r := range rooms {
 		if in(r, pkg) && len(r) > len(room) {
@@ -142,7 +141,7 @@ func TestRoomsImportDownwards(t *testing.T) {
 	}
 }
 
-// The seams hold for what stands beside each other as well.
+// Implementations of one seam do not import each other.
 func TestSiblingsDoNotKnowEachOther(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, rule := range []struct{ room, never string }{
@@ -166,7 +165,7 @@ func TestSiblingsDoNotKnowEachOther(t *testing.T) {
 	}
 }
 
-// Layers below server keep counters and hooks of their own.
+// Layers below server have counters and hooks of their own.
 func TestOnlyTheServerLogsAndMeasures(t *testing.T) {
 	for _, p := range packages(t) {
 		if slices.ContainsFunc(above, func(room string) bool { return in(room, p.ImportPath) }) {

@@ -14,7 +14,7 @@ var (
 	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
-// anchors are what GitHub makes of a document's headings.
+// anchors returns the anchors that GitHub makes of a document's headings.
 func anchors(text string) map[string]bool {
 	all := make(map[string]bool)
 	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
@@ -32,7 +32,7 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// Links between the documents of the repository lead somewhere.
+// Each link between the documents of the repository has a target.
 func TestLinksLeadSomewhere(t *testing.T) {
 	const root = "../.."
 	files := []string{filepath.Join(root, "README.md")}

@@ -15,15 +15,15 @@ import (
 	"testing"
 )
 
-// rawCalls is the file that states the rule for raw system calls. It and rawCallsOfSockets
-// judge those that are made.
+// rawCalls is the file that states the rule for raw system calls. This file and rawCallsOfSockets
+// contain the raw calls that the rule permits.
 const (
 	rawCalls          = "vfs/local/raw_syscall.go"
 	rawCallsOfSockets = "transport/tcp/raw_syscall.go"
 )
 
-// quick are functions of packages syscall and unix that make raw system calls
-// themselves, and why each of them may be called: the rule is in rawCalls.
+// quick are functions of packages syscall and unix that make raw system calls themselves, each
+// with the reason why it may be called: the rule is in rawCalls.
 var quick = map[string]string{
 	"Geteuid":           "reads the thread's credential",
 	"Getegid":           "reads the thread's credential",
@@ -62,7 +62,7 @@ func TestRawSystemCallsAreJudged(t *testing.T) {
 				}
 			}
 		}
-		imported := map[string]string{} // by the name that it has in the file
+		imported := map[string]string{} // by the name in the file
 		for _, i := range parsed.Imports {
 			p := strings.Trim(i.Path.Value, `"`)
 			as := path.Base(p)
@@ -109,7 +109,7 @@ func TestRawSystemCallsAreJudged(t *testing.T) {
 	}
 }
 
-// selector is the package and the name of what n selects, if it is one.
+// selector returns the package and the name that n selects, if n is a selector.
 func selector(n ast.Node) (pkg, name string, ok bool) {
 	s, ok := n.(*ast.SelectorExpr)
 	if !ok {
@@ -122,8 +122,8 @@ func selector(n ast.Node) (pkg, name string, ok bool) {
 	return x.Name, s.Sel.Name, true
 }
 
-// rawFunctions are the functions of a package, on this machine's architecture,
-// that make a raw system call, by others of the package too.
+// rawFunctions returns the functions of a package, on this machine's architecture, that make a
+// raw system call, also through other functions of the package.
 func rawFunctions(t *testing.T, of string) map[string]bool {
 	t.Helper()
 	list := exec.Command("go", "list", "-f", `{{.Dir}}{{range .GoFiles}} {{.}}{{end}}`, of)
@@ -163,7 +163,7 @@ func rawFunctions(t *testing.T, of string) map[string]bool {
 			})
 		}
 	}
-	// Syscall and its kin tell the scheduler, and make the raw call then.
+	// Syscall and its variants tell the scheduler before they make the raw call.
 	for _, told := range []string{"Syscall", "Syscall6", "Syscall9", "SyscallNoError", "syscall", "syscall6", "RawSyscallNoError"} {
 		delete(raw, told)
 	}

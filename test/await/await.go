@@ -1,6 +1,6 @@
-// Package await is how tests wait for what other goroutines bring about: bounded,
-// and with a message that says what did not happen. A test that hangs is ended by
-// the time limit of its package instead, after minutes and without a name.
+// Package await lets tests wait for the work of other goroutines, with a bound, and with a
+// message that names the missing event. Without it, only the time limit of its package would end
+// a test that hangs, after minutes and without that name.
 package await
 
 import (
@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Limit bounds every wait. It only guards: what is waited for comes in
-// milliseconds, or, on a machine that is busy with other things, in seconds.
+// Limit bounds every wait. It is only a guard: the events come in milliseconds, or, on a busy
+// machine, in seconds.
 const Limit = 30 * time.Second
 
-// WorkloadLimit bounds the wait for a workload of many steps, each of which has its
-// turn on a machine that may be busy.
+// WorkloadLimit bounds the wait for a workload of many steps, each of which needs its turn on a
+// machine that may be busy.
 const WorkloadLimit = 90 * time.Second
 
-// spins is how often a condition is looked at before the waiting goroutine sleeps
-// between two looks. In a bubble of testing/synctest the sleeps let time go on, so
-// that the bound holds there as well.
+// spins is the number of times that a condition is tested before the waiting goroutine sleeps
+// between two tests. In a bubble of testing/synctest the sleeps let time pass, so that the bound
+// holds there as well.
 const spins = 1000
 
-// Until waits until a condition holds, and fails the test where it never does.
-// The condition is evaluated by the calling goroutine, again and again.
+// Until waits until a condition holds, and fails the test if it does not in time. The calling
+// goroutine evaluates the condition again and again.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if !Within(Limit, holds) {
@@ -31,8 +31,7 @@ func Until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within waits until a condition holds, for so long at most, and says whether it
-// did.
+// Within waits until a condition holds, for limit at most, and reports whether it did.
 func Within(limit time.Duration, holds func() bool) bool {
 	end := time.Now().Add(limit)
 	for n := 0; !holds(); n++ {
@@ -48,8 +47,7 @@ func Within(limit time.Duration, holds func() bool) bool {
 	return true
 }
 
-// Receive waits for a value of a channel, or for its end, and fails the test where
-// neither comes.
+// Receive waits for a value of a channel, or for its end, and fails the test if neither comes.
 func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	return receive(t, Limit, what, ch)
@@ -59,7 +57,7 @@ func receive[T any](t testing.TB, limit time.Duration, what string, ch <-chan T)
 	t.Helper()
 	select {
 	case v := <-ch:
-		return v // without a timer: benchmarks and counts of allocations wait, too
+		return v // without a timer, because benchmarks and counts of allocations wait, too
 	default:
 	}
 	guard := time.NewTimer(limit)
@@ -73,8 +71,8 @@ func receive[T any](t testing.TB, limit time.Duration, what string, ch <-chan T)
 	}
 }
 
-// Return waits until f returns, and fails the test where it does not. f runs on a
-// goroutine of its own: it must not end the test.
+// Return waits until f returns, and fails the test if it does not. f runs on a goroutine of its
+// own, so it must not end the test.
 func Return(t testing.TB, what string, f func()) {
 	t.Helper()
 	receive(t, Limit, what, begin(f))
@@ -86,7 +84,7 @@ func Workload(t testing.TB, what string, f func()) {
 	receive(t, WorkloadLimit, what, begin(f))
 }
 
-// begin runs f and gives the channel that is closed when it has returned.
+// begin runs f and returns a channel that is closed when f has returned.
 func begin(f func()) <-chan struct{} {
 	returned := make(chan struct{})
 	go func() {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// A finding is a rule of this package that the repository breaks, and where.
+// A finding is a rule of this package that the repository breaks, and the place.
 type finding struct{ rule, where, what string }
 
 func (f finding) String() string { return f.where + ": " + f.what }
 
-// check holds a repository's tables and code against each other. The directories
-// left out are not read as code.
+// check compares a repository's tables and code. It does not read the directories left out as
+// code.
 func check(repository fs.FS, leftOut ...string) []finding {
 	all, faults := promised(repository)
 	rows, more := tables(repository)
@@ -55,7 +55,7 @@ func check(repository fs.FS, leftOut ...string) []finding {
 	return faults
 }
 
-// judge says what is wrong with the citation of a test for a number, if anything.
+// judge returns the fault in the citation of a test for a number, if there is one.
 func (c *code) judge(cited citation, n number) (rule, what string) {
 	var dirs []string
 	for dir := range c.dirs {
@@ -89,8 +89,8 @@ func (c *code) judge(cited citation, n number) (rule, what string) {
 	return "", ""
 }
 
-// reach calls visit with each declaration that names leads to, itself included,
-// until visit says stop.
+// reach calls visit with each declaration that names refer to, directly or through others, itself
+// included, until visit returns true.
 func (c *code) reach(at name, visit func(name, *declaration) (stop bool)) {
 	seen := map[name]bool{at: true}
 	for queue := []name{at}; len(queue) > 0; queue = queue[1:] {
@@ -116,7 +116,7 @@ func (c *code) canFail(at name) (can bool) {
 	return can
 }
 
-// carries says whether a test, or a table that it names, names a number.
+// carries reports whether a test, or a table that it uses, names a number.
 func (c *code) carries(at name, n number) bool {
 	for _, d := range c.declarations[at] {
 		if slices.Contains(d.numbers, n) {
@@ -133,8 +133,9 @@ func (c *code) carries(at name, n number) bool {
 	return false
 }
 
-// ofSuite says whether a function belongs to a suite: an exported function of its
-// package, outside of _test.go files, leads to it, and a test elsewhere calls that.
+// ofSuite reports whether a function belongs to a suite: an exported function of its package,
+// outside _test.go files, refers to it, directly or through others, and a test elsewhere calls
+// that exported function.
 func (c *code) ofSuite(at name) bool {
 	called := make(map[string]bool) // exported names of the package that tests use
 	for _, declared := range c.declarations {

@@ -6,8 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// A small repository that fits together: a product, its tests, a suite that another
-// package runs, and two tables.
+// whole is a small repository without faults: a product, its tests, a suite that another package
+// runs, and two tables.
 var whole = map[string]string{
 	"go.mod": "module example.org/m\n\ngo 1.26\n",
 	"docs/conformance.md": `
@@ -108,7 +108,7 @@ func leftOut(t *testing.T) { t.Fatal("no") }
 	"rdma/testdata/bad_x.go": "this is no Go: IW-98\n",
 }
 
-// repository is the whole one with texts replaced: of each file, old by new.
+// repository returns whole with texts replaced: of each file, old by new.
 func repository(t *testing.T, edits [][3]string) fstest.MapFS {
 	t.Helper()
 	files := make(fstest.MapFS)
@@ -127,14 +127,13 @@ func repository(t *testing.T, edits [][3]string) fstest.MapFS {
 	return files
 }
 
-// The checker finds each way in which tables and code can come apart, and nothing
-// where they fit.
+// The checker finds each kind of disagreement between tables and code, and nothing if they agree.
 func TestCheckFinds(t *testing.T) {
 	const a, b, index = "docs/conformance-a.md", "docs/conformance-b.md", "docs/conformance.md"
 	const tests, fuzz, suite = "rdma/rdma_test.go", "rdma/fuzz_test.go", "suite/suite.go"
 	for name, c := range map[string]struct {
 		edits [][3]string
-		rule  string // empty: nothing is wrong
+		rule  string // empty: no fault
 		what  string
 	}{
 		"nothing": {},
@@ -202,8 +201,8 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// What is asked for is found for exactly one reason: the cases above show that a
-// rule speaks up, this one that others keep still.
+// Each case is found for exactly one reason: the cases above show that its rule reports it, this
+// one that other rules do not.
 func TestOneFaultIsOneFinding(t *testing.T) {
 	found := check(repository(t, [][3]string{{"rdma/rdma_test.go", "func TestOne(", "func TestUno("}}), "left")
 	if len(found) != 1 {

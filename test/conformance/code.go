@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A name is that of a package's function, variable or method. Of methods only
-// the name is known, not the type: a dot and the name.
+// A name is the name of a package's function, variable or method. Of a method the checker knows
+// only the name, not the type: a dot and the name.
 type name struct{ dir, ident string }
 
 // A declaration is a function, a method or a variable of a package.
@@ -20,21 +20,20 @@ type declaration struct {
 	inTest  bool // in a _test.go file
 	isFunc  bool
 	numbers []number // in its comments and strings, doc comment included
-	uses    []name   // what it refers to
+	uses    []name   // the names that it refers to
 	fails   bool     // it calls Error, Fatal or the like itself
 	skipped bool     // it skips unconditionally
 }
 
-// code is what is known of a repository's Go files.
+// code is the checker's knowledge of a repository's Go files.
 type code struct {
 	module       string
 	dirs         map[string]bool
 	declarations map[name][]*declaration // several: methods, and build tags
-	mentions     map[number]string       // every number, with a place that names it
+	mentions     map[number]string       // every number, with a place in the code that names it
 }
 
-// readCode parses all Go files, whatever their build tags, but those below the
-// directories left out.
+// readCode parses all Go files, with any build tags, except those below the directories left out.
 func readCode(repository fs.FS, leftOut ...string) (*code, []finding) {
 	c := &code{dirs: make(map[string]bool), declarations: make(map[name][]*declaration), mentions: make(map[number]string)}
 	mod, err := fs.ReadFile(repository, "go.mod")
@@ -77,7 +76,7 @@ type source struct {
 	file    string
 	set     *token.FileSet
 	parsed  *ast.File
-	imports map[string]string // what a name stands for: a directory of the module, or "" for another's package
+	imports map[string]string // the meaning of a name: a directory of the module, or "" for another module's package
 }
 
 func (c *code) add(file string, set *token.FileSet, parsed *ast.File) {
@@ -147,8 +146,7 @@ func (s *source) declare(begin, end token.Pos, n ast.Node) *declaration {
 				}
 				return false
 			}
-			// A method, or a function's field: of this package, or of one that
-			// the file imports.
+			// A method, or a function's field: of this package, or of one that the file imports.
 			d.uses = append(d.uses, name{path.Dir(s.file), "." + n.Sel.Name})
 			for _, within := range s.imports {
 				if within != "" {
@@ -170,7 +168,8 @@ func (s *source) declare(begin, end token.Pos, n ast.Node) *declaration {
 	return d
 }
 
-// packageOf says whether x names an imported package, and the directory of ours.
+// packageOf reports whether x names an imported package, and returns its directory in this
+// module.
 func (s *source) packageOf(x ast.Expr) (dir string, isPackage bool) {
 	id, ok := x.(*ast.Ident)
 	if !ok || id.Obj != nil {
@@ -180,14 +179,14 @@ func (s *source) packageOf(x ast.Expr) (dir string, isPackage bool) {
 	return dir, isPackage
 }
 
-// isTopLevel says whether an identifier may mean something that the package
-// declares: in this file, or in another, where the parser resolves nothing.
+// isTopLevel reports whether an identifier may mean a declaration of the package: in this file,
+// or in another, which the parser does not resolve.
 func (s *source) isTopLevel(id *ast.Ident) bool {
 	return id.Obj == nil || s.parsed.Scope.Lookup(id.Name) == id.Obj
 }
 
-// isFailure says whether a call makes a test fail, or may: of a testing.TB, or
-// of something that embeds or holds one.
+// isFailure reports whether a call makes a test fail, or may: of a testing.TB, or of a type that
+// embeds or holds one.
 func (s *source) isFailure(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -202,7 +201,7 @@ func (s *source) isFailure(call *ast.CallExpr) bool {
 	case "Fatal", "Fatalf", "Errorf", "FailNow":
 		return true
 	case "Error":
-		return len(call.Args) > 0 // an error's own Error takes nothing
+		return len(call.Args) > 0 // the Error of an error takes no arguments
 	case "Fail":
 		id, ok := f.X.(*ast.Ident)
 		return ok && id.Obj != nil && isTesting(id)
@@ -210,7 +209,7 @@ func (s *source) isFailure(call *ast.CallExpr) bool {
 	return false
 }
 
-// isTesting says whether an identifier is a parameter *testing.T or the like.
+// isTesting reports whether an identifier is a parameter *testing.T or the like.
 func isTesting(id *ast.Ident) bool {
 	field, ok := id.Obj.Decl.(*ast.Field)
 	if !ok {
@@ -228,7 +227,7 @@ func isTesting(id *ast.Ident) bool {
 	return ok && x.Name == "testing"
 }
 
-// skips says whether a statement of a test is t.Skip and the like, bare.
+// skips reports whether a statement of a test is an unconditional t.Skip or the like.
 func skips(s ast.Stmt) bool {
 	e, ok := s.(*ast.ExprStmt)
 	if !ok {
@@ -242,7 +241,7 @@ func skips(s ast.Stmt) bool {
 	return ok && (f.Sel.Name == "Skip" || f.Sel.Name == "Skipf" || f.Sel.Name == "SkipNow")
 }
 
-// numbersOf are those in the comments and strings between two places.
+// numbersOf returns the numbers in the comments and strings between two positions.
 func (s *source) numbersOf(begin, end token.Pos, n ast.Node) []number {
 	var all []number
 	for _, group := range s.parsed.Comments {

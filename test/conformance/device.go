@@ -7,15 +7,15 @@ import (
 )
 
 // transport is the package whose tests run over a device in memory, and listed is its table of
-// those that run over the software RNIC as well.
+// the tests that also run over the software RNIC.
 const (
 	transport = "transport/rdma"
 	listed    = "overBoth"
 )
 
-// judgeDevice says what is wrong with the device that a row names, if anything. A row that
-// cites a test of the transport names one: "both" if one of these tests is listed, or one is a
-// rule of every device, or else a reason why not.
+// judgeDevice returns the fault in the device that a row names, if there is one. A row that cites
+// a test of the transport names a device: "both" if one of these tests is listed, or one is a
+// rule of every device; otherwise a reason why not.
 func (c *code) judgeDevice(r row) string {
 	var cites, both bool
 	for _, cited := range r.tests {

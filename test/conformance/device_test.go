@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// A row that cites a test of the transport says over which devices it runs, and is right.
+// A row that cites a test of the transport must name the devices over which the test runs.
 func TestDeviceOfARow(t *testing.T) {
 	const index = "| rows | table |\n|---|---|\n| V1-1..2 | [a](conformance-a.md) |\n"
 	const code = `package rdma

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// marks are the reasons that a row may give instead of a test, each followed by a
-// colon and words. docs/conformance.md explains them to readers.
+// marks are the marks of reasons that a row may give instead of a test, each followed by a colon
+// and words. docs/conformance.md explains them to readers.
 var marks = []string{"by construction", "host", "not built", "not used", "untestable"}
 
-// A number is that of a requirement: IW-12.
+// A number is the number of a requirement: IW-12.
 type number struct {
 	prefix string
 	n      int
@@ -21,11 +21,11 @@ type number struct {
 
 func (n number) String() string { return fmt.Sprintf("%s-%d", n.prefix, n.n) }
 
-// named finds numbers, single or as a range: IW-12, V1-30..34. What stands before
-// must not be part of a longer name.
+// named finds numbers, single or as a range: IW-12, V1-30..34. The text before a number must not
+// be part of a longer name.
 var named = regexp.MustCompile(`(?:^|[^-\w])(IW|V1|P|L|A)-(\d+)(?:\.\.(?:(?:IW|V1|P|L|A)-)?(\d+))?\b`)
 
-// numbers are those that a text names.
+// numbers returns the numbers in a text.
 func numbers(text string) []number {
 	var all []number
 	for _, m := range named.FindAllStringSubmatch(text, -1) {
@@ -41,7 +41,7 @@ func numbers(text string) []number {
 	return all
 }
 
-// A row is a requirement as a table states it.
+// A row is a requirement, as in a table.
 type row struct {
 	number
 	where  string // file and line
@@ -49,7 +49,7 @@ type row struct {
 	text   string
 	tests  []citation
 	reason string // a mark, a colon and words, or empty
-	device string // the cell that says which devices the proof runs over, or empty
+	device string // the cell with the devices of the proof, or empty
 }
 
 // A citation is of a test: the end of its directory's path, and its name.
@@ -91,7 +91,7 @@ func tables(repository fs.FS) (rows []row, faults []finding) {
 	return rows, faults
 }
 
-// cellsOf are the trimmed cells of a table's line.
+// cellsOf returns the trimmed cells of a table's line.
 func cellsOf(line string) ([]string, bool) {
 	line = strings.TrimSpace(line)
 	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
@@ -145,7 +145,7 @@ func parseRow(cells []string, where string) (r row, wrong []string) {
 	return r, wrong
 }
 
-// promised are the numbers that the index says there are.
+// promised returns the numbers that the index lists.
 func promised(repository fs.FS) (all []number, faults []finding) {
 	const index = "docs/conformance.md"
 	text, err := fs.ReadFile(repository, index)

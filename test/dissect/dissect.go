@@ -1,8 +1,8 @@
-// Package dissect has tshark, an independent dissector, take captures of NFS over
-// RDMA apart: MPA, DDP and RDMAP, RPC-over-RDMA, ONC RPC, NFS. It says of each
-// frame what tshark named in it, and whether tshark has a fault to find.
+// Package dissect makes tshark, an independent dissector, dissect captures of NFS over RDMA: MPA,
+// DDP and RDMAP, RPC-over-RDMA, ONC RPC, NFS. For each frame it reports the layers that tshark
+// named, and whether tshark finds a fault.
 //
-// It makes no captures: those are the tests' own.
+// The tests make the captures themselves.
 package dissect
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// A Field is a name of tshark's for a part of a frame.
+// A Field is tshark's name for a part of a frame.
 type Field string
 
-// Fields that a Frame knows.
+// The fields of a Frame.
 const (
 	Number         Field = "frame.number"
 	Protocols      Field = "frame.protocols"
@@ -55,11 +55,11 @@ const (
 // nfsProgram is NFS's RPC program number.
 const nfsProgram = "100003"
 
-// A Frame is what tshark says of one frame. A field that stands in it several
-// times has several values, separated by commas.
+// A Frame is tshark's report of one frame. A field that occurs several times has several values,
+// separated by commas.
 type Frame map[Field]string
 
-// Capture dissects a file of tcpdump's.
+// Capture dissects a file of tcpdump.
 func Capture(file string) ([]Frame, error) {
 	// A busy machine makes TCP send some segments twice.
 	args := []string{"-o", "tcp.reassemble_out_of_order:TRUE", "-r", file, "-T", "fields", "-E", "separator=/t"}
@@ -81,7 +81,7 @@ func Capture(file string) ([]Frame, error) {
 	return all, nil
 }
 
-// Values are all that a field has.
+// Values returns all values of a field.
 func (f Frame) Values(field Field) []string {
 	if f[field] == "" {
 		return nil
@@ -89,22 +89,22 @@ func (f Frame) Values(field Field) []string {
 	return strings.Split(f[field], ",")
 }
 
-// Names says whether tshark named the layer in the frame.
+// Names reports whether tshark named the layer in the frame.
 func (f Frame) Names(layer string) bool {
 	return slices.Contains(strings.Split(f[Protocols], ":"), layer)
 }
 
-// Unnamed says whether a frame carries bytes that tshark made nothing of. A part
-// of an FPDU that another frame completes is named there.
+// Unnamed reports whether a frame carries bytes that tshark did not recognize. If another frame
+// completes an FPDU, tshark names it there.
 func (f Frame) Unnamed() bool {
 	return f[Length] != "0" && !f.Names(MPA) && f[segment] == "" && f[retransmission] == ""
 }
 
-// Malformed says whether tshark finds a fault in the frame that is one.
+// Malformed reports whether tshark finds a real fault in the frame.
 //
-// Replies whose data or text went by RDMA Write are none. The dissector looks for
-// it in the reply, from which RPC-over-RDMA took it (RFC 8166 §3.4.4); it calls
-// the same frames malformed when knfsd sends them, and no others.
+// Replies whose data or text went by RDMA Write have none. The dissector looks for the data in
+// the reply, from which RPC-over-RDMA took it (RFC 8166 §3.4.4); it calls the same frames
+// malformed when knfsd sends them, and no others.
 func (f Frame) Malformed() bool { return f[Fault] != "" && !f.reduced() }
 
 // reduced is true of replies to READ and READLINK with a Write chunk.
@@ -115,12 +115,12 @@ func (f Frame) reduced() bool {
 	return only(Program, nfsProgram) && only(Procedure, "5", "6") && only(RPCType, "1") && only(WriteChunks, "1") && f[WriteChunks] != ""
 }
 
-// String tells the frame in a line, for a test's log.
+// String describes the frame in a line, for a test's log.
 func (f Frame) String() string {
 	return fmt.Sprintf("frame %s (%s): %s", f[Number], f[Protocols], f[Expert])
 }
 
-// Streams are the frames by the TCP connection that they belong to.
+// Streams groups the frames by TCP connection.
 func Streams(frames []Frame) map[string][]Frame {
 	of := map[string][]Frame{}
 	for _, f := range frames {

@@ -1,6 +1,6 @@
-// Package footprint says, in tests, how much memory an object keeps: its own, and
-// what it leads to. Unlike a look at the heap before and after, the answer does not
-// depend on when memory is collected, on what else runs, or on the race detector.
+// Package footprint measures, in tests, the memory that an object keeps: its own, and that of all
+// objects that it leads to. Unlike a comparison of the heap before and after, the result does not
+// depend on garbage collection, on other programs, or on the race detector.
 package footprint
 
 import (
@@ -10,11 +10,11 @@ import (
 	"unsafe"
 )
 
-// Of is how many bytes root keeps: what it points to, and all that this leads to,
-// each byte once. Pointers to the types of stops, given as nil pointers, are not
-// followed: they lead to what many share. Not seen are the variables of closures,
-// the content of channels, and the stacks of goroutines; maps are reckoned by their
-// entries. Nothing that root leads to may change meanwhile.
+// Of returns the number of bytes that root keeps: the object that it points to, and all that this
+// leads to, each byte once. It does not follow pointers to the types of stops, given as nil
+// pointers, because many objects share their targets. It does not see the variables of closures,
+// the content of channels, and the stacks of goroutines; it estimates maps by their entries.
+// Nothing that root leads to may change meanwhile.
 func Of(root any, stops ...any) int {
 	w := walk{stops: make(map[reflect.Type]bool), seen: make(map[visit]bool)}
 	for _, s := range stops {
@@ -24,11 +24,11 @@ func Of(root any, stops ...any) int {
 	return w.sum()
 }
 
-// A span is memory, from and to addresses.
+// A span is memory between the addresses from and to.
 type span struct{ from, to uintptr }
 
-// A visit is of a value of a type at an address: a struct and its first field have
-// one address.
+// A visit identifies a value by type and address, because a struct and its first field have one
+// address.
 type visit struct {
 	at unsafe.Pointer
 	of reflect.Type
@@ -41,14 +41,14 @@ type walk struct {
 	loose int // bytes whose address is not known
 }
 
-// add notes n bytes at an address.
+// add records n bytes at an address.
 func (w *walk) add(at unsafe.Pointer, n uintptr) {
 	if n > 0 {
 		w.spans = append(w.spans, span{uintptr(at), uintptr(at) + n})
 	}
 }
 
-// sum is the length of all spans, overlaps counted once.
+// sum returns the length of all spans, with overlaps counted once.
 func (w *walk) sum() int {
 	slices.SortFunc(w.spans, func(a, b span) int {
 		switch {
@@ -69,7 +69,7 @@ func (w *walk) sum() int {
 	return total + w.loose
 }
 
-// follow goes to what a value, whose own bytes are counted, leads to.
+// follow visits the targets of a value whose own bytes are counted.
 func (w *walk) follow(v reflect.Value) {
 	t := v.Type()
 	switch v.Kind() {
@@ -131,7 +131,7 @@ func (w *walk) follow(v reflect.Value) {
 	}
 }
 
-// enter counts a value that a pointer leads to, and goes on.
+// enter counts the target of a pointer, and goes on.
 func (w *walk) enter(at unsafe.Pointer, v reflect.Value) {
 	if w.again(at, v.Type()) {
 		return
@@ -140,7 +140,7 @@ func (w *walk) enter(at unsafe.Pointer, v reflect.Value) {
 	w.follow(v)
 }
 
-// again says whether a value was seen, and notes that it is now.
+// again reports whether a value was visited before, and records this visit.
 func (w *walk) again(at unsafe.Pointer, t reflect.Type) bool {
 	k := visit{at, t}
 	before := w.seen[k]
@@ -148,7 +148,7 @@ func (w *walk) again(at unsafe.Pointer, t reflect.Type) bool {
 	return before
 }
 
-// atomicPointer is the pointer that an atomic.Pointer holds.
+// atomicPointer returns the pointer in an atomic.Pointer.
 func atomicPointer(v reflect.Value) (reflect.Value, bool) {
 	t := v.Type()
 	if t.PkgPath() != "sync/atomic" || !strings.HasPrefix(t.Name(), "Pointer[") {
@@ -163,7 +163,7 @@ func atomicPointer(v reflect.Value) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// leads says whether values of a type can lead anywhere.
+// leads reports whether values of a type can have targets.
 func leads(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:

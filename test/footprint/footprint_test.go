@@ -18,7 +18,7 @@ type node struct {
 	text  string
 }
 
-// All that an object leads to is counted, once, and nothing beyond the stops.
+// Of counts everything that an object leads to, once, and nothing beyond the stops.
 func TestOf(t *testing.T) {
 	const own = 64 + 3*8 + 8 + 8 + 8 + 2*8 + 8 + 2*8
 	fresh := func() *node {

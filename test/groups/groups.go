@@ -1,5 +1,5 @@
-// Package groups is a fake of what looks up the groups of users: a test says when it
-// knows, and when it does not.
+// Package groups is a fake of the look-up of users' groups: a test determines when it has an
+// answer, and when it has none.
 package groups
 
 import (
@@ -18,7 +18,7 @@ type Fake struct {
 	asked   int
 }
 
-// Know makes the groups of a user known, and lets calls go on that wait.
+// Know makes the groups of a user known, and releases the calls that wait.
 func (f *Fake) Know(uid uint32, groups ...uint32) {
 	f.change(func() {
 		if f.known == nil {
@@ -29,7 +29,7 @@ func (f *Fake) Know(uid uint32, groups ...uint32) {
 	})
 }
 
-// Delay makes the groups of a user such that cannot be had, and lets calls go on.
+// Delay makes the look-up of a user's groups fail, and releases the calls that wait.
 func (f *Fake) Delay(uid uint32) {
 	f.change(func() {
 		if f.delayed == nil {
@@ -51,14 +51,14 @@ func (f *Fake) change(how func()) {
 	}
 }
 
-// Waiting is how many calls wait.
+// Waiting returns the number of calls that wait.
 func (f *Fake) Waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.waiting)
 }
 
-// Asked is how often groups were asked for.
+// Asked returns the number of look-ups.
 func (f *Fake) Asked() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

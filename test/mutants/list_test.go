@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// functions are the names of the functions in the _test.go files of a directory.
+// functions returns the names of the functions in the _test.go files of a directory.
 func functions(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
@@ -37,8 +37,8 @@ func functions(t *testing.T, dir string) map[string]bool {
 // rowNumber is the number of a row in docs/conformance*.md.
 var rowNumber = regexp.MustCompile(`^(A|IW|L|P|V1)-[0-9]+`)
 
-// The list does not rot: each mutant breaks a numbered row, its text occurs once in its
-// declaration, the mutated file is Go, and the tests that are to notice exist.
+// The list is up to date: each mutant breaks a numbered row, its text occurs once in its
+// declaration, the mutated file is valid Go, and the tests that must notice exist.
 func TestEveryMutantApplies(t *testing.T) {
 	tests := make(map[string]map[string]bool)
 	for _, m := range all() {
@@ -68,7 +68,7 @@ func TestEveryMutantApplies(t *testing.T) {
 	}
 }
 
-// Two mutants that make the same change, or that have the same description, are one.
+// No two mutants make the same change, or have the same description.
 func TestNoTwoMutantsAreAlike(t *testing.T) {
 	change, words := make(map[[4]string]bool), make(map[string]bool)
 	for _, m := range all() {

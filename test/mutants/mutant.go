@@ -15,12 +15,12 @@ import (
 type mutant struct {
 	// rule begins with the number of its row in docs/conformance*.md.
 	rule string
-	// dir is the package that is changed. In it, decl is the function, the method
-	// (Type.Method), or the type, variable or constant: old occurs in it once and
-	// becomes new. An edit elsewhere in the file does not touch the mutant.
+	// dir is the package that the mutant changes, and decl its function, method (Type.Method),
+	// type, variable or constant. old occurs once in decl and becomes new. An edit elsewhere in
+	// the file does not affect the mutant.
 	dir, decl, old, new string
-	// testDir is the package whose tests must notice, and tests are their names, of
-	// which at least one must fail.
+	// testDir is the package whose tests must notice, and tests are their names; at least one of
+	// these must fail.
 	testDir, tests string
 }
 
@@ -28,11 +28,11 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s %s: %s [%s in %s]", m.dir, m.decl, m.rule, m.tests, m.testDir)
 }
 
-// all is every mutant of every room.
+// all returns every mutant of every room.
 func all() []mutant { return slices.Concat(iwarpMutants, rdmaMutants, rpcMutants) }
 
-// apply returns the file that the mutant changes, relative to root, and its text
-// with the mutant in it.
+// apply returns the file that the mutant changes, relative to root, and its text with the mutant
+// in it.
 func (m mutant) apply(root string) (file string, text []byte, err error) {
 	if m.old == "" || m.old == m.new {
 		return "", nil, fmt.Errorf("%v: the mutant changes nothing", m)
@@ -48,8 +48,8 @@ func (m mutant) apply(root string) (file string, text []byte, err error) {
 	return file, slices.Concat(text[:from], []byte(strings.Replace(body, m.old, m.new, 1)), text[to:]), nil
 }
 
-// find returns the file of package dir that declares name, the file's text, and
-// the bytes from, up to but not including to, of the declaration.
+// find returns the file of package dir that declares name, the file's text, and the declaration's
+// bytes as the half-open range from `from` to `to`.
 func find(root, dir, name string) (file string, text []byte, from, to int, err error) {
 	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
@@ -100,7 +100,7 @@ func declaration(d ast.Decl, name string) ast.Node {
 	return nil
 }
 
-// functionName is the name of d, behind that of its receiver's type and a point.
+// functionName returns the name of d, after that of its receiver's type and a point.
 func functionName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name
@@ -118,7 +118,7 @@ func functionName(d *ast.FuncDecl) string {
 	return d.Name.Name
 }
 
-// pattern is what -run of go test takes for the mutant's tests.
+// pattern returns the argument of go test's -run for the mutant's tests.
 func (m mutant) pattern() string {
 	return "^(" + strings.Join(strings.Fields(m.tests), "|") + ")$"
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// An outcome is what came of a mutant.
+// An outcome is the result of a mutant.
 type outcome int
 
 // Outcomes: see the package's comment.
@@ -30,7 +30,7 @@ func (o outcome) String() string {
 	return [...]string{"killed", "panicked", "timed out", "survived", "broken"}[o]
 }
 
-// dead says whether the tests noticed.
+// dead reports whether the tests noticed.
 func (o outcome) dead() bool { return o == killed || o == panicked }
 
 // A runner runs mutants against the tests of a work tree.
@@ -39,10 +39,10 @@ type runner struct {
 	limit time.Duration
 
 	mu    sync.Mutex
-	whole map[string]*sane // of packages and tests without a mutant
+	whole map[string]*sane // results of packages and tests without a mutant
 }
 
-// sane is whether tests pass without a mutant, found out once.
+// sane is the result of tests without a mutant, which run once.
 type sane struct {
 	once sync.Once
 	err  error
@@ -52,7 +52,7 @@ func newRunner(root string, limit time.Duration) *runner {
 	return &runner{root: root, limit: limit, whole: make(map[string]*sane)}
 }
 
-// run says what comes of m, and in which words.
+// run returns the outcome of m, and a message.
 func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
 	if err := r.sane(ctx, m); err != nil {
 		return broken, err.Error()
@@ -70,7 +70,7 @@ func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
 	return judge(out, err)
 }
 
-// overlay writes the changed file and the list that replaces the real one by it.
+// overlay writes the changed file, and the list by which go test replaces the real one.
 func (r *runner) overlay(dir string, m mutant) (string, error) {
 	file, text, err := m.apply(r.root)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *runner) overlay(dir string, m mutant) (string, error) {
 	return list, errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(list, replace, 0o600))
 }
 
-// sane makes sure that the mutant's tests are there and pass without it.
+// sane checks that the mutant's tests exist and pass without it.
 func (r *runner) sane(ctx context.Context, m mutant) error {
 	r.mu.Lock()
 	key := m.testDir + " " + m.tests
@@ -113,11 +113,12 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 // test runs the mutant's tests, with the file that overlay changes unless that is "".
 func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.testDir)
-	// rapid keeps what failed in the work tree, to begin with it the next time.
+	// rapid would otherwise store failed cases in the work tree, and begin with them the next
+	// time.
 	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
 	if overlay != "" {
-		// In the environment, so that what a test builds is changed as well: a
-		// program that it starts.
+		// The overlay is in the environment, so that it also applies to a program that a test
+		// builds and starts.
 		c.Env = append(c.Env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	}
 	c.Dir = r.root
@@ -125,8 +126,7 @@ func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, er
 	return c.CombinedOutput()
 }
 
-// judge reads the outcome off what go test said. The words are the first that a
-// test had to say.
+// judge derives the outcome from go test's output. The message is the first one of a test.
 func judge(out []byte, err error) (outcome, string) {
 	said := string(out)
 	var exit *exec.ExitError
@@ -149,7 +149,7 @@ func judge(out []byte, err error) (outcome, string) {
 	return broken, said
 }
 
-// firstLine is the first line that has one of the words.
+// firstLine returns the first line with one of the words.
 func firstLine(text string, words ...string) string {
 	for line := range strings.Lines(text) {
 		for _, w := range words {
@@ -161,7 +161,7 @@ func firstLine(text string, words ...string) string {
 	return ""
 }
 
-// firstWords is the first line of a failed test's own: file.go:12: what.
+// firstWords returns the first line that a failed test wrote itself: file.go:12: what.
 func firstWords(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -12,18 +12,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// A DaemonConfig is how a Daemon serves.
+// A DaemonConfig is the configuration of a Daemon.
 type DaemonConfig struct {
-	// Program is the daemon's, Directory what it exports as its root, and State its
-	// directory for state; empty: one of its own.
+	// Program is the path of the daemon, Directory the directory that it exports as its root, and
+	// State its state directory; if empty, it gets a new one.
 	Program, Directory, State string
-	// NFS are lines for the section [nfs] of its configuration.
+	// NFS has lines for the section [nfs] of its configuration.
 	NFS string
 	// Options are further options of the export.
 	Options string
 }
 
-// A Daemon is a Far Site of a process of this machine.
+// A Daemon is a Far Site whose server is a process of this machine.
 type Daemon struct {
 	*Site
 	*servertest.Process

@@ -14,15 +14,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// Far returns a Site whose server runs elsewhere: its Peers speak to an address over TCP,
-// each over a connection of its own. Such a Site has nothing but Peers, and these answer a
-// call before Begin returns.
+// Far returns a Site whose server runs elsewhere: each of its Peers speaks to an address over a
+// TCP connection of its own. Such a Site has only Peers, and these answer a call before Begin
+// returns.
 func Far(t testing.TB, server netip.AddrPort) *Site { return &Site{T: t, server: server} }
 
-// patience bounds what must happen. A test that passes never waits for it.
+// patience is the longest wait for an event that must happen. A test that passes never waits so
+// long.
 const patience = time.Minute
 
-// A wireTo is a connection to a server elsewhere: one call at a time.
+// A wireTo is a connection to a server elsewhere, with one call at a time.
 type wireTo struct {
 	mu   sync.Mutex
 	conn net.Conn
@@ -42,7 +43,7 @@ func (s *Site) farPeer(minor uint32, machine byte) *Peer {
 // Hangup ends the connection of a Peer of a Far Site.
 func (p *Peer) Hangup() { p.far.conn.Close() }
 
-// begin carries a message to the server and waits for the reply.
+// begin sends a message to the server and waits for the reply.
 func (w *wireTo) begin(p *Peer, message []byte) *rpctest.Call {
 	p.T.Helper()
 	c := rpctest.NewCall(nil, message)

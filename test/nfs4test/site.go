@@ -1,5 +1,5 @@
-// Package nfs4test is a site for tests of NFS version 4: a server of file systems in
-// memory with a program, and clients that hand it compounds without a network.
+// Package nfs4test is a site for tests of NFS version 4: a server of file systems in memory, and
+// clients that give it compounds without a network.
 package nfs4test
 
 import (
@@ -21,16 +21,15 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// Config is what a Site is made of.
+// Config describes a Site.
 type Config struct {
-	// FS is exported as /export; nil: a file system in memory whose root every
-	// user may write to.
+	// FS is the file system of /export; nil: one in memory whose root every user may write to.
 	FS vfs.FileSystem
-	// Root is what PUTROOTFH leads to; nil: FS itself.
+	// Root returns the file system of PUTROOTFH; nil: FS itself.
 	Root func(t *export.Table) vfs.FileSystem
 	// Minors makes the minor versions served.
 	Minors func(m *state.Manager) [3]nfs4.Minor
-	// Identity and SendNames are passed on, as State is.
+	// Identity, SendNames and State are passed to the server.
 	Identity  *identity.Map
 	SendNames bool
 	State     state.Config
@@ -96,13 +95,13 @@ func New(t testing.TB, cfg Config) *Site {
 	return s
 }
 
-// Server is the name by which callers with a principal know the Site.
+// Server is the server's principal for callers with a principal.
 const Server = "nfs/server@TEST"
 
 // Unsure is a principal that the Site cannot identify at present.
 const Unsure = "unsure@TEST"
 
-// proven stands for RPCSEC_GSS: a caller is the principal that its credential names, without a
+// proven replaces RPCSEC_GSS: a caller is the principal that its credential names, without a
 // proof. Its user and group are 65534.
 type proven struct{}
 
@@ -115,16 +114,16 @@ func (proven) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	return nil, rpc.Done
 }
 
-// A Peer is one connection, and who calls over it.
+// A Peer is one connection and its caller.
 type Peer struct {
 	*Site
 	Conn *rpc.Conn
-	// Minor is the minor version of its compounds; UID who it says it is. Where
-	// Principal is set it is proven to be that, by RPCSEC_GSS with integrity.
+	// Minor is the minor version of its compounds, UID the user that it claims to be. If
+	// Principal is set, it is proven to be that principal, by RPCSEC_GSS with integrity.
 	Minor     uint32
 	UID, GID  uint32
 	Principal string
-	// Room and Places are what it offers for replies.
+	// Room and Places are the room that it offers for replies.
 	Room   rpc.Room
 	Places []int
 	far    *wireTo // of a Far Site, whose Peers have no Conn
@@ -136,7 +135,7 @@ func (s *Site) Peer(minor uint32) *Peer { return s.peer(minor, 3) }
 // Other is Peer from another machine.
 func (s *Site) Other(minor uint32) *Peer { return s.peer(minor, 4) }
 
-// peer connects from a machine.
+// peer connects from the machine with this number.
 func (s *Site) peer(minor uint32, machine byte) *Peer {
 	s.T.Helper()
 	if s.server.IsValid() {
@@ -153,11 +152,11 @@ type Op struct {
 	Args   interface{ Encode(w *xdr.Writer) }
 }
 
-// A Result is what became of a compound.
+// A Result is the result of a compound.
 type Result struct {
 	Status wire.NFSStat4
 	Tag    string
-	// Ops are the results in order. Each Body stands at the status.
+	// Ops are the results in order. Each Body begins at the status.
 	Ops []OpResult
 }
 
@@ -168,8 +167,8 @@ type OpResult struct {
 	body   xdr.Decoder
 }
 
-// Into decodes the whole result, status included, which must have been decodable: res
-// is the union of the operation.
+// Into decodes the whole result, status included, into res, the union of the operation. It fails
+// the test if the result cannot be decoded.
 func (r *OpResult) Into(t testing.TB, res interface{ Decode(d *xdr.Decoder) }) {
 	t.Helper()
 	d := r.body
@@ -179,7 +178,7 @@ func (r *OpResult) Into(t testing.TB, res interface{ Decode(d *xdr.Decoder) }) {
 	}
 }
 
-// Message is the bytes of a call with these operations, with a fresh XID.
+// Message returns a call with these operations and a new XID, as bytes.
 func (p *Peer) Message(tag string, ops ...Op) []byte {
 	return p.Raw(func(w *xdr.Writer) {
 		w.Opaque([]byte(tag))
@@ -194,8 +193,8 @@ func (p *Peer) Message(tag string, ops ...Op) []byte {
 	})
 }
 
-// Raw is the bytes of a COMPOUND call with any arguments, with a fresh XID. It may be
-// called from any goroutine.
+// Raw returns a COMPOUND call with any arguments and a new XID, as bytes. Any goroutine may call
+// it.
 func (p *Peer) Raw(args func(w *xdr.Writer)) []byte {
 	h := rpc.CallHeader{XID: p.xid.Add(1), Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound}
 	var err error
@@ -207,8 +206,8 @@ func (p *Peer) Raw(args func(w *xdr.Writer)) []byte {
 	return rpctest.CallMessage(h, args)
 }
 
-// Begin carries a message to the server as a transport does. The call's Done tells when
-// it was answered.
+// Begin gives a message to the server, like a transport. The call's Done tells when the call is
+// answered.
 func (p *Peer) Begin(message []byte) *rpctest.Call {
 	if p.far != nil {
 		return p.far.begin(p, message)
@@ -219,8 +218,8 @@ func (p *Peer) Begin(message []byte) *rpctest.Call {
 	return c
 }
 
-// Serve carries a call that was answered to the server once more, as Call.Again made it
-// ready, and waits for its answer: it has to be served in place.
+// Serve gives an answered call to the server again, as Call.Again prepared it, and waits for the
+// answer; the server must serve it in place.
 func (p *Peer) Serve(c *rpctest.Call) {
 	p.carry(c)
 	select {
@@ -257,14 +256,14 @@ func (p *Peer) End(c *rpctest.Call) *rpctest.Call {
 	return c
 }
 
-// Compound runs a compound and takes its results apart.
+// Compound runs a compound and splits its results.
 func (p *Peer) Compound(ops ...Op) *Result {
 	p.T.Helper()
 	return p.Parse(p.End(p.Begin(p.Message("", ops...))))
 }
 
-// Parse takes the results of a compound apart, which must be well formed. An operation
-// that ended with a status that is not Valid for it fails the test.
+// Parse splits the results of a compound, which must be well formed. It fails the test if an
+// operation ended with a status that is not Valid for it.
 func (p *Peer) Parse(c *rpctest.Call) *Result {
 	p.T.Helper()
 	d, err := c.Results()

@@ -13,8 +13,8 @@ func into[T any, P interface {
 	P(&v).Decode(d)
 }
 
-// bodies are what follows the status NFS4_OK in each operation's result, where anything
-// does.
+// bodies skip the part of each operation's result that follows the status NFS4_OK, if there is
+// one.
 var bodies = map[wire.OpNum]func(d *xdr.Decoder){
 	wire.OpAccess: into[wire.Access4ResOK], wire.OpClose: into[wire.StateID4], wire.OpCommit: into[wire.Commit4ResOK],
 	wire.OpCreate: into[wire.Create4ResOK], wire.OpGetattr: into[wire.Getattr4ResOK], wire.OpGetFH: into[wire.GetFH4ResOK],
@@ -29,7 +29,7 @@ var bodies = map[wire.OpNum]func(d *xdr.Decoder){
 	wire.OpCopy: into[wire.Copy4ResOK], wire.OpIOAdvise: into[wire.IOAdvise4ResOK], wire.OpReadPlus: into[wire.ReadPlusRes4], wire.OpSeek: into[wire.SeekRes4],
 }
 
-// skipResult steps over what follows the status of a result.
+// skipResult skips the part of a result that follows the status.
 func skipResult(d *xdr.Decoder, op wire.OpNum, s wire.NFSStat4) {
 	switch {
 	case op == wire.OpSetattr:

@@ -6,14 +6,14 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A rule is one operation's status in one minor version.
+// A rule permits one status of an operation in one minor version.
 type rule struct {
 	minor  uint32
 	op     wire.OpNum
 	status wire.NFSStat4
 }
 
-// valid are all statuses that the tables allow.
+// valid are all statuses that the tables permit.
 var valid = rulesOf(valid40, 0).and(valid41, 1).and(valid41, 2).and(valid42, 2)
 
 type rules map[rule]bool
@@ -22,7 +22,7 @@ func rulesOf(table map[wire.OpNum]string, minor uint32) rules {
 	return rules{}.and(table, minor)
 }
 
-// and adds a table. It panics at a name that is no error's.
+// and adds a table. It panics at a name that is not an error's.
 func (r rules) and(table map[wire.OpNum]string, minor uint32) rules {
 	for op, names := range table {
 		for name := range strings.FieldsSeq(names) {
@@ -47,9 +47,9 @@ var statusNamed = func() map[string]wire.NFSStat4 {
 	return all
 }()
 
-// told are the errors that the text of the standards names, and their tables leave out.
+// told are the errors that the text of the standards names, but their tables leave out.
 var told = map[rule]bool{
-	// An offset behind the end of the file (RFC 7862 §15.11.3).
+	// An offset beyond the end of the file (RFC 7862 §15.11.3).
 	{2, wire.OpSeek, wire.NFS4ErrNXIO}: true,
 	// An operation that is OPTIONAL may be missing (RFC 7862 §13, RFC 8276 §8.4).
 	{2, wire.OpCopy, wire.NFS4ErrNotSupp}:        true,
@@ -76,8 +76,8 @@ var withoutSession = map[wire.OpNum]bool{
 	wire.OpDestroySession: true, wire.OpDestroyClientID: true, wire.OpBindConnToSession: true,
 }
 
-// Valid says whether an operation of a minor version may end with a status: whether that
-// is in the standard's table of its errors, or the text has it.
+// Valid reports whether an operation of a minor version may end with a status: whether the
+// standard's table of its errors, or the text, has it.
 func Valid(minor uint32, op wire.OpNum, s wire.NFSStat4) bool {
 	switch {
 	case op == wire.OpIllegal:
@@ -88,12 +88,12 @@ func Valid(minor uint32, op wire.OpNum, s wire.NFSStat4) bool {
 		// A COMPOUND may run out of resources at any operation (RFC 7530 §13.1.3.4).
 		return true
 	case minor > 0 && (s == wire.NFS4ErrRepTooBig || s == wire.NFS4ErrRepTooBigToCache || s == wire.NFS4ErrRetryUncachedRep):
-		// A reply may grow too big at any operation, and each may be the one behind
+		// A reply may grow too big at any operation, and each operation may be the one after
 		// SEQUENCE in a reply that was not kept (RFC 8881 §2.10.6.4, §2.10.6.1.3.1).
 		return true
 	case minor > 0 && s == wire.NFS4ErrOpNotInSession:
-		// What has to stand behind SEQUENCE and does not, whether it is served or not
-		// (RFC 8881 §18.46.3).
+		// An operation that must follow SEQUENCE and does not, whether the server implements it
+		// or not (RFC 8881 §18.46.3).
 		return !withoutSession[op]
 	}
 	r := rule{minor, op, s}

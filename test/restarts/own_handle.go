@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// ownHandle is the result of GETFH, whose handle outlives the reply.
+// ownHandle is the result of GETFH; its handle outlives the reply.
 type ownHandle struct {
 	nfs4wire.GetFH4Res
 	own client.Handle

@@ -37,8 +37,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// However often the daemon is killed between two writes of its records, what clients hold is given
-// back to them, and to no other.
+// The test kills the daemon again and again between two writes of its records. Each time the
+// clients can claim the locks that they hold, and no other client gets them.
 func TestRestarts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts need root")

@@ -11,19 +11,19 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A stateDirectory is a FUSE file system over a directory, which does something at one of the steps
-// by which its files change.
+// A stateDirectory is a FUSE file system over a directory. It calls a function at one of the
+// steps that change its files.
 type stateDirectory struct {
 	Mount string
 
 	mu    sync.Mutex
 	steps int
 	at    int    // the step; 0: none
-	after bool   // the step is done first
+	after bool   // do is called after the step
 	do    func() // called once, with mu held
 }
 
-// newStateDirectory mounts one until the test ends.
+// newStateDirectory mounts a stateDirectory until the test ends.
 func newStateDirectory(t testing.TB) *stateDirectory {
 	t.Helper()
 	below, mount := t.TempDir(), t.TempDir()
@@ -46,14 +46,14 @@ func newStateDirectory(t testing.TB) *stateDirectory {
 	return d
 }
 
-// strike has do called at the nth step from now on; 0: at none.
+// strike makes do be called at the nth step from now on; 0: never.
 func (d *stateDirectory) strike(n int, after bool, do func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.steps, d.at, d.after, d.do = 0, n, after, do
 }
 
-// step does one, or not any more: the process that asks for it is gone.
+// step executes one step, unless the process that asks for it has been killed.
 func (d *stateDirectory) step(f func() syscall.Errno) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,7 +69,7 @@ func (d *stateDirectory) step(f func() syscall.Errno) syscall.Errno {
 	return errno
 }
 
-// stepped is a file or a directory of it.
+// stepped is a file or a directory of a stateDirectory.
 type stepped struct {
 	*fs.LoopbackNode
 	of *stateDirectory
@@ -92,7 +92,7 @@ func (n *stepped) Write(ctx context.Context, f fs.FileHandle, b []byte, at int64
 // Fsync implements fs.NodeFsyncer.
 func (n *stepped) Fsync(ctx context.Context, f fs.FileHandle, flags uint32) syscall.Errno {
 	return n.of.step(func() syscall.Errno {
-		if s, ok := f.(fs.FileFsyncer); ok { // a directory's handle may not
+		if s, ok := f.(fs.FileFsyncer); ok { // the handle of a directory may not be one
 			return s.Fsync(ctx, flags)
 		}
 		return 0

@@ -22,19 +22,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// lease is the shortest that the daemon takes. No time of grace is shorter.
+// lease is the shortest lease that the daemon accepts. No time of grace is shorter.
 const lease = 5 * time.Second
 
 const (
 	callers = 6
 	files   = 12
-	// crowdPause is how long a client of the crowd waits before the next comes.
+	// crowdPause is the time between two clients of the crowd.
 	crowdPause = 5 * time.Millisecond
-	// steps and startSteps are among how many of a life's first steps one is drawn to be its last.
+	// A life's last step is drawn among its first steps, or among its first startSteps.
 	steps, startSteps = 200, 6
 )
 
-// A world is what outlives the daemon: its disk, and its clients with what they believe to hold.
+// A world is everything that outlives the daemon: its disk, and its clients with the locks that
+// they believe to hold.
 type world struct {
 	t       testing.TB
 	random  *rand.Rand
@@ -47,26 +48,26 @@ type world struct {
 	files   []*file
 	callers []*caller
 	holds   map[*file]*hold
-	// unaware are callers whose lock another one got, and which have not been told.
+	// unaware are callers that do not know yet that another caller got their lock.
 	unaware map[*caller][]*file
 	// given, lost and refused count claims, and locks that were refused; killed counts lives by
-	// how they ended.
+	// the way in which they ended.
 	given, lost, refused       int
 	killedEarly, killedInGrace int
 	crowded                    atomic.Int64 // clients of the crowd
 }
 
-// A hold is a lock that a caller was told it has.
+// A hold is a lock that the daemon granted to a caller.
 type hold struct {
 	by *caller
 	*lock
-	// life is the last one in which it was given or claimed. lapsed: since then a time of grace
-	// may have gone by, or a claim may have been lost with its answer.
+	// life is the last life in which it was granted or claimed. lapsed: since then a time of
+	// grace may have passed, or a claim's answer may have been lost.
 	life   int
 	lapsed bool
 }
 
-// A life is one of the daemon's.
+// A life is one life of the daemon.
 type life struct {
 	*world
 	number  int
@@ -75,7 +76,7 @@ type life struct {
 	arrived map[*caller]bool
 }
 
-// errEnded: the daemon is gone, or this process was too slow to judge it.
+// errEnded: the daemon has ended, or this process was too slow to judge it.
 var errEnded = errors.New("the life has ended")
 
 func newWorld(t testing.TB, program string, seed uint64) *world {
@@ -127,7 +128,7 @@ func freePort(t testing.TB) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// live has the daemon live once. It is killed.
+// live runs one life of the daemon, until it is killed.
 func (w *world) live(number int) {
 	w.t.Helper()
 	l := &life{world: w, number: number, begun: time.Now(), arrived: make(map[*caller]bool)}
@@ -206,7 +207,7 @@ func (l *life) lastLines() string {
 	return strings.Join(all[max(len(all)-12, 0):], "\n")
 }
 
-// crowd are clients that come without end, half of which say that they claim nothing.
+// crowd makes new clients all the time, half of which say that they claim nothing.
 func (l *life) crowd(ctx context.Context, which int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		c := &caller{name: fmt.Sprintf("crowd %d %d %d", l.number, which, n), minor: uint32(n % 2)}
@@ -216,14 +217,14 @@ func (l *life) crowd(ctx context.Context, which int) {
 		}
 		c.leave()
 		if err != nil && !answered(err) {
-			return // the daemon is gone
+			return // the daemon has ended
 		}
 		l.crowded.Add(1)
 		time.Sleep(crowdPause)
 	}
 }
 
-// day is what the callers do in a life.
+// day does the callers' work of one life.
 func (l *life) day() error {
 	for _, i := range l.random.Perm(len(l.callers)) {
 		c := l.callers[i]
@@ -234,7 +235,7 @@ func (l *life) day() error {
 		if err := l.find(c); err != nil {
 			return err
 		}
-		// What is not its own is not for it.
+		// A lock of another caller must be refused.
 		if err := l.covet(c); err != nil {
 			return err
 		}
@@ -245,7 +246,7 @@ func (l *life) day() error {
 			return l.ended("RECLAIM_COMPLETE of "+c.name, err)
 		}
 	}
-	if l.random.IntN(2) == 0 { // killed within the time of grace, or soon after it
+	if l.random.IntN(2) == 0 { // kill it within the time of grace, or soon after it
 		for range l.random.IntN(20) {
 			if err := l.covet(l.callers[l.random.IntN(callers)]); err != nil {
 				return err
@@ -264,7 +265,8 @@ func (l *life) day() error {
 	return nil
 }
 
-// ended is the error of a call: the life has ended, or the daemon answered it.
+// ended turns the error of a call into errEnded if the life has ended; otherwise the daemon
+// answered with it.
 func (l *life) ended(what string, err error) error {
 	if !answered(err) {
 		select {
@@ -277,7 +279,7 @@ func (l *life) ended(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// find looks the files up, in the first life that comes so far.
+// find looks up the files, in the first life that gets so far.
 func (l *life) find(c *caller) error {
 	for _, f := range l.files {
 		if f.handle != nil {
@@ -298,7 +300,7 @@ func (l *life) find(c *caller) error {
 	return nil
 }
 
-// claim claims what a caller held.
+// claim claims the locks that a caller held.
 func (l *life) claim(c *caller) error {
 	for len(l.unaware[c]) > 0 {
 		f := l.unaware[c][0]
@@ -338,7 +340,7 @@ func (l *life) claim(c *caller) error {
 // late reports whether the time of grace may be over.
 func (l *life) late() bool { return time.Since(l.begun) >= lease }
 
-// covet has a caller ask for a lock that another one holds, or may claim. It must be refused.
+// covet asks for a lock that another caller holds, or may claim. The daemon must refuse it.
 func (l *life) covet(c *caller) error {
 	f := l.files[l.random.IntN(files)]
 	h := l.holds[f]
@@ -359,7 +361,7 @@ func (l *life) covet(c *caller) error {
 	case err == nil && h.life < l.number && !l.late() && !h.lapsed:
 		return fmt.Errorf("%s gets %s, which %s may claim, %v after the start", c.name, f.name, h.by.name, time.Since(l.begun))
 	case err == nil && h.life == l.number:
-		// It was silent for a lease, and all that it held may be gone.
+		// This caller was silent for a lease, and may have lost all its locks.
 		for f, held := range l.holds {
 			if held.by == h.by {
 				delete(l.holds, f)
@@ -378,8 +380,8 @@ func (l *life) covet(c *caller) error {
 	return nil
 }
 
-// awaitGrace waits until the time of grace is over: a caller gets what is free. If nothing is, a
-// lock is given back first.
+// awaitGrace waits until the time of grace is over, which shows when a caller gets a free lock.
+// If no lock is free, one is given back first.
 func (l *life) awaitGrace() error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(delay) {
 		for _, c := range l.callers {
@@ -409,7 +411,7 @@ func (l *life) awaitGrace() error {
 	}
 }
 
-// free is a file that no caller holds, or nil.
+// free returns a file that no caller holds, or nil.
 func (l *life) free() *file {
 	for _, i := range l.random.Perm(files) {
 		if l.holds[l.files[i]] == nil {
@@ -419,8 +421,8 @@ func (l *life) free() *file {
 	return nil
 }
 
-// exchange has a lock change hands: one is given back, or one that is free is taken, or one that
-// is held is asked for.
+// exchange changes a lock: a caller gives one back, takes a free one, or asks for one that
+// another holds.
 func (l *life) exchange() error {
 	c, f := l.callers[l.random.IntN(callers)], l.files[l.random.IntN(files)]
 	h := l.holds[f]
@@ -438,8 +440,8 @@ func (l *life) exchange() error {
 	return l.covet(c)
 }
 
-// giveBack has the caller that holds a file give it back. If no answer comes, it does not claim it
-// either.
+// giveBack makes the caller that holds a file give it back. If no answer comes, the caller does
+// not claim it either.
 func (l *life) giveBack(f *file) error {
 	h := l.holds[f]
 	delete(l.holds, f)
