@@ -15,10 +15,10 @@ type memory struct {
 	byClient map[netip.Addr]int64
 }
 
-// room is the size of the buffer of a message of size bytes.
+// room returns the size of the buffer for a message of size bytes.
 func room(size int) int { return (size + 63) &^ 63 }
 
-// messageMemory is what the messages of a connection can take, in both directions.
+// messageMemory returns the most memory that the messages of a connection can take, in both directions.
 func messageMemory(receives, size int) int64 {
 	return int64(receives)*int64(room(size)) + blocks*blockSize
 }
