@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// audit compares all that a pool keeps account of with its Buffers and lines,
-// and says what is wrong: sums, limits, queues, and lines that wait although
-// they could be served.
+// audit recomputes a pool's account from its Buffers and lines, and returns the errors: in sums,
+// limits and queues, and lines that wait although they could be served.
 func (p *Pool) audit() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +217,7 @@ func (p *Pool) auditQueues() error {
 	return nil
 }
 
-// auditWaits looks for requests that could be served.
+// auditWaits looks for waiting requests that could be served.
 func (p *Pool) auditWaits() error {
 	mainHas := func(n int32) bool { return int64(p.main.inUse+n)+p.heapPages <= int64(p.main.total) && p.main.has(n) }
 	if p.current != nil && mainHas(p.current.need()) {
@@ -258,7 +257,7 @@ func (w *waitingPlace) mayGoOn(p *Pool) bool {
 			s, n := q.share, q.need()
 			switch {
 			case w.group.blocked && !w.group.roomLocked(n):
-				return false // its share may have become full since
+				return false // its share may have reached its limit since
 			case !s.roomLocked(n) || s.fullLocked() != nil && s.full != q:
 			case !w.group.roomLocked(n):
 				return false
@@ -270,7 +269,7 @@ func (w *waitingPlace) mayGoOn(p *Pool) bool {
 	return false
 }
 
-// audited fails the test if something is wrong with the pool's account.
+// audited fails the test if there is an error in the pool's account.
 func audited(t testing.TB, p *Pool) {
 	t.Helper()
 	if err := p.audit(); err != nil {
@@ -284,8 +283,8 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// delivered waits until Granted was called for all that was granted: beyond some,
-// another goroutine does that.
+// delivered waits until Granted was called for every grant; beyond a number of them, another
+// goroutine calls it.
 func delivered(t failer, p *Pool) {
 	t.Helper()
 	becomes(t, "what was granted is delivered", func() bool {
@@ -295,8 +294,8 @@ func delivered(t failer, p *Pool) {
 	})
 }
 
-// becomes waits until something holds that other goroutines bring about, and
-// fails the test if it takes absurdly long.
+// becomes waits until a condition holds that other goroutines bring about, and fails the test if
+// that takes absurdly long.
 func becomes(t failer, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); runtime.Gosched() {

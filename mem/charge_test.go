@@ -19,14 +19,14 @@ func (s *Share) Charge(n int) {
 // Discharge ends a charge of n bytes.
 func (s *Share) Discharge(n int) { s.Charge(-n) }
 
-// Charged returns how many bytes are charged.
+// Charged returns the number of bytes charged.
 func (s *Share) Charged() int64 {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	return s.heap
 }
 
-// What is charged takes the place of payload memory, and gives it back.
+// A charge takes the place of payload memory, and its end gives the place back.
 func TestChargesCountAgainstTheCeiling(t *testing.T) {
 	p := newPool(t, 8*mib, 8*mib)
 	s, other := p.OpenShare("a", nil), p.NewShare()
@@ -52,15 +52,15 @@ func TestChargesCountAgainstTheCeiling(t *testing.T) {
 	w.buffer.Release()
 	held.Release()
 	s.Close()
-	s.Discharge(2 * mib) // in whatever order a connection ends
+	s.Discharge(2 * mib) // a connection ends in any order
 	s.Discharge(2*mib + 1)
 	if st := p.Stats(); st.Charged != 0 || st.Clients != 0 {
 		t.Errorf("%+v", st)
 	}
 }
 
-// A client may keep half of what the others leave, counted over all its shares; beyond that
-// each of its connections has two calls under way.
+// A client may keep half of the memory that the others leave, counted over all its shares; beyond
+// that each of its connections has two calls under way.
 func TestClientsLeaveRoomForCharges(t *testing.T) {
 	p := newPool(t, 8*mib, 8*mib)
 	a, again, b, c := p.OpenShare("a", nil), p.OpenShare("a", nil), p.OpenShare("b", nil), p.OpenShare("c", nil)
@@ -89,7 +89,7 @@ func TestClientsLeaveRoomForCharges(t *testing.T) {
 	}
 }
 
-// Charges count in what a client may have while others wait.
+// Charges count towards the part that a client may have while others wait.
 func TestChargesCountInTheFairPart(t *testing.T) {
 	p := newPool(t, 8*mib, 8*mib)
 	hog, a, b := p.NewShare(), p.OpenShare("a", nil), p.OpenShare("b", nil)
@@ -98,13 +98,13 @@ func TestChargesCountInTheFairPart(t *testing.T) {
 		m, _ := hog.TryGet(mib)
 		held = append(held, m)
 	}
-	a.Charge(3 * mib) // all that is its part
+	a.Charge(3 * mib) // all of its part
 	var log []string
 	var waiting []*wish
 	for range 3 {
 		waiting = append(waiting, ask(a, nil, "a", mib, &log), ask(b, nil, "b", mib, &log))
 	}
-	// a's first request had the turn before b came.
+	// a's first request had its turn before b came.
 	for i, want := range []string{"a", "b", "b", "b"} {
 		if held[i].Release(); len(log) != i+1 || log[i] != want {
 			t.Fatalf("granted to %v, want %s in the end", log, want)
@@ -115,9 +115,8 @@ func TestChargesCountInTheFairPart(t *testing.T) {
 	drain(t, p, waiting)
 }
 
-// Pressed says that charges overdraw the ceiling, or that a request waits for
-// memory that others hold; it does not for what waits for its own share or file
-// system.
+// Pressed reports that charges exceed the ceiling, or that a request waits for memory that others
+// hold. It does not count a request that waits for its own share or file system.
 func TestPressed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, 8*mib, 4*mib)
@@ -155,8 +154,8 @@ func TestPressed(t *testing.T) {
 	})
 }
 
-// While heap is charged, pages that are free but resident are given back, so that
-// both together stay within the ceiling.
+// While heap is charged, the pool returns free resident pages to the system, so that both
+// together stay within the ceiling.
 func TestChargesPushFreePagesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, 64*mib, 64*mib)
@@ -174,7 +173,7 @@ func TestChargesPushFreePagesOut(t *testing.T) {
 		if n := resident(t, p); n+40*mib > ceiling || n < 8*mib {
 			t.Errorf("%d bytes are resident beside 40 MiB that are charged, of %d", n, ceiling)
 		}
-		s.Charge(10 * mib) // by the housekeeping, too
+		s.Charge(10 * mib) // the housekeeping does it, too
 		if p.Housekeep(); resident(t, p)+50*mib > ceiling {
 			t.Errorf("%d bytes are resident beside 50 MiB that are charged", resident(t, p))
 		}

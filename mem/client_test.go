@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Shares with equal keys are one client's. It is forgotten when all of them are
-// closed and all that they held is back, in whatever order that happens.
+// Shares with equal keys belong to one client. The pool forgets the client when all its shares
+// are closed and all its memory is back, in any order.
 func TestClientsAreForgotten(t *testing.T) {
 	p := newPool(t, 8*mib, 0)
 	clients := func(want int) {
@@ -46,7 +46,7 @@ func TestClientsAreForgotten(t *testing.T) {
 	}
 }
 
-// A share of a pool that is closed is closed, and belongs to no client.
+// A share of a closed pool is closed, and belongs to no client.
 func TestShareOfClosedPool(t *testing.T) {
 	p := newPool(t, 4*mib, 0)
 	p.Close()

@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/mem"
 )
 
-// Two connections share four megabytes, one of them kept for small requests. What the second asks for waits until the first
-// gives something back, without a goroutine that waits.
+// Two connections share four megabytes, a part of which is kept for small requests. The second
+// connection's request waits until the first gives memory back; no goroutine waits.
 func Example() {
 	pool, err := mem.NewPool(mem.Config{Ceiling: 4 << 20, Share: 4 << 20})
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What connections do to a pool, in any order, as bytes say: after each step all
-// accounts are right and no line waits that could be served, and in the end all
-// is served and nothing is left.
+// FuzzPool makes connections do any actions with a pool, determined by bytes: after each step all
+// accounts are right and no line waits that could be served, and at the end all is served and
+// nothing is left.
 func FuzzPool(f *testing.F) {
 	f.Add([]byte("\x00\x10\xff\x00\x11\xff\x00\x12\x80\x20\x00\x21\x00"))
 	f.Add([]byte("\x00\x00\x01\x00\x40\x02\x00\x80\x03\x70\x00\x50\x00\x10\x00\x60\x00"))
@@ -24,11 +24,10 @@ func FuzzPool(f *testing.F) {
 	})
 }
 
-// anyOrderSeeds is how many histories TestAnyOrderOfThings looks at.
+// anyOrderSeeds is the number of histories in TestAnyOrderOfThings.
 const anyOrderSeeds = 60
 
-// A world is a pool with shares of a few clients and a few groups, and all that
-// was asked for.
+// A world is a pool with shares of a few clients and a few groups, and all requests.
 type world struct {
 	t      testing.TB
 	pool   *Pool
@@ -48,7 +47,7 @@ func newWorld(t testing.TB, cfg Config) *world {
 	return w
 }
 
-// step does one thing, on the share and group that who says.
+// step does one action, with the share and group that who determines.
 func (w *world) step(what, who, size byte) {
 	i := int(who) % len(w.shares)
 	s, g := w.shares[i], w.groups[int(who>>4)%len(w.groups)]
@@ -89,14 +88,14 @@ func (w *world) step(what, who, size byte) {
 	w.settled()
 }
 
-// tick is what the pool's sweep does at a tick.
+// tick does the work of the pool's sweep.
 func (w *world) tick() {
 	w.pool.mu.Lock()
 	w.pool.tickLocked()
 	w.pool.deliverAndUnlock()
 }
 
-// settled waits until all that was granted was delivered.
+// settled waits until every grant was delivered.
 func (w *world) settled() {
 	delivered(w.t, w.pool)
 	kept := w.asked[:0]
@@ -111,7 +110,7 @@ func (w *world) settled() {
 	w.asked = kept
 }
 
-// drop releases what was granted, or cancels what waits.
+// drop releases a granted request, or cancels a waiting one.
 func (w *world) drop(i int) {
 	a := w.asked[i]
 	w.asked = append(w.asked[:i], w.asked[i+1:]...)
@@ -127,7 +126,7 @@ func (w *world) discharge(s *Share) {
 	delete(w.heap, s)
 }
 
-// end gives everything back: all that waits is served.
+// end gives everything back, so that every waiting request is served.
 func (w *world) end() {
 	for _, s := range w.shares {
 		w.discharge(s)
@@ -156,7 +155,7 @@ func (w *world) end() {
 	}
 }
 
-// The same as FuzzPool, with chance for a fuzzer.
+// The same as FuzzPool, with random bytes in place of a fuzzer's.
 func TestAnyOrderOfThings(t *testing.T) {
 	for seed := range uint64(anyOrderSeeds) {
 		rng := rand.New(rand.NewPCG(3, seed))

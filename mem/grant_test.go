@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Cancel of the request that heads a share's queue lets the next one in.
+// Cancel of the first request in a share's queue lets the next one in.
 func TestCancelOfShareHeadLetsTheNextIn(t *testing.T) {
 	p := newPool(t, 8*mib, 2*mib)
 	s := p.NewShare()
@@ -24,8 +24,8 @@ func TestCancelOfShareHeadLetsTheNextIn(t *testing.T) {
 	held.Release()
 }
 
-// A share's requests are answered in the order of Get, one by Get itself among
-// answers that are still to be given too.
+// A share's requests are answered in the order of Get. This holds also if Get itself answers one
+// while earlier answers are still to be delivered.
 func TestGetDoesNotOvertakeAnswersOwed(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	s := p.NewShare()
@@ -47,7 +47,7 @@ func TestGetDoesNotOvertakeAnswersOwed(t *testing.T) {
 	third.buffer.Release()
 }
 
-// A request that found pages missing because Trim had them gets them after.
+// A request that found no pages, because Trim had them, gets them afterwards.
 func TestTrimServesWhoCameMeanwhile(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	w := newWish("w", 4*mib, nil)
@@ -107,8 +107,8 @@ func TestPeakIsTheMostAtAnyTime(t *testing.T) {
 	}
 }
 
-// A goroutine that gives memory back calls Granted a few times at most: what is
-// more goes on without it.
+// A goroutine that gives memory back calls Granted a few times at most; another goroutine
+// delivers the further grants.
 func TestReleaseIsNotKeptForLong(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	all, _ := p.NewShare().TryGet(4 * mib)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A request whose group is at its limit waits alone: others pass it, of its own
-// share too, and nothing is charged to its share meanwhile.
+// A request whose group is at its limit waits alone: others pass it, also of its own share, and
+// its share is not charged meanwhile.
 func TestGroupAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 	p := newPool(t, 8*mib, 6*mib)
 	g, other := p.NewGroup(), p.NewGroup()
@@ -30,7 +30,7 @@ func TestGroupAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 	if n := a.InUse(); n != 4*mib {
 		t.Errorf("a share holds %d bytes", n)
 	}
-	// Twice, for the other group and for none: share a has room for 2 MiB.
+	// Two rounds, for the other group and for none: share a has room for 2 MiB.
 	for _, in := range []*Group{other, nil} {
 		for _, s := range []*Share{a, b} {
 			m, ok := s.TryGetIn(in, 2*mib)
@@ -56,8 +56,8 @@ func TestGroupAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// What waits for its share is not charged to its group: a share that is full
-// because of one group takes nothing of another away.
+// A request that waits for its share is not charged to its group: a share that is full because of
+// one group takes nothing away from another.
 func TestFullShareHoldsNothingOfAGroup(t *testing.T) {
 	p := newPool(t, 16*mib, 4*mib)
 	stalled, g := p.NewGroup(), p.NewGroup()
@@ -82,7 +82,7 @@ func TestFullShareHoldsNothingOfAGroup(t *testing.T) {
 	}
 }
 
-// A request goes from one queue to the other and keeps its place by age.
+// A request moves from one queue to the other and keeps its place by age.
 func TestRequestKeepsItsPlaceByAge(t *testing.T) {
 	p := configured(t, Config{Ceiling: 16 * mib, Share: 4 * mib, Group: 4 * mib})
 	g := p.NewGroup()
@@ -128,8 +128,7 @@ func TestRequestLargerThanItsGroup(t *testing.T) {
 	w.buffer.Release()
 }
 
-// Cancel and Close reach requests that wait for their group; those behind them
-// go on.
+// Cancel and Close reach requests that wait for their group; the next ones go on.
 func TestCancelAndCloseInAGroup(t *testing.T) {
 	p := newPool(t, 8*mib, 6*mib)
 	g := p.NewGroup()
@@ -168,7 +167,7 @@ func TestCancelAndCloseInAGroup(t *testing.T) {
 	held.Release()
 }
 
-// Closing a share frees what its requests took of groups in the pool's queue.
+// Closing a share returns the memory of groups that its requests in the pool's queue had taken.
 func TestCloseGivesBackToGroups(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	g := p.NewGroup()
@@ -215,7 +214,7 @@ func TestGetInAGroupDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A bound that is lowered holds for what groups ask for from then on; it is not raised.
+// A lowered bound holds for later requests of groups; it is never raised again.
 func TestLimitGroups(t *testing.T) {
 	p, err := NewPool(Config{Ceiling: 8 * mib, Share: 8 * mib, Group: 8 * mib})
 	if err != nil {
@@ -246,7 +245,7 @@ func TestLimitGroups(t *testing.T) {
 	}
 }
 
-// Shares and groups across each other, from many goroutines: every request is served,
+// Requests by combinations of shares and groups, from many goroutines: every request is served,
 // the limits hold.
 func TestStressInGroups(t *testing.T) {
 	p := newPool(t, 8*mib, 3*mib)

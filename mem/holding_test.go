@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A holding of many groups counts as a map does.
+// A holding of many groups has the same counts as a map.
 func TestHoldingAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h holding
@@ -37,8 +37,8 @@ func TestHoldingAgainstModel(t *testing.T) {
 }
 
 // Of five file systems one, two, or all but one stall, with as many calls as they get, on one
-// connection or on many, of one client or several: each of the others has memory at once, for a
-// READ of a byte and for one of 1 MiB.
+// connection or on many, of one client or several. Each of the others has memory at once, for a
+// READ of a byte and for a READ of 1 MiB.
 func TestStalledGroupsLeaveRoomForTheOthers(t *testing.T) {
 	for _, stalled := range []int{1, 2, 4} {
 		for _, connections := range []int{1, 5} {
@@ -61,7 +61,7 @@ func stall(t *testing.T, n, stalled, connections, size int) {
 	for i := range connections {
 		shares = append(shares, p.OpenShare(i/2, nil))
 	}
-	// They stall one after the other, each when it has all that it gets.
+	// They stall one after the other, each when it has all the memory that it gets.
 	var held, waiting []*wish
 	for _, g := range groups[:stalled] {
 		for i := range 400 * mib / size {

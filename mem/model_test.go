@@ -7,10 +7,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is granted, and in which order, against a model: each share in its own order
-// for each group, small requests and others apart; shares and groups within their
-// limits, the pool within the ceiling, with what is charged. No line waits that
-// could be served (audit), and when everything is given back all have been served.
+// The grants and their order agree with a model: each share has its own order for each group,
+// separately for small requests and others; shares and groups stay within their limits, and the
+// pool within the ceiling, charges included. No line waits that could be served (audit), and when
+// everything is given back all have been served.
 func TestOrderAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 2*mib + 3*PageSize

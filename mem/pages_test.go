@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// check compares the map with the pages that a model says are taken and touched.
+// check compares the map with the taken and touched pages of a model.
 func (m *pageMap) check(t *rapid.T, taken, touched []bool) {
 	var inUse, resident int32
 	for i := range taken {
@@ -30,8 +30,8 @@ func (m *pageMap) check(t *rapid.T, taken, touched []bool) {
 	}
 }
 
-// The map against a model that is a table of pages: extents never overlap, nothing is lost, an
-// allocation takes the first run that is long enough, and fails only if there is none.
+// The map agrees with a model that is a table of pages: extents never overlap, nothing is lost,
+// an allocation takes the first run that is long enough, and fails only if there is none.
 func TestPageMapAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.Int32Range(1, 700).Draw(t, "total")

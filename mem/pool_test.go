@@ -10,10 +10,10 @@ import (
 
 const mib = 1 << 20
 
-// large1 is the least, in whole pages, that is not small.
+// large1 is the least size, in whole pages, that is not small.
 const large1 = (smallPages + 1) * PageSize
 
-// ceilingOf is the ceiling of a pool with a main zone of so many bytes.
+// ceilingOf returns the ceiling of a pool whose main zone has this number of bytes.
 func ceilingOf(main int64) int64 {
 	c := max(main+1<<20, main/15*16) &^ (PageSize - 1)
 	for c-int64(reserveOf(int32(c/PageSize)))*PageSize < main {
@@ -22,8 +22,8 @@ func ceilingOf(main int64) int64 {
 	return c
 }
 
-// newPool makes a pool with a main zone of so many bytes; a share may have so
-// many, or half of the main zone.
+// newPool makes a pool. main is the size of the main zone, and share the limit of a share, in
+// bytes; 0: half of the main zone.
 func newPool(t testing.TB, main, share int64) *Pool {
 	t.Helper()
 	if share == 0 {
@@ -32,7 +32,7 @@ func newPool(t testing.TB, main, share int64) *Pool {
 	return configured(t, Config{Ceiling: ceilingOf(main), Share: share, Group: main / 2})
 }
 
-// configured makes a pool, and sees to it that nothing is left at the end.
+// configured makes a pool, and fails the test if memory is left at the end.
 func configured(t testing.TB, cfg Config) *Pool {
 	t.Helper()
 	p, err := NewPool(cfg)
@@ -50,7 +50,7 @@ func configured(t testing.TB, cfg Config) *Pool {
 	return p
 }
 
-// wish is a Request that notes what became of it.
+// A wish is a Request that records its result.
 type wish struct {
 	Request
 	mu     sync.Mutex
@@ -135,7 +135,7 @@ func TestWhatCanNeverBeGrantedIsRefusedAtOnce(t *testing.T) {
 			t.Fatalf("TryGet of %d succeeds", size)
 		}
 	}
-	// What is kept for small requests is no part of a large one.
+	// A large request cannot use the part kept for small requests.
 	whole := configured(t, Config{Ceiling: 7 * mib, Share: 7 * mib}).NewShare()
 	w := newWish("w", 6*mib+1, nil)
 	whole.Get(&w.Request)
@@ -146,7 +146,7 @@ func TestWhatCanNeverBeGrantedIsRefusedAtOnce(t *testing.T) {
 	w.buffer.Release()
 }
 
-// A share at its limit waits for its own memory and holds up no other share.
+// A share at its limit waits for its own memory and delays no other share.
 func TestShareAtItsLimitHoldsUpNobody(t *testing.T) {
 	p := newPool(t, 8*mib, 2*mib)
 	var log []string
@@ -177,8 +177,8 @@ func TestShareAtItsLimitHoldsUpNobody(t *testing.T) {
 	b1.buffer.Release()
 }
 
-// Small requests that could be served must not pass a large one that waits, of
-// other shares neither: what they get meanwhile is not what it waits for.
+// Small requests that could be served must not pass a large one that waits, not even those of
+// other shares: meanwhile they get memory that the large one does not wait for.
 func TestSmallDoNotStarveLarge(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	var log []string
@@ -215,7 +215,7 @@ func TestSmallDoNotStarveLarge(t *testing.T) {
 	}
 }
 
-// The head waits for a contiguous block even where enough pages are free.
+// The first request waits for a contiguous block even if enough pages are free.
 func TestHeadWaitsForContiguousBlock(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	s := p.NewShare()
@@ -232,7 +232,7 @@ func TestHeadWaitsForContiguousBlock(t *testing.T) {
 	for i := 0; i < len(pages); i += 2 {
 		pages[i].Release()
 	}
-	big.want(t, 0, nil) // 2 MiB are free, no two pages side by side
+	big.want(t, 0, nil) // 2 MiB are free, without two adjacent pages
 	for i := 1; big.calls == 0; i += 2 {
 		pages[i].Release()
 		pages[i] = nil
@@ -260,7 +260,7 @@ func TestCancel(t *testing.T) {
 	if !b.Cancel(&inPool.Request) || b.Cancel(&inPool.Request) {
 		t.Fatal("Cancel of a waiting Request must succeed once")
 	}
-	small.want(t, 1, nil) // its way is free now
+	small.want(t, 1, nil) // nothing delays it now
 	if a.Cancel(&small.Request) {
 		t.Fatal("Cancel after Granted")
 	}
@@ -273,7 +273,7 @@ func TestCancel(t *testing.T) {
 	held.Release()
 	inShare.want(t, 0, nil)
 	inPool.want(t, 0, nil)
-	b.Get(&inPool.Request) // a cancelled Request is ready for use again
+	b.Get(&inPool.Request) // a cancelled Request can be used again
 	inPool.want(t, 1, nil)
 	inPool.buffer.Release()
 }
@@ -326,7 +326,7 @@ func TestCloseOfShare(t *testing.T) {
 	a1 := newWish("a1", mib, &log)   // granted
 	a2 := newWish("a2", 2*mib, &log) // waits for a's limit
 	b1 := newWish("b1", 3*mib, &log) // heads the pool's queue
-	c1 := newWish("c1", mib, &log)   // could be served but for b1
+	c1 := newWish("c1", mib, &log)   // could be served, but waits for b1
 	a.Get(&a1.Request)
 	a.Get(&a2.Request)
 	b.Get(&b1.Request)

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// A peer is a Holder that does what a test says.
+// A peer is a Holder that a test controls.
 type peer struct {
 	name  string
-	rate  uint64 // bytes a second that move
+	rate  uint64 // bytes that it moves in a second
 	began time.Time
 	works bool // what it holds waits for something else than the peer
 	share *Share
 	log   *ended
-	keeps bool // its memory, when it was told to end
+	keeps bool // it keeps its memory after it was told to end
 	told  atomic.Int32
 
 	mu   sync.Mutex
@@ -27,7 +27,7 @@ type peer struct {
 	gone bool
 }
 
-// ended is which peers were told to end, in order, and when.
+// ended records the peers that were told to end, in order, and the times.
 type ended struct {
 	sync.Mutex
 	names []string
@@ -80,7 +80,7 @@ func (c *peer) want(g *Group) {
 	}})
 }
 
-// connect opens a share for a peer, of the client with its name before a dash.
+// connect opens a share for a peer. The part of its name before a dash is its client.
 func (l *ended) connect(p *Pool, name string, rate uint64) *peer {
 	c := &peer{name: name, rate: rate, began: time.Now(), log: l}
 	client := name
@@ -105,17 +105,16 @@ func (c *peer) take(t *testing.T, g *Group, n int) *peer {
 	return c
 }
 
-// pressed runs a test of a pool with a main zone of 16 MiB in a bubble.
+// pressed runs a test of a pool with a main zone of 16 MiB under testing/synctest.
 func pressed(t *testing.T, f func(t *testing.T, p *Pool, l *ended)) {
 	synctest.Test(t, func(t *testing.T) {
 		f(t, newPool(t, 16*mib, 16*mib), &ended{})
 	})
 }
 
-// While no request waits, a peer may take all the time that it wants. When one
-// does, those that make no progress are ended within seconds, the largest holders
-// first, by client, then by share, until there is enough; and those that move
-// what they hold are not.
+// While no request waits, a peer may take any time. When one waits, the pool ends peers that make
+// no progress, within seconds, the largest holders first, by client, then by share, until there
+// is enough. It does not end peers that move the data in their memory.
 func TestWhoMakesNoProgressIsEnded(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		small := l.connect(p, "small", 0).take(t, nil, 2)
@@ -148,8 +147,8 @@ func TestWhoMakesNoProgressIsEnded(t *testing.T) {
 	})
 }
 
-// A trickle is no progress: a peer has to move what it holds within 8 s, or 1 MiB
-// a second.
+// A trickle is no progress: a peer must move the data in its memory within 8 s, or at 1 MiB a
+// second.
 func TestTrickleIsNoProgress(t *testing.T) {
 	for _, c := range []struct {
 		held  int // MiB
@@ -175,7 +174,7 @@ func TestTrickleIsNoProgress(t *testing.T) {
 	}
 }
 
-// A peer that got its memory just now has time to move it.
+// A peer that has just got its memory has time to move its data.
 func TestClockStartsWhenMemoryIsHeld(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		stuck := l.connect(p, "stuck", 0).take(t, nil, 14)
@@ -215,9 +214,9 @@ func TestClockStartsWhenMemoryIsHeld(t *testing.T) {
 
 func (w *wish) cancel(p *Pool) bool { return w.waiter.share.Cancel(&w.Request) }
 
-// What a file system or our own executor keeps is not the peer's fault; what a
-// connection waits for itself, or another's requests in a file system of which the
-// peer holds nothing, is not helped by ending it.
+// A peer is not to blame for memory that a file system or our own executor keeps. Ending a
+// connection does not help a request of its own, or a request in a file system of whose memory
+// the peer holds nothing.
 func TestWhoIsNotEnded(t *testing.T) {
 	t.Run("the peer is not waited for", func(t *testing.T) {
 		pressed(t, func(t *testing.T, p *Pool, l *ended) {
@@ -281,8 +280,8 @@ func TestWhoIsNotEnded(t *testing.T) {
 	})
 }
 
-// A share is told once, though its memory does not come back; after a while
-// others are told in its place.
+// A share is told to end once, even if its memory does not come back; after a while others are
+// told instead.
 func TestEachIsToldOnce(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		a, b := l.connect(p, "a", 0).take(t, nil, 9), l.connect(p, "b", 0).take(t, nil, 7)
@@ -304,7 +303,7 @@ func TestEachIsToldOnce(t *testing.T) {
 	})
 }
 
-// Charges that overdraw the ceiling are pressure, too.
+// Charges beyond the ceiling are pressure, too.
 func TestOverdrawnChargesArePressure(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		a, b := l.connect(p, "a", 0), l.connect(p, "b", 0)
@@ -321,8 +320,8 @@ func TestOverdrawnChargesArePressure(t *testing.T) {
 	})
 }
 
-// Strangers hold all that they get of a default pool and keep it, 256 of one
-// address or of as many; an honest client has 1 MiB within 4 s.
+// Strangers take all the memory of a default pool that they get and keep it, 256 of one address
+// or of as many; an honest client has 1 MiB within 4 s.
 func TestStrangersHoldMemoryForSeconds(t *testing.T) {
 	for _, addresses := range []int{1, 256} {
 		synctest.Test(t, func(t *testing.T) {
@@ -352,7 +351,7 @@ func TestStrangersHoldMemoryForSeconds(t *testing.T) {
 	}
 }
 
-// When the pressure is over, nothing goes on: no timer is left.
+// When the pressure is over, no timer is left.
 func TestNothingIsSweptWithoutPressure(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		held, _ := p.NewShare().TryGet(16 * mib)
@@ -370,8 +369,8 @@ func TestNothingIsSweptWithoutPressure(t *testing.T) {
 	})
 }
 
-// Connections behind one address are told apart: one whose peer is stuck is ended for
-// what another of them waits for.
+// The pool distinguishes connections behind one address: it ends one whose peer is stuck, for a
+// request of another.
 func TestStuckBesideItsOwnClient(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		a := l.connect(p, "a-1", 0).take(t, nil, 16)
@@ -386,8 +385,8 @@ func TestStuckBesideItsOwnClient(t *testing.T) {
 	})
 }
 
-// A client that pinned memory and comes back to do the same has its turn behind
-// those that did not, and is ended sooner; for a minute.
+// A client that pinned memory and comes back to do the same has its turn after those that did
+// not, and is ended sooner, for a minute.
 func TestBlame(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		first := l.connect(p, "bad-1", 0).take(t, nil, 16)
@@ -399,7 +398,7 @@ func TestBlame(t *testing.T) {
 		synctest.Wait()
 		w.buffer.Release()
 
-		// It holds all again, and asks for more; the honest one asks later.
+		// It takes all memory again, and asks for more; the honest one asks later.
 		second := l.connect(p, "bad-2", 0).take(t, nil, 16)
 		third := l.connect(p, "bad-3", 0)
 		var order []string

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Strangers hold all of the main zone and wait for more of it, in large numbers;
-// a client that asks for a page has it at once, and so has one that asks for
-// 64 KiB.
+// Strangers hold all of the main zone and wait for more of it, in large numbers. A client that
+// asks for a page has it at once, and so has one that asks for 64 KiB.
 func TestSmallRequestsFindMemoryBesideLargeOnes(t *testing.T) {
 	for _, strangers := range []int{1, 256} {
 		t.Run(fmt.Sprint(strangers, " strangers"), func(t *testing.T) {
@@ -53,9 +52,9 @@ func TestSmallRequestsFindMemoryBesideLargeOnes(t *testing.T) {
 	}
 }
 
-// Strangers take small blocks too, each as many as it gets, and keep them: 64 KiB
-// are left for the client that comes after thirty of them, a page for the one
-// that comes after seven hundred.
+// Strangers take small blocks too, each as many as it gets, and keep them. 64 KiB are left for
+// the client that comes after thirty of them, and a page for the one that comes after seven
+// hundred.
 func TestEachClientFindsAPage(t *testing.T) {
 	for _, inGroup := range []bool{false, true} {
 		p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib})
@@ -92,7 +91,7 @@ func TestEachClientFindsAPage(t *testing.T) {
 	}
 }
 
-// One client has a tenth of the reserve at most, with however many shares.
+// One client has a tenth of the reserve at most, with any number of shares.
 func TestReserveIsSharedOut(t *testing.T) {
 	p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib})
 	held := fill(t, p, 128<<10)
@@ -118,8 +117,8 @@ func TestReserveIsSharedOut(t *testing.T) {
 	release(held)
 }
 
-// Small requests are in order of their own: a large one of the same share does not
-// hold them up, and they do not hold it up.
+// Small requests have an order of their own: a large one of the same share does not delay them,
+// and they do not delay it.
 func TestSmallAndLargeOfOneShareWaitApart(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	held := fill(t, p, mib)
@@ -134,8 +133,8 @@ func TestSmallAndLargeOfOneShareWaitApart(t *testing.T) {
 	release(held[1:])
 }
 
-// A small request that finds no room in the reserve, because smaller ones always
-// do, has its turn for the main zone after a while.
+// A small request that finds no room in the reserve, because smaller ones always take it, has its
+// turn for the main zone after a while.
 func TestSmallRequestsAreNotStarvedBySmallerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, 4*mib, 4*mib)
@@ -156,7 +155,7 @@ func TestSmallRequestsAreNotStarvedBySmallerOnes(t *testing.T) {
 		late := ask(p.OpenShare("late", nil), nil, "late", mib, nil)
 		held[0].Release()
 		large.want(t, 1, nil)
-		held[1].Release() // other comes first: it waits for longer in this queue
+		held[1].Release() // other comes first, because it has waited for longer in this queue
 		other.want(t, 1, nil)
 		held[2].Release()
 		small.want(t, 1, nil)

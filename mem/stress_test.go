@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Many shares at the ceiling, cancels and trims between them: no request is
-// forgotten, nothing is handed out twice, the ceiling holds.
+// Many shares at the ceiling, with cancels and trims: no request is forgotten, no memory is
+// handed out twice, the ceiling holds.
 func TestStressAtTheCeiling(t *testing.T) {
 	const (
 		ceiling = 9 * mib
@@ -93,7 +93,7 @@ func TestStressAtTheCeiling(t *testing.T) {
 	}
 }
 
-// Cancel races with the grant: exactly one of them has the request.
+// Cancel races with the grant: exactly one of them gets the request.
 func TestCancelRace(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	a, b := p.NewShare(), p.NewShare()
@@ -149,7 +149,7 @@ func TestCloseRace(t *testing.T) {
 		asked.Go(p.Close)
 		asked.Wait()
 		answered.Wait()
-		// A goroutine that delivers on behalf of another releases the last.
+		// A goroutine that delivers for another releases the last one.
 		for p.Stats().InUse != 0 {
 			runtime.Gosched()
 		}
@@ -169,7 +169,7 @@ func TestGetAndReleaseDoNotAllocate(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("TryGet and Release: %v allocations", n)
 	}
-	// The way through the queues.
+	// Requests that pass through the queues.
 	if n := testing.AllocsPerRun(1000, func() {
 		b, _ := s.TryGet(8 * mib)
 		s.Get(r)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resident counts the arena's bytes that occupy memory, as the kernel sees it.
+// resident returns the number of the arena's bytes that occupy memory, from the kernel.
 func resident(t *testing.T, p *Pool) int64 {
 	t.Helper()
 	vec := make([]byte, len(p.arena)/PageSize)
@@ -24,7 +24,7 @@ func resident(t *testing.T, p *Pool) int64 {
 	return n
 }
 
-// ordinaryPages keeps huge pages out, so that resident pages can be counted.
+// ordinaryPages prevents huge pages, so that resident pages can be counted.
 func ordinaryPages(t *testing.T, p *Pool) {
 	t.Helper()
 	if err := unix.Madvise(p.arena, unix.MADV_NOHUGEPAGE); err != nil && err != unix.EINVAL {
@@ -73,8 +73,7 @@ func TestTrimGivesFreePagesBack(t *testing.T) {
 	}
 }
 
-// A pool that is in use keeps its pages; one that is idle loses them after two
-// intervals.
+// A pool that is in use keeps its pages; an idle one loses them after two intervals.
 func TestHousekeepFollowsUse(t *testing.T) {
 	p := newPool(t, 64*mib, 64*mib)
 	ordinaryPages(t, p)
@@ -104,7 +103,7 @@ func TestHousekeepFollowsUse(t *testing.T) {
 	}
 }
 
-// A device goes on using the pages that it was shown: they must stay.
+// A device goes on using the pages of the arena that it was given, so they must stay.
 func TestTrimLeavesPinnedArenaAlone(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	ordinaryPages(t, p)
@@ -123,7 +122,7 @@ func TestTrimLeavesPinnedArenaAlone(t *testing.T) {
 func TestTrimAndOnArenaRace(t *testing.T) {
 	for range 20 {
 		p := newPool(t, 16*mib, 16*mib)
-		// Cleanups run last first: without a device Close unmaps the arena.
+		// Cleanups run last first: without a device, Close unmaps the arena.
 		t.Cleanup(func() { p.pinned = 0 })
 		ordinaryPages(t, p)
 		b, _ := p.NewShare().TryGet(16 * mib)

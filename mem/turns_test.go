@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ask makes a wish of s, which waits or is granted.
+// ask makes a wish of s, which is granted or waits.
 func ask(s *Share, g *Group, name string, size int, log *[]string) *wish {
 	w := newWish(name, size, log)
 	w.Group = g
@@ -16,8 +16,8 @@ func ask(s *Share, g *Group, name string, size int, log *[]string) *wish {
 	return w
 }
 
-// fill takes the main zone in blocks of the size given, as far as it can for
-// clients of their own, in the groups given or in none.
+// fill takes the main zone in blocks of this size, as far as possible for separate clients, in
+// the given groups or in none.
 func fill(t testing.TB, p *Pool, size int, in ...*Group) (held []*Buffer) {
 	t.Helper()
 	if len(in) == 0 {
@@ -44,8 +44,8 @@ func release(held []*Buffer) {
 	}
 }
 
-// A client that asks for one block does not stand behind all that another asked
-// for before: it is served after one request of each client that waits.
+// A client that asks for one block does not wait for all earlier requests of another client: it
+// is served after one request of each client that waits.
 func TestClientsTakeTurns(t *testing.T) {
 	p := newPool(t, 8*mib, 8*mib)
 	held := fill(t, p, mib)
@@ -70,7 +70,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	drain(t, p, waiting)
 }
 
-// drain releases whatever is granted until all is.
+// drain releases granted requests until all are granted.
 func drain(t testing.TB, p *Pool, waiting []*wish) {
 	t.Helper()
 	for len(waiting) > 0 {
@@ -140,8 +140,8 @@ func TestClientsTakeTurnsInAGroup(t *testing.T) {
 	drain(t, p, waiting)
 }
 
-// While another client waits, one that has its fair part gets nothing more, and
-// an only client may have everything.
+// While another client waits, a client that has its fair part gets nothing more; an only client
+// may have everything.
 func TestClientsKeepToTheirFairPart(t *testing.T) {
 	p := configured(t, Config{Ceiling: 16 * mib, Share: 16 * mib})
 	a, b := p.OpenShare("a", nil), p.OpenShare("b", nil)
@@ -160,8 +160,8 @@ func TestClientsKeepToTheirFairPart(t *testing.T) {
 	for _, w := range held {
 		w.buffer.Release()
 	}
-	// a's request had the turn when b came. Then a has more than half until it has
-	// given eight back, and b has half after eight.
+	// a's request had the turn when b came. Then a has more than half until it has given eight
+	// back, and b has half after eight.
 	if want := append([]string{"a"}, slices.Repeat([]string{"b"}, 7)...); !slices.Equal(log[:8], want) {
 		t.Errorf("granted to %v, want %v first", log, want)
 	}
@@ -175,8 +175,8 @@ func TestClientsKeepToTheirFairPart(t *testing.T) {
 	drain(t, p, waiting)
 }
 
-// A client whose requests were granted beyond its part is not starved when others
-// go on asking: what is held in one group leaves room in another.
+// A client whose requests were granted beyond its part does not starve when others go on asking:
+// its memory in one group does not cost it room in another.
 func TestHoldingInOneGroupDoesNotCostTheTurnInAnother(t *testing.T) {
 	p := configured(t, Config{Ceiling: 32 * mib, Share: 32 * mib})
 	stalled, g := p.NewGroup(), p.NewGroup()
@@ -208,8 +208,8 @@ func TestHoldingInOneGroupDoesNotCostTheTurnInAnother(t *testing.T) {
 	release(held)
 }
 
-// In the pool's queue, with whatever sizes: no client is served three times while
-// another waits that is within its part.
+// In the pool's queue, for any sizes: no client is served three times while another one that is
+// within its part waits.
 func TestNoClientIsPassedThreeTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := NewPool(Config{Ceiling: 9 * mib, Share: 9 * mib})
@@ -279,8 +279,8 @@ func TestNoClientIsPassedThreeTimes(t *testing.T) {
 	})
 }
 
-// A client that waits in two groups has its turn in each of them, and one that waits in one group
-// is passed no more than once by each group.
+// A client that waits in two groups has its turn in each of them; each group passes a client that
+// waits in one group at most once.
 func TestClientsTakeTurnsAcrossGroups(t *testing.T) {
 	p := newPool(t, 16*mib, 16*mib)
 	held := fill(t, p, mib)

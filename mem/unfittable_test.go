@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// scatter fills the main zone with blocks of a page for two groups in turn, and
-// returns what each holds.
+// scatter fills the main zone with blocks of a page for two groups in turn, and returns the
+// blocks of each.
 func scatter(t *testing.T, p *Pool, a, b *Group) (ofA, ofB []*Buffer) {
 	t.Helper()
 	s := p.NewShare()
@@ -31,16 +31,16 @@ func scatter(t *testing.T, p *Pool, a, b *Group) (ofA, ofB []*Buffer) {
 	}
 }
 
-// A file system that stalls holds every other page: a block of 1 MiB cannot come
-// to be. A request for one is set aside after seconds, so that others go on, and
-// is served when the file system goes on.
+// A file system that stalls holds every other page, so a block of 1 MiB is impossible. The pool
+// sets a request for one aside after seconds, so that others go on, and serves it when the file
+// system goes on.
 func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := configured(t, Config{Ceiling: 9 * mib, Share: 9 * mib, Group: 9 * mib})
 		stalled, works := p.NewGroup(), p.NewGroup()
 		held, gone := scatter(t, p, stalled, works)
 		large := ask(p.OpenShare("a", nil), works, "large", mib, nil)
-		release(gone[1:]) // four MiB are free, no two pages side by side
+		release(gone[1:]) // four MiB are free, without two adjacent pages
 		held[100].Release()
 		held[101].Release()
 		held = append(held[:100], held[102:]...)
@@ -58,7 +58,8 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		other.want(t, 1, nil)
-		// Other shares that ask for as much wait no longer than it takes to see that.
+		// Requests of other shares for as much wait no longer than it takes the pool to notice
+		// that.
 		second := ask(p.OpenShare("c", nil), works, "second", mib, nil)
 		third := ask(p.OpenShare("d", nil), works, "third", large1, nil)
 		second.want(t, 0, nil)
@@ -82,8 +83,8 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// However others ask for small blocks and give them back, a large request gets its
-// block as long as what is held comes back some time: nothing passes it.
+// While others ask for small blocks and give them back all the time, a large request gets its
+// block if all held memory comes back some time: nothing passes it.
 func TestLargeRequestIsServedInFragments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := configured(t, Config{Ceiling: 9 * mib, Share: 9 * mib, Group: 9 * mib})
@@ -125,8 +126,7 @@ func TestLargeRequestIsServedInFragments(t *testing.T) {
 	})
 }
 
-// What is held for very long counts as pinned, even if its group gives other
-// blocks back.
+// Memory that is held for very long counts as pinned, even if its group gives other blocks back.
 func TestBlockHeldForLongIsPinned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := configured(t, Config{Ceiling: 9 * mib, Share: 9 * mib, Group: 9 * mib})
