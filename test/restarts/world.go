@@ -30,7 +30,8 @@ const (
 	files   = 12
 	// crowdPause is the time between two clients of the crowd.
 	crowdPause = 5 * time.Millisecond
-	// A life's last step is drawn among its first steps, or among its first startSteps.
+	// A life ends at a step drawn from its first `steps` steps, or, if it is to end while it
+	// starts, from its first `startSteps`.
 	steps, startSteps = 200, 6
 )
 

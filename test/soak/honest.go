@@ -132,7 +132,8 @@ func (h *honest) arrive(ctx context.Context) error {
 
 // timed runs one action, which must end within patience, and records its time.
 func (h *honest) timed(ctx context.Context, what string, do func(ctx context.Context) error) error {
-	// An action that has begun may end, so that the client knows the content of its files.
+	// The end of ctx does not interrupt an action that has begun, so that the client knows the
+	// content of its files.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	begin := time.Now()
