@@ -142,8 +142,8 @@ func (c *Conn) Bare() rpc.Caller { return c.bare }
 // NFS3 makes the calls of NFS version 3 on c, with the Target's credential.
 func (c *Conn) NFS3() NFS3 { return NFS3{Caller: c.caller, Cred: c.target.Cred} }
 
-// Mount3 makes the calls of MOUNT version 3 on c, with the Target's credential and never
-// under its Security, as other clients do, because few servers support that for MOUNT. c
+// Mount3 makes the calls of MOUNT version 3 on c, with the Target's credential. Like other
+// clients, it does not use the Target's Security, because few servers support that for MOUNT. c
 // must lead to the server's MOUNT service: see DialMount.
 func (c *Conn) Mount3() Mount3 { return Mount3{Caller: c.bare, Cred: c.target.Cred} }
 

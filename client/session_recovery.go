@@ -220,7 +220,7 @@ type sessionArgs struct {
 	back *nfs4wire.GSSCBHandles4
 }
 
-// Encode writes them.
+// Encode writes the arguments to w.
 func (a *sessionArgs) Encode(w *xdr.Writer) {
 	a.EncodeHead(w)
 	putOffers(w, a.back)

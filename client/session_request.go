@@ -124,7 +124,7 @@ func (s *Session) pick(wanted *link) *link {
 	return nil
 }
 
-// send hands a request to its connection, and chooses the next one.
+// send gives c to its connection. It returns the request to send next, or nil.
 func (s *Session) send(c *Compound) (then *Compound) {
 	serial, conn := c.serial, c.conn
 	conn.Caller().Start(&c.x)

@@ -132,7 +132,7 @@ func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
 	return nil
 }
 
-// openLocked makes a requestQueue that is in no place yet.
+// openLocked makes a requestQueue that belongs to no waitingPlace yet.
 func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
 	q := p.unusedQueue
 	if q == nil {

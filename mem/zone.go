@@ -12,7 +12,8 @@ const smallPages = (64 << 10) / PageSize
 // MiB.
 func reserveOf(total int32) int32 { return max(total/16, (1<<20)/PageSize) }
 
-// takeMainLocked takes n contiguous pages of the main zone. Charged heap bytes take the place of pages.
+// takeMainLocked takes n contiguous pages of the main zone. Heap bytes that are
+// charged to shares count as used pages.
 func (p *Pool) takeMainLocked(n int32) (extent, bool) {
 	if int64(p.main.inUse+n)+p.heapPages > int64(p.main.total) {
 		return extent{}, false

@@ -123,8 +123,8 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 // maxWrapping is the most that a protection may add to arguments, in bytes.
 const maxWrapping = 1024
 
-// planned makes the Plan of a call. words, payload and args are the largest sizes of its results
-// and arguments, in bytes.
+// planned makes the Plan of a call. words and payload are the largest sizes of the results
+// without payloads and of the payloads, args that of the arguments, all in bytes.
 func (st *callState) planned(words, payload, args int) {
 	o, p := &st.overhead, &st.plan
 	p.Args = args

@@ -112,8 +112,8 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 // faultRemedy is the advice for connections that end by faults.
 const faultRemedy = "nothing, if it is rare: the client connects again. Else see whether the client restarts or stands still, packets are lost on the way, or a firewall or address translation forgets connections"
 
-// connectionLine writes a line about a connection. Above the level debug, each client causes few
-// lines.
+// connectionLine writes a line about a connection. Above the level debug, the lines
+// about one client are limited in number.
 func (s *Server) connectionLine(level zapcore.Level, text, transport string, peer netip.AddrPort, fields ...zap.Field) {
 	fields = append([]zap.Field{zap.String("transport", transport), zap.Stringer("client", peer)}, fields...)
 	if level == zapcore.DebugLevel {

@@ -108,7 +108,8 @@ func (d *deviceTree) findManager() Finding {
 	return d.findNode("RDMA connection manager", "rdma_cm", "modprobe rdma_ucm; in a container also --device /dev/infiniband/rdma_cm")
 }
 
-// findNode checks that a node in /dev/infiniband can be opened. load makes it.
+// findNode checks that a node in /dev/infiniband can be opened. load is the
+// command that creates a missing node; the Finding shows it.
 func (d *deviceTree) findNode(what, node, load string) Finding {
 	path := filepath.Join("dev/infiniband", node)
 	f := Finding{What: what, Detail: "/" + path}

@@ -55,7 +55,7 @@ func newEnding(log *zap.Logger, within time.Duration) *ending {
 	return &ending{log: log, began: now, deadline: now.Add(within)}
 }
 
-// half returns the end of a step's usual time: half of the remaining time.
+// half returns a step's usual deadline: a step may use half of the remaining time.
 func (e *ending) half() time.Time {
 	now := time.Now()
 	return now.Add(e.deadline.Sub(now) / 2)

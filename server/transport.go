@@ -12,7 +12,8 @@ import (
 
 // A transport is an entry of the registry.
 type transport struct {
-	// name is its name in metrics and log lines, and the key of its addresses.
+	// name is the name in metrics and log lines, and the configuration key that lists the
+	// addresses.
 	name string
 	// title is its name in messages, carriedBy its name in doctor.
 	title, carriedBy string

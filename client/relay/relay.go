@@ -49,15 +49,14 @@ type Config struct {
 	MountPort int
 	// Port is the TCP port that the relay names to clients that ask rpcbind.
 	Port int
-	// Clients is the most connections of clients (1000).
+	// Clients is the maximum number of clients' connections (1000).
 	Clients int
-	// Calls is the most calls of a client in progress (128), and Memory the bytes that all
-	// calls may take together (256 MiB).
+	// Calls is the maximum number of a client's calls in progress (128). Memory is how many
+	// bytes all calls may take together (256 MiB).
 	Calls  int
 	Memory int64
-	// MaxReply is the largest result of a procedure that the binding of NFSv3 or
-	// MOUNT does not know, in bytes (1 MiB and 64 KiB): the relay reserves as much
-	// for each such call.
+	// MaxReply bounds the result of a procedure that neither NFSv3's binding nor MOUNT's
+	// knows, in bytes (1,088 KiB). The relay reserves this much for each such call.
 	MaxReply int
 	// Timeout bounds connecting to the server, how long a client may stop in the
 	// middle of a call or not read its replies, and how long the calls of a client

@@ -237,7 +237,7 @@ func (m *Member) Begin(alone bool) bool {
 // Polls reports whether Begin returned true and End has not been called since.
 func (m *Member) Polls() bool { return m.polls }
 
-// Yields reports whether the goroutine must leave the input that it finds unread. It then calls
+// Yields reports whether the goroutine must not read the input that it has found. If so, it calls
 // End(true) and Rest, and waits.
 func (m *Member) Yields() bool { return m.polls && m.yields }
 

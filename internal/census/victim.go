@@ -1,17 +1,17 @@
 package census
 
-// When no seat is left, this connection gives its seat to a newcomer:
+// If no seat is left, a newcomer takes one by these rules:
 //
-//   - While strangers have their part of the seats, an eighth, or more, a stranger
-//     goes: of the address with most strangers the oldest, whose last step to
-//     another stage is longest ago. So a flood of newcomers displaces only newcomers,
+//   - If strangers have at least an eighth of the seats, the census takes the address
+//     with the most strangers and evicts its oldest stranger: the one that changed its
+//     stage longest ago. So a flood of newcomers displaces only newcomers,
 //     from however many addresses it comes: it throws out no known peer, and a
 //     newcomer has time for a first call in it.
-//   - Else one of the site with most seats goes, of its address that has most: the oldest
-//     stranger or, where it has none, the known peer that has been idle for longest. So
-//     connections that came first lock out no newcomer, idle or not, and
-//     newcomers do not have to take each other's seats. As sites count, and not addresses, one
-//     with many addresses takes no more than others do.
+//   - Otherwise it takes the site with the most seats, and in it the address with the most.
+//     It evicts that address's oldest stranger; if there is none, its longest idle known
+//     peer. So connections that came first lock out no newcomer, idle or not, and newcomers
+//     do not have to take each other's seats. A site with many addresses takes no more
+//     seats than others, because sites count, not addresses.
 //
 // The newcomer's own address takes part, as if the newcomer were seated. Where a
 // known peer of that address would have to go, it is one that is idle (givesItself); if there
@@ -88,8 +88,8 @@ func (c *Census) endsSetup(a *address) *Seat {
 	return nil
 }
 
-// givesSeat returns the seat that ends for a newcomer of address a, or nil if the newcomer is
-// refused.
+// givesSeat chooses the seat to evict for a newcomer of address a. It returns nil if the newcomer
+// is refused.
 func (c *Census) givesSeat(a *address, newcomer *Seat) *Seat {
 	if strangers := &c.ranks[byStrangers]; strangers.total >= max(c.cfg.Seats/strangersPart, 1) {
 		return c.oldestStranger(strangers.mostWith(a))

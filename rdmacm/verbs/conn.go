@@ -116,7 +116,7 @@ func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Co
 	return c, nil
 }
 
-// freeMemory gives back what the device knows of this connection alone.
+// freeMemory deregisters and unmaps the memory that only this connection uses.
 func (c *Conn) freeMemory() {
 	for _, s := range slices.Concat(c.in.slabs, c.out.slabs) {
 		s.region.Deregister()

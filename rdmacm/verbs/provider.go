@@ -28,8 +28,9 @@ type Config struct {
 	// Memory bounds what the messages of all connections can take, in bytes; 0: nothing
 	// does. A connection that would exceed it is refused.
 	Memory int64
-	// Skip: listeners on all addresses leave these devices out. They look for addresses
-	// and devices that come and go once a second. nil: the kernel listens on all devices.
+	// Skip returns true for a device that a listener on all addresses must not use. With
+	// Skip, such a listener listens on each address separately, and looks once a second for
+	// new and removed ones. If Skip is nil, the kernel listens on all devices.
 	Skip func(d *device.Attributes) bool
 	// Event, unless nil, is called for each event of a connection. It must not block.
 	Event func(rdmacm.Event)

@@ -18,7 +18,7 @@ type watch struct {
 	ticks   int    // since that number changed
 }
 
-// watchLocked makes the watch look, if it does not yet.
+// watchLocked starts the timer of the watch, unless it runs.
 func (c *Conn) watchLocked() {
 	w := &c.watch
 	if w.running {

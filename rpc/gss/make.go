@@ -26,8 +26,8 @@ var making = rpc.Procedure{
 	MaxResults: 4 + handleSize + 3*4 + 4 + maxReplyToken,
 }
 
-// makeLane is the lane of calls that make contexts, because the mechanism computes for long and
-// may wait for files.
+// makeLane is the lane of calls that make contexts. They have a lane of their own, because the
+// mechanism computes for long and may wait for files.
 type makeLane struct{}
 
 // String names the lane.

@@ -31,8 +31,8 @@ type Call struct {
 	rpc.Call
 	// Space is the result of Room.
 	Space rpc.Room
-	// Places are the results of Place. A number below 0 means no place: the result goes
-	// with the words.
+	// Places are the results of Place. A negative number means that there is no place:
+	// the result is encoded with the other results.
 	Places []int
 	// Done gets a token after the use of the way.
 	Done chan struct{}

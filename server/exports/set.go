@@ -54,9 +54,9 @@ func (l *Leaving) Wait() error {
 // A Change describes the difference between two lists of exports, by their names.
 type Change struct{ Added, Replaced, Removed []string }
 
-// Replace replaces the list of exports. An export that is unchanged stays as it is. Others that
-// were replaced or removed leave: running calls finish with them, and later calls find the new
-// export, or none. The Set owns the file systems of exports from then on, even on an error, and
+// Replace replaces the list of exports. An export that is unchanged stays as it is. An
+// export that is replaced or removed is retired: running calls finish with it, and later calls
+// find the new export, or none. The Set owns the file systems of exports from then on, even on an error, and
 // closes those that are not needed.
 func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	c, unused, err := s.swap(exports)

@@ -33,9 +33,9 @@ import (
 type workload struct {
 	name string
 	args []string
-	// four: by NFS version 4.1, which not every peer has.
+	// four: the workload uses NFSv4.1. Not every server in the comparison has it.
 	four bool
-	// value is what is compared, and unit what it is.
+	// value returns the figure to compare, in units of unit.
 	value func(m *bench.Result) float64
 	unit  string
 	// target is the least ratio to nfs-ganesha that the project wants.

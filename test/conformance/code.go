@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A name is the name of a package's function, variable or method. Of a method the checker knows
-// only the name, not the type: a dot and the name.
+// A name is the name of a package's function, variable or method. For a method, ident is a dot
+// and the method's name, because the checker does not know its type.
 type name struct{ dir, ident string }
 
 // A declaration is a function, a method or a variable of a package.

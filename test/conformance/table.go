@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// marks are the marks of reasons that a row may give instead of a test, each followed by a colon
-// and words. docs/conformance.md explains them to readers.
+// A row without a test gives a reason instead: one of these marks, a colon, and an explanation.
+// docs/conformance.md explains them to readers.
 var marks = []string{"by construction", "host", "not built", "not used", "untestable"}
 
 // A number is the number of a requirement: IW-12.

@@ -102,7 +102,8 @@ func (f Frame) Unnamed() bool {
 
 // Malformed reports whether tshark finds a real fault in the frame.
 //
-// Replies whose data or text went by RDMA Write have none. The dissector looks for the data in
+// It is false for replies whose data or text went by RDMA Write, although tshark reports these as
+// well. The dissector looks for the data in
 // the reply, from which RPC-over-RDMA took it (RFC 8166 §3.4.4); it calls the same frames
 // malformed when knfsd sends them, and no others.
 func (f Frame) Malformed() bool { return f[Fault] != "" && !f.reduced() }

@@ -164,8 +164,8 @@ func (d *Daemon) locks(ctx context.Context, transport string) (ask func(ctx cont
 	}, h.Session.Abandon, nil
 }
 
-// startSeries has a process of its own do a Work at the daemon. If it is steady, it goes on until
-// end is called.
+// startSeries starts a child process that executes work against the daemon. If steady is set, the
+// process repeats the work until the caller calls end.
 func (d *Daemon) startSeries(transport string, work Work, steady bool) (end func() (Series, error)) {
 	at := d.TCP
 	if transport == "rdma" {

@@ -219,7 +219,7 @@ func (s *Stage) Target(source func(i int) netip.Addr) Target {
 	return Target{TCP: s.TCP, RDMA: s.RDMA, Source: source}
 }
 
-// Attack starts hostile peers and returns when they stand.
+// Attack starts hostile peers and returns when all are connected or sent away.
 func (s *Stage) Attack(b Behaviour, source func(i int) netip.Addr) *Attack {
 	s.t.Helper()
 	a, _ := s.AttackUntil(b, source)

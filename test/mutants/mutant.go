@@ -100,7 +100,7 @@ func declaration(d ast.Decl, name string) ast.Node {
 	return nil
 }
 
-// functionName returns the name of d, after that of its receiver's type and a point.
+// functionName returns the name of d: Type.Method for a method.
 func functionName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name

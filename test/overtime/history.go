@@ -72,8 +72,8 @@ func (h *history) id(handle []byte) int {
 	return n
 }
 
-// check returns nil if an execution of each call once could have given the history. Otherwise the
-// error lists the calls about one object up to the first impossible answer.
+// check returns nil if a server that executes each call at most once could have given the
+// history. Otherwise the error lists the calls about one object up to the first impossible answer.
 func (h *history) check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

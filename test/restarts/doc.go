@@ -25,11 +25,11 @@
 //
 // In each life:
 //
-//   - what a client was answered that it holds, it may claim, unless a time of grace has gone by in
-//     which it did not;
-//   - until it has claimed, no other client gets that lock before the time of grace is over;
-//   - when it has claimed, no other client gets that lock before it gives it back, or has been
-//     silent for a lease.
+//   - a client may claim each lock that the daemon granted it, unless a whole grace period has passed
+//     in which the client did not claim it;
+//   - until the client has claimed the lock, no other client gets it before grace is over;
+//   - after the client has claimed the lock, no other client gets it before the client gives it back
+//     or has been silent for a lease.
 //
 // This process judges by its own clock whether a grace period or a lease may have ended. So a slow
 // machine excuses more, but never fails the test.

@@ -115,7 +115,8 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 		args.Skip(4)
 		args.Opaque(rpc.MaxAuthBytes)
 	}
-	// The words do not include the payloads.
+	// A Position of Payloads counts only the words before the payload. A Position in the
+	// message also counts the payloads before it.
 	shift := 0
 	for _, p := range e.write.Payloads() {
 		e.beside = append(e.beside, rpc.Placed{Position: uint32(p.Position + shift), Length: uint32(len(p.Data))})

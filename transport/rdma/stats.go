@@ -14,7 +14,7 @@ type Stats struct {
 	// ReadsDeferred counts calls that asked for memory only after the Reads of other calls
 	// had come back.
 	ReadsDeferred atomic.Int64
-	// Held counts calls that waited as messages, while memory was short.
+	// Held counts calls that waited in their receive buffers while memory was short.
 	Held atomic.Int64
 	// Dropped counts calls without an answer.
 	Dropped atomic.Int64

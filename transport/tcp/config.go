@@ -21,7 +21,7 @@ type Config struct {
 	// and no deadlines.
 	Census   *census.Census
 	MaxConns int
-	// MaxInFlight is the most detached calls of a connection (128). The server does not
+	// MaxInFlight is the maximum number of detached calls of a connection (128). The server does not
 	// read from a connection that has as many.
 	MaxInFlight int
 	// MaxRecord is the longest record accepted, and MaxReply the longest sent,

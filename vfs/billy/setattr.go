@@ -133,7 +133,7 @@ func (f *FS) setTimes(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	return err
 }
 
-// truncate sets the size of n, which has a.
+// truncate sets the size of n. a holds the attributes of n before the change.
 func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 	err := f.writing(n, func(file gobilly.File) error { return file.Truncate(int64(size)) })
 	if err != nil {

@@ -60,7 +60,7 @@ type named struct {
 	ok     bool
 	n      *node  // with a reference; nil if the file has no node and the kernel resolves handles
 	inode  *inode // with a use; nil if no FS of the process has it
-	// is is a look at n after the change; seen: is is valid.
+	// Field is holds the attributes of n after the change. They are valid only if seen is set.
 	is   look
 	seen bool
 }

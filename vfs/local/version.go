@@ -43,7 +43,7 @@ type version struct {
 	// now. Its high half grows with each change begun and with each new state found by a look.
 	moves atomic.Uint64
 	// change is the highest Change so far. seen is the fingerprint of the attributes that belong
-	// to it; 0: no look has shown them yet.
+	// to it; 0: they have not been read since that Change.
 	change, seen atomic.Uint64
 	// foreign is the latest ctime that another process is known to have set, as a stamp; 0: none.
 	// quiet is how long the inode is watched after that: see quietAfter.
@@ -161,7 +161,8 @@ type lastTold struct {
 	ahead        uint64 // how far change is ahead of the ctime
 }
 
-// lastTold returns that part. It returns false if the ctime alone suffices.
+// lastTold returns the part of v to keep after the inode is dropped. needed is false if the ctime
+// alone keeps the Change from falling.
 func (v *version) lastTold() (t lastTold, needed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -19,8 +19,9 @@ func markOnly(mode uint32) bool {
 	return mode&unix.S_IFMT == unix.S_IFREG && mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID
 }
 
-// keepsMark reports whether c's writes keep that bit. The daemon has no CAP_FSETID (see
-// DropCapabilities), but user 0 may be in any group.
+// keepsMark reports whether a write by c keeps the set-gid bit of a file for which markOnly holds.
+// User 0 keeps it although the daemon has no CAP_FSETID (see DropCapabilities), because user 0 may
+// be in any group.
 func keepsMark(c *vfs.Cred, st *unix.Stat_t) bool { return c.UID == 0 || member(c, st.Gid) }
 
 // writesAs returns the identity for a write of so many bytes by c to a file with attributes st,

@@ -66,7 +66,7 @@ func (d *directory) remove(name []byte) {
 	d.dead = 0
 }
 
-// after returns the index in order of the first entry after cookie.
+// after returns the index, in d.order, of the first entry behind cookie.
 func (d *directory) after(cookie uint64) int {
 	i, found := slices.BinarySearchFunc(d.order, cookie, func(e *entry, c uint64) int {
 		switch {

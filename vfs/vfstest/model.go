@@ -269,8 +269,8 @@ func (m *model) setOwner(op *vfs.Op) {
 	}
 }
 
-// keeps reports that p has set-id bits and that op is the superuser's. File systems
-// differ in whether these bits survive a change of the content then.
+// keeps reports whether p has set-id bits and user 0 makes op. In that case file systems differ:
+// some clear the bits when the content changes, some do not.
 func (m *model) keeps(op *vfs.Op, p pair) bool {
 	var a vfs.Attr
 	m.mem.GetAttr(m.users[0], p.mem, &a)

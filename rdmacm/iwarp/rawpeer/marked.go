@@ -49,7 +49,8 @@ func (m *Marked) read(n int) []byte {
 	return b
 }
 
-// ReadFPDU is Peer.ReadFPDU. Raw has no markers.
+// ReadFPDU is like Peer.ReadFPDU, for a stream with markers. The Raw of the result leaves the
+// markers out.
 func (m *Marked) ReadFPDU() FPDU {
 	m.p.T.Helper()
 	m.begun, m.seen = false, nil

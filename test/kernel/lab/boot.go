@@ -67,8 +67,8 @@ exec /bin/busybox chroot /mnt/root /bin/bash %[1]s/boot
 `, sharedFolder, quote(g.folder))
 }
 
-// userModeInterface describes vec0. The boot script sets its MTU; the device needs to know it
-// only if it is above Ethernet's.
+// userModeInterface returns the argument that gives the guest the interface vec0. It names the
+// MTU only if that is larger than Ethernet's; the boot script sets the MTU in any case.
 func (g *Guest) userModeInterface() string {
 	vec := fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,depth=64,gro=1", tap(g.options.Address), g.hardware())
 	if g.network.mtu > ethernetMTU {

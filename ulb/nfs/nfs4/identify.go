@@ -29,9 +29,9 @@ func (k *Compound) identify(op *Operation) Status {
 func (k *Compound) refused(e *export.Export) bool { return e.Refuses(&k.Call.Cred) }
 
 // mayUnknown reports whether a caller without an account may run an operation on the current
-// object, although its export requires an account. Allowed are: operations that a mount
-// needs, on the root only; operations that give state back; and the client's own maintenance
-// for its users.
+// object, although its export requires an account. It may run
+// operations that a mount needs, on the root only; operations that give state back; and, as the
+// client's machine, operations on its users' state.
 func (k *Compound) mayUnknown(op *Operation) bool {
 	switch op.Number {
 	case wire.OpGetattr, wire.OpSecInfoNoName, wire.OpLookupp:

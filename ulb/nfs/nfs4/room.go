@@ -51,7 +51,7 @@ func (k *Compound) room(n int) Status {
 	return wire.NFS4OK
 }
 
-// Room returns the number of bytes of words that the reply may still grow by.
+// Room returns by how many bytes the reply may still grow, without payloads.
 func (k *Compound) Room() int {
 	n := k.Call.WordsRoom(k.W)
 	if l, ok := k.Session.(Limiter); ok {

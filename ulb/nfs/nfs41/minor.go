@@ -30,8 +30,8 @@ type Config struct {
 	// CacheMemory is the limit of memory for sessions and stored replies, in bytes; 0: 128
 	// MiB.
 	CacheMemory int64
-	// BackContext returns a context of RPCSEC_GSS, made by the caller by, for calls to that
-	// client. server is the server's handle of the context. client is the handle that the
+	// BackContext returns the RPCSEC_GSS context that the caller by made, for calls to that
+	// caller's client. server is the server's handle of the context. client is the handle that the
 	// client expects in these calls. service is their service. If BackContext is nil or
 	// returns nil, there is no such context.
 	BackContext func(by *rpc.Cred, server, client []byte, service rpc.GSSService) BackContext

@@ -15,7 +15,7 @@ type ping struct {
 	// it; by is nil until x has started.
 	x        *rpc.Exchange
 	over, by rpc.Caller
-	// next is the connection to ask over afterwards, or nil.
+	// next is the connection for the next CB_NULL, after this one has ended, or nil.
 	next rpc.Caller
 }
 

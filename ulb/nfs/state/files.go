@@ -202,7 +202,7 @@ func (m *Manager) drop(s *State, l *leftovers) {
 	}
 }
 
-// end is drop without the search for waiters: a caller that ends many opens searches once,
+// end does what drop does, without the search for waiters: a caller that ends many opens searches once,
 // afterwards. expired: the open ends because its client is being removed.
 func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	of := s.file

@@ -12,9 +12,9 @@ import (
 // may get no other state (RFC 8881 §8.4.2.1).
 type grace struct {
 	on atomic.Bool
-	// until is when grace ends, on the clock of Manager.now, unless clients are still claiming
-	// then. claimed is when a client last claimed something, or a client with a claim confirmed
-	// itself.
+	// until is the time at which grace ends, on the clock of Manager.now; if clients are still
+	// claiming, it ends later. claimed is the time of the last claim, or of the last confirmation
+	// by a client with a claim.
 	until, claimed time.Duration
 	// timer wakes the sweep at the end of grace, because the sweep's own ticks are an eighth of a
 	// lease apart.
@@ -26,7 +26,7 @@ type grace struct {
 	claims map[name]*claim
 	// open counts the clients in claims that have not yet said that they are done.
 	open int
-	// denials counts those that may claim an open with a deny mode. Manager.mu guards its changes.
+	// denials counts the clients in claims that may claim an open with a deny mode. Manager.mu guards its changes.
 	denials atomic.Int64
 }
 
