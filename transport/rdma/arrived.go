@@ -152,6 +152,9 @@ func (c *call) message(start []byte, length int) bool {
 	}
 	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = start, length, c.placed
 	plan, ok := c.responder.calls.Admit(&c.rpc)
+	if !ok {
+		return false // the record may serve another call by now
+	}
 	c.plan = plan
-	return ok
+	return true
 }
