@@ -114,6 +114,28 @@ func TestChainBehindShortSends(t *testing.T) {
 	})
 }
 
+// TestWorkBehindAReadThatFails: the device reports a Write as done before it flushes the RDMA
+// Read in front of it. The Write comes back as flushed too.
+func TestWorkBehindAReadThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(true)
+		d.NoReads = true
+		a, b := pair(t, d)
+		region := b.Expose(make([]byte, 8), rdmacm.RemoteRead|rdmacm.RemoteWrite)
+		read := a.Post(rdmatest.ReadOf(rdmatest.At(region, 0), make([]byte, 8)))
+		write := a.Post(rdmatest.WriteOf(rdmatest.At(region, 0), []byte("written")))
+		synctest.Wait() // the device has done what it will do
+		b.Conn().Abort(nil)
+		a.End()
+		b.End()
+		for name, out := range map[string]<-chan rdmatest.Outcome{"Read": read, "Write": write} {
+			if o := <-out; !errors.Is(o.Err, rdmacm.ErrFlushed) {
+				t.Errorf("the %s comes back with %v, want %v", name, o.Err, rdmacm.ErrFlushed)
+			}
+		}
+	})
+}
+
 // TestNoMemoryAtCreate: neither side sets up a connection, and nothing of it is left.
 func TestNoMemoryAtCreate(t *testing.T) {
 	for _, failing := range []int32{1, 2} {

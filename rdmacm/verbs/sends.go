@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -29,6 +30,7 @@ type sends struct {
 	// with the device.
 	ring       []slot
 	head, tail uint64
+	lost       uint64    // the first request that failed
 	sending    bool      // a goroutine hands requests to the device
 	sent       sync.Cond // sending has become false
 	armed      bool      // the goroutine of the connection wakes when the next signal comes, or is awake
@@ -74,7 +76,9 @@ type slot struct {
 // A copyOut is where the bytes of a block go when an RDMA Read is done.
 type copyOut struct{ to, from []byte }
 
-func (o *sends) init(depth, sges int) { o.ring, o.sges = make([]slot, depth), sges }
+func (o *sends) init(depth, sges int) {
+	o.ring, o.sges, o.lost = make([]slot, depth), sges, math.MaxUint64
+}
 
 // blockLocked is a block of staging, or nil.
 func (c *Conn) blockLocked() []byte {
@@ -492,6 +496,7 @@ func (c *Conn) returnedLocked(done *device.Completion) {
 	}
 	if done.Status != device.OK {
 		s.fail(done.Status)
+		o.lost = min(o.lost, done.ID)
 		c.ending.cut = c.ending.cut || s.of != nil && s.of.chain != nil
 	}
 	s.done = true
@@ -504,6 +509,10 @@ func (c *Conn) returnedLocked(done *device.Completion) {
 		s := &o.ring[o.head%uint64(len(o.ring))]
 		if !s.done {
 			break
+		}
+		// siw may report work as done although an RDMA Read before it fails later.
+		if o.head > o.lost {
+			s.fail(device.Flushed)
 		}
 		o.head++
 		o.moved += uint64(s.length)

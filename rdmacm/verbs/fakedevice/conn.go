@@ -49,6 +49,7 @@ type conn struct {
 	sends    queue
 	receives queue
 	works    []work // not carried out
+	reads    []work // that are not answered
 	promised []device.Receive
 	failed   bool // the queue pair is in error
 	noQP     bool
@@ -195,10 +196,10 @@ func (c *conn) completeReceive(r device.Receive, status device.Status, length in
 // fail puts the queue pair into error.
 func (c *conn) fail() {
 	c.failed = true
-	for i := range c.works {
-		c.completeWork(&c.works[i], device.Flushed)
+	for _, w := range append(c.reads, c.works...) {
+		c.completeWork(&w, device.Flushed)
 	}
-	c.works = nil
+	c.reads, c.works = nil, nil
 	for len(c.promised) > 0 {
 		r := c.promised[0]
 		c.promised = c.promised[1:]
@@ -226,6 +227,10 @@ func (c *conn) carryOut() {
 		}
 		w := c.works[0]
 		c.works = c.works[1:]
+		if w.Op == device.Read && c.id.c.d.NoReads {
+			c.reads = append(c.reads, w)
+			continue
+		}
 		mine, theirs := c.carry(p, &w)
 		c.completeWork(&w, mine)
 		if mine != device.OK {
@@ -369,7 +374,7 @@ func (c *conn) DestroyQP() {
 		return
 	}
 	c.noQP = true
-	c.works, c.promised = nil, nil
+	c.reads, c.works, c.promised = nil, nil, nil
 	c.in.users--
 }
 

@@ -34,6 +34,9 @@ type Device struct {
 	// If Lose is not nil and returns true for an event's type, the device never delivers that
 	// event.
 	Lose func(t device.EventType) bool
+	// If NoReads is true, no RDMA Read is ever answered. Work behind one completes nevertheless,
+	// as with siw.
+	NoReads bool
 
 	mu        sync.Mutex // guards everything of the device
 	number    uint64
