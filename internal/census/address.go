@@ -20,11 +20,16 @@ type address struct {
 	site   *site
 	counts [rankings]int
 	places [rankings]place
-	// arriving and strangers are its seats in those stages, in the order of entry; strangers
-	// includes silent seats. privileged and known are the seats of known peers by last use:
-	// privileged of those with ports below 1024.
-	arriving, strangers, privileged, known queue
+	// privileged are its seats from ports below 1024, others those from other ports.
+	privileged, others ports
 }
+
+// ports are the seats of an address from ports of one kind. arriving and strangers are those in
+// these stages, in the order of entry; strangers includes silent seats. known are the seats of
+// known peers by last use.
+type ports struct{ arriving, strangers, known queue }
+
+func (p *ports) n() int { return p.arriving.n + p.strangers.n + p.known.n }
 
 // A site holds the addresses of a prefix. In the ranking by seats it stands for all of them.
 type site struct {
@@ -34,8 +39,8 @@ type site struct {
 
 func newAddress(client netip.Addr, at *site) *address {
 	a := &address{client: client, site: at}
-	for _, q := range []*queue{&a.arriving, &a.strangers, &a.privileged, &a.known} {
-		q.by = ofAddress
+	for _, p := range []*ports{&a.privileged, &a.others} {
+		p.arriving.by, p.strangers.by, p.known.by = ofAddress, ofAddress, ofAddress
 	}
 	return a
 }
@@ -46,52 +51,92 @@ func newSite(prefix netip.Addr) *site {
 	return s
 }
 
-// oldestStranger returns the stranger that entered its stage first, or nil. A silent seat that
-// was heard meanwhile first moves to the stage Stranger, as it would at its deadline. So
-// newcomers that say nothing, however many, take no seat of a peer that communicates.
-func (c *Census) oldestStranger(a *address) *Seat {
-	s, other := a.arriving.first, a.strangers.first
-	for other != nil && other.stage == Silent && other.heard.Load() {
-		c.move(other, Stranger, time.Now())
-		other = a.strangers.first
+// older returns the one of two seats that entered its stage first. A nil seat is none.
+func older(a, b *Seat) *Seat {
+	if a == nil || b != nil && b.step < a.step {
+		return b
 	}
-	if s == nil || other != nil && other.step < s.step {
-		return other
+	return a
+}
+
+// oldestSetup returns the seat whose set-up began first, or nil.
+func (a *address) oldestSetup() *Seat {
+	return older(a.privileged.arriving.first, a.others.arriving.first)
+}
+
+// oldestOf returns the stranger that entered its stage first, or nil. A silent seat that was
+// heard meanwhile first moves to the stage Stranger, as it would at its deadline. So newcomers
+// that say nothing, however many, take no seat of a peer that communicates.
+func (c *Census) oldestOf(p *ports) *Seat {
+	s := p.strangers.first
+	for s != nil && s.stage == Silent && s.heard.Load() {
+		c.move(s, Stranger, time.Now())
+		s = p.strangers.first
+	}
+	return older(p.arriving.first, s)
+}
+
+// manyPrivileged reports whether the address has more seats from privileged ports than it keeps for
+// them. Then the seats beyond are like those from other ports.
+func (a *address) manyPrivileged() bool { return a.privileged.n() > privilegedPlaces }
+
+// oldestStranger returns the stranger of a that loses its seat before other strangers of a, or
+// nil: one from a privileged port only if a has too many of these.
+func (c *Census) oldestStranger(a *address) *Seat {
+	s := c.oldestOf(&a.others)
+	if a.manyPrivileged() {
+		s = older(s, c.oldestOf(&a.privileged))
 	}
 	return s
 }
 
-// idlest returns the known peer that gives its seat to a newcomer of another address, or nil.
-func (a *address) idlest() *Seat {
-	if a.known.first != nil {
-		return a.known.first
+// givesAway returns the seat of a that a newcomer of another address gets. a has seats.
+func (c *Census) givesAway(a *address) *Seat {
+	for _, s := range []*Seat{c.oldestStranger(a), c.oldestOf(&a.privileged), a.others.known.first} {
+		if s != nil {
+			return s
+		}
 	}
-	return a.privileged.first
+	return a.privileged.known.first
 }
 
-// givesItself returns the known peer that gives its seat to a newcomer p of the same address, or
-// nil: the one that has been idle longest, if it is idle. On Unix only root can use privileged
-// ports; so other users of a machine leave some seats for its own mounts.
-func (a *address) givesItself(p Peer, now time.Time) *Seat {
-	known, privileged := a.known.first, a.privileged.first
-	switch {
-	case p.privileged() && a.privileged.n < privilegedPlaces && known != nil, known.idle(now):
+// givesItself returns the seat of a that a newcomer p of a itself gets, or nil: a stranger's, or
+// that of the known peer that has been idle longest, if it is idle. On Unix only root can use
+// privileged ports. So other users of a machine leave some seats for its own mounts: from the
+// moment when a mount connects, not only when the daemon knows it.
+func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
+	if s := c.oldestStranger(a); s != nil {
+		return s
+	}
+	known := a.others.known.first
+	if p.privileged() {
+		if a.privileged.n() < privilegedPlaces && known != nil {
+			return known
+		}
+		if s := c.oldestOf(&a.privileged); s != nil {
+			return s
+		}
+	}
+	if known.idle(now) {
 		return known
-	case (p.privileged() || a.privileged.n > privilegedPlaces) && privileged.idle(now):
-		return privileged
+	}
+	if known = a.privileged.known.first; (p.privileged() || a.manyPrivileged()) && known.idle(now) {
+		return known
 	}
 	return nil
 }
 
 // queueFor returns the queue of the address in which a seat waits.
 func (a *address) queueFor(s *Seat) *queue {
-	switch {
-	case s.stage == Arriving:
-		return &a.arriving
-	case s.stage != Known:
-		return &a.strangers
-	case s.peer.privileged():
-		return &a.privileged
+	p := &a.others
+	if s.peer.privileged() {
+		p = &a.privileged
 	}
-	return &a.known
+	switch s.stage {
+	case Arriving:
+		return &p.arriving
+	case Known:
+		return &p.known
+	}
+	return &p.strangers
 }

@@ -282,7 +282,7 @@ func (c *Census) EvictStranger() {
 		c.mu.Unlock()
 		return
 	}
-	e := c.lose(c.oldestStranger(a), Evicted)
+	e := c.lose(c.givesAway(a), Evicted)
 	c.mu.Unlock()
 	c.end([]ending{e})
 }

@@ -314,6 +314,36 @@ func TestPlacesForPrivilegedPorts(t *testing.T) {
 	})
 }
 
+// A mount that connects keeps its place while newcomers from other ports of its address come, also
+// before its first call: where the address has all the seats that it may have, and where no seat
+// is left at all.
+func TestMountsKeepTheirPlacesBeforeTheirFirstCall(t *testing.T) {
+	for _, cfg := range []Config{{Seats: 1000, PerAddress: 40, Setups: 200}, {Seats: 40, Setups: 200}, {Seats: 8, Setups: 200}} {
+		for _, stage := range []Stage{Arriving, Silent, Stranger} {
+			for _, users := range []Stage{Stranger, Known} {
+				c := New(cfg)
+				from := func(port uint16) Peer { return Peer{Addr: netip.AddrPortFrom(host(1), port)} }
+				enter := func(first, n uint16, stage Stage) (all []*guest) {
+					for i := range n {
+						if g, err := tryEnterAs(c, from(first+i), stage); err == nil {
+							all = append(all, g)
+						}
+					}
+					return all
+				}
+				enter(2000, 100, users)
+				mounts := enter(700, privilegedPlaces, stage)
+				want := min(privilegedPlaces, cfg.Seats)
+				enter(3000, 100, users)
+				if n := count(mounts, false); n != want {
+					t.Errorf("%d seats, %v: %d of %d mounts have their seats beside other users that are %v", cfg.Seats, stage, n, want, users)
+				}
+				c.Close()
+			}
+		}
+	}
+}
+
 // A site with many addresses costs others no more than one with few. If there really are many
 // sites, an address that lost connections to them can come back.
 func TestManyAddressesOfOneSite(t *testing.T) {

@@ -25,8 +25,9 @@ package census
 const strangersPart = 8
 
 // privilegedPlaces is how many connections from privileged ports an address may have that
-// newcomers from its other ports do not displace. Up to this number, a newcomer from a privileged
-// port displaces a known peer from another port of its address, even one that is not idle.
+// newcomers from its other ports do not displace, known or not. Up to this number, a newcomer from
+// a privileged port displaces a known peer from another port of its address, even one that is not
+// idle.
 const privilegedPlaces = 16
 
 // leavingPart and leastLeaving bound the connections that lost their seats and are not closed
@@ -60,10 +61,7 @@ func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reaso
 	var s *Seat
 	switch {
 	case own >= c.cfg.PerAddress:
-		if s = c.oldestStranger(a); s == nil {
-			s = a.givesItself(newcomer.peer, newcomer.arrived)
-		}
-		if s == nil {
+		if s = c.givesItself(a, newcomer.peer, newcomer.arrived); s == nil {
 			return nil, AddressFull
 		}
 	case all >= c.cfg.Seats:
@@ -81,9 +79,9 @@ func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reaso
 func (c *Census) endsSetup(a *address) *Seat {
 	switch arriving := &c.ranks[byArriving]; {
 	case a.counts[byArriving] >= max(c.cfg.Setups/2, 1):
-		return a.arriving.first
+		return a.oldestSetup()
 	case arriving.total >= c.cfg.Setups:
-		return arriving.mostWith(a).arriving.first
+		return arriving.mostWith(a).oldestSetup()
 	}
 	return nil
 }
@@ -91,21 +89,19 @@ func (c *Census) endsSetup(a *address) *Seat {
 // givesSeat chooses the seat to evict for a newcomer of address a. It returns nil if the newcomer
 // is refused.
 func (c *Census) givesSeat(a *address, newcomer *Seat) *Seat {
+	var most *address
 	if strangers := &c.ranks[byStrangers]; strangers.total >= max(c.cfg.Seats/strangersPart, 1) {
-		return c.oldestStranger(strangers.mostWith(a))
-	}
-	at := c.ranks[bySeats].mostWith(&a.site.address).site
-	most := at.members.top()
-	if at == a.site {
-		most = at.members.mostWith(a)
-	}
-	if s := c.oldestStranger(most); s != nil {
-		return s
+		most = strangers.mostWith(a)
+	} else {
+		at := c.ranks[bySeats].mostWith(&a.site.address).site
+		if most = at.members.top(); at == a.site {
+			most = at.members.mostWith(a)
+		}
 	}
 	if most == a {
-		return a.givesItself(newcomer.peer, newcomer.arrived)
+		return c.givesItself(a, newcomer.peer, newcomer.arrived)
 	}
-	return most.idlest()
+	return c.givesAway(most)
 }
 
 // mostWith returns the address that would have the most seats if a had one more.
