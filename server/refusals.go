@@ -25,7 +25,7 @@ const longestPath = 256
 var remedies = map[export.Reason]string{
 	export.NoExport:         "mount a path that `nfsrdmad probe` or `showmount -e` lists for this client, or add an export",
 	export.NotAClient:       "add the address to the export's option clients=",
-	export.UnprivilegedPort: "mount as root and without noresvport, or give the export the option insecure",
+	export.UnprivilegedPort: "mount as root and without noresvport, or with Kerberos (sec=) where the export takes it, or give the export the option insecure",
 	export.Stranger:         "add the address to the option clients= of an export",
 }
 

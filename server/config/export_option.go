@@ -83,9 +83,9 @@ var exportOptions = []exportOption{
 		set: setSecurity},
 	{name: "require_account", about: "accounts", meaning: "callers with Kerberos whose principal has no user on this machine are refused, but for the attributes of the export's root, which clients ask for when they mount. Without it they act as the anonymous user. See [security.md](security.md#kerberos-proves-who-calls)",
 		set: func(e *export.Export, _ string) error { e.RequireAccount = true; return nil }},
-	{name: "secure", about: "ports", usual: true, meaning: "only peers on ports below 1024 are served. RDMA peers count as such, as with Linux's server; see [security.md](security.md)",
+	{name: "secure", about: "ports", usual: true, meaning: "callers with `sys` are served only if they come from a port below 1024; callers with Kerberos from any port. RDMA peers count as on such a port, as with Linux's server; see [security.md](security.md)",
 		set: func(e *export.Export, _ string) error { e.Secure = true; return nil }},
-	{name: "insecure", about: "ports", meaning: "peers on all ports are served",
+	{name: "insecure", about: "ports", meaning: "callers with `sys` are served from any port",
 		set: func(e *export.Export, _ string) error { e.Secure = false; return nil }},
 	{name: "fsid", takes: "0", about: "the root", meaning: "the export is the root of what clients of NFSv4 see: they mount it as `/`, and exports whose names begin with its name by what follows. One export can be",
 		set: func(e *export.Export, value string) error {

@@ -50,7 +50,7 @@ type Export struct {
 	// Async: a reply to a change of names or attributes does not wait until
 	// the change is on stable storage.
 	Async bool
-	// Secure: only peers on privileged ports are served.
+	// Secure: callers without Kerberos are served only on privileged ports.
 	Secure           bool
 	Squash           Squash
 	AnonUID, AnonGID uint32
@@ -89,9 +89,10 @@ func (e *Export) sameOptions(as *Export) bool {
 	return true
 }
 
-// Serves reports whether the peer of a connection may use the export at all.
-func (e *Export) Serves(c *rpc.Conn) bool {
-	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged)
+// Serves reports whether a caller on a connection may use the export at all. A caller with
+// Kerberos proves its identity, so its port does not matter.
+func (e *Export) Serves(c *rpc.Conn, cred *rpc.Cred) bool {
+	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged || cred.Flavor == rpc.AuthGSS)
 }
 
 // ServesAddr reports whether an address belongs to the export's clients.

@@ -238,13 +238,18 @@ func TestClientsAndPorts(t *testing.T) {
 			t.Errorf("%s: %v", addr, got)
 		}
 	}
-	c := &rpc.Conn{Peer: netip.MustParseAddrPort("10.0.0.1:2000")}
-	if e.Serves(c) {
-		t.Error("an unprivileged port is served by a secure export")
-	}
-	c.Privileged = true
-	if !e.Serves(c) {
-		t.Error("a privileged port is not served")
+	for _, privileged := range []bool{false, true} {
+		for flavor, unproven := range map[rpc.Flavor]bool{rpc.AuthNone: true, rpc.AuthSys: true, rpc.AuthGSS: false} {
+			near := &rpc.Conn{Peer: netip.MustParseAddrPort("10.0.0.1:2000"), Privileged: privileged}
+			far := &rpc.Conn{Peer: netip.MustParseAddrPort("11.0.0.1:2000"), Privileged: privileged}
+			cred := &rpc.Cred{Flavor: flavor}
+			if got, want := e.Serves(near, cred), privileged || !unproven; got != want {
+				t.Errorf("%v, privileged %v: served %v, want %v", flavor, privileged, got, want)
+			}
+			if e.Serves(far, cred) {
+				t.Errorf("%v, privileged %v: served from an address that is no client's", flavor, privileged)
+			}
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ type Looked struct {
 // manages reports whether the export looks up the groups of a caller: the caller uses
 // AUTH_SYS, so has no proof of its groups, and is not squashed.
 func (e *Export) manages(c *rpc.Cred) bool {
-	return e.ManageGIDs && c.Flavor == rpc.AuthSys && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
+	return e.ManageGIDs && c.Flavor == rpc.AuthSys && !c.Anonymous && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
 }
 
 // Look looks up the facts that Identify needs about a caller in an export, and stores them in

@@ -387,9 +387,9 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 }
 
 // Mounted returns the export that is mounted on the directory with an absolute path. at is
-// the export through which the directory is reached. The result serves the peer of c and can
-// be entered. EXDEV: nothing that is served is mounted there.
-func (t *Table) Mounted(c *rpc.Conn, at *Export, path string, try bool) (*Export, error) {
+// the export through which the directory is reached. The result serves the caller and can be
+// entered. EXDEV: nothing that is served is mounted there.
+func (t *Table) Mounted(c *rpc.Conn, cred *rpc.Cred, at *Export, path string, try bool) (*Export, error) {
 	e, err := t.mountedAt(at, path)
 	if err != nil && t.missing != nil {
 		// The table may be out of date: the mount is new, or a directory above it was
@@ -403,7 +403,7 @@ func (t *Table) Mounted(c *rpc.Conn, at *Export, path string, try bool) (*Export
 		e, err = t.mountedAt(at, path)
 	}
 	switch {
-	case err != nil || !e.Serves(c):
+	case err != nil || !e.Serves(c, cred):
 		return nil, syscall.EXDEV
 	case e.mount == nil:
 		return e, nil

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -32,7 +33,7 @@ func TestMountIsGoneForGood(t *testing.T) {
 			t.Fatal("it is in use")
 		}
 		go func() {
-			_, err := s.table.Mounted(s.conn, s.top, "/data/a", false)
+			_, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/a", false)
 			wanted <- err
 		}()
 		synctest.Wait()
@@ -147,7 +148,7 @@ func TestMountsOfOneIdentity(t *testing.T) {
 		}
 		first := s.in("m102095")
 		defer first.Leave(s.conn)
-		if _, err := s.table.Mounted(s.conn, s.top, "/data/m103450", false); !errors.Is(err, syscall.EXDEV) {
+		if _, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/m103450", false); !errors.Is(err, syscall.EXDEV) {
 			t.Errorf("the second: %v", err)
 		}
 		for _, m := range s.table.Mounts() {

@@ -95,7 +95,7 @@ func (s *mountSite) changeOptions() {
 // in returns the export of the mount on /data/NAME, awake and entered.
 func (s *mountSite) in(name string) *export.Export {
 	s.t.Helper()
-	e, err := s.table.Mounted(s.conn, s.top, "/data/"+name, false)
+	e, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/"+name, false)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestMountSleepsAndWakes(t *testing.T) {
 		s := newMountSite(t)
 		s.set(s.found("a", 7))
 		s.is("opened before a call", &s.o.opened, 0)
-		if _, err := s.table.Mounted(s.conn, s.top, "/data/a", true); !errors.Is(err, vfs.ErrWouldBlock) {
+		if _, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/a", true); !errors.Is(err, vfs.ErrWouldBlock) {
 			t.Errorf("an attempt: %v", err)
 		}
 		s.is("opened by an attempt", &s.o.opened, 0)
@@ -260,7 +260,7 @@ func TestMountThatOpensSlowly(t *testing.T) {
 		s.set(s.found("a", 7))
 		began := time.Now()
 		for i := range 3 {
-			_, err := s.table.Mounted(s.conn, s.top, "/data/a", false)
+			_, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/a", false)
 			if took := time.Since(began); !errors.Is(err, vfs.ErrDelay) || took > 300*time.Millisecond {
 				t.Errorf("call %d: %v after %v", i, err, took)
 			}
@@ -272,7 +272,7 @@ func TestMountThatOpensSlowly(t *testing.T) {
 
 		s.o.gate = make(chan struct{})
 		s.set(s.found("b", 8))
-		_, _ = s.table.Mounted(s.conn, s.top, "/data/b", false)
+		_, _ = s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/b", false)
 		s.set() // the file system is unmounted while it is being opened
 		close(s.o.gate)
 		s.is("closed", &s.o.closed, 2)
@@ -293,7 +293,7 @@ func TestMountThatIsRefused(t *testing.T) {
 		}
 		s.set(s.found("a", 7), func() export.Found { f := s.found("proc", 8); f.Refused = "reason"; return f }())
 		crosses := func(name string) error {
-			_, err := s.table.Mounted(s.conn, s.top, "/data/"+name, false)
+			_, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/"+name, false)
 			return err
 		}
 		for range 3 {
@@ -376,14 +376,14 @@ func TestMountServes(t *testing.T) {
 		own := &export.Export{Name: "/srv/own", FS: memfs.New(memfs.Options{})}
 		s.replace(s.top, own)
 		s.set(s.found("a", 7), s.found("own", 8))
-		if _, err := s.table.Mounted(s.conn, s.top, "/data/a", false); !errors.Is(err, syscall.EXDEV) {
+		if _, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/a", false); !errors.Is(err, syscall.EXDEV) {
 			t.Errorf("a stranger: %v", err)
 		}
 		s.is("opened by a stranger", &s.o.opened, 0)
 		if all := s.table.Mounts(); len(all) != 1 || all[0].Name != "/srv/a" {
 			t.Errorf("%d mounts", len(all))
 		}
-		if e, err := s.table.Mounted(s.conn, s.top, "/data/own", true); err != nil || e != own {
+		if e, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/own", true); err != nil || e != own {
 			t.Errorf("%+v, %v", e, err)
 		}
 	})
@@ -400,15 +400,15 @@ func TestMissingMounts(t *testing.T) {
 		}
 		return known
 	})
-	if _, err := s.table.Mounted(s.conn, s.top, "/data/a", true); !errors.Is(err, vfs.ErrWouldBlock) || looks != 0 {
+	if _, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/a", true); !errors.Is(err, vfs.ErrWouldBlock) || looks != 0 {
 		t.Errorf("an attempt: %v, %d looks", err, looks)
 	}
 	s.in("a").Leave(s.conn)
-	if _, err := s.table.Mounted(s.conn, s.top, "/data/b", false); !errors.Is(err, syscall.EXDEV) || looks != 2 {
+	if _, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/b", false); !errors.Is(err, syscall.EXDEV) || looks != 2 {
 		t.Errorf("%v, %d looks", err, looks)
 	}
 	known = false
-	if _, err := s.table.Mounted(s.conn, s.top, "/data/b", false); !errors.Is(err, vfs.ErrDelay) {
+	if _, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/b", false); !errors.Is(err, vfs.ErrDelay) {
 		t.Errorf("while there is no look: %v", err)
 	}
 }

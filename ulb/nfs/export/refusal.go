@@ -14,8 +14,8 @@ const (
 	NoExport Reason = iota
 	// NotAClient: the export does not serve the client's address.
 	NotAClient
-	// UnprivilegedPort: the export is secure, and the client's port is not
-	// privileged.
+	// UnprivilegedPort: the export is secure, the client's port is not privileged, and the
+	// caller has not used Kerberos.
 	UnprivilegedPort
 	// FileSystem: the path leads to no directory that the caller may reach.
 	FileSystem
@@ -30,7 +30,7 @@ const (
 
 var reasons = [...]string{
 	NoExport: "no export has this path", NotAClient: "the export is not for this address",
-	UnprivilegedPort: "the export is secure, and the port is not privileged", FileSystem: "the path leads to no directory that the caller may reach",
+	UnprivilegedPort: "the export is secure, the port is not privileged, and the caller has not used Kerberos", FileSystem: "the path leads to no directory that the caller may reach",
 	NoGroups: "the caller or its groups cannot be looked up at present", NoAccount: "the export has the option require_account, and the caller's principal has no user here",
 	Stranger: "no export is for this address",
 }

@@ -46,3 +46,30 @@ func TestMntWithoutAccount(t *testing.T) {
 		}
 	})
 }
+
+// On a secure export MNT needs a privileged port only without Kerberos. A caller with a
+// Kerberos flavor that the export does not accept gets the handle too.
+func TestMntFromAPortOfCallersWithKerberos(t *testing.T) {
+	each(t, func(t *testing.T, m manner) {
+		s := newSite(t, m, &export.Export{Name: "/secure", Secure: true, Security: []export.Security{export.Krb5p}})
+		s.rpc.Protect(rpc.AuthGSS, guests{})
+		s.mkdir("public", 0o755)
+		s.from("10.0.0.1:40000", false)
+		for _, path := range []string{"/secure", "/secure/public"} {
+			s.xid++
+			h := rpc.CallHeader{XID: s.xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcMnt), Cred: rpc.AuthBytes{Flavor: rpc.AuthGSS}}
+			c := rpctest.NewCall(s.conn, rpctest.CallMessage(h, func(w *xdr.Writer) { w.String(path) }))
+			c.Space = s.room
+			d, err := c.Run(s.rpc).Results()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := wire.Stat3(d.Uint32()); got != wire.OK {
+				t.Errorf("%s with Kerberos: %v", path, got)
+			}
+			if got := s.mnt(path); got.Status != wire.ErrAccess {
+				t.Errorf("%s under AUTH_SYS: %v", path, got.Status)
+			}
+		}
+	})
+}

@@ -56,7 +56,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	case wire.ProcMnt:
 		if e, _, ok := p.exports.Resolve(string(j.Object)); ok {
 			j.Lane = e.FS.Lane()
-			j.Known = e.Serves(a.Conn)
+			j.Known = e.Serves(a.Conn, &a.Cred)
 		}
 	case wire.ProcDump:
 		size := listEnd
@@ -137,7 +137,7 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return refuse(nil, wire.ErrNoEnt, export.NoExport)
 	case !e.ServesAddr(c.Conn.Peer.Addr()):
 		return refuse(e, wire.ErrAccess, export.NotAClient)
-	case !e.Serves(c.Conn):
+	case !e.Serves(c.Conn, &c.Cred):
 		return refuse(e, wire.ErrAccess, export.UnprivilegedPort)
 	case e.Refuses(&c.Cred):
 		return refuse(e, wire.ErrAccess, export.NoAccount)
@@ -180,11 +180,12 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 	}
 }
 
-// anonymous replaces a caller whose flavor the export does not accept. A client asks for a
-// handle before it has a user's credential (RFC 2623 §2.3.2) and must get it. But a caller
-// without proof must not learn what lies in directories beneath the root that only some users
-// may search.
-var anonymous = rpc.Cred{Flavor: rpc.AuthNone}
+// anonymous returns the credential that replaces that of a caller whose flavor the export does
+// not accept. A client asks for a handle before it has a user's credential (RFC 2623 §2.3.2)
+// and must get it. But a caller without the proof that the export wants must not learn what
+// lies in directories beneath the root that only some users may search. The flavor stays,
+// because it decides with the port which exports serve the caller.
+func anonymous(c *rpc.Cred) *rpc.Cred { return &rpc.Cred{Flavor: c.Flavor, Anonymous: true} }
 
 // walk goes from an export's root to a directory beneath it, with the caller's rights,
 // through mounts too. If out is not Done, the call continues by out, and the walk begins
@@ -192,7 +193,7 @@ var anonymous = rpc.Cred{Flavor: rpc.AuthNone}
 func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names []string) (at pseudo.Place, out rpc.Outcome, err error) {
 	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred, Looked: who} // mounts have the options of e
 	if !e.Admits(c.Conn, &c.Cred) {
-		v.Caller = &anonymous
+		v.Caller = anonymous(&c.Cred)
 	}
 	v.Op.Try = c.Try
 	for depth := 0; ; depth++ {
@@ -222,7 +223,7 @@ func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth in
 			return nil, rpc.WouldBlock(lane), nil
 		case err != nil:
 			return nil, rpc.Done, err
-		case !e.Serves(v.Conn):
+		case !e.Serves(v.Conn, v.Caller):
 			return nil, rpc.Done, syscall.EACCES
 		}
 	}

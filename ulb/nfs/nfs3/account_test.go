@@ -1,6 +1,7 @@
 package nfs3_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -104,6 +105,44 @@ func TestPrincipalThatIsNotIdentified(t *testing.T) {
 		}
 		if got := wire.NFSStat3(d.Int32()); got != c.want {
 			t.Errorf("squash %v, an account required %v: %v, want %v", c.squash, c.account, got, c.want)
+		}
+	}
+}
+
+// On a secure export the port decides about callers without Kerberos only, in each call anew:
+// other calls over the same connection change nothing.
+func TestPortsOfCallersWithKerberos(t *testing.T) {
+	s := newSite(t)
+	s.rpc.Protect(rpc.AuthGSS, guests{})
+	file := s.create(s.root, "file", 0o666)
+	if err := s.table.Replace([]*export.Export{{
+		Name: s.export.Name, FS: s.export.FS, Secure: true, AnonUID: export.Nobody, AnonGID: export.Nobody,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	s.conn = s.rpc.NewConn(netip.MustParseAddrPort("10.0.0.1:40000"), netip.AddrPort{}, "tcp", false)
+	args := &wire.Write3Args{FileHandle: file, Count: 1, Data: eligible("x")}
+	for _, c := range []struct {
+		flavor rpc.Flavor
+		want   wire.NFSStat3
+		known  bool // the connection, after the call
+	}{
+		{rpc.AuthNone, wire.NFS3ErrAccess, false}, {rpc.AuthSys, wire.NFS3ErrAccess, false},
+		{rpc.AuthGSS, wire.NFS3OK, true},
+		{rpc.AuthNone, wire.NFS3ErrAccess, true}, {rpc.AuthSys, wire.NFS3ErrAccess, true}, {rpc.AuthGSS, wire.NFS3OK, true},
+	} {
+		message := s.message(wire.ProcWrite, args)
+		if c.flavor != rpc.AuthSys {
+			s.xid++
+			h := rpc.CallHeader{XID: s.xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcWrite), Cred: rpc.AuthBytes{Flavor: c.flavor}}
+			message = rpctest.CallMessage(h, func(w *xdr.Writer) { args.Encode(w) })
+		}
+		d, err := s.run(message).Results()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := wire.NFSStat3(d.Int32()); got != c.want || s.conn.Known() != c.known {
+			t.Errorf("%v: %v, known %v; want %v, %v", c.flavor, got, s.conn.Known(), c.want, c.known)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Judge looks at the handle with which every procedure except NULL begins. It checks that the
-// handle is one of ours, that its export serves this client from this port for this
+// handle is one of ours, that its export serves this caller from this port for this
 // procedure, and that the export accepts the caller. If not, the call is answered at once,
 // before the server reserves memory or fetches data for it.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
@@ -28,7 +28,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	case err != nil:
 		return early(j, &badHandle)
 	}
-	if why := refusalOf(o.Export, a.Conn, proc); why != nil {
+	if why := refusalOf(o.Export, a.Conn, &a.Cred, proc); why != nil {
 		return early(j, why)
 	}
 	if !admits(o.Export, o.Handle, a.Conn, &a.Cred, proc) {
@@ -48,10 +48,10 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// refusalOf returns the reason why an export does not serve a call of a connection, or nil.
-func refusalOf(e *export.Export, c *rpc.Conn, p wire.Procedure) *refusal {
+// refusalOf returns the reason why an export does not serve a call on a connection, or nil.
+func refusalOf(e *export.Export, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) *refusal {
 	switch {
-	case !e.Serves(c):
+	case !e.Serves(c, cred):
 		return &noAccess
 	case e.ReadOnly && changes(p):
 		return &readOnly
@@ -100,7 +100,7 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *r
 		}
 		e = now
 		proc := wire.Procedure(c.Header.Procedure)
-		if why := refusalOf(e, c.Conn, proc); why != nil {
+		if why := refusalOf(e, c.Conn, &c.Cred, proc); why != nil {
 			return nil, why, false
 		}
 		if !admits(e, o.Handle, c.Conn, &c.Cred, proc) || refuses(e, o.Handle, &c.Cred, proc) {

@@ -32,7 +32,7 @@ func TestNFSv3ListsNoExports(t *testing.T) {
 	s.rpc.Register(nfs3.New(s.table))
 	s.conn = s.rpc.NewConn(netip.MustParseAddrPort("203.0.113.5:40000"), netip.AddrPort{}, "tcp", false)
 	handle := func(name string) wire.FileHandle3 {
-		inside := pseudo.Seen{FS: tree, By: s.rpc.NewConn(netip.MustParseAddrPort("10.0.0.1:900"), netip.AddrPort{}, "tcp", true)}
+		inside := pseudo.Seen{FS: tree, By: s.rpc.NewConn(netip.MustParseAddrPort("10.0.0.1:900"), netip.AddrPort{}, "tcp", true), Caller: new(rpc.Cred)}
 		h := inside.Root()
 		if name != "" {
 			o, err := inside.Lookup(nil, h, []byte(name), new(vfs.Attr))

@@ -131,7 +131,7 @@ func (k *Compound) KeepBody() { k.keepBody = true }
 
 // FS returns the file system of the current file handle.
 func (k *Compound) FS() vfs.FileSystem {
-	return k.Program.names.FileSystem(k.Current.Export, k.Call.Conn)
+	return k.Program.names.FileSystem(k.Current.Export, k.Call.Conn, &k.Call.Cred)
 }
 
 // SetCurrent makes o the current object. The current stateid belonged to the previous one and
@@ -269,17 +269,18 @@ func (k *Compound) ended() rpc.Outcome {
 func (k *Compound) meet() {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {
-		return e.Serves(c) && (cred.Flavor == rpc.AuthGSS || e.Admits(c, cred))
+		return e.Serves(c, cred) && (cred.Flavor == rpc.AuthGSS || e.Admits(c, cred))
 	}) {
 		c.Meet()
 	}
 }
 
 // Served reports whether an export serves the caller. If none does, the caller is Denied: it
-// needs no client record, and those are limited and shared with other clients.
+// needs no client record, and those are limited and shared with other clients. The peer may be
+// known all the same, by its calls under another flavor.
 func (k *Compound) Served() bool {
-	c := k.Call.Conn
-	return c.Known() || slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c) })
+	c, cred := k.Call.Conn, &k.Call.Cred
+	return slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c, cred) })
 }
 
 // stranger reports a caller that no export serves to the administrator. Such a refusal makes
@@ -445,7 +446,7 @@ func (k *Compound) enter(i int, o *Object) Status {
 			return k.Block(o.Export.FS.Lane())
 		case err != nil:
 			return StatusOf(err)
-		case !e.Serves(k.Call.Conn):
+		case !e.Serves(k.Call.Conn, &k.Call.Cred):
 			return wire.NFS4ErrStale
 		}
 		o.Export, k.replaced = e, true

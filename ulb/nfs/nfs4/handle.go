@@ -20,7 +20,7 @@ func putFH(k *Compound) Status {
 		return wire.NFS4ErrStale
 	case err != nil:
 		return wire.NFS4ErrBadHandle
-	case !o.Export.Serves(k.Call.Conn):
+	case !o.Export.Serves(k.Call.Conn, &k.Call.Cred):
 		return wire.NFS4ErrStale
 	}
 	next := Object{o.Export, o.Handle}
@@ -58,7 +58,7 @@ func (k *Compound) present() Status {
 // putRootFH is PUTROOTFH and PUTPUBFH (RFC 8881 §18.20, §18.21).
 func putRootFH(k *Compound) Status {
 	if names := k.Program.names; names != nil {
-		p := names.Start(k.Call.Conn)
+		p := names.Start(k.Call.Conn, &k.Call.Cred)
 		k.SetCurrent(Object{p.Export, p.Handle})
 		return wire.NFS4OK
 	}

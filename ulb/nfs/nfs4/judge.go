@@ -6,7 +6,7 @@ import (
 )
 
 // Judge looks at the first file handle of a compound. It checks that the handle is one of
-// ours, that its export serves this client, and that the export accepts the caller. If not,
+// ours, that its export serves this caller, and that the export accepts the caller. If not,
 // the server reserves no memory and fetches no data for the rest: the compound ends at the
 // handle, but short operations that such callers may do still run. Arguments that Judge does
 // not see, such as data, are bounded by nfs.Binding4.
@@ -22,7 +22,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		return rpc.Done
 	}
 	o, err := p.exports.Find(j.Object)
-	if err != nil || !o.Export.Serves(a.Conn) {
+	if err != nil || !o.Export.Serves(a.Conn, &a.Cred) {
 		j.Early, j.Payload = true, 0
 		return rpc.Done
 	}

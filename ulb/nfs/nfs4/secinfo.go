@@ -46,7 +46,7 @@ func (k *Compound) flavors(o *Object, s Status) Status {
 	}
 	all := o.Export.SecurityFor(k.Call.Conn.Peer.Addr())
 	if len(all) == 0 {
-		all = k.Program.securities(k.Call.Conn)
+		all = k.securities()
 	}
 	k.W.Uint32(uint32(len(all)))
 	for _, f := range all {
@@ -58,11 +58,12 @@ func (k *Compound) flavors(o *Object, s Status) Status {
 	return wire.NFS4OK
 }
 
-// securities returns the flavors of all exports that serve the peer of a connection. They
-// apply to the directories that lead to these exports (RFC 8881 §2.6.3.1).
-func (p *Program) securities(c *rpc.Conn) (all []export.Security) {
-	for _, e := range p.exports.All() {
-		if !e.Serves(c) {
+// securities returns the flavors of all exports that serve the caller. They apply to the
+// directories that lead to these exports (RFC 8881 §2.6.3.1).
+func (k *Compound) securities() (all []export.Security) {
+	c := k.Call.Conn
+	for _, e := range k.Program.exports.All() {
+		if !e.Serves(c, &k.Call.Cred) {
 			continue
 		}
 		some := e.SecurityFor(c.Peer.Addr())

@@ -387,3 +387,36 @@ func flavorsOf(t *testing.T, p *nfs4test.Peer, ops ...nfs4test.Op) (all []uint32
 	}
 	return all
 }
+
+// On a secure export the port decides about callers without Kerberos only. They do not see the
+// export in the tree of names, whatever other calls came over their connection.
+func TestPortsOfCallersWithKerberos(t *testing.T) {
+	s := treeSite(t, "/srv/data", "/srv/data/below")
+	secure(t, s, func(e *export.Export) { e.Secure = true })
+	for minor := range uint32(3) {
+		p := s.Peer(minor)
+		p.Conn = s.RPC.NewConn(netip.MustParseAddrPort("10.1.2.3:40000"), netip.AddrPort{}, "tcp", false)
+		for range 2 {
+			for _, principal := range []string{"", "alice@TEST"} {
+				p.Principal = principal
+				for _, c := range []struct {
+					ops  []nfs4test.Op
+					want wire.NFSStat4 // without Kerberos
+				}{
+					{walk("srv", "data"), wire.NFS4ErrNoEnt},
+					{walk("srv", "data", "below", "..", ".."), wire.NFS4ErrNoEnt},
+					{[]nfs4test.Op{handleIn(t, s, "/srv/data"), lookup("below")}, wire.NFS4ErrStale},
+					{[]nfs4test.Op{op(wire.OpPutRootFH), secinfo("srv")}, wire.NFS4ErrNoEnt},
+				} {
+					want := wire.NFS4OK
+					if principal == "" {
+						want = c.want
+					}
+					if r := p.Compound(c.ops...); r.Status != want {
+						t.Errorf("minor version %d, principal %q: %v, want %v", minor, principal, statuses(r), want)
+					}
+				}
+			}
+		}
+	}
+}

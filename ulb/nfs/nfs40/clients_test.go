@@ -33,6 +33,26 @@ func TestStrangersAreNoClients(t *testing.T) {
 	}
 }
 
+// On a secure export RPC denies SETCLIENTID from an unprivileged port without Kerberos, also
+// over a connection over which a caller with Kerberos was served.
+func TestPortsOfClientsWithKerberos(t *testing.T) {
+	p := newPeer(t)
+	p.Export.Secure = true
+	p.Conn = p.Site.RPC.NewConn(netip.MustParseAddrPort("10.1.2.3:40000"), netip.AddrPort{}, "tcp", false)
+	for range 2 {
+		p.Principal = ""
+		c := p.End(p.Begin(p.Message("", op{Number: wire.OpSetClientID, Args: &wire.SetClientID4Args{Client: wire.NFSClientID4{ID: []byte("sys")}}})))
+		var denied *rpc.ReplyError
+		if _, err := c.Results(); !errors.As(err, &denied) || denied.Auth != rpc.AuthBadCred {
+			t.Errorf("without Kerberos: %v", err)
+		}
+		p.Principal = "host/client@TEST"
+		id, confirm := p.set(t, "proven", 1)
+		p.run(t, ok, confirmClientID(id, confirm))
+		p.Conn.Meet() // as the first file handle does
+	}
+}
+
 // No confirmed record: an unconfirmed one is replaced.
 func TestUnconfirmedClientIsReplaced(t *testing.T) {
 	for _, verifier := range []byte{1, 2} {

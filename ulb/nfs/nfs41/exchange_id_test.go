@@ -203,7 +203,17 @@ func TestStrangersAreNoClients(t *testing.T) {
 	p = site.Peer(1)
 	p.Conn = site.RPC.NewConn(netip.MustParseAddrPort("10.1.2.3:40000"), netip.AddrPort{}, "tcp", false)
 	p.End(p.Begin(p.Message("", op(wire.OpExchangeID, exchangeArgs("unprivileged", 1)))))
-	if len(told) != 2 || told[0].Reason != export.Stranger || told[0].Client.Addr() != netip.MustParseAddr("10.2.0.1") || told[0].Status != rpc.AuthBadCred ||
+	// A caller with Kerberos may come from any port. That changes nothing for other callers of
+	// its connection.
+	p.Principal = "host/client@TEST"
+	p.Compound(op(wire.OpExchangeID, exchangeArgs("proven", 1)))
+	p.Principal = ""
+	p.Conn.Meet()
+	c = p.End(p.Begin(p.Message("", op(wire.OpExchangeID, exchangeArgs("unprivileged beside it", 1)))))
+	if _, err := c.Results(); !errors.As(err, &denied) {
+		t.Errorf("beside a caller with Kerberos: %v", err)
+	}
+	if len(told) != 3 || told[0].Reason != export.Stranger || told[0].Client.Addr() != netip.MustParseAddr("10.2.0.1") || told[0].Status != rpc.AuthBadCred ||
 		told[1].Reason != export.UnprivilegedPort || told[1].Export != site.Export {
 		t.Errorf("%+v", told)
 	}

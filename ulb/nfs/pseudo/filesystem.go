@@ -24,13 +24,14 @@ type FS struct {
 	tree    atomic.Pointer[tree]
 }
 
-// Seen is the file system of the tree's directories for one peer. The peer sees the root and
-// the directories that lead to an export that serves the peer. Seen implements
+// Seen is the file system of the tree's directories for one caller. The caller sees the root
+// and the directories that lead to an export that serves the caller. Seen implements
 // vfs.FileSystem.
 type Seen struct {
 	*FS
-	// By is the peer's connection. If it is nil, only the root is visible, and it is empty.
-	By *rpc.Conn
+	// By is the caller's connection. If it is nil, only the root is visible, and it is empty.
+	By     *rpc.Conn
+	Caller *rpc.Cred
 }
 
 var _ vfs.FileSystem = Seen{}
@@ -54,13 +55,13 @@ func Of(t *export.Table) *FS {
 	return s.FS
 }
 
-// FileSystem returns the file system of export e for a peer. Only through this method does
-// the peer see directories of the tree.
-func (f *FS) FileSystem(e *export.Export, by *rpc.Conn) vfs.FileSystem {
+// FileSystem returns the file system of export e for a caller. Only through this method does
+// the caller see directories of the tree.
+func (f *FS) FileSystem(e *export.Export, by *rpc.Conn, caller *rpc.Cred) vfs.FileSystem {
 	if f == nil || e != f.export {
 		return e.FS
 	}
-	return Seen{f, by}
+	return Seen{f, by, caller}
 }
 
 // now returns the tree of the present exports.
@@ -74,7 +75,7 @@ func (f *FS) now() *tree {
 	return t
 }
 
-// find returns the node that a handle names. For a node that the peer does not see it returns
+// find returns the node that a handle names. For a node that the caller does not see it returns
 // ESTALE.
 func (f Seen) find(h vfs.Handle) (*tree, *node, error) {
 	t := f.now()
@@ -87,8 +88,8 @@ func (f Seen) find(h vfs.Handle) (*tree, *node, error) {
 	return t, nil, syscall.ESTALE
 }
 
-// sees reports whether the peer sees node n, which is not the root.
-func (f Seen) sees(n *node) bool { return f.By != nil && n.leads(f.By) }
+// sees reports whether the caller sees node n, which is not the root.
+func (f Seen) sees(n *node) bool { return f.By != nil && n.leads(f.By, f.Caller) }
 
 // attr returns the attributes of a directory.
 func (f Seen) attr(t *tree, n *node) vfs.Attr {

@@ -16,8 +16,8 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View is the viewpoint of a call: the peer decides which exports are visible, and the
-// caller's rights apply in their directories.
+// A View is the viewpoint of a call: the peer and the caller's flavor decide which exports are
+// visible, and the caller's rights apply in their directories.
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
@@ -31,10 +31,10 @@ type View struct {
 	cred vfs.Cred
 }
 
-// Start returns the root of the tree for a peer.
-func (f *FS) Start(c *rpc.Conn) Place {
+// Start returns the root of the tree for a caller.
+func (f *FS) Start(c *rpc.Conn, cred *rpc.Cred) Place {
 	t := f.now()
-	if t.root.serves(c) {
+	if t.root.serves(c, cred) {
 		return Place{t.root.export, t.root.export.FS.Root()}
 	}
 	return Place{f.export, t.root.handle}
@@ -78,7 +78,7 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, er
 	t := f.now()
 	if at.Export == f.export {
 		if n := t.byHandle[at.Handle]; n != nil {
-			if n = n.children[string(name)]; n != nil && n.serves(v.Conn) {
+			if n = n.children[string(name)]; n != nil && n.serves(v.Conn, v.Caller) {
 				return n.export, nil
 			}
 		}
@@ -89,7 +89,7 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, er
 		return nil, nil
 	}
 	for _, n := range t.byName[string(name)] {
-		if n.parent == nil || !n.serves(v.Conn) || n.under(v.Conn) != above {
+		if n.parent == nil || !n.serves(v.Conn, v.Caller) || n.under(v.Conn, v.Caller) != above {
 			continue
 		}
 		dir, err := f.down(v, above.export, n.parent.namesFrom(above))
@@ -137,7 +137,7 @@ func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
 	case err != nil:
 		return nil, syscall.EXDEV
 	}
-	return f.exports.Mounted(v.Conn, at.Export, path.Join(dir, string(name)), v.Op.Try)
+	return f.exports.Mounted(v.Conn, v.Caller, at.Export, path.Join(dir, string(name)), v.Op.Try)
 }
 
 // Above returns the directory in which export e is attached. It returns ENOENT if e is the
@@ -167,7 +167,7 @@ func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string
 	if n == nil || n.parent == nil {
 		return nil, nil, syscall.ENOENT
 	}
-	above := n.under(v.Conn)
+	above := n.under(v.Conn, v.Caller)
 	if above == nil {
 		return f.export, nil, nil
 	}

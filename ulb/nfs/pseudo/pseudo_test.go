@@ -24,7 +24,7 @@ var op = &vfs.Op{Cred: &vfs.Cred{UID: 1000, GID: 1000}}
 func newFS(t testing.TB, names ...string) (Seen, *export.Table) {
 	t.Helper()
 	table := export.NewTable([export.KeySize]byte{1})
-	f := Seen{Attach(table), conn(t, "10.0.0.1")}
+	f := Seen{Attach(table), conn(t, "10.0.0.1"), new(rpc.Cred)}
 	replace(t, table, names...)
 	return f, table
 }
@@ -298,7 +298,7 @@ func TestEachPeerSeesItsOwnDirectories(t *testing.T) {
 		"a client of some": {conn(t, "10.9.9.9"), []string{"srv"}, syscall.ESTALE},
 		"no client":        {nil, nil, syscall.ESTALE},
 	} {
-		seen := Seen{f.FS, c.by}
+		seen := Seen{f.FS, c.by, new(rpc.Cred)}
 		var names []string
 		var dir, a vfs.Attr
 		if _, err := seen.ReadDir(op, f.Root(), dotDotCookie, true, &dir, func(e *vfs.DirEntry) bool {

@@ -105,28 +105,30 @@ func (t *tree) add(parent *node, name, path string) *node {
 
 func byCookie(a, b *node) int { return cmp.Compare(a.cookie, b.cookie) }
 
-// serves reports whether an export is attached at n and serves the peer of a connection.
-func (n *node) serves(c *rpc.Conn) bool { return n.export != nil && n.export.Serves(c) }
+// serves reports whether an export is attached at n and serves a caller on a connection.
+func (n *node) serves(c *rpc.Conn, cred *rpc.Cred) bool {
+	return n.export != nil && n.export.Serves(c, cred)
+}
 
-// leads reports whether an export at n or beneath serves the peer.
-func (n *node) leads(c *rpc.Conn) bool {
-	if n.serves(c) {
+// leads reports whether an export at n or beneath serves the caller.
+func (n *node) leads(c *rpc.Conn, cred *rpc.Cred) bool {
+	if n.serves(c, cred) {
 		return true
 	}
 	for _, child := range n.sorted {
-		if child.leads(c) {
+		if child.leads(c, cred) {
 			return true
 		}
 	}
 	return false
 }
 
-// under returns the closest node above n whose export serves the peer. n is attached in the
+// under returns the closest node above n whose export serves the caller. n is attached in the
 // directories of that export. If under returns nil, n is attached in a directory of this
 // package.
-func (n *node) under(c *rpc.Conn) *node {
+func (n *node) under(c *rpc.Conn, cred *rpc.Cred) *node {
 	for n = n.parent; n != nil; n = n.parent {
-		if n.serves(c) {
+		if n.serves(c, cred) {
 			return n
 		}
 	}
