@@ -3,8 +3,6 @@ package rdmacm
 import (
 	"context"
 	"net/netip"
-
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
 // A Provider opens endpoints of one kind of device. Any goroutine may call its methods, but
@@ -21,14 +19,8 @@ type Provider interface {
 	Dial(ctx context.Context, addr netip.AddrPort, p ConnParam) (Conn, error)
 }
 
-// A Listener hands out connection requests.
-//
-// If the provider was given a Census, it asks the Census for a seat as soon as a peer's
-// connection arrives, before it reads from it, allocates for it or waits for it. Without a
-// seat it closes the connection. The provider holds the seat until the ULP takes it over
-// (census.Seat.Hold). It calls Heard when a whole message has arrived. It leaves the seat
-// when the connection has released all scarce resources of the machine, such as its
-// descriptor. No set-up waits for another peer's set-up.
+// A Listener hands out connection requests. If the provider was given Seats, each connection has
+// a seat from its arrival on.
 type Listener interface {
 	// Accept waits for the next request. After Close it returns net.ErrClosed. It never
 	// returns a peer that missed the deadline of the set-up.
@@ -51,9 +43,9 @@ type Request interface {
 	// the provider's own part. Foreign bytes may surround the data that the ULP looks for
 	// (RFC 8797 §5.2). It is valid until Accept or Reject.
 	PrivateData() []byte
-	// Seat is the connection's seat, or nil if the provider has no Census. After Accept the
-	// ULP may hold the seat, and marks its peer as known; it never leaves the seat.
-	Seat() *census.Seat
+	// Seat is the connection's seat, or Uncounted if the provider has no Seats. After Accept
+	// the ULP may hold the seat, and marks its peer as known; it never leaves the seat.
+	Seat() Seat
 	// Accept completes the connection. The first receives are promised before that: they
 	// are part of p.
 	Accept(p ConnParam) (Conn, error)

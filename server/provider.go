@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/seats"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -42,7 +43,7 @@ func (s *Server) openProviders() (all []providers.Provider, err error) {
 	cfg := providers.Config{
 		CRC: string(s.cfg.RNIC.CRC), FPDU: s.cfg.RNIC.FPDU,
 		SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout), StallTimeout: time.Duration(s.cfg.Limits.StallTimeout),
-		Census: s.census, Memory: int64(s.cfg.RNIC.DeviceMemory), Event: s.rdmaEvent, Log: func(text string) { s.log.Info(text) },
+		Seats: seats.Of(s.census), Memory: int64(s.cfg.RNIC.DeviceMemory), Event: s.rdmaEvent, Log: func(text string) { s.log.Info(text) },
 		BesideIWARP: slices.Contains(names, providers.IWARP),
 		Arena: func() (arena []byte) {
 			_ = s.pool.OnArena(func(a []byte) error {

@@ -31,10 +31,10 @@ type guest struct {
 	told []Reason
 }
 
-func (g *guest) End(why Reason) {
+func (g *guest) End(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told = append(g.told, why)
+	g.told = append(g.told, why.(Reason))
 	if !g.stays && g.seat != nil {
 		g.seat.Leave()
 	}

@@ -2,8 +2,8 @@ package census
 
 import "fmt"
 
-// A Reason says why a connection was refused a seat or lost it. Enter and Arrive return it as
-// their error, and Holder.End gets it.
+// A Reason says why a connection was refused a seat or lost it. It is the error of Enter and
+// Arrive, and the one that Holder.End gets.
 type Reason uint8
 
 // Reasons. Those before Evicted refuse a newcomer, the others end a connection.

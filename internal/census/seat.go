@@ -37,7 +37,7 @@ func (s Stage) String() string {
 type Holder interface {
 	// End ends the connection, for the given reason. It must not wait. The Census calls it at
 	// most once. The connection still has to leave its seat when it is closed.
-	End(why Reason)
+	End(why error)
 	// Busy reports whether a call of the peer is under way. Then the peer may be waiting for this
 	// side, and the connection is not late.
 	Busy() bool

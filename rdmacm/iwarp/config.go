@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/seats"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -125,10 +126,10 @@ type Config struct {
 	// LingerTimeout bounds the time after a Terminate, in which TCP sends the Terminate and
 	// the peer closes. 0 means 2 s.
 	LingerTimeout time.Duration
-	// Census holds the seats of accepted connections. It bounds the number and time of
-	// their set-ups, and how long they may be silent. If it is nil, the provider makes a
-	// Census of its own with SetupTimeout and the defaults.
-	Census *census.Census
+	// Seats has the seats of accepted connections. It bounds the number and time of their
+	// set-ups, and how long they may be silent. If it is nil, the provider counts its own
+	// connections, with SetupTimeout and the defaults of a server.
+	Seats rdmacm.Seats
 	// Rings is the number of receive rings of RingSize bytes that all connections share. 0
 	// means two for each processor, at least 8.
 	Rings int
@@ -178,8 +179,8 @@ func (c *Config) complete() error {
 	setDefault(&c.SetupTimeout, defaultSetup)
 	setDefault(&c.StallTimeout, defaultStall)
 	setDefault(&c.LingerTimeout, defaultLinger)
-	if c.Census == nil {
-		c.Census = census.New(census.Config{SetupTimeout: c.SetupTimeout})
+	if c.Seats == nil {
+		c.Seats = seats.Of(census.New(census.Config{SetupTimeout: c.SetupTimeout}))
 	}
 	setDefault(&c.Rings, max(defaultRings, ringsPerThread*runtime.GOMAXPROCS(0)))
 	return nil

@@ -57,7 +57,7 @@ func (c *Conn) assemble(param *rdmacm.ConnParam) error {
 	c.regions.endpoint, c.regions.referring = e, &c.tx.referring
 	l := &c.life
 	l.endpoint, l.tx, l.rx, l.regions = e, &c.tx, &c.rx, &c.regions
-	l.handler, l.done = param.Handler, make(chan struct{})
+	l.handler, l.seat, l.done = param.Handler, rdmacm.Uncounted, make(chan struct{})
 	x := &c.rx
 	x.endpoint, x.tx, x.life, x.regions = e, &c.tx, &c.life, &c.regions
 	x.handler, x.ready = param.Handler, x.readReady

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/seats"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
@@ -67,7 +68,7 @@ func TestSilentPeersDelayNobody(t *testing.T) {
 		passed := t.Run(name, func(t *testing.T) {
 			c := census.New(census.Config{SetupTimeout: 24 * time.Hour})
 			defer c.Close()
-			l := listen(t, provider(t, Config{Census: c, SetupTimeout: 24 * time.Hour}))
+			l := listen(t, provider(t, Config{Seats: seats.Of(c), SetupTimeout: 24 * time.Hour}))
 			serving(t, l)
 			silent(t, l.Addr(), from, 1500)
 			setUp(t, l.Addr())
@@ -86,7 +87,7 @@ func TestSilentPeersDelayNobody(t *testing.T) {
 func TestSetUpsWithoutAnFPDU(t *testing.T) {
 	c := census.New(census.Config{FirstTimeout: 300 * time.Millisecond})
 	defer c.Close()
-	l := listen(t, provider(t, Config{Census: c}))
+	l := listen(t, provider(t, Config{Seats: seats.Of(c)}))
 	plain := rawpeer.Frame{Revision: wire.Revision1}
 	heard, s, _ := passiveOn(t, l, plain, nil)
 	heard.WriteFPDU(heard.Send([]byte("here")))
@@ -110,7 +111,7 @@ func TestNoSeatFree(t *testing.T) {
 	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})
 	defer c.Close()
-	p := provider(t, Config{Census: c, Event: func(e rdmacm.Event) { events <- e }})
+	p := provider(t, Config{Seats: seats.Of(c), Event: func(e rdmacm.Event) { events <- e }})
 	l := listen(t, p)
 	raw := rawpeer.Dial(t, l.Addr())
 	raw.WriteFrame(false, rawpeer.LinuxRequest())
@@ -140,7 +141,7 @@ func TestSetupLosesItsSeat(t *testing.T) {
 	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})
 	defer c.Close()
-	l := listen(t, provider(t, Config{Census: c, Event: func(e rdmacm.Event) { events <- e }}))
+	l := listen(t, provider(t, Config{Seats: seats.Of(c), Event: func(e rdmacm.Event) { events <- e }}))
 	lost := func(raw *rawpeer.Peer) {
 		t.Helper()
 		raw.ReadEnd()

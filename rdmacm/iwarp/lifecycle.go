@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -20,7 +19,7 @@ type lifecycle struct {
 	rx      *receiver
 	regions *regions
 	handler rdmacm.Handler
-	seat    *census.Seat  // nil: this side dialed
+	seat    rdmacm.Seat   // Uncounted: this side dialed
 	done    chan struct{} // see rdmacm.Conn.Done
 
 	stopping atomic.Bool // the connection ends: stop receiving

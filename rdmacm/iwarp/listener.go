@@ -89,7 +89,7 @@ func (l *listener) serve() {
 			return
 		default:
 			select {
-			case <-time.After(l.p.cfg.Census.AcceptFailed(err)):
+			case <-time.After(l.p.cfg.Seats.AcceptFailed(err)):
 			case <-l.closed:
 			}
 		}
@@ -103,7 +103,7 @@ func (l *listener) begin(sock *net.TCPConn) {
 		listener: l,
 		lost:     make(chan struct{}),
 	}
-	seat, err := l.p.cfg.Census.Arrive(census.Peer{Addr: a.peer, Transport: "rdma"}, a)
+	seat, err := l.p.cfg.Seats.Arrive(a.peer, a)
 	if err != nil {
 		l.p.counters.refused.Add(1)
 		a.refuse(err)
@@ -126,18 +126,18 @@ func (l *listener) begin(sock *net.TCPConn) {
 type arrival struct {
 	request
 	listener *listener
-	why      census.Reason // valid once lost is closed
+	why      error // valid once lost is closed
 	lost     chan struct{}
 }
 
-// End implements census.Holder.
-func (a *arrival) End(why census.Reason) {
+// End implements rdmacm.Holder.
+func (a *arrival) End(why error) {
 	a.why = why
 	close(a.lost)
 	a.sock.Close()
 }
 
-// Busy implements census.Holder. A set-up waits only for the peer, so it is never busy.
+// Busy implements rdmacm.Holder. A set-up waits only for the peer, so it is never busy.
 func (a *arrival) Busy() bool { return false }
 
 // setUp receives the request of a new connection and passes it to Accept.

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -22,13 +21,13 @@ type request struct {
 	frame       *frame
 	peer, local netip.AddrPort
 	deadline    time.Time
-	seat        *census.Seat
+	seat        rdmacm.Seat
 }
 
 func (r *request) Peer() netip.AddrPort  { return r.peer }
 func (r *request) Local() netip.AddrPort { return r.local }
 func (r *request) PrivateData() []byte   { return r.frame.private }
-func (r *request) Seat() *census.Seat    { return r.seat }
+func (r *request) Seat() rdmacm.Seat     { return r.seat }
 
 // Accept answers the request. The connection sends nothing before the peer's
 // first FPDU has arrived (RFC 5044 §7.1.2), however early work is posted.
@@ -60,9 +59,9 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 	r.sock.SetDeadline(time.Time{})
 	r.p.counters.accepted.Add(1)
 	// The connection takes the seat before it can end by itself and leave the seat. If the
-	// Census has ended the set-up in between, the connection notices by its socket; from
-	// here on the Census calls End.
-	r.seat.Hold((*seated)(c), &c.rx.arrived)
+	// set-up was ended in between, the connection notices by its socket; from here on
+	// connection.End is called.
+	r.seat.Hold(rdmacm.HolderOf(c), &c.rx.arrived)
 	c.life.start()
 	return c, nil
 }

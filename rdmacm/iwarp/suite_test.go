@@ -3,7 +3,6 @@ package iwarp
 import (
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
@@ -23,9 +22,9 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rdmatest.Run(t, func(t *testing.T) rdmacm.Provider { return provider(t, cfg) }, rdmatest.Options{
 				Quick: name != "default",
-				Counted: func(t *testing.T, c *census.Census) rdmacm.Provider {
+				Counted: func(t *testing.T, seats rdmacm.Seats) rdmacm.Provider {
 					cfg := cfg
-					cfg.Census = c
+					cfg.Seats = seats
 					return provider(t, cfg)
 				},
 			})

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 )
@@ -23,8 +22,8 @@ type Config struct {
 	// CRC and FPDU configure the software RNIC: see iwarp.ParseCRCMode and
 	// iwarp.ParseFPDUSize. Empty means the default.
 	CRC, FPDU string
-	// Census holds the seats of accepted connections.
-	Census *census.Census
+	// Seats has the seats of accepted connections.
+	Seats rdmacm.Seats
 	// SetupTimeout bounds the set-up of a connection. StallTimeout is how long a peer may
 	// leave work undone. 0 means the provider's default.
 	SetupTimeout, StallTimeout time.Duration
@@ -100,7 +99,7 @@ func unknown(name string) error {
 }
 
 func openIWARP(cfg *Config) (Provider, error) {
-	c := iwarp.Config{SetupTimeout: cfg.SetupTimeout, StallTimeout: cfg.StallTimeout, Census: cfg.Census, Event: cfg.Event}
+	c := iwarp.Config{SetupTimeout: cfg.SetupTimeout, StallTimeout: cfg.StallTimeout, Seats: cfg.Seats, Event: cfg.Event}
 	var err error
 	if cfg.CRC != "" {
 		if c.CRC, err = iwarp.ParseCRCMode(cfg.CRC); err != nil {

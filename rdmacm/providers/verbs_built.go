@@ -33,7 +33,7 @@ func openVerbs(cfg *Config) (Provider, error) {
 		return nil, err
 	}
 	c := verbs.Config{
-		Library: library, SetupTimeout: cfg.SetupTimeout, StallTimeout: cfg.StallTimeout, Census: cfg.Census,
+		Library: library, SetupTimeout: cfg.SetupTimeout, StallTimeout: cfg.StallTimeout, Seats: cfg.Seats,
 		Arena: cfg.Arena, Log: cfg.Log, Event: cfg.Event, Memory: cfg.Memory,
 	}
 	if cfg.BesideIWARP {

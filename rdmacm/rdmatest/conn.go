@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -37,7 +36,7 @@ type Conn struct {
 	other       *Conn
 	done        chan struct{}
 	faults      Faults
-	seat        *census.Seat  // of an accepted connection
+	seat        rdmacm.Seat   // Uncounted: this end dialed
 	moved       atomic.Uint64 // messages that arrived
 
 	// Guarded by link.mu.
@@ -93,15 +92,6 @@ type promise struct {
 	count, size int
 }
 
-// seated is the Conn that has a seat, until a ULP holds it.
-type seated Conn
-
-// End implements census.Holder.
-func (c *seated) End(why census.Reason) { (*Conn)(c).Abort(why) }
-
-// Busy implements census.Holder.
-func (c *seated) Busy() bool { return false }
-
 // connect makes the two ends for r. They are started later.
 func (p *Provider) connect(r *request, param rdmacm.ConnParam) (near, far *Conn) {
 	l := &link{}
@@ -116,6 +106,7 @@ func (p *Provider) connect(r *request, param rdmacm.ConnParam) (near, far *Conn)
 			readDepth:   max(0, min(mine.OutboundReads, theirs.InboundReads, p.cfg.MaxReads)),
 			receiveSize: mine.ReceiveSize,
 			link:        l,
+			seat:        rdmacm.Uncounted,
 			done:        make(chan struct{}),
 			regions:     make(map[uint32]*Region),
 		}

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -26,8 +25,8 @@ type Config struct {
 	NoRemoteInvalidation bool
 	// MaxReads caps InboundReads and OutboundReads: 128.
 	MaxReads int
-	// Census has the seats of accepted connections; nil: they are not counted.
-	Census *census.Census
+	// Seats has the seats of accepted connections; nil: they are not counted.
+	Seats rdmacm.Seats
 	// Patience is how long Disconnect waits for the peer: 10 s.
 	Patience time.Duration
 	// Stall is how long the oldest chain may take to come back: 30 s, and a quarter more at
@@ -147,6 +146,7 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 		peer:     netip.AddrPortFrom(addr.Addr(), p.port()),
 		local:    addr,
 		param:    param,
+		seat:     rdmacm.Uncounted,
 		answer:   make(chan struct{}),
 	}
 	p.mu.Unlock()
@@ -258,7 +258,7 @@ type request struct {
 	listener    *listener
 	peer, local netip.AddrPort
 	param       rdmacm.ConnParam
-	seat        *census.Seat
+	seat        rdmacm.Seat
 
 	mu      sync.Mutex
 	taken   bool
@@ -271,24 +271,27 @@ type request struct {
 
 // arrive asks for a seat.
 func (r *request) arrive() error {
-	c := r.listener.provider.cfg.Census
-	if c == nil {
+	seats := r.listener.provider.cfg.Seats
+	if seats == nil {
 		return nil
 	}
-	seat, err := c.Arrive(census.Peer{Addr: r.peer, Transport: "rdma"}, r)
+	seat, err := seats.Arrive(r.peer, r)
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seat = seat; r.settled {
 		seat.Leave() // it was lost meanwhile
 		return r.err
 	}
-	return err
+	return nil
 }
 
-// End implements census.Holder.
-func (r *request) End(why census.Reason) { r.settle(nil, why) }
+// End implements rdmacm.Holder.
+func (r *request) End(why error) { r.settle(nil, why) }
 
-// Busy implements census.Holder.
+// Busy implements rdmacm.Holder.
 func (r *request) Busy() bool { return false }
 
 // settle decides the request once. What becomes no connection leaves its seat.
@@ -328,7 +331,7 @@ func (r *request) Peer() netip.AddrPort  { return r.peer }
 func (r *request) Local() netip.AddrPort { return r.local }
 func (r *request) PrivateData() []byte   { return r.param.PrivateData }
 
-func (r *request) Seat() *census.Seat {
+func (r *request) Seat() rdmacm.Seat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seat
@@ -347,7 +350,7 @@ func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
 	if !r.settle(far, nil) {
 		return nil, errGone
 	}
-	near.seat.Hold((*seated)(near), &near.moved)
+	near.seat.Hold(rdmacm.HolderOf(near), &near.moved)
 	near.start()
 	far.start()
 	return near, nil

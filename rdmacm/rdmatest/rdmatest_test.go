@@ -5,7 +5,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -19,9 +18,9 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			Run(t, func(*testing.T) rdmacm.Provider { return NewConfig(cfg) }, Options{
-				Counted: func(_ *testing.T, c *census.Census) rdmacm.Provider {
+				Counted: func(_ *testing.T, seats rdmacm.Seats) rdmacm.Provider {
 					cfg := cfg
-					cfg.Census = c
+					cfg.Seats = seats
 					return NewConfig(cfg)
 				},
 			})

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -19,8 +18,8 @@ type Options struct {
 	// Nowhere is an address at which nothing listens and Dial fails; port 1
 	// of Listen's where unset.
 	Nowhere netip.AddrPort
-	// Counted makes a provider that accepts by seats of a Census.
-	Counted func(t *testing.T, c *census.Census) rdmacm.Provider
+	// Counted makes a provider whose accepted connections have these seats.
+	Counted func(t *testing.T, seats rdmacm.Seats) rdmacm.Provider
 	// Quick leaves out the largest transfers.
 	Quick bool
 

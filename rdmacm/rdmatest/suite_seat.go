@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/seats"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -20,7 +21,7 @@ var seatRules = []rule{
 	{"WhatComesIsHeard", counted(census.Config{FirstTimeout: time.Second}, seatHeard)},
 }
 
-// counted runs a test with a provider that has a Census.
+// counted runs a test with a provider that has the seats of a Census.
 func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *suite) {
 	return func(s *suite) {
 		if s.Counted == nil {
@@ -28,7 +29,7 @@ func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *s
 		}
 		c := census.New(cfg)
 		s.Cleanup(c.Close)
-		s.provider = s.Counted(s.T, c)
+		s.provider = s.Counted(s.T, seats.Of(c))
 		test(s, c)
 	}
 }
@@ -57,7 +58,7 @@ func seatHeld(s *suite, c *census.Census) {
 	dialed := s.dial(l.Addr(), common())
 	r, err := l.Accept()
 	s.noError(err)
-	if st := c.Stats(); r.Seat() == nil || st.Seats[census.Arriving] != 1 {
+	if st := c.Stats(); r.Seat() == rdmacm.Uncounted || st.Seats[census.Arriving] != 1 {
 		s.Errorf("the request's seat is %v; %v", r.Seat(), st.Seats)
 	}
 	param := common()
@@ -176,10 +177,10 @@ func seatLost(s *suite, c *census.Census) {
 }
 
 // ulp is a holder of a seat.
-type ulp struct{ ended chan census.Reason }
+type ulp struct{ ended chan error }
 
-func (u *ulp) End(why census.Reason) { u.ended <- why }
-func (u *ulp) Busy() bool            { return false }
+func (u *ulp) End(why error) { u.ended <- why }
+func (u *ulp) Busy() bool    { return false }
 
 func seatHolder(s *suite, c *census.Census) {
 	l := s.listen()
@@ -191,7 +192,7 @@ func seatHolder(s *suite, c *census.Census) {
 	k, err := r.Accept(param.ConnParam)
 	s.noError(err)
 	b.begin(k)
-	u := &ulp{make(chan census.Reason, 1)}
+	u := &ulp{make(chan error, 1)}
 	r.Seat().Hold(u, nil)
 	a := first()
 	second := s.dial(l.Addr(), common())

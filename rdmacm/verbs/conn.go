@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
@@ -36,8 +35,8 @@ type Conn struct {
 	taken       share
 	readDepth   int
 	handler     rdmacm.Handler
-	seat        *census.Seat // of an accepted connection
-	setup       setup        // of one that this side made, until Established. Provider.mu guards it
+	seat        rdmacm.Seat // Uncounted: this side dialed
+	setup       setup       // of one that this side made, until Established. Provider.mu guards it
 	moved       atomic.Uint64
 	done        chan struct{}
 	left        chan struct{} // closed when the peer has left
@@ -88,7 +87,7 @@ func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Co
 		return nil, fmt.Errorf("%d messages at a time are wanted, %s takes %d", caps.Receives, d.Name, most)
 	}
 	c := &Conn{
-		p: d.p, number: id.Number(), rnic: d, handler: param.Handler,
+		p: d.p, number: id.Number(), rnic: d, handler: param.Handler, seat: rdmacm.Uncounted,
 		done: make(chan struct{}), left: make(chan struct{}), regions: make(map[*region]struct{}),
 	}
 	c.domain.Domain = d.shared
@@ -162,12 +161,3 @@ func (c *Conn) Done() <-chan struct{}   { return c.done }
 func (c *Conn) Carrier() rdmacm.Carrier {
 	return rdmacm.Carrier{Provider: c.p.Name(), Device: c.rnic.Name, Protocol: c.rnic.Protocol, Shortcomings: c.rnic.shortcomings()}
 }
-
-// seated is the Conn that has a seat, until a ULP holds it.
-type seated Conn
-
-// End implements census.Holder.
-func (c *seated) End(why census.Reason) { (*Conn)(c).Abort(why) }
-
-// Busy implements census.Holder.
-func (c *seated) Busy() bool { return false }

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
@@ -13,9 +12,9 @@ import (
 
 // open makes a provider over d. At the end of the test it checks that nothing of the provider is
 // left.
-func open(t *testing.T, d *fakedevice.Device, c *census.Census) *verbs.Provider {
+func open(t *testing.T, d *fakedevice.Device, seats rdmacm.Seats) *verbs.Provider {
 	t.Helper()
-	p, err := verbs.New(verbs.Config{Library: d, Census: c})
+	p, err := verbs.New(verbs.Config{Library: d, Seats: seats})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +39,7 @@ func TestFakeSuite(t *testing.T) {
 		"small":      small,
 	} {
 		t.Run(name, func(t *testing.T) {
-			provider := func(t *testing.T, c *census.Census) rdmacm.Provider { return open(t, device(), c) }
+			provider := func(t *testing.T, seats rdmacm.Seats) rdmacm.Provider { return open(t, device(), seats) }
 			rdmatest.Run(t, func(t *testing.T) rdmacm.Provider { return provider(t, nil) }, rdmatest.Options{
 				Listen: netip.MustParseAddrPort("127.0.0.1:0"), Counted: provider, Quick: true,
 			})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/seats"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
@@ -23,8 +24,8 @@ type Config struct {
 	// StallTimeout is how long a peer may let nothing complete of what is posted; 0 means
 	// 30 s.
 	StallTimeout time.Duration
-	// Census has the seats of accepted connections; nil: the provider counts its own.
-	Census *census.Census
+	// Seats has the seats of accepted connections; nil: the provider counts its own.
+	Seats rdmacm.Seats
 	// Memory bounds what the messages of all connections can take, in bytes; 0: nothing
 	// does. A connection that would exceed it is refused.
 	Memory int64
@@ -78,8 +79,8 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.StallTimeout == 0 {
 		cfg.StallTimeout = 30 * time.Second
 	}
-	if cfg.Census == nil {
-		cfg.Census = census.New(census.Config{SetupTimeout: cfg.SetupTimeout})
+	if cfg.Seats == nil {
+		cfg.Seats = seats.Of(census.New(census.Config{SetupTimeout: cfg.SetupTimeout}))
 	}
 	if cfg.Log == nil {
 		cfg.Log = func(string) {}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
@@ -54,7 +53,8 @@ func (b *bound) eventLocked(e *device.Event) {
 	}
 	r := &request{
 		p: p, id: e.Made, peer: e.Peer, local: e.Local, data: e.Data,
-		responder: int(e.Responder), initiator: int(e.Initiator), lost: make(chan struct{}),
+		responder: int(e.Responder), initiator: int(e.Initiator), seat: rdmacm.Uncounted,
+		lost: make(chan struct{}),
 	}
 	p.sinks[r.id.Number()] = r
 	b.arrivals.Go(func() { b.arrive(r) })
@@ -63,7 +63,7 @@ func (b *bound) eventLocked(e *device.Event) {
 // arrive asks for a seat and hands the request to Accept.
 func (b *bound) arrive(r *request) {
 	cfg := &b.l.p.cfg
-	seat, err := cfg.Census.Arrive(census.Peer{Addr: r.peer, Transport: "rdma"}, r)
+	seat, err := cfg.Seats.Arrive(r.peer, r)
 	if err != nil {
 		r.drop(nil)
 		return
@@ -89,7 +89,7 @@ type request struct {
 	peer, local          netip.AddrPort
 	data                 []byte
 	responder, initiator int
-	seat                 *census.Seat
+	seat                 rdmacm.Seat
 
 	once sync.Once
 	lost chan struct{} // the peer has gone, or the seat
@@ -100,16 +100,16 @@ func (r *request) eventLocked(*device.Event) { r.lose() }
 
 func (r *request) lose() { r.once.Do(func() { close(r.lost) }) }
 
-// End implements census.Holder.
-func (r *request) End(census.Reason) { r.lose() }
+// End implements rdmacm.Holder.
+func (r *request) End(error) { r.lose() }
 
-// Busy implements census.Holder.
+// Busy implements rdmacm.Holder.
 func (r *request) Busy() bool { return false }
 
 func (r *request) Peer() netip.AddrPort  { return r.peer }
 func (r *request) Local() netip.AddrPort { return r.local }
 func (r *request) PrivateData() []byte   { return r.data }
-func (r *request) Seat() *census.Seat    { return r.seat }
+func (r *request) Seat() rdmacm.Seat     { return r.seat }
 
 // drop refuses the request and forgets it.
 func (r *request) drop(data []byte) error {
@@ -137,7 +137,7 @@ func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
 	c, err := r.accept(&param)
 	if err != nil {
 		if errors.Is(err, rdmacm.ErrNoMemory) {
-			r.p.cfg.Census.EvictStranger() // for the client's next attempt
+			r.p.cfg.Seats.EvictStranger() // for the client's next attempt
 		}
 		r.p.event(rdmacm.Event{Kind: rdmacm.EventSetupFailed, Peer: r.peer, Err: err})
 		return nil, fmt.Errorf("verbs: connection of %v: %w", r.peer, err)
@@ -183,7 +183,7 @@ func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
 		c.dismantle()
 		return nil, err
 	}
-	r.seat.Hold((*seated)(c), &c.moved)
+	r.seat.Hold(rdmacm.HolderOf(c), &c.moved)
 	go c.run()
 	return c, nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
@@ -21,12 +20,12 @@ func TestSuite(t *testing.T) {
 	if at == "" {
 		t.Skip("VERBS_ADDRESS is not set: no RDMA device to test with")
 	}
-	provider := func(t *testing.T, c *census.Census) rdmacm.Provider {
+	provider := func(t *testing.T, seats rdmacm.Seats) rdmacm.Provider {
 		library, err := shim.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := verbs.New(verbs.Config{Library: library, Census: c, Log: func(s string) { t.Log(s) }})
+		p, err := verbs.New(verbs.Config{Library: library, Seats: seats, Log: func(s string) { t.Log(s) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,11 +25,12 @@ var rooms = map[string][]string{
 	"internal/durable":    {},
 	"internal/mountinfo":  {},
 	"internal/queue":      {},
+	"internal/seats":      {"internal/census", "rdmacm"},
 	"internal/turns":      {},
-	"rdmacm":              {"mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/turns"},
+	"rdmacm":              {"mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/queue", "internal/turns"},
 	"vfs":                 {"mem", "internal/mountinfo"},
-	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr"},
+	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr"},
 	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll"},
 	// The binding of NFS to RPC imports only the wire types. State, identity and exports do not
 	// import any protocol's procedures, and the minor versions of NFSv4 do not import each other.
@@ -49,7 +50,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients know the wire types and the binding, and none of the server's logic.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/durable", "ulb/nfs", "vfs", "client"},
+	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/durable", "ulb/nfs", "vfs", "client"},
 	// A configuration knows the parts by their names and defaults, and runs none of them.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
 	// Exports know what a configuration says of them, and no server.
@@ -73,7 +74,7 @@ var above = []string{"server", "cmd/nfsrdmad", "test"}
 
 type listed struct {
 	ImportPath, Name, Doc string
-	Imports               []string
+	Imports, XTestImports []string
 	GoFiles               []string
 	Standard              bool
 }
@@ -81,7 +82,7 @@ type listed struct {
 // packages returns the packages of the repository, without tests.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	list := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Doc,Imports,GoFiles", "-tags", "kernel,interop,bench,linux", "./...")
+	list := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Doc,Imports,XTestImports,GoFiles", "-tags", "kernel,interop,bench,linux", "./...")
 	list.Dir = "../.."
 	out, err := list.Output()
 	if err != nil {
@@ -160,6 +161,25 @@ func TestSiblingsDoNotKnowEachOther(t *testing.T) {
 				if other, ours := strings.CutPrefix(imported, module+"/"); ours && in(rule.never, other) {
 					t.Errorf("%s imports %s", p.ImportPath, other)
 				}
+			}
+		}
+	}
+}
+
+// Providers and file systems can be written in another module, because the packages of their seams
+// show no internal type. The provider in rdmacm's tests shows that this is enough.
+func TestSeamsAreOpenToOtherModules(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.ImportPath != "rdmacm" && p.ImportPath != "vfs" {
+			continue
+		}
+		imports := p.Imports
+		if p.ImportPath == "rdmacm" {
+			imports = slices.Concat(imports, p.XTestImports)
+		}
+		for _, imported := range imports {
+			if strings.HasPrefix(imported, module+"/internal/") {
+				t.Errorf("%s imports %s", p.ImportPath, imported)
 			}
 		}
 	}

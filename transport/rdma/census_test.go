@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/seats"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
@@ -93,7 +94,7 @@ func bubble(t *testing.T, limits census.Config, test func(t *testing.T, b *bench
 	synctest.Test(t, func(t *testing.T) {
 		c := census.New(limits)
 		t.Cleanup(c.Close)
-		b := newBench(t, benchConfig{provider: rdmatest.Config{Census: c}})
+		b := newBench(t, benchConfig{provider: rdmatest.Config{Seats: seats.Of(c)}})
 		b.program.Judging = knownByAnyCall
 		test(t, b, c)
 	})
@@ -159,7 +160,7 @@ func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 func TestEviction(t *testing.T) {
 	c := census.New(census.Config{Seats: 2})
 	defer c.Close()
-	b := newBench(t, benchConfig{provider: rdmatest.Config{Census: c}})
+	b := newBench(t, benchConfig{provider: rdmatest.Config{Seats: seats.Of(c)}})
 	b.program.Judging = knownByAnyCall
 	known, stranger := b.peer(), b.peer()
 	b.granted(known, 1, rpctest.GET)
@@ -188,10 +189,10 @@ func TestEviction(t *testing.T) {
 // Many more peers than there are seats set up connections and never send an FPDU: the server ends
 // them, and they keep no other client out. A client from elsewhere is served at once.
 func TestManySetUpsWithoutAnFPDU(t *testing.T) {
-	const seats, peers = 1000, 3000
-	c := census.New(census.Config{Seats: seats, SetupTimeout: 10 * time.Second, FirstTimeout: 2 * time.Second})
+	const places, peers = 1000, 3000
+	c := census.New(census.Config{Seats: places, SetupTimeout: 10 * time.Second, FirstTimeout: 2 * time.Second})
 	defer c.Close()
-	device, err := iwarp.New(iwarp.Config{Census: c})
+	device, err := iwarp.New(iwarp.Config{Seats: seats.Of(c)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func TestManySetUpsWithoutAnFPDU(t *testing.T) {
 	if err := get(t, client, 5, nil); err != nil {
 		t.Errorf("a client from elsewhere: %v", err)
 	}
-	if bound := seats + census.Spare(seats); most > bound {
+	if bound := places + census.Spare(places); most > bound {
 		t.Errorf("%d connections at a time, %d at most", most, bound)
 	}
 	await.Until(t, "the silent connections end", func() bool { return b.server.Stats().Connections.Load() == 1 })

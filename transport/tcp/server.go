@@ -147,7 +147,7 @@ func (s *Server) refuse(nc net.Conn, peer, local netip.AddrPort, why error) {
 type fresh struct{ nc net.Conn }
 
 // End implements census.Holder.
-func (f *fresh) End(census.Reason) { f.nc.Close() }
+func (f *fresh) End(error) { f.nc.Close() }
 
 // Busy implements census.Holder.
 func (f *fresh) Busy() bool { return false }
@@ -156,7 +156,7 @@ func (f *fresh) Busy() bool { return false }
 type seated conn
 
 // End implements census.Holder.
-func (c *seated) End(why census.Reason) { (*conn)(c).kill(why) }
+func (c *seated) End(why error) { (*conn)(c).kill(why) }
 
 // Busy implements census.Holder: it reports that a call is under way, or that the receiving
 // goroutine waits for something other than the peer.

@@ -1,0 +1,72 @@
+package rdmacm
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// Seats counts the connections that listeners accept and decides which of them may stay. The
+// program that opens a provider gives it a Seats. Any goroutine may call the methods.
+//
+// The provider calls Arrive as soon as a peer's connection arrives, before it reads from it,
+// allocates for it or waits for it. No set-up waits for another peer's set-up.
+type Seats interface {
+	// Arrive asks for a seat for a connection from peer. Until Seat.Hold, Seats ends the
+	// connection through h. After an error the provider closes the connection.
+	Arrive(peer netip.AddrPort, h Holder) (Seat, error)
+	// AcceptFailed is told each error of accept(2), and returns how long the listener waits
+	// before it accepts again.
+	AcceptFailed(err error) (pause time.Duration)
+	// EvictStranger ends a connection whose peer is not known. The provider calls it when it
+	// has no memory for another connection.
+	EvictStranger()
+}
+
+// A Seat is the place of one connection from its arrival until its end. Any goroutine may call
+// the methods.
+type Seat interface {
+	// Hold notes that the connection is set up, and replaces its Holder by h. The provider
+	// calls it in Request.Accept, and the ULP when it takes the connection over. moved grows
+	// with the connection's activity; nil if that is not known. If the seat was lost before,
+	// Hold calls h.End.
+	Hold(h Holder, moved *atomic.Uint64)
+	// Heard notes that a whole message has come. The provider calls it; it takes no lock.
+	Heard()
+	// Known notes that the peer made a call that only a known peer makes. The ULP calls it.
+	Known()
+	// Leave gives the seat up. The provider calls it when the connection has released all
+	// scarce resources of the machine, such as its descriptor, whatever ended it. A second
+	// call does nothing.
+	Leave()
+}
+
+// A Holder is the connection that has a seat. Its methods are called from any goroutine, and must
+// not wait.
+type Holder interface {
+	// End ends the connection, for the given reason. It is called at most once.
+	End(why error)
+	// Busy reports whether a call of the peer is under way. Then the peer may be waiting for
+	// this side, and its silence does not end the connection.
+	Busy() bool
+}
+
+// HolderOf returns the Holder of a connection that no ULP holds yet: End aborts c, and c is never
+// busy.
+func HolderOf(c Conn) Holder { return holder{c} }
+
+type holder struct{ Conn }
+
+func (h holder) End(why error) { h.Abort(why) }
+func (h holder) Busy() bool    { return false }
+
+// Uncounted is the Seat of a connection that is not counted: this side dialed, or the provider
+// was given no Seats.
+var Uncounted Seat = uncounted{}
+
+type uncounted struct{}
+
+func (uncounted) Hold(Holder, *atomic.Uint64) {}
+func (uncounted) Heard()                      {}
+func (uncounted) Known()                      {}
+func (uncounted) Leave()                      {}
