@@ -33,7 +33,7 @@ var programs = []program{
 	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program {
 			nfs := nfs3.New(s.exports.Table)
-			nfs.Guard(s.clients)
+			nfs.Ask(s.clients)
 			return nfs
 		}},
 	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[1:], (*Server).nfs4Program},

@@ -41,11 +41,12 @@ func (r *request) setattr() rpc.Outcome {
 		r.guard = vfsTime(args.Guard.ObjCtime)
 		guard = &r.guard
 	}
-	var ch vfs.Change
-	var err error
+	use := state.UseAttributes
 	if r.set.SetSize {
-		err = r.denied(r.handle, state.UseWrite)
+		use = state.UseWrite
 	}
+	var ch vfs.Change
+	err := r.may(use, r.handle, nil)
 	if err == nil {
 		ch, err = r.fs().SetAttr(&r.op, r.handle, &r.set, guard)
 	}

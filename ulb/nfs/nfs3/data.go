@@ -24,7 +24,7 @@ func (r *request) read() rpc.Outcome {
 	r.attr = vfs.Attr{}
 	var n int
 	var eof bool
-	err := r.denied(r.handle, state.UseRead)
+	err := r.may(state.UseRead, r.handle, nil)
 	if err == nil {
 		n, eof, err = r.fs().Read(&r.op, r.handle, args.Offset, buf, &r.attr)
 	}
@@ -63,7 +63,7 @@ func (r *request) write() rpc.Outcome {
 	var n int
 	var done vfs.Stability
 	var ch vfs.Change
-	err := r.denied(r.handle, state.UseWrite)
+	err := r.may(state.UseWrite, r.handle, nil)
 	if err == nil {
 		n, done, ch, err = r.fs().Write(&r.op, r.handle, args.Offset, r.data[:], vfs.Stability(args.Stable))
 	}

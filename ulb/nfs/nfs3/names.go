@@ -58,7 +58,7 @@ func (r *request) create() rpc.Outcome {
 		r.how = vfs.CreateHow{Mode: createMode[args.How.Mode], Verifier: args.How.Verf}
 		setAttr(&args.How.ObjAttributes, &r.how.Attr)
 		if r.how.Mode == vfs.Unchecked && r.how.Attr.SetSize {
-			if err := r.deniedName(r.handle, args.Where.Name, state.UseWrite); err != nil {
+			if err := r.may(state.UseWrite, r.handle, args.Where.Name); err != nil {
 				return vfs.Object{}, vfs.Change{}, err
 			}
 		}
@@ -136,7 +136,7 @@ func (r *request) unlink(f func(vfs.FileSystem, *vfs.Op, vfs.Handle, []byte) (vf
 	var res wire.Remove3Res
 	if res.Status = checkName(args.Object.Name); res.Status == wire.NFS3OK {
 		var ch vfs.Change
-		err := r.deniedName(r.handle, args.Object.Name, state.UseRemove)
+		err := r.may(state.UseRemove, r.handle, args.Object.Name)
 		if err == nil {
 			ch, err = f(r.fs(), &r.op, r.handle, args.Object.Name)
 		}
@@ -169,9 +169,9 @@ func (r *request) rename() rpc.Outcome {
 	}
 	if res.Status == wire.NFS3OK {
 		var from, toCh vfs.Change
-		err := r.deniedName(r.handle, args.From.Name, state.UseRemove)
+		err := r.may(state.UseRemove, r.handle, args.From.Name)
 		if err == nil {
-			err = r.deniedName(to, args.To.Name, state.UseRemove)
+			err = r.may(state.UseRemove, to, args.To.Name)
 		}
 		if err == nil {
 			from, toCh, err = r.fs().Rename(&r.op, r.handle, args.From.Name, to, args.To.Name)
@@ -202,7 +202,11 @@ func (r *request) link() rpc.Outcome {
 	}
 	if res.Status == wire.NFS3OK {
 		r.attr = vfs.Attr{}
-		ch, err := r.fs().Link(&r.op, r.handle, dir, args.Link.Name, &r.attr)
+		var ch vfs.Change
+		err := r.may(state.UseLink, r.handle, nil)
+		if err == nil {
+			ch, err = r.fs().Link(&r.op, r.handle, dir, args.Link.Name, &r.attr)
+		}
 		if blocked(err) {
 			return r.block()
 		}

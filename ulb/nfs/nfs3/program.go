@@ -17,7 +17,7 @@ import (
 // A Program serves NFS version 3.
 type Program struct {
 	exports  *export.Table
-	guard    *state.Manager // nil: no use is denied
+	state    *state.Manager // nil: every access is allowed
 	requests sync.Pool
 	// names is the tree of names, which leads from an export to the mounts below it. If it is
 	// nil, no mount is crossed.

@@ -31,16 +31,6 @@ func (k *Compound) unchanged(err error) Status {
 	return k.Failed(err)
 }
 
-// mayChangeNames returns NFS4ERR_GRACE during the grace period, and NFS4_OK otherwise. During
-// grace, clients reclaim the state that they held before a restart, and may do so by name.
-// The names must therefore not change (RFC 8881 §8.4.2).
-func (k *Compound) mayChangeNames() Status {
-	if k.Program.state.InGrace() {
-		return wire.NFS4ErrGrace
-	}
-	return wire.NFS4OK
-}
-
 // leads returns status if a name in directory o leads into an export: the operation must not
 // touch such a name. Otherwise it returns NFS4_OK, or the status of the lookup.
 func (k *Compound) leads(o *Object, name []byte, status Status) Status {

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -19,16 +20,13 @@ func link(k *Compound) Status {
 	if s := k.checkName(args.Newname); s != wire.NFS4OK {
 		return s
 	}
-	if s := k.mayChangeNames(); s != wire.NFS4OK {
-		if k.Minor == 0 { // minor version 0 has no NFS4ERR_GRACE for LINK
-			return wire.NFS4ErrDelay
-		}
-		return s
-	}
 	if k.Saved.Export.ID != k.Current.Export.ID { // by ID: one of them may have been replaced meanwhile
 		return wire.NFS4ErrXDev
 	}
 	if s := k.leads(&k.Current, args.Newname, wire.NFS4ErrExist); s != wire.NFS4OK {
+		return s
+	}
+	if s := k.may(state.UseLink, &k.Saved, nil, nil); s != wire.NFS4OK {
 		return s
 	}
 	ch, err := k.FS().Link(&k.Op, k.Saved.Handle, k.Current.Handle, args.Newname, &k.Attr)

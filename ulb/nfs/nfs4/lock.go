@@ -180,11 +180,7 @@ func lockTest(k *Compound) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	m := k.Program.state
-	if m.InGrace() {
-		return wire.NFS4ErrGrace
-	}
-	d, s := m.TestLock(c, args.Owner.Owner, k.key(), args.Offset, args.Length, writes(args.Locktype), claimer, k.Op.Try)
+	d, s := k.Program.state.TestLock(c, args.Owner.Owner, k.key(), args.Offset, args.Length, writes(args.Locktype), claimer, k.Op.Try)
 	switch s {
 	case wire.NFS4ErrDenied:
 		return k.denied(d)

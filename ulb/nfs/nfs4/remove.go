@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -18,13 +19,10 @@ func remove(k *Compound) Status {
 	if s := k.checkName(args.Target); s != wire.NFS4OK {
 		return s
 	}
-	if s := k.mayChangeNames(); s != wire.NFS4OK {
-		return s
-	}
 	if s := k.leads(&k.Current, args.Target, wire.NFS4ErrAccess); s != wire.NFS4OK {
 		return s
 	}
-	if s := k.removable(&k.Current, args.Target); s != wire.NFS4OK {
+	if s := k.may(state.UseRemove, &k.Current, args.Target, nil); s != wire.NFS4OK {
 		return s
 	}
 	ch, err := k.unlink(args.Target)
@@ -53,29 +51,4 @@ func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 		return k.FS().Rmdir(&k.Op, dir, name)
 	}
 	return ch, err
-}
-
-// removable checks that the object behind a name in directory o may lose that name. It
-// returns NFS4ERR_FILE_OPEN if another machine has the object open and denies writing (RFC
-// 8881 §18.25.4, RFC 7530 §16.26.5).
-func (k *Compound) removable(o *Object, name []byte) Status {
-	m := k.Program.state
-	if !m.Guards() {
-		return wire.NFS4OK
-	}
-	found, err := o.Export.FS.Lookup(k.opIn(o), o.Handle, name, &k.Attr)
-	switch {
-	case blocked(err):
-		return k.Failed(err)
-	case err != nil:
-		return wire.NFS4OK // the removal reports the error
-	}
-	err = m.GuardName(o.Export.FS, found.Handle, k.Call.Conn.Peer.Addr(), k.Op.Try)
-	switch {
-	case blocked(err):
-		return k.Failed(err)
-	case err != nil:
-		return wire.NFS4ErrFileOpen
-	}
-	return wire.NFS4OK
 }

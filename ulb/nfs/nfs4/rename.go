@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -21,9 +22,6 @@ func rename(k *Compound) Status {
 			return s
 		}
 	}
-	if s := k.mayChangeNames(); s != wire.NFS4OK {
-		return s
-	}
 	if k.Saved.Export.ID != k.Current.Export.ID { // by ID: one of them may have been replaced meanwhile
 		if !k.admits(&k.Saved) {
 			return wire.NFS4ErrXDev
@@ -36,7 +34,10 @@ func rename(k *Compound) Status {
 	if s := k.leads(&k.Current, args.Newname, wire.NFS4ErrXDev); s != wire.NFS4OK {
 		return s
 	}
-	if s := k.removable(&k.Current, args.Newname); s != wire.NFS4OK {
+	if s := k.may(state.UseRename, &k.Saved, args.Oldname, nil); s != wire.NFS4OK {
+		return s
+	}
+	if s := k.may(state.UseRemove, &k.Current, args.Newname, nil); s != wire.NFS4OK {
 		return s
 	}
 	from, to, err := k.FS().Rename(&k.Op, k.Saved.Handle, args.Oldname, k.Current.Handle, args.Newname)

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -29,7 +30,9 @@ func setattr(k *Compound) Status {
 	if a.set.SetSize {
 		s = k.setSize(&args.Stateid, a)
 	} else if !a.set.IsZero() {
-		s = k.settled(k.set(&a.set))
+		if s = k.may(state.UseAttributes, &k.Current, nil, nil); s == wire.NFS4OK {
+			s = k.settled(k.set(&a.set))
+		}
 	}
 	if s == wire.NFS4OK {
 		a.asked.Encode(k.W)

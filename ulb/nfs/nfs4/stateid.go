@@ -1,8 +1,6 @@
 package nfs4
 
 import (
-	"errors"
-
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -83,8 +81,15 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	if o != &k.Current {
 		use = &k.uses[1]
 	}
+	access := state.UseRead
+	switch {
+	case want == state.AccessWrite:
+		access = state.UseWrite
+	case *id == state.Bypass:
+		access = state.UseReadAnyway
+	}
 	if *id == state.Anonymous || *id == state.Bypass {
-		return nil, k.anonymous(o, id, want)
+		return nil, k.may(access, o, nil, nil)
 	}
 	r, s := k.ref(id)
 	if s != wire.NFS4OK {
@@ -102,10 +107,10 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	}
 	*use = useOfState{st, want}
 	f, s := st.For(want, k.principal())
-	if s == wire.NFS4ErrOpenMode && want == state.AccessRead {
-		return nil, k.guarded(m.GuardOpen(st, o.Export.FS, o.Handle, state.UseRead, k.Op.Try))
+	if s != wire.NFS4OK && (s != wire.NFS4ErrOpenMode || want != state.AccessRead) {
+		return nil, s
 	}
-	return f, s
+	return f, k.may(access, o, nil, st)
 }
 
 // A useOfState is a state and the access that an operation makes through it. The zero value
@@ -128,32 +133,4 @@ func (k *Compound) closed() Status {
 		}
 	}
 	return wire.NFS4ErrDelay
-}
-
-// anonymous checks that a file may be used without a state.
-func (k *Compound) anonymous(o *Object, id *wire.StateID4, want state.Access) Status {
-	m := k.Program.state
-	use := state.UseRead
-	switch {
-	case want == state.AccessRead && *id == state.Bypass:
-		// READ with the bypass stateid ignores locks, so a later reclaim cannot conflict with
-		// it.
-		return wire.NFS4OK
-	case want == state.AccessWrite:
-		use = state.UseWrite
-	}
-	return k.guarded(m.Guard(o.Export.FS, o.Handle, use, k.Op.Try))
-}
-
-// guarded converts an error of the check against deny modes to the operation's status.
-func (k *Compound) guarded(err error) Status {
-	switch {
-	case blocked(err):
-		return k.Failed(err)
-	case errors.Is(err, state.ErrGrace):
-		return wire.NFS4ErrGrace
-	case err != nil:
-		return wire.NFS4ErrLocked
-	}
-	return wire.NFS4OK
 }

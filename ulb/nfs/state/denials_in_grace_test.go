@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -12,7 +11,7 @@ import (
 // without an open. The records say whether there is such a client: if there is none, grace keeps
 // no such caller (RFC 8881 §8.4.2.1).
 func TestUseWithoutAnOpenInGrace(t *testing.T) {
-	fs := &struct{ vfs.FileSystem }{}
+	fs := &directory{}
 	key := func(file int) FileKey { return FileKey{fs, fileKey(file).Handle} }
 	for minor := range uint32(2) {
 		introduced := func(t *testing.T, m *Manager) *Client {
@@ -45,15 +44,23 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 				is(t, "RECLAIM_COMPLETE", s, ok)
 			}
 		}
-		use := func(t *testing.T, m *Manager, file int, want error) {
+		use := func(t *testing.T, m *Manager, file int, want Answer) {
 			t.Helper()
 			for _, u := range [...]Use{UseRead, UseWrite, UseRemove} {
-				if err := m.Guard(fs, key(file).Handle, u, true); !errors.Is(err, want) {
-					t.Errorf("minor version %d, use %d of file %d: %v, not %v", minor, u, file, err, want)
+				if a := anonymously(m, fs, key(file), u); a != want {
+					t.Errorf("minor version %d, use %d of file %d: answer %d, not %d", minor, u, file, a, want)
 				}
 			}
-			if m.Guards() != (want != nil) && file != 2 {
-				t.Errorf("a caller looks up the file: %v", m.Guards())
+			for _, u := range [...]Use{UseReadAnyway, UseAttributes, UseLink} {
+				if a := anonymously(m, fs, key(file), u); a != Yes {
+					t.Errorf("minor version %d, use %d of file %d: answer %d, not Yes", minor, u, file, a)
+				}
+			}
+			// The Manager looks up a name only if its answer depends on the file.
+			fs.leadsTo, fs.lookups = key(file).Handle, 0
+			a := m.Ask(&Intent{Use: UseWrite, FS: fs, Name: []byte("name"), Op: &vfs.Op{Try: true}, Version3: true})
+			if a != want || fs.lookups > 0 != (want != Yes) && file != 2 {
+				t.Errorf("a write by name: answer %d after %d lookups", a, fs.lookups)
 			}
 		}
 		opens := func(deny Access) life {
@@ -79,40 +86,40 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			}
 		}
 		lives(t, &disk{}, opens(0), func(t *testing.T, m *Manager) {
-			use(t, m, 1, nil)
+			use(t, m, 1, Yes)
 			c := introduced(t, m)
 			_, s := tries(t, m, c, 1, AccessWrite, true)
 			is(t, "a claim of what the client never held", s, nfs4wire.NFS4ErrReclaimBad)
 			_, s = tries(t, m, c, 1, 0, true)
 			is(t, "its claim", s, ok)
-			use(t, m, 1, nil)
+			use(t, m, 1, Yes)
 		})
 		lives(t, &disk{}, opens(AccessBoth), func(t *testing.T, m *Manager) {
-			use(t, m, 1, ErrGrace)
+			use(t, m, 1, AfterGrace)
 			c := introduced(t, m)
 			_, s := tries(t, m, c, 2, AccessBoth, true)
 			is(t, "its claim", s, ok)
-			use(t, m, 1, ErrGrace)
+			use(t, m, 1, AfterGrace)
 			ends(t, m, c)
-			use(t, m, 2, ErrDenied)
+			use(t, m, 2, No)
 		}, func(t *testing.T, m *Manager) {
-			use(t, m, 1, ErrGrace)
+			use(t, m, 1, AfterGrace)
 			c := introduced(t, m)
 			_, s := tries(t, m, c, 1, 0, true)
 			is(t, "its claim", s, ok)
 			ends(t, m, c)
-			use(t, m, 1, nil)
+			use(t, m, 1, Yes)
 		}, func(t *testing.T, m *Manager) {
 			if minor == 0 {
-				use(t, m, 1, ErrGrace) // a client of minor version 0 never reports the end of its claims
+				use(t, m, 1, AfterGrace) // a client of minor version 0 never reports the end of its claims
 			} else {
-				use(t, m, 1, nil)
+				use(t, m, 1, Yes)
 			}
 		})
 		lives(t, &disk{records: map[name]Record{{minor, "client"}: {Minor: minor, Owner: "client", Principal: "me"}}}, func(t *testing.T, m *Manager) {
-			use(t, m, 1, ErrGrace) // an earlier version wrote the record
+			use(t, m, 1, AfterGrace) // an earlier version wrote the record
 			pass(2 * leaseTime)
-			use(t, m, 1, nil)
+			use(t, m, 1, Yes)
 		})
 		d := &disk{}
 		lives(t, d, func(t *testing.T, m *Manager) {
@@ -127,7 +134,19 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			_, s = tries(t, m, c, 2, AccessWrite, false)
 			is(t, "OPEN with a deny mode", s, ok)
 		}, func(t *testing.T, m *Manager) {
-			use(t, m, 1, ErrGrace)
+			use(t, m, 1, AfterGrace)
 		})
 	}
+}
+
+// A directory is a file system in which each name leads to one file.
+type directory struct {
+	vfs.FileSystem
+	leadsTo vfs.Handle
+	lookups int
+}
+
+func (d *directory) Lookup(*vfs.Op, vfs.Handle, []byte, *vfs.Attr) (vfs.Object, error) {
+	d.lookups++
+	return vfs.Object{Handle: d.leadsTo}, nil
 }

@@ -122,9 +122,8 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	return r.Address != clientaddr.Of(id.Address) && m.now() < g.until/2
 }
 
-// InGrace reports whether clients may only claim state from before the restart. During grace the
-// server also refuses renames and removals of files that a client might still claim (RFC 8881
-// §8.4.2.1).
+// InGrace reports whether clients may only claim state from before the restart (RFC 8881
+// §8.4.2.1). Ask says which other accesses wait for its end.
 func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 
 // claimOf returns the claim that c may still use, or nil. The caller holds m.mu.

@@ -224,11 +224,15 @@ func (m *Manager) lockConflict(of *file, r *byteRange, owner *Owner, late *court
 
 // TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with this name. With a claimer it
 // also looks for locks of the processes of this machine, and then waits for the file system. With
-// try it answers WouldWait if it would have to evict a client.
+// try it answers WouldWait if it would have to evict a client. During grace it answers
+// NFS4ERR_GRACE.
 func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, try bool) (d *Denied, status Status) {
 	r, ok := wholeRange(offset, length, write)
-	if !ok {
+	switch {
+	case !ok:
 		return nil, nfs4wire.NFS4ErrInvalid
+	case m.InGrace():
+		return nil, nfs4wire.NFS4ErrGrace
 	}
 	if !m.settled(try, func(_ *leftovers, late *courtesy) {
 		d = nil

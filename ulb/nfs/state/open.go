@@ -107,7 +107,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 		// The new OPEN replaces the unconfirmed opens (RFC 7530 §16.18.5).
 		m.abandon(a.Owner, l)
 	}
-	if m.shareConflict(a, late) {
+	if m.conflictLocked(a.Key.id(), a.Deny, a.Access|a.Needs, nil, late) { // with opens of its own owner too (RFC 8881 §9.7)
 		return o, nfs4wire.NFS4ErrShareDenied
 	}
 	if !a.Roomy && m.crowded(a.Client) {
@@ -163,21 +163,6 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 		m.reclaimed(a.Client)
 	}
 	return o, nfs4wire.NFS4OK
-}
-
-// shareConflict reports whether a conflicts with an existing open, including opens of its own
-// owner (RFC 8881 §9.7). late receives the clients whose opens conflict.
-func (m *Manager) shareConflict(a *OpenArgs, late *courtesy) (conflict bool) {
-	of := m.files.byID[a.Key.id()]
-	if of == nil {
-		return false
-	}
-	of.opens.each(a.Deny, a.Access|a.Needs, func(s *State) bool {
-		conflict = true
-		late.blame(m, s.Client)
-		return !late.firm
-	})
-	return conflict
 }
 
 // become sets the modes of s, and closes the open files of accesses that s no longer has.

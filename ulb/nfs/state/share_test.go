@@ -9,7 +9,7 @@ import (
 // first that does.
 func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
 	m := newManager(t)
-	a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
+	a := newClient(m, 1, "a")
 	for i := range 100 {
 		open(t, m, a, fmt.Sprint("reader ", i), fileKey(1), AccessRead, 0)
 	}
@@ -32,7 +32,7 @@ func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
 		})
 		var late courtesy
 		m.mu.Lock()
-		conflict := m.shareConflict(&OpenArgs{Client: b, Key: fileKey(1), Access: c.access, Deny: c.deny}, &late)
+		conflict := m.conflictLocked(idOf(1), c.deny, c.access, nil, &late)
 		m.mu.Unlock()
 		if looks != c.looks || conflict != c.conflict || late.firm != c.conflict {
 			t.Errorf("an open %s: %d looks, want %d; conflict %v (firm %v), want %v", c.name, looks, c.looks, conflict, late.firm, c.conflict)

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -19,12 +18,17 @@ func TestUseIsDeniedByAllThatDenyIt(t *testing.T) {
 		live := holder(t, m, identity("live", 1, "me"))
 		open(t, m, live, "owner", key, AccessRead, AccessWrite)
 		for _, try := range []bool{true, false} {
-			if err := m.Guard(fs, key.Handle, UseWrite, try); !errors.Is(err, ErrDenied) {
-				t.Errorf("try: %v: %v", try, err)
+			if a := m.Ask(&Intent{Use: UseWrite, FS: fs, File: key.Handle, Op: &vfs.Op{Try: try}, Version3: true}); a != No {
+				t.Errorf("try: %v: answer %d", try, a)
 			}
 		}
 		if m.Client(late.ID) == nil {
 			t.Error("the late client is gone, and won nothing")
 		}
 	})
+}
+
+// anonymously returns the answer to a caller of NFSv3 that does not want to wait.
+func anonymously(m *Manager, fs vfs.FileSystem, key FileKey, use Use) Answer {
+	return m.Ask(&Intent{Use: use, FS: fs, File: key.Handle, Op: &vfs.Op{Try: true}, Version3: true})
 }

@@ -16,7 +16,7 @@ func deniedSite(t *testing.T, s *site, deny state.Access) (f wire.FileHandle3, e
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	s.program.Guard(m)
+	s.program.Ask(m)
 	f = s.create(s.root, "f", 0o666)
 	s.create(s.root, "other", 0o666)
 	o, err := s.table.Find(f.Data)
@@ -112,7 +112,7 @@ func TestDenyModesMayComeBack(t *testing.T) {
 			}
 			t.Cleanup(m.Close)
 			f := s.create(s.root, "f", 0o666)
-			s.program.Guard(m)
+			s.program.Ask(m)
 			want(t, "WRITE", s.write(f, 0, "x", wire.FileSync).Status, status)
 			want(t, "RENAME", s.rename("f", "moved"), status)
 		})

@@ -1,0 +1,159 @@
+package state
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// An Intent is an access that a caller is about to make to a file. Every operation of every
+// version of NFS asks the Manager before it reads or changes a file or a name of a file.
+type Intent struct {
+	Use Use
+	// FS and File are the file. If Name is not nil, File is a directory, and the file is the one
+	// that Name leads to in it.
+	FS   vfs.FileSystem
+	File vfs.Handle
+	Name []byte
+	// Op is the caller's. With Op.Try, Ask neither waits nor looks up a name that is not at hand.
+	Op *vfs.Op
+	// By is the open or the lock whose stateid the caller shows; nil if it shows none.
+	By *State
+	// From is the caller's address. Version3: the caller speaks NFSv3.
+	From     netip.Addr
+	Version3 bool
+}
+
+// A Use is a kind of access.
+type Use uint8
+
+// Kinds of access.
+const (
+	// UseRead and UseWrite concern the content; UseWrite concerns the size as well. UseReadAnyway
+	// is UseRead by a caller that no deny mode stops: READ with the stateid Bypass.
+	UseRead Use = iota
+	UseReadAnyway
+	UseWrite
+	// UseAttributes sets attributes other than the size.
+	UseAttributes
+	// UseLink gives the file one more name. UseRename gives it another name instead of one.
+	// UseRemove removes a name: by a removal, or by a rename onto it. NFSv3 has it for the
+	// source of a RENAME too.
+	UseLink
+	UseRename
+	UseRemove
+)
+
+// deniedBy is the deny bit that forbids each Use, if there is one. A file opened with deny-write
+// keeps its name as well (RFC 8881 §18.25.4).
+var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove: AccessWrite}
+
+// ofNames reports whether the Use changes the names of a file.
+func (u Use) ofNames() bool { return u >= UseLink }
+
+// An Answer is what the gate says to an Intent.
+type Answer uint8
+
+// Answers. AfterGrace and AfterWait mean later, and say what to wait for.
+const (
+	// Yes: the caller makes the access now. It owes the Manager nothing afterwards.
+	Yes Answer = iota
+	// No: a client has the file open with a deny mode that forbids the access. The operation
+	// fails.
+	No
+	// AfterGrace: a client may still claim an open from before the restart that forbids the
+	// access, or look for the file by its name. The server does not hold the call: it tells the
+	// client to come again.
+	AfterGrace
+	// AfterWait: the answer needs the disk or the file system, and Op.Try is set. The caller
+	// moves the call to where it may wait, and asks again without Op.Try. Ask then waits.
+	AfterWait
+)
+
+// Ask is the gate before every access to a file. The answer holds for the moment: Ask keeps
+// nothing, and an OPEN may soon forbid what Ask has just allowed.
+//
+// OPEN and LOCK do not call Ask. Open and Lock answer and take hold in one step, because what
+// they grant lasts. A stateid then is a pass: until it is closed, the accesses that the file was
+// opened for get Yes.
+//
+// Ask costs one atomic load, or two for a name, as long as no file has a deny mode and no client
+// may claim one. Clients whose leases ran out deny nothing: Ask evicts them, which waits for the
+// disk.
+func (m *Manager) Ask(i *Intent) Answer {
+	switch {
+	case i.Use.ofNames() && !i.Version3 && m.InGrace():
+		return AfterGrace
+	case m.files.denials.all.Load() == 0, i.By.allows(i.Use):
+		return Yes
+	}
+	key := FileKey{DomainOf(i.FS), i.File}
+	if i.Name != nil {
+		var attr vfs.Attr
+		switch o, err := i.FS.Lookup(i.Op, i.File, i.Name, &attr); {
+		case errors.Is(err, vfs.ErrWouldBlock):
+			return AfterWait
+		case err != nil:
+			return Yes // the access itself reports the error
+		default:
+			key.Handle = o.Handle
+		}
+	}
+	deny := deniedBy[i.Use]
+	if deny != 0 && m.grace.denials.Load() > 0 {
+		return AfterGrace
+	}
+	id := key.id()
+	if m.files.denials.of(id)&deny == 0 {
+		return Yes
+	}
+	var denied bool
+	switch settled := m.settled(i.Op.Try, func(_ *leftovers, late *courtesy) {
+		denied = m.conflictLocked(id, 0, deny, i.exempts, late)
+	}); {
+	case !settled:
+		return AfterWait
+	case denied:
+		return No
+	}
+	return Yes
+}
+
+// allows reports whether s, which may be nil, is a pass for a Use.
+func (s *State) allows(u Use) bool {
+	if s == nil {
+		return false
+	}
+	o := s.granted()
+	return o != nil && deniedBy[u]&^o.access == 0
+}
+
+// exempts reports whether the deny mode of an open does not count for i: the caller shows the
+// stateid of that open, or changes a name of a file that its own machine has open. (Linux's
+// server lets every machine do so.) A caller of NFSv3 has nothing open.
+func (i *Intent) exempts(s *State) bool {
+	if by := i.By; by != nil && (s == by || s == by.open) {
+		return true
+	}
+	return i.Use.ofNames() && !i.Version3 && slices.Contains(s.Client.known.met, clientaddr.Of(i.From))
+}
+
+// conflictLocked reports whether an open of a file, unless exempts is true for it, conflicts with
+// a new access or a new deny mode. late receives the clients of such opens. exempts may be nil.
+func (m *Manager) conflictLocked(id fileID, deny, access Access, exempts func(*State) bool, late *courtesy) (conflict bool) {
+	of := m.files.byID[id]
+	if of == nil {
+		return false
+	}
+	of.opens.each(deny, access, func(s *State) bool {
+		if exempts == nil || !exempts(s) {
+			conflict = true
+			late.blame(m, s.Client)
+		}
+		return !late.firm
+	})
+	return conflict
+}
