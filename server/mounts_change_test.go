@@ -116,5 +116,5 @@ func TestMountsComeAndGo(t *testing.T) {
 		}
 	})
 	x.leave()
-	endsInTime(t, x.Process, syscall.SIGTERM, inOrder)
+	ends(t, x.Process, syscall.SIGTERM, inOrder)
 }

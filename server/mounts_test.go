@@ -58,7 +58,7 @@ func TestMountsBelowAnExport(t *testing.T) {
 	}
 	says(t, x.Process, "a mount below an export is not served", `"/srv/proc"`, filepath.Join(x.base, "proc"), "proc")
 	x.leave()
-	endsInTime(t, x.Process, syscall.SIGTERM, inOrder)
+	ends(t, x.Process, syscall.SIGTERM, inOrder)
 }
 
 // isCrossed3 checks that version 3 and MOUNT serve the mount at path as a separate file system.
@@ -244,5 +244,5 @@ func TestManyMounts(t *testing.T) {
 		t.Errorf("%d descriptors", len(open))
 	}
 	x.leave()
-	endsInTime(t, x.Process, syscall.SIGTERM, inOrder)
+	ends(t, x.Process, syscall.SIGTERM, inOrder)
 }

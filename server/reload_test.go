@@ -131,7 +131,7 @@ func TestReload(t *testing.T) {
 	})
 	d.reload("configuration read again", two+" /two rw", one+" /one rw")
 	each("good again", writes)
-	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
+	ends(t, d.Process, syscall.SIGTERM, inOrder)
 }
 
 // An export whose file system hangs is removed. Other exports still come and go, and the
@@ -163,7 +163,7 @@ func TestReloadWhileAFileSystemHangs(t *testing.T) {
 	}
 	m.LetGo()
 	d.AwaitLine("export closed that was replaced or removed")
-	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
+	ends(t, d.Process, syscall.SIGTERM, inOrder)
 }
 
 // SIGHUP changes the flavors that an export accepts from each network, also for existing

@@ -245,12 +245,12 @@ func TestEndsWhileRpcbindDoesNotAnswer(t *testing.T) {
 		p := serve()
 		asked := <-asked
 		defer asked.Close()
-		endsInTime(t, p, syscall.SIGTERM, inOrder)
+		ends(t, p, syscall.SIGTERM, inOrder)
 	})
 	t.Run("when it has served", func(t *testing.T) {
 		p := serve()
 		p.AwaitLine("serving")
 		says(t, p, "not registered with rpcbind")
-		endsInTime(t, p, syscall.SIGTERM, inOrder)
+		ends(t, p, syscall.SIGTERM, inOrder)
 	})
 }

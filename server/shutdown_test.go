@@ -24,13 +24,8 @@ const (
 	unfinished = 3
 )
 
-// shortDrain is drain_timeout in these tests. muchLater is the time after which an ending
-// daemon is at fault: it is far beyond the daemon's limit (drain_timeout plus two
-// seconds), so that a slow machine is not the cause.
-const (
-	shortDrain = time.Second
-	muchLater  = shortDrain + 2*time.Second + 15*time.Second
-)
+// shortDrain is drain_timeout in these tests.
+const shortDrain = time.Second
 
 // startShort starts a daemon with a short drain and several exports, by name.
 func startShort(t *testing.T, state string, exports map[string]string, more ...string) *daemon {
@@ -53,16 +48,14 @@ func (d *daemon) again(t *testing.T, exports map[string]string, more ...string) 
 	return again
 }
 
-// endsInTime sends a signal, waits for the end, and checks the exit status.
-func endsInTime(t *testing.T, p *servertest.Process, s syscall.Signal, status int) {
+// ends sends a signal, waits for the end, and checks the exit status, which says whether the daemon
+// left something behind when its time was over. TestEndingIsBoundedAndNamesWhatIsLeft is about that
+// time.
+func ends(t *testing.T, p *servertest.Process, s syscall.Signal, status int) {
 	t.Helper()
-	began := time.Now()
 	p.Signal(s)
 	if got := p.Wait(); got != status {
 		t.Errorf("exit status %d, want %d:\n%s", got, status, p.Output())
-	}
-	if took := time.Since(began); took > muchLater {
-		t.Errorf("it took %v:\n%s", took, p.Output())
 	}
 }
 
@@ -234,7 +227,7 @@ func TestEndsWhilePeersDoNotGoOn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := startShort(t, t.TempDir(), map[string]string{"/": t.TempDir()})
 			c.does(t, d)
-			endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
+			ends(t, d.Process, syscall.SIGTERM, inOrder)
 		})
 	}
 }
