@@ -100,7 +100,7 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 		}
 		pool.Close()
 	})
-	r := &recv{Free: func(*recv) {}}
+	r := &rdmacm.Recv{Free: func(*rdmacm.Recv) {}}
 	return k, d, func(m []byte) {
 		r.Bytes = m
 		k.Received(r)

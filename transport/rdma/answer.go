@@ -13,38 +13,38 @@ import (
 
 // replied handles a reply. If the reply does not match its call, it is dropped, and the
 // call stays pending: a timer has to end it (RFC 8166 §4.5).
-func (q *requester) replied(h *wire.Header, r *recv) {
+func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
-	e := q.pending.of(h.XID)
+	e := q.pending.of(m.XID)
 	if e != nil && e.gaveUp {
-		q.answered(e, h.Prefix, false)
+		q.answered(e, &m.Prefix, false)
 		q.mu.Unlock()
-		r.Release()
-		q.k.note(faultLateReply, answerDrop, h.XID)
+		m.recv.Release()
+		q.k.note(faultLateReply, answerDrop, m.XID)
 		q.resume()
 		return
 	}
 	f := faultStrayReply
 	if e != nil {
-		f = e.accepts(h, r)
+		f = e.accepts(m)
 	}
 	switch f {
 	case faultNone:
 	case faultInvalidation:
 		q.mu.Unlock()
-		stag := r.Invalidated
-		r.Release()
+		stag := m.recv.Invalidated
+		m.recv.Release()
 		q.k.end(f, fmt.Errorf("rdma: reply %#x invalidated STag %#x of another call: %w",
-			h.XID, stag, rdmacm.ErrNotExposed))
+			m.XID, stag, rdmacm.ErrNotExposed))
 		return
 	default:
 		q.mu.Unlock()
-		q.k.drop(f, h.XID, r)
+		q.k.drop(f, m)
 		return
 	}
-	q.answered(e, h.Prefix, false)
+	q.answered(e, &m.Prefix, false)
 	e.stage = stageEnded
-	e.recv = r
+	e.in = *m
 	// A later call that finds a credit is sent by the goroutine that starts it.
 	more := q.queue.head != nil
 	fence := len(e.regions) > 0
@@ -67,7 +67,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 }
 
 // answered takes e out of the pending calls; p is the prefix of its answer. mu is held.
-func (q *requester) answered(e *exchange, p wire.Prefix, isError bool) {
+func (q *requester) answered(e *exchange, p *wire.Prefix, isError bool) {
 	q.pending.remove(p.XID)
 	q.credits.answered(p.Credits, isError)
 	q.caller.answered = true
@@ -77,20 +77,20 @@ func (q *requester) answered(e *exchange, p wire.Prefix, isError bool) {
 }
 
 // refused handles an RDMA_ERROR, which ends its call.
-func (q *requester) refused(p wire.Prefix, body wire.ErrorBody, r *recv) {
+func (q *requester) refused(m *inbound, body wire.ErrorBody) {
 	q.mu.Lock()
-	e := q.pending.of(p.XID)
+	e := q.pending.of(m.XID)
 	if e == nil {
 		q.mu.Unlock()
-		q.k.drop(faultStrayError, p.XID, r)
+		q.k.drop(faultStrayError, m)
 		return
 	}
-	q.answered(e, p, true)
+	q.answered(e, &m.Prefix, true)
 	if !e.gaveUp {
 		e.stage = stageEnded
 	}
 	q.mu.Unlock()
-	r.Release()
+	m.recv.Release()
 	q.k.stats.Refused.Add(1)
 	if !e.gaveUp {
 		q.settle(e, &RefusedError{body})
@@ -112,37 +112,37 @@ func (e *exchange) exposes(stag uint32) bool {
 // no further than they reach (RFC 8166 §3.4.6, §4.3). The peer may have invalidated an STag
 // of this call, but no other one (RFC 8797 §4.1). accepts records the places of the
 // results.
-func (e *exchange) accepts(h *wire.Header, r *recv) Fault {
+func (e *exchange) accepts(m *inbound) Fault {
 	e.places = e.places[:0]
-	if h.Reads.Len() > 0 {
+	if m.Reads.Len() > 0 {
 		return faultReplyReads
 	}
-	if h.Writes.Len() != len(e.lists.Writes) {
+	if m.Writes.Len() != len(e.lists.Writes) {
 		return faultReplyLists
 	}
-	l := h.Writes
+	l := m.Writes
 	for i, offered := range e.lists.Writes {
 		if !e.acceptsChunk(l.Next(), offered, e.x.Sinks[i]) {
 			return faultReplyLists
 		}
 	}
-	used, long := h.Reply.Bytes(), h.Proc == wire.ProcNoMsg
+	used, long := m.Reply.Bytes(), m.Proc == wire.ProcNoMsg
 	switch {
-	case long && !h.Reply.Present:
+	case long && !m.Reply.Present:
 		return faultReplyMessage
-	case h.Reply.Present && (e.lists.Reply == nil || !echoes(h.Reply.WriteChunk, e.lists.Reply, 0) || !long && used != 0):
+	case m.Reply.Present && (e.lists.Reply == nil || !echoes(m.Reply.WriteChunk, e.lists.Reply, 0) || !long && used != 0):
 		return faultReplyLists
 	case long:
 		e.stream = e.replyMem[:used]
 	default:
-		e.stream = r.Bytes[h.Size:]
+		e.stream = m.payload()
 	}
 	switch {
 	case len(e.stream) < 8 || len(e.stream)%4 != 0 ||
 		binary.BigEndian.Uint32(e.stream) != e.xid ||
 		binary.BigEndian.Uint32(e.stream[4:]) != uint32(rpc.TypeReply):
 		return faultReplyMessage
-	case r.Invalidated != 0 && !e.exposes(r.Invalidated):
+	case m.recv.Invalidated != 0 && !e.exposes(m.recv.Invalidated):
 		return faultInvalidation
 	}
 	return faultNone

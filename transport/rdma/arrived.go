@@ -11,21 +11,20 @@ import (
 
 // begin makes the checks that need no knowledge of the call (RFC 8166 §4.5). If the call is
 // complete, begin also admits it; then it reserves the call's memory.
-func (c *call) begin(h *wire.Header) {
-	if f := c.check(h); f != faultNone {
+func (c *call) begin() {
+	if f := c.check(); f != faultNone {
 		c.refuse(f)
 		return
 	}
 	s := c.responder
 	c.rpc.Conn, c.rpc.Way = s.conn, c
-	c.offer = h.Offer
 	c.tag, c.invalidate = 0, false
 	if s.k.invalidate {
-		c.tag, c.invalidate = h.SoleHandle()
+		c.tag, c.invalidate = c.in.SoleHandle()
 		c.invalidate = c.invalidate && c.tag != 0 // to a device, 0 means no STag
 	}
-	if h.Proc == wire.ProcMsg {
-		payload := c.recv.Bytes[h.Size:]
+	if c.in.Proc == wire.ProcMsg {
+		payload := c.in.payload()
 		if c.message(payload, len(payload)) {
 			c.admit()
 		}
@@ -65,11 +64,11 @@ func (c *call) admit() {
 }
 
 // check checks the header of a call and sorts its Read list.
-func (c *call) check(h *wire.Header) Fault {
-	s := c.responder
+func (c *call) check() Fault {
+	s, h := c.responder, &c.in
 	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
 	if !chunks {
-		if h.Proc == wire.ProcNoMsg || len(c.recv.Bytes)-h.Size < 4 {
+		if h.Proc == wire.ProcNoMsg || len(h.payload()) < 4 {
 			return faultNoPayload
 		}
 		return faultNone
@@ -85,7 +84,7 @@ func (c *call) check(h *wire.Header) Fault {
 	if f := c.sortReads(h.Reads); f != faultNone {
 		return f
 	}
-	payload := len(c.recv.Bytes) - h.Size
+	payload := len(h.payload())
 	if h.Proc == wire.ProcNoMsg {
 		payload = c.zeroBytes
 	}
@@ -146,7 +145,7 @@ func (c *call) sortReads(l wire.ReadList) Fault {
 // message's length in bytes, without the chunks that travel beside it. message admits the
 // call; it returns false if the call is over.
 func (c *call) message(start []byte, length int) bool {
-	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.xid {
+	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.in.XID {
 		c.refuse(faultXID)
 		return false
 	}

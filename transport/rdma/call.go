@@ -11,18 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-type recv = rdmacm.Recv
-
 // A call is the responder's record of one call, and implements rpc.Way for its reply. It
 // goes through stages, one goroutine at a time: arrived, admitted, memory granted, chunks
 // read, served, answered. If the call is in a Position-Zero chunk, the responder gets its
 // memory and reads that chunk before it admits the call.
 type call struct {
 	responder *responder
-	recv      *recv
-	xid       uint32
-	version   uint32 // the version in the message, which an RDMA_ERROR repeats
-	offer     wire.Offer
+	in        inbound
 	// tag is the steering tag that the reply invalidates, if invalidate is set.
 	tag        uint32
 	invalidate bool
@@ -107,24 +102,12 @@ func newCallRecord() *call {
 	return c
 }
 
-// newCall returns a record for the message r.
-func newCall(s *responder, p wire.Prefix, r *recv) *call {
-	c := getCall()
-	c.take(s, p, r)
-	return c
-}
-
+// getCall returns a record. Its caller sets responder and in.
 func getCall() *call {
 	if c, ok := callPool.Get().(*call); ok {
 		return c
 	}
 	return newCallRecord()
-}
-
-// take makes c the record for the message r.
-func (c *call) take(s *responder, p wire.Prefix, r *recv) {
-	c.responder, c.recv = s, r
-	c.xid, c.version = p.XID, p.Version
 }
 
 // finishInRun ends a call that was answered in place and used nothing but its record. The
@@ -135,8 +118,8 @@ func (c *call) finishInRun() bool {
 		return false
 	}
 	c.write.Release()
-	c.recv.Release()
-	c.recv = nil
+	c.in.recv.Release()
+	c.in.recv = nil
 	c.words, c.results = 0, 0
 	u.call = c
 	return true
@@ -157,7 +140,7 @@ func (c *call) finish() {
 	if c.memory != nil {
 		c.memory.Release()
 	}
-	c.recv.Release()
+	c.in.recv.Release()
 	inRun := c.inRun
 	c.forget()
 	callPool.Put(c)
@@ -171,9 +154,9 @@ func (c *call) finish() {
 func (c *call) forget() {
 	c.dropWords()
 	c.dropPrefix()
-	c.responder, c.recv, c.memory = nil, nil, nil
+	c.responder, c.in, c.memory = nil, inbound{}, nil
 	c.inRun = false
-	c.offer, c.tag, c.invalidate = wire.Offer{}, 0, false
+	c.tag, c.invalidate = 0, false
 	c.rpc.Reset()
 	c.plan = rpc.Plan{}
 	c.request.Group = nil

@@ -64,7 +64,7 @@ type exchange struct {
 
 	// The outcome.
 	parts  atomic.Int32 // outstanding: the Send's Done, and the outcome
-	recv   *recv
+	in     inbound      // the reply
 	stream []byte
 	places []xdr.Excised
 	err    error
@@ -131,9 +131,9 @@ const keptWords = 64 << 10
 // reset releases everything that the exchange holds for one attempt.
 func (e *exchange) reset() {
 	e.write.Release()
-	if e.recv != nil {
-		e.recv.Release()
-		e.recv = nil
+	if e.in.recv != nil {
+		e.in.recv.Release()
+		e.in = inbound{}
 	}
 	if cap(e.words) > keptWords {
 		e.words = nil

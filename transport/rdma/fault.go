@@ -4,7 +4,6 @@ import (
 	"iter"
 	"net/netip"
 
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
@@ -198,10 +197,10 @@ func (k *connection) note(f Fault, a Answer, xid uint32) {
 
 // drop discards a message: it sends no answer, keeps the connection, and promises the
 // receive again.
-func (k *connection) drop(f Fault, xid uint32, r *rdmacm.Recv) {
-	r.Release()
+func (k *connection) drop(f Fault, m *inbound) {
+	m.recv.Release()
 	k.device.Provide(1, k.receiveSize)
-	k.note(f, answerDrop, xid)
+	k.note(f, answerDrop, m.XID)
 }
 
 // end ends the connection because of a fault; why has the details.

@@ -164,7 +164,7 @@ func FuzzReply(f *testing.F) {
 		c.mu.Unlock()
 		k.requester.pump(next)
 		provided, released := d.provided, 0
-		k.Received(&recv{Bytes: b, Free: func(*recv) { released++ }})
+		k.Received(&rdmacm.Recv{Bytes: b, Free: func(*rdmacm.Recv) { released++ }})
 		if released != 1 {
 			t.Fatalf("the message was released %d times", released)
 		}

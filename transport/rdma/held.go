@@ -1,12 +1,9 @@
 package rdma
 
 import (
-	"encoding/binary"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // pressedChains is the number of chains that one peer may owe while memory is short: RDMA
@@ -15,7 +12,7 @@ import (
 const pressedChains = 4
 
 // heldCost is the estimated memory of a held message beside its bytes.
-const heldCost = 256
+const heldCost = 384
 
 // held keeps calls as messages until other calls of their connection have ended. So while
 // memory is short, a peer that takes no replies or answers no Reads occupies its own
@@ -23,7 +20,7 @@ const heldCost = 256
 type held struct {
 	count    atomic.Int32 // number of messages
 	mu       sync.Mutex
-	messages []*recv     // oldest first
+	messages []inbound   // oldest first
 	going    bool        // a goroutine processes them
 	look     *time.Timer // set while messages wait; see lookLater
 	closed   bool
@@ -40,18 +37,18 @@ func (s *responder) full() bool {
 }
 
 // hold keeps a message for later. It returns false if the connection is gone.
-func (s *responder) hold(r *recv) bool {
+func (s *responder) hold(m *inbound) bool {
 	h := &s.held
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
 		return false
 	}
-	h.messages = append(h.messages, r)
+	h.messages = append(h.messages, *m)
 	h.count.Add(1)
 	s.lookLater()
 	h.mu.Unlock()
-	s.ledger.Add(heldCost + cap(r.Bytes))
+	s.ledger.Add(heldCost + cap(m.recv.Bytes))
 	s.k.stats.Held.Add(1)
 	// The last call may have ended meanwhile and found no held message.
 	s.goOn()
@@ -96,43 +93,34 @@ func (s *responder) lookLater() {
 // resume starts held calls, one after the other. nextHeld checks for room before each,
 // because the call before it may have used the room.
 func (s *responder) resume() {
-	for r := s.nextHeld(); r != nil; r = s.nextHeld() {
+	for m, ok := s.nextHeld(); ok; m, ok = s.nextHeld() {
 		if s.k.enter() > 0 {
-			s.take(r)
+			s.begin(&m)
 		} else {
-			s.k.drop(faultDraining, binary.BigEndian.Uint32(r.Bytes), r)
+			s.k.drop(faultDraining, &m)
 		}
 	}
 }
 
-// nextHeld takes out the oldest held message. It returns nil if there is none, or no room
+// nextHeld takes out the oldest held message. It returns false if there is none, or no room
 // for it: then resume ends, and the next event that makes room, or the next look, starts it
 // again.
-func (s *responder) nextHeld() *recv {
+func (s *responder) nextHeld() (m inbound, ok bool) {
 	h := &s.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.messages) == 0 || s.full() {
 		h.going = false
-		return nil
+		return m, false
 	}
-	r := h.messages[0]
-	h.messages[0] = nil
+	m = h.messages[0]
+	h.messages[0] = inbound{}
 	if h.messages = h.messages[1:]; len(h.messages) == 0 {
 		h.messages = nil
 	}
 	h.count.Add(-1)
-	s.ledger.Add(-heldCost - cap(r.Bytes))
-	return r
-}
-
-// take starts a call that was held, after enter.
-func (s *responder) take(r *recv) {
-	var header wire.Header
-	if f := judge(&header, r.Bytes); f != faultNone {
-		panic("rdma: a header does not parse that did: " + f.Error())
-	}
-	s.begin(&header, r)
+	s.ledger.Add(-heldCost - cap(m.recv.Bytes))
+	return m, true
 }
 
 // dropHeld discards the held messages, at the end of the connection.
@@ -147,7 +135,8 @@ func (s *responder) dropHeld() {
 		h.look.Stop()
 	}
 	h.mu.Unlock()
-	for _, r := range left {
+	for i := range left {
+		r := left[i].recv
 		s.ledger.Add(-heldCost - cap(r.Bytes))
 		r.Release()
 	}

@@ -17,18 +17,18 @@ var errOverrun = errors.New("rdma: peer calls beyond its credits")
 // allowed without an exact count. It spares an ordinary call the exact count.
 const overrunSlack = 16
 
-// enter begins a call for the message r with the XID xid. It returns false if the
+// enter begins a call for the message m. It returns false if the
 // connection drains, or was ended because of too many calls.
-func (s *responder) enter(xid uint32, r *recv) bool {
+func (s *responder) enter(m *inbound) bool {
 	n := s.k.enter()
 	if n == 0 {
-		s.k.drop(faultDraining, xid, r)
+		s.k.drop(faultDraining, m)
 		return false
 	}
 	if n <= s.mostCalls()+overrunSlack || !s.overrun(n) {
 		return true
 	}
-	r.Release()
+	m.recv.Release()
 	s.k.leave()
 	return false
 }

@@ -14,15 +14,15 @@ import (
 // header that returns the offer is subtracted from the room in the Send.
 func (c *call) Room() rpc.Room {
 	return rpc.Room{
-		Inline:     max(0, c.responder.k.sendLimit-c.offer.ReplySize()),
-		ReplyChunk: clampInt(c.offer.Reply.Bytes()),
+		Inline:     max(0, c.responder.k.sendLimit-c.in.ReplySize()),
+		ReplyChunk: clampInt(c.in.Reply.Bytes()),
 	}
 }
 
 // Place implements rpc.Way. Eligible results use the Write chunks in order (RFC 8267 §6).
 // If result i has no chunk or an empty one, it goes inline with the words.
 func (c *call) Place(i int) (length int, ok bool) {
-	for l := c.offer.Writes; l.Len() > 0; i-- {
+	for l := c.in.Writes; l.Len() > 0; i-- {
 		if chunk := l.Next(); i == 0 {
 			return clampInt(chunk.Bytes()), chunk.Len() > 0
 		}
@@ -33,7 +33,7 @@ func (c *call) Place(i int) (length int, ok bool) {
 // writeBytes returns the bytes that all Write chunks of the call hold together.
 func (c *call) writeBytes() int {
 	var sum uint64
-	for l := c.offer.Writes; l.Len() > 0; {
+	for l := c.in.Writes; l.Len() > 0; {
 		chunk := l.Next()
 		sum += chunk.Bytes()
 	}
@@ -92,7 +92,7 @@ func (c *call) Send() {
 		c.refuse(faultNoRoom)
 		return
 	}
-	if c.offer.Writes.Len() == 0 && !c.offer.Reply.Present && len(w.Payloads()) == 0 {
+	if c.in.Writes.Len() == 0 && !c.in.Reply.Present && len(w.Payloads()) == 0 {
 		c.sendWords()
 		return
 	}
@@ -101,9 +101,9 @@ func (c *call) Send() {
 		return
 	}
 	left := streamLen(w, c.slots)
-	header := c.offer.ReplySize()
+	header := c.in.ReplySize()
 	inline := header+left <= k.sendLimit
-	if !inline && (!c.offer.Reply.Present || uint64(left) > c.offer.Reply.Bytes()) {
+	if !inline && (!c.in.Reply.Present || uint64(left) > c.in.Reply.Bytes()) {
 		c.refuse(faultNoRoom)
 		return
 	}
@@ -169,7 +169,7 @@ func (c *call) sendWords() {
 // inline; so do missing chunks. A result of no bytes uses up its chunk like any other (RFC
 // 8267 §6.4.1). assign returns false if a result is larger than its chunk.
 func (c *call) assign() bool {
-	l := c.offer.Writes
+	l := c.in.Writes
 	for _, p := range c.write.Payloads() {
 		at := int32(-1)
 		if p.Eligible && c.plan.Placement && l.Len() > 0 {
@@ -190,12 +190,12 @@ func (c *call) assign() bool {
 
 // putHeader writes the reply's header.
 func (c *call) putHeader(size int, inline bool, left int) {
-	p := wire.Prefix{XID: c.xid, Version: wire.Version1, Credits: c.responder.granted.Load(), Proc: wire.ProcMsg}
+	p := wire.Prefix{XID: c.in.XID, Version: wire.Version1, Credits: c.responder.granted.Load(), Proc: wire.ProcMsg}
 	replied := uint64(0)
 	if !inline {
 		p.Proc, replied = wire.ProcNoMsg, uint64(left)
 	}
-	c.offer.PutReply(c.headBuffer(size), p, c.used, replied)
+	c.in.PutReply(c.headBuffer(size), p, c.used, replied)
 }
 
 // headBuffer makes c.head n bytes long. A header exceeds the record's room only if the
@@ -213,7 +213,7 @@ func (c *call) headBuffer(n int) []byte {
 func (c *call) writeChunks() {
 	payloads, next := c.write.Payloads(), 0
 	slot := int32(0)
-	for l := c.offer.Writes; l.Len() > 0; slot++ {
+	for l := c.in.Writes; l.Len() > 0; slot++ {
 		chunk := l.Next()
 		for next < len(payloads) && c.slots[next] < slot {
 			next++
@@ -249,7 +249,7 @@ func (c *call) one(b []byte) [][]byte {
 // pieces than the device can gather.
 func (c *call) writeReplyChunk(stream [][]byte) {
 	limit := c.responder.k.maxLocal
-	chunk := c.offer.Reply.WriteChunk
+	chunk := c.in.Reply.WriteChunk
 	for i := 0; i < chunk.Len() && len(stream) > 0; i++ {
 		s := chunk.At(i)
 		for at := uint32(0); at < s.Length && len(stream) > 0; {
@@ -290,12 +290,12 @@ func (c *call) addSend(pieces [][]byte) {
 // the version repeat those of the call's header, whatever they are (RFC 8166 §4.5).
 func (c *call) refuse(f Fault) {
 	answer := faults[f].answer
-	c.responder.k.note(f, answer, c.xid)
+	c.responder.k.note(f, answer, c.in.XID)
 	code := wire.ErrChunk
 	if answer == answerVers {
 		code = wire.ErrVers
 	}
-	p := wire.Prefix{XID: c.xid, Version: c.version, Credits: c.responder.granted.Load()}
+	p := wire.Prefix{XID: c.in.XID, Version: c.in.Version, Credits: c.responder.granted.Load()}
 	head := c.headBuffer(wire.MaxErrorSize)
 	c.head = head[:wire.ErrorBody{Code: code, Low: wire.Version1, High: wire.Version1}.Put(head, p)]
 	c.addSend(c.one(c.head))
@@ -326,7 +326,7 @@ func (c *call) goes(size int, alone bool, local [][]byte, invalidate uint32) boo
 		return false
 	}
 	if invalidate != 0 {
-		c.responder.written.put(c.xid, invalidate)
+		c.responder.written.put(c.in.XID, invalidate)
 	}
 	if c.inRun {
 		k.inRun += uint64(size)
@@ -340,7 +340,7 @@ func (c *call) goes(size int, alone bool, local [][]byte, invalidate uint32) boo
 // postChain posts the work requests as a chain.
 func (c *call) postChain() {
 	c.leaveRun()
-	c.responder.written.add(c.xid, c.work)
+	c.responder.written.add(c.in.XID, c.work)
 	c.chain.Work = c.work
 	c.responder.k.post(&c.chain)
 }
@@ -355,7 +355,7 @@ func callDone(chain *rdmacm.Chain, err error, failed int) {
 	}
 	if err != nil {
 		op := failed >= 0 && failed < len(c.work) && c.work[failed].Op == rdmacm.OpWrite
-		s.operationFailed(c.xid, err, op)
+		s.operationFailed(c.in.XID, err, op)
 	}
 	chain.Work = nil
 	c.finish()

@@ -6,7 +6,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A responder serves the calls of one connection.
@@ -74,12 +73,12 @@ func (k *holder) End(why error) {
 	(*connection)(k).end(faultStarved, why)
 }
 
-// arrived begins the call with the decoded header h, on the receiving goroutine.
-func (s *responder) arrived(h *wire.Header, r *recv) {
-	if s.full() && s.hold(r) {
+// arrived begins the call m, on the receiving goroutine.
+func (s *responder) arrived(m *inbound) {
+	if s.full() && s.hold(m) {
 		return
 	}
-	if !s.enterRun(h.XID, r) {
+	if !s.enterRun(m) {
 		return
 	}
 	u := &s.run
@@ -88,27 +87,30 @@ func (s *responder) arrived(h *wire.Header, r *recv) {
 		c = getCall()
 	}
 	u.calls++
-	u.bytesIn += len(r.Bytes)
-	c.take(s, h.Prefix, r)
+	u.bytesIn += len(m.recv.Bytes)
+	c.responder, c.in = s, *m
 	c.inRun = true
-	c.begin(h)
+	c.begin()
 }
 
 // begin begins a call after enter, on any goroutine.
-func (s *responder) begin(h *wire.Header, r *recv) {
+func (s *responder) begin(m *inbound) {
 	s.k.stats.Calls.Add(1)
-	s.k.stats.BytesInlineIn.Add(int64(len(r.Bytes)))
-	c := newCall(s, h.Prefix, r)
-	c.charge(callCost + cap(r.Bytes))
-	c.begin(h)
+	s.k.stats.BytesInlineIn.Add(int64(len(m.recv.Bytes)))
+	c := getCall()
+	c.responder, c.in = s, *m
+	c.charge(callCost + cap(m.recv.Bytes))
+	c.begin()
 }
 
 // reject answers a message with an RDMA_ERROR.
-func (s *responder) reject(f Fault, p wire.Prefix, r *recv) {
-	if !s.enter(p.XID, r) {
+func (s *responder) reject(f Fault, m *inbound) {
+	if !s.enter(m) {
 		return
 	}
-	newCall(s, p, r).refuse(f)
+	c := getCall()
+	c.responder, c.in = s, *m
+	c.refuse(f)
 }
 
 // grant grants the peer more credits, from the next reply on. It promises the receives for

@@ -14,20 +14,20 @@ type run struct {
 	calls, replies, bytesIn, bytesOut int
 }
 
-// enterRun begins a call in place for the message r. It returns false if the connection
+// enterRun begins a call in place for the message m. It returns false if the connection
 // drains, or was ended because of too many calls.
-func (s *responder) enterRun(xid uint32, r *recv) bool {
+func (s *responder) enterRun(m *inbound) bool {
 	n := s.k.calls.Load()
 	if !s.run.entered && n&drainBit == 0 {
 		n = s.k.enter()
 		s.run.entered = n > 0
 	}
 	if n&drainBit != 0 || !s.run.entered {
-		s.k.drop(faultDraining, xid, r)
+		s.k.drop(faultDraining, m)
 		return false
 	}
 	if n > s.mostCalls()+overrunSlack && s.overrun(n) {
-		r.Release()
+		m.recv.Release()
 		return false
 	}
 	return true
@@ -63,7 +63,7 @@ func (c *call) leaveRun() {
 	s := c.responder
 	// The run counts as a call too, so the connection cannot finish draining meanwhile.
 	s.k.calls.Add(1)
-	n := callCost + cap(c.recv.Bytes)
+	n := callCost + cap(c.in.recv.Bytes)
 	if c.short != nil {
 		n += shortWords
 	}

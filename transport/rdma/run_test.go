@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
@@ -18,7 +19,7 @@ func TestRecordOfACallInPlace(t *testing.T) {
 		{xid: 1, payload: rpctest.Message(1, rpctest.NULL, nil)},
 		{proc: wire.ProcNoMsg, reads: at(0, seg(1, 40, 0))},
 	} {
-		k.Received(&recv{Bytes: m.bytes(), Free: func(*recv) {}})
+		k.Received(&rdmacm.Recv{Bytes: m.bytes(), Free: func(*rdmacm.Recv) {}})
 	}
 	k.Drained()
 	denied, _ := hex.DecodeString("00000000" + "00000001" + "00000001" + "00000000" + "00000002" + "00000002")
@@ -34,7 +35,7 @@ func TestCallsInPlaceAreCounted(t *testing.T) {
 	m := message{xid: 1, payload: rpctest.Message(1, rpctest.NULL, nil)}.bytes()
 	const n = 5
 	for range n {
-		k.Received(&recv{Bytes: m, Free: func(*recv) {}})
+		k.Received(&rdmacm.Recv{Bytes: m, Free: func(*rdmacm.Recv) {}})
 		if d.sends == 0 || k.calls.Load() != 1 {
 			t.Fatalf("%d answers, %d calls under way", d.sends, k.calls.Load())
 		}
