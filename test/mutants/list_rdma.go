@@ -16,14 +16,14 @@ var rdmaMutants = []mutant{
 		"q.outstanding < q.depth", "q.outstanding <= q.depth", "transport/rdma", "TestReadDepthIsKept"},
 	{"V1-13: a grant is forgotten", "transport/rdma", "credits.may",
 		"min(c.requested, c.granted)", "c.requested", "transport/rdma", "TestCreditsAtTheStart"},
-	{"V1-14: an error grants nothing", "transport/rdma", "call.refuse",
-		"Version: c.in.Version, Credits: c.responder.granted.Load()}",
-		"Version: c.in.Version}",
+	{"V1-14: an error grants nothing", "transport/rdma", "messages.beginError",
+		"Version: in.Version, Credits: m.granted.Load()}",
+		"Version: in.Version}",
 		"transport/rdma", "TestCreditsAreGranted"},
 	{"V1-15: more calls than were asked for", "transport/rdma", "credits.may",
 		"min(c.requested, c.granted)", "c.granted", "transport/rdma", "TestCreditsAtTheStart"},
-	{"V1-16: the receive is promised after the reply", "transport/rdma", "call.goes",
-		"k.device.Provide(1, k.receiveSize)", "defer k.device.Provide(1, k.receiveSize)", "transport/rdma", "TestCreditsAreGranted"},
+	{"V1-16, V1-17: the receive is promised behind a Send that the device copied", "transport/rdma", "messages.sendCopy",
+		"m.promise(1)", "defer m.promise(1)", "transport/rdma", "TestCreditsAreGranted TestReceivesForAnswers"},
 	{"V1-19: a new connection has all credits", "transport/rdma", "newCredits",
 		"granted: 1}", "granted: uint32(requested)}", "transport/rdma", "TestCreditsAtTheStart"},
 	{"V1-24: a call of exactly the threshold does not go inline", "transport/rdma", "exchange.encode",
@@ -87,16 +87,16 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestJudgedWithoutABinding"},
 	{"V1-74: an RDMA_ERROR of another version is answered", "transport/rdma", "inbound.judge",
 		"case p.Proc == wire.ProcError:",
-		"case p.Proc == wire.ProcError && p.Version == wire.Version1:",
+		"case p.Proc == wire.ProcError && p.Version == version:",
 		"transport/rdma", "TestErrorsFromPeersAreDropped"},
 	{"V1-76: RDMA_MSGP is dropped", "transport/rdma", "inbound.judge",
 		"case wire.ProcDone:", "case wire.ProcDone, wire.ProcMsgP:", "transport/rdma", "TestBadHeaders"},
 	{"V1-79, L-3: RDMA_DONE is answered", "transport/rdma", "faults",
 		`{"rdma_done", answerDrop,`, `{"rdma_done", answerChunk,`, "transport/rdma", "TestDoneIsDropped"},
-	{"V1-79: the receive of a dropped message is not promised again", "transport/rdma", "connection.drop",
-		`k.device.Provide(1, k.receiveSize)
-	k.note(f, answerDrop, m.XID)`,
-		"k.note(f, answerDrop, m.XID)",
+	{"V1-79: the receive of a dropped message is not promised again", "transport/rdma", "messages.drop",
+		`m.promise(1)
+	m.note(f, answerDrop, in.XID)`,
+		"m.note(f, answerDrop, in.XID)",
 		"transport/rdma", "TestDoneIsDropped"},
 	{"V1-80: 24 bytes are a header", "transport/rdma/wire", "MinHeader",
 		"MinHeader = PrefixSize + 12",
@@ -111,9 +111,9 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestBadRepliesAreDropped"},
 	{"V1-82, L-6: a reply with a Read list is taken", "transport/rdma", "exchange.accepts",
 		"if m.Reads.Len() > 0 {", "if m.Reads.Len() > 1<<20 {", "transport/rdma", "TestBadRepliesAreDropped"},
-	{"V1-83: an error has version 1", "transport/rdma", "call.refuse",
-		"p := wire.Prefix{XID: c.in.XID, Version: c.in.Version, Cred",
-		"p := wire.Prefix{XID: c.in.XID, Version: wire.Version1, Cred",
+	{"V1-83: an error has version 1", "transport/rdma", "messages.beginError",
+		"p := wire.Prefix{XID: in.XID, Version: in.Version, Cred",
+		"p := wire.Prefix{XID: in.XID, Version: version, Cred",
 		"transport/rdma", "TestVersionMismatch"},
 	{"V1-86: an unknown error has a meaning", "transport/rdma/wire", "ParseErrorBody",
 		`}
@@ -121,8 +121,8 @@ var rdmaMutants = []mutant{
 		`}
 	return e, true`,
 		"transport/rdma/wire", "TestErrorVectors"},
-	{"V1-87: versions 1 to 2 are served", "transport/rdma", "call.refuse",
-		"High: wire.Version1}", "High: 2}", "transport/rdma", "TestVersionMismatch"},
+	{"V1-87: versions 1 to 2 are served", "transport/rdma", "messages.beginError",
+		"High: version}", "High: 2}", "transport/rdma", "TestVersionMismatch"},
 	{"V1-88: segments may wrap", "transport/rdma/wire", "Segment.wraps",
 		"return s.Length > 0 && s.Offset+uint64(s.Length-1) < s.Offset", "return false", "transport/rdma", "TestBadHeaders"},
 	{"V1-90: what broke a connection is tried again", "transport/rdma", "call.check",
@@ -178,7 +178,7 @@ var rdmaMutants = []mutant{
 		"s.config.RPC, s.config.Credits, s.failed)",
 		"transport/rdma", "TestStrangersAreGrantedFewCredits"},
 	{"V1-16: credits are granted before their receives are promised", "transport/rdma", "responder.grant",
-		`		s.k.device.Provide(more, s.k.receiveSize)
+		`		s.k.promise(more)
 `,
 		"",
 		"transport/rdma", "TestStrangersAreGrantedFewCredits"},
@@ -213,20 +213,22 @@ var rdmaMutants = []mutant{
 		"c.chunks[last].position != s.Position {",
 		"c.chunks[last].position+uint32(c.chunks[last].length) < s.Position {",
 		"transport/rdma", "TestSeveralReadChunks"},
-	{"V1-17: the receive for the answer is promised when the call has gone", "transport/rdma", "requester.send",
-		`q.k.device.Provide(1, q.k.receiveSize)
-	if q.k.device.SendShort(e.local, 0) {`,
-		`if q.k.device.SendShort(e.local, 0) {
-		q.k.device.Provide(1, q.k.receiveSize)`,
+	{"V1-17: the receive for the answer is promised when the call has gone", "transport/rdma", "messages.sendCopy",
+		`m.promise(1)
+	if len(o.work) > 0 || !m.device.SendShort(o.local, o.invalidate) {
+		return false
+	}`,
+		`if len(o.work) > 0 || !m.device.SendShort(o.local, o.invalidate) {
+		return false
+	}
+	m.promise(1)`,
 		"transport/rdma", "TestReceivesForAnswers"},
-	{"V1-17: the receive for the answer is promised behind a Send that the device copied", "transport/rdma", "requester.send",
-		"q.k.device.Provide(1, q.k.receiveSize)", "defer q.k.device.Provide(1, q.k.receiveSize)", "transport/rdma", "TestReceivesForAnswers"},
 	{"V1-47: the empty Read list is not written", "transport/rdma/wire", "Offer.PutReply",
 		"binary.BigEndian.PutUint32(b[PrefixSize:], 0)", "_ = binary.BigEndian", "transport/rdma/wire", "TestEncodersOverwriteTheBuffer"},
-	{"V1-17: no receive for the answer to a call that goes by a chain", "transport/rdma", "requester.send",
-		"q.k.device.Provide(1, q.k.receiveSize)",
-		`if len(e.regions) == 0 {
-		q.k.device.Provide(1, q.k.receiveSize)
+	{"V1-17: no receive for the answer to a call that goes by a chain", "transport/rdma", "messages.sendCopy",
+		"m.promise(1)",
+		`if len(o.head) == wire.MinHeader {
+		m.promise(1)
 	}`,
 		"transport/rdma", "TestReceivesForAnswers"},
 	{"V1-40, V1-42: a Read chunk holds the padding", "transport/rdma", "exchange.expose",
@@ -258,14 +260,14 @@ var rdmaMutants = []mutant{
 		"k.receiveSize = min(own.ReceiveSize, 1020)",
 		"transport/rdma", "TestDefaultThreshold"},
 	{"P-2: a stranger keeps its credits when it is known", "transport/rdma", "responder.grant",
-		"s.granted.Add(uint32(more))",
-		"s.granted.Store(max(uint32(more), s.granted.Load()))",
+		"s.k.granted.Add(uint32(more))",
+		"s.k.granted.Store(max(uint32(more), s.k.granted.Load()))",
 		"transport/rdma", "TestGrantThatGrows"},
 	{"V1-16: receives follow a larger grant", "transport/rdma", "responder.grant",
-		`s.k.device.Provide(more, s.k.receiveSize)
-		s.granted.Add(uint32(more))`,
-		`s.granted.Add(uint32(more))
-		s.k.device.Provide(more-1, s.k.receiveSize)`,
+		`s.k.promise(more)
+		s.k.granted.Add(uint32(more))`,
+		`s.k.granted.Add(uint32(more))
+		s.k.promise(more - 1)`,
 		"transport/rdma", "TestGrantThatGrows"},
 	{"V1-119: the length behind the mark", "transport/rdma/wire", "ParsePrivateData",
 		"for ; len(b) >= PrivateDataSize; b",
@@ -285,10 +287,10 @@ var rdmaMutants = []mutant{
 		"defaultPrivateData = PrivateData{RemoteInvalidation: true, SendSize",
 		"transport/rdma/wire", "TestPrivateDataFromPeers"},
 	{"V1-56: results take Write chunks from the second on", "transport/rdma", "call.assign",
-		"at = int32(len(c.used))", "at = int32(min(len(c.used)+1, c.offer.Writes.Len()-1))", "transport/rdma", "TestWriteList"},
+		"at = int32(len(c.used))", "at = int32(min(len(c.used)+1, c.in.Writes.Len()-1))", "transport/rdma", "TestWriteList"},
 	{"V1-56: a result beyond the last chunk goes to the last", "transport/rdma", "call.assign",
 		"if p.Eligible && c.plan.Placement && l.Len() > 0 {",
-		`if p.Eligible && c.plan.Placement && c.offer.Writes.Len() > 0 && l.Len() == 0 {
+		`if p.Eligible && c.plan.Placement && c.in.Writes.Len() > 0 && l.Len() == 0 {
 			return false
 		}
 		if p.Eligible && c.plan.Placement && l.Len() > 0 {`,
@@ -297,9 +299,9 @@ var rdmaMutants = []mutant{
 		"c.rpc.Placed = start, length, c.placed",
 		"c.rpc.Placed = start, length, c.placed[:len(c.placed)*(1-min(c.zeroSegments, 1))]",
 		"transport/rdma", "TestBadLongCalls"},
-	{"V1-84: another error than ERR_VERS for a version", "transport/rdma", "call.refuse",
-		"if answer == answerVers {",
-		"if answer == answerVers && c.version > wire.Version1 {",
+	{"V1-84: another error than ERR_VERS for a version", "transport/rdma", "messages.beginError",
+		"if a == answerVers {",
+		"if a == answerVers && in.Version > version {",
 		"transport/rdma", "TestBadHeaders TestVersionMismatch"},
 	{"V1-120: what the device cannot do is done", "transport/rdma", "connection.agree",
 		" && peer.RemoteInvalidation && limits.RemoteInvalidation",
@@ -347,7 +349,7 @@ var rdmaMutants = []mutant{
 		}`,
 		"transport/rdma", "TestWriteList TestUnusedWriteChunk"},
 	{"V1-71: a call of version 0 is served", "transport/rdma", "inbound.judge",
-		"case p.Version != wire.Version1:", "case p.Version > wire.Version1:", "transport/rdma", "TestVersionMismatch"},
+		"case p.Version != version:", "case p.Version > version:", "transport/rdma", "TestVersionMismatch"},
 	{"P-3: a Read of more than a piece begins at its start", "transport/rdma", "readQueue.take",
 		"Remote: remote(s.Segment, c.nextByte)}",
 		"Remote: remote(s.Segment, c.nextByte%(maxRead-1))}",
@@ -375,7 +377,7 @@ var rdmaMutants = []mutant{
 	{"V1-115: replies of words are never plain", "transport/rdma", "call.begin",
 		"if s.k.invalidate {", "if true {", "transport/rdma", "TestRemoteInvalidation"},
 	{"A-15: an error invalidates", "transport/rdma", "call.refuse",
-		"c.post()", "if c.invalidate {\n\t\tc.work[0].Op, c.work[0].Invalidate = rdmacm.OpSendInvalidate, c.tag\n\t}\n\tc.post()", "transport/rdma", "TestRemoteInvalidation"},
+		"c.post()", "c.out.invalidate, _ = c.in.SoleHandle()\n\tc.post()", "transport/rdma", "TestRemoteInvalidation"},
 	{"V1-77: a reply of RDMA_MSGP ends its call", "transport/rdma", "connection.refuse",
 		"if faults[f].answer == answerDrop || k.dialed ||",
 		`if f == faultProcedure && k.requester != nil {
@@ -424,8 +426,8 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestOffers"},
 	{"A-10: a call that asks for no credits gets none", "transport/rdma", "connection.received",
 		"k.responder.arrived(&m)",
-		`if m.Credits == 0 && k.responder.granted.Load() > 1 {
-			k.responder.granted.Store(1)
+		`if m.Credits == 0 && k.granted.Load() > 1 {
+			k.granted.Store(1)
 		}
 		k.responder.arrived(&m)`,
 		"transport/rdma", "TestCreditsAreGranted"},

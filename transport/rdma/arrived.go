@@ -18,10 +18,9 @@ func (c *call) begin() {
 	}
 	s := c.responder
 	c.rpc.Conn, c.rpc.Way = s.conn, c
-	c.tag, c.invalidate = 0, false
+	c.out.invalidate = 0
 	if s.k.invalidate {
-		c.tag, c.invalidate = c.in.SoleHandle()
-		c.invalidate = c.invalidate && c.tag != 0 // to a device, 0 means no STag
+		c.out.invalidate, _ = c.in.SoleHandle()
 	}
 	if c.in.Proc == wire.ProcMsg {
 		payload := c.in.payload()

@@ -18,12 +18,9 @@ import (
 type call struct {
 	responder *responder
 	in        inbound
-	// tag is the steering tag that the reply invalidates, if invalidate is set.
-	tag        uint32
-	invalidate bool
-	rpc        rpc.Call
-	plan       rpc.Plan
-	stage      callStage
+	rpc       rpc.Call
+	plan      rpc.Plan
+	stage     callStage
 	// prefix is the start of a Position-Zero chunk, if the call was judged by it (prefix.go).
 	prefix *prefix
 	// inRun: only the receiving goroutine uses the call.
@@ -63,18 +60,13 @@ type call struct {
 	write  xdr.Writer
 	short  *[shortWords]byte // the reply's words are in short or in long
 	long   *[wordsSize]byte
-	head   []byte
-	work   []rdmacm.Work
-	local  [][]byte // the header, then the part of the stream that the Send carries
+	out    outbound
 	pieces [][]byte // pieces of the RDMA Writes
 	slots  []int32  // for each payload, the index of its Write chunk, or -1
 	used   []uint64 // bytes in each Write chunk; missing entries mean 0
-	chain  rdmacm.Chain
-	copied []byte
 
-	// charged is the part of the connection's ledger that this call occupies; sent is the
-	// length of the chain. Both are in bytes.
-	charged, sent int
+	// charged is the part of the connection's ledger that this call occupies, in bytes.
+	charged int
 }
 
 // A readChunk is a Read chunk at a position above zero.
@@ -89,16 +81,11 @@ type readChunk struct {
 var callPool sync.Pool
 
 func newCallRecord() *call {
-	c := &call{
-		head:   make([]byte, 0, 128),
-		work:   make([]rdmacm.Work, 0, 4),
-		local:  make([][]byte, 0, 8),
-		pieces: make([][]byte, 0, 8),
-	}
+	c := &call{pieces: make([][]byte, 0, 8)}
 	c.request.Granted = callGranted
 	c.request.Context = c
-	c.chain.Done = callDone
-	c.chain.Context = c
+	c.out.init(128, c.sent)
+	c.out.work, c.out.local = make([]rdmacm.Work, 0, 4), make([][]byte, 0, 8)
 	return c
 }
 
@@ -114,7 +101,7 @@ func getCall() *call {
 // run keeps the record for its next call.
 func (c *call) finishInRun() bool {
 	u := &c.responder.run
-	if !c.inRun || u.call != nil || c.memory != nil || c.long != nil || c.charged != 0 || len(c.segments)+len(c.work)+len(c.used) > 0 {
+	if !c.inRun || u.call != nil || c.memory != nil || c.long != nil || c.charged != 0 || len(c.segments)+len(c.out.work)+len(c.slots)+len(c.used) > 0 {
 		return false
 	}
 	c.write.Release()
@@ -156,22 +143,19 @@ func (c *call) forget() {
 	c.dropPrefix()
 	c.responder, c.in, c.memory = nil, inbound{}, nil
 	c.inRun = false
-	c.tag, c.invalidate = 0, false
 	c.rpc.Reset()
 	c.plan = rpc.Plan{}
 	c.request.Group = nil
 	c.stage = stageChunks
 	c.claim, c.claimPieces, c.claimBytes = nil, 0, 0
-	c.charged, c.sent = 0, 0
+	c.charged = 0
 	c.reading, c.cut = nil, c.cut[:0]
 	c.segments, c.chunks, c.placed = c.segments[:0], c.chunks[:0], c.placed[:0]
 	clear(c.excised)
 	c.excised = c.excised[:0]
 	c.zeroSegments, c.zeroBytes, c.words, c.results = 0, 0, 0, 0
 	c.lost.Store(false)
-	clear(c.work)
-	clear(c.local)
+	c.out.reset()
 	clear(c.pieces)
-	c.work, c.local, c.pieces, c.slots = c.work[:0], c.local[:0], c.pieces[:0], c.slots[:0]
-	c.used = c.used[:0]
+	c.pieces, c.slots, c.used = c.pieces[:0], c.slots[:0], c.used[:0]
 }

@@ -10,38 +10,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A connection is one end of an RPC-over-RDMA connection. It sorts received messages into
-// calls, for its responder, and replies, for its requester; either may be missing. It is
-// the rdmacm.Handler of its device connection.
+// A connection is one end of an RPC-over-RDMA connection. Its layer of messages serves its
+// responder and its requester; either may be missing. It is the rdmacm.Handler of its
+// device connection.
 type connection struct {
-	device rdmacm.Conn
-	own    wire.PrivateData
-	// sendLimit is the largest message to send. receiveSize is the size of each promised
-	// receive. receiveLimit is the largest message that the peer will send.
-	sendLimit, receiveSize, receiveLimit int
-	// maxLocal is the number of pieces that one work request may gather.
-	maxLocal int
-	// invalidate: both sides allow remote invalidation (V1-115).
-	invalidate bool
-	responder  *responder
-	requester  *requester
+	messages
+	responder *responder
+	requester *requester
 	// dialed: this side opened the connection. A message that may be a call or a reply then
 	// counts as a reply.
 	dialed   bool
-	stats    *Stats
-	event    func(Event) // may be nil
 	onClosed func(error)
-	// sent counts the chains that the device received, back those that came back: replies,
-	// calls and RDMA Reads.
-	sent, back atomic.Uint64
-
-	// moved counts the bytes in both directions: inline, by Reads and by Writes.
-	moved atomic.Uint64
-	// inRun is added to moved when the input is used up. It belongs to the receiving
-	// goroutine.
-	inRun uint64
-
-	early early
+	early    early
 	// calls counts the responder's calls, and holds drainBit.
 	calls      atomic.Int64
 	disconnect sync.Once
@@ -63,7 +43,7 @@ type early struct {
 
 // newConnection makes an end that sends own as its private data. event may be nil.
 func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *connection {
-	return &connection{own: own, stats: stats, event: event}
+	return &connection{messages: messages{own: own, stats: stats, event: event}}
 }
 
 // param returns the set-up parameters for the device. calls is the number of the peer's
@@ -178,21 +158,6 @@ func (k *connection) closed(err error) {
 		k.requester.closed(err)
 	}
 	k.onClosed(err)
-}
-
-// post hands a chain to the device.
-func (k *connection) post(c *rdmacm.Chain) {
-	k.sent.Add(1)
-	k.device.Post(c)
-}
-
-// returned counts a chain that came back. Held calls may continue, because the peer owes
-// less.
-func (k *connection) returned() {
-	k.back.Add(1)
-	if k.responder != nil {
-		k.responder.goOn()
-	}
 }
 
 // enter begins a call of the responder. It returns the number of calls, this one included,

@@ -169,7 +169,7 @@ func (e *exchange) expose(q *requester, reserved []byte) error {
 	if e.proc == wire.ProcNoMsg {
 		e.zero = reserved[:e.left:e.left]
 		n := 0
-		for _, b := range appendStream(e.local[:0], w, e.elsewhere) {
+		for _, b := range appendStream(e.out.local[:0], w, e.elsewhere) {
 			n += copy(e.zero[n:], b)
 		}
 		reserved = reserved[pages(e.left):]
@@ -244,18 +244,12 @@ func (e *exchange) register(q *requester, memory []byte, access rdmacm.Access) (
 	return r, err
 }
 
-// putCall writes the header and makes the Send's work request.
+// putCall makes the message to be sent.
 func (e *exchange) putCall(requested uint32) {
-	n := wire.PrefixSize + e.lists.Size()
-	if cap(e.head) < n {
-		e.head = make([]byte, n)
-	}
-	e.head = e.head[:n]
-	wire.Prefix{XID: e.xid, Version: wire.Version1, Credits: requested, Proc: e.proc}.Put(e.head)
-	e.lists.Put(e.head[wire.PrefixSize:])
-	e.local = append(e.local[:0], e.head)
+	e.out.begin(wire.PrefixSize + e.lists.Size())
+	wire.Prefix{XID: e.xid, Version: version, Credits: requested, Proc: e.proc}.Put(e.out.head)
+	e.lists.Put(e.out.head[wire.PrefixSize:])
 	if e.proc == wire.ProcMsg {
-		e.local = appendStream(e.local, &e.write, e.elsewhere)
+		e.out.local = appendStream(e.out.local, &e.write, e.elsewhere)
 	}
-	e.work[0] = rdmacm.Work{Op: rdmacm.OpSend, Local: e.local}
 }

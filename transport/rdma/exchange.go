@@ -51,10 +51,7 @@ type exchange struct {
 	proc      wire.Proc
 	left      int // length of the reduced Payload stream
 	zero      []byte
-	head      []byte
-	local     [][]byte
-	work      [1]rdmacm.Work
-	chain     rdmacm.Chain
+	out       outbound
 
 	// The memory exposed to the peer.
 	regions  []rdmacm.Region
@@ -116,8 +113,8 @@ var exchangePool sync.Pool
 func newExchange(x *rpc.Exchange, xid uint32, order uint64) *exchange {
 	e, ok := exchangePool.Get().(*exchange)
 	if !ok {
-		e = &exchange{words: make([]byte, 0, 1024), head: make([]byte, 0, 256)}
-		e.chain.Done, e.chain.Context = exchangeSent, e
+		e = &exchange{words: make([]byte, 0, 1024)}
+		e.out.init(256, e.sent)
 	}
 	e.x, e.xid, e.order, e.stage = x, xid, order, stageWaiting
 	e.cancelled = nil
@@ -138,13 +135,12 @@ func (e *exchange) reset() {
 	if cap(e.words) > keptWords {
 		e.words = nil
 	}
-	clear(e.local)
+	e.out.reset()
 	clear(e.regions)
 	clear(e.places)
-	e.local, e.regions, e.places = e.local[:0], e.regions[:0], e.places[:0]
+	e.regions, e.places = e.regions[:0], e.places[:0]
 	e.elsewhere, e.beside, e.lists.Reads, e.segments = e.elsewhere[:0], e.beside[:0], e.lists.Reads[:0], e.segments[:0]
 	e.lists.Writes, e.lists.Reply, e.replyMem, e.zero, e.stream = e.lists.Writes[:0], nil, nil, nil, nil
-	e.work[0] = rdmacm.Work{}
 	e.err, e.lost, e.age = nil, false, 0
 }
 

@@ -180,31 +180,31 @@ type Event struct {
 }
 
 // note counts a fault and reports its Event. No lock is held.
-func (k *connection) note(f Fault, a Answer, xid uint32) {
-	k.stats.faults[f].Add(1)
+func (m *messages) note(f Fault, a Answer, xid uint32) {
+	m.stats.faults[f].Add(1)
 	switch a {
 	case answerDrop:
-		k.stats.Discarded.Add(1)
+		m.stats.Discarded.Add(1)
 	case answerVers:
-		k.stats.ErrVers.Add(1)
+		m.stats.ErrVers.Add(1)
 	case answerChunk:
-		k.stats.ErrChunk.Add(1)
+		m.stats.ErrChunk.Add(1)
 	}
-	if k.event != nil {
-		k.event(Event{Peer: k.device.Peer(), Fault: f, Answer: a, XID: xid})
+	if m.event != nil {
+		m.event(Event{Peer: m.device.Peer(), Fault: f, Answer: a, XID: xid})
 	}
 }
 
 // drop discards a message: it sends no answer, keeps the connection, and promises the
 // receive again.
-func (k *connection) drop(f Fault, m *inbound) {
-	m.recv.Release()
-	k.device.Provide(1, k.receiveSize)
-	k.note(f, answerDrop, m.XID)
+func (m *messages) drop(f Fault, in *inbound) {
+	in.recv.Release()
+	m.promise(1)
+	m.note(f, answerDrop, in.XID)
 }
 
 // end ends the connection because of a fault; why has the details.
-func (k *connection) end(f Fault, why error) {
-	k.note(f, answerClose, 0)
-	k.device.Abort(why)
+func (m *messages) end(f Fault, why error) {
+	m.note(f, answerClose, 0)
+	m.device.Abort(why)
 }

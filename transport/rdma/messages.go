@@ -2,11 +2,58 @@ package rdma
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
+
+// version is the version of all messages.
+const version = wire.Version1
+
+// messages is the layer of messages of one connection. The device below it carries Sends.
+// The roles above it, responder and requester, exchange messages:
+//
+//   - Version: the layer judges the header of each received message, and refuses other
+//     versions. It begins the header of each message that a role sends.
+//   - Parts: a message arrives as an inbound and leaves as an outbound. In version 1 each
+//     is one part: one Recv, or one Send with the RDMA Writes that go ahead of it.
+//   - Credits: they count calls in version 1 (credits.go). A message that leaves permits
+//     the peer one message: a call its reply, a reply the next call. The layer promises the
+//     receive for that message before.
+//   - Completion: the layer tells the role once when an outbound is over.
+type messages struct {
+	device rdmacm.Conn
+	own    wire.PrivateData
+	// sendLimit is the largest message to send. receiveSize is the size of each promised
+	// receive. receiveLimit is the largest message that the peer will send.
+	sendLimit, receiveSize, receiveLimit int
+	// maxLocal is the number of pieces that one work request may gather.
+	maxLocal int
+	// invalidate: both sides allow remote invalidation (V1-115).
+	invalidate bool
+	// granted is the grant of credits in every message to a requester.
+	granted atomic.Uint32
+
+	// sent counts the chains that the device received, back those that came back: replies,
+	// calls and RDMA Reads.
+	sent, back atomic.Uint64
+	// eased, if set, is called for each chain that came back: the peer owes less.
+	eased func()
+	// moved counts the bytes in both directions: inline, by Reads and by Writes.
+	moved atomic.Uint64
+	// inRun is added to moved when the input is used up. It belongs to the receiving
+	// goroutine.
+	inRun uint64
+
+	stats *Stats
+	event func(Event) // may be nil
+}
+
+// promise promises to accept n further messages of the peer.
+func (m *messages) promise(n int) { m.device.Provide(n, m.receiveSize) }
 
 // An inbound is a received message: its header, and the Recv that holds its bytes.
 type inbound struct {
@@ -34,7 +81,7 @@ func (m *inbound) judge() Fault {
 		return faultNone
 	case len(m.recv.Bytes) < wire.MinHeader:
 		return faultShort
-	case p.Version != wire.Version1:
+	case p.Version != version:
 		return faultVersion
 	}
 	switch p.Proc {
@@ -117,3 +164,171 @@ func (k *connection) isReply(m *inbound) bool {
 	payload := m.payload()
 	return len(payload) >= 8 && binary.BigEndian.Uint32(payload[4:]) == uint32(rpc.TypeReply)
 }
+
+// An outbound is a message to be sent. Its role changes nothing that it refers to before
+// the message is over: sendCopy has returned true, or the layer has called sent.
+type outbound struct {
+	// local is the message: the header, which is head, then the pieces of the Payload
+	// stream that travel inline.
+	head  []byte
+	local [][]byte
+	// work lists the RDMA Writes that go ahead of the message.
+	work []rdmacm.Work
+	// invalidate is the peer's STag that the message invalidates, or 0.
+	invalidate uint32
+	// sent is called once with the outcome of a posted message; see rdmacm.Chain. It is set
+	// for the life of the record.
+	sent func(err error, failed int)
+
+	layer *messages
+	chain rdmacm.Chain
+	size  int    // of work and local, in bytes
+	flat  []byte // local in one piece
+}
+
+// init prepares a new record. sent is called with the outcome of each message.
+func (o *outbound) init(head int, sent func(err error, failed int)) {
+	o.head, o.sent = make([]byte, 0, head), sent
+	o.chain.Done, o.chain.Context = outboundDone, o
+}
+
+// begin begins the message with a header of n bytes, which the caller writes to head. A
+// header exceeds the record's room only if the peer's own message, or the lists of a call,
+// are that long.
+func (o *outbound) begin(n int) {
+	if n > cap(o.head) {
+		o.head = make([]byte, n)
+	}
+	o.head = o.head[:n]
+	o.local = append(o.local[:0], o.head)
+}
+
+// beginError makes o the RDMA_ERROR that answers in. The XID and the version repeat those
+// of its header, whatever they are (RFC 8166 §4.5).
+func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
+	code := wire.ErrChunk
+	if a == answerVers {
+		code = wire.ErrVers
+	}
+	o.begin(wire.MaxErrorSize)
+	p := wire.Prefix{XID: in.XID, Version: in.Version, Credits: m.granted.Load()}
+	n := wire.ErrorBody{Code: code, Low: version, High: version}.Put(o.head, p)
+	o.begin(n)
+	o.invalidate = 0
+}
+
+// sendCopy sends o if it is only a Send and the device copies it: then o is over. Otherwise
+// sendCopy returns false, and the role calls post. In either case it first promises the
+// receive for the message that o permits the peer (RFC 8166 §3.3.1). inRun: the caller is
+// the receiving goroutine.
+func (m *messages) sendCopy(o *outbound, inRun bool) bool {
+	if len(o.local) > m.maxLocal {
+		o.flat = o.flat[:0]
+		for _, b := range o.local {
+			o.flat = append(o.flat, b...)
+		}
+		o.local = append(o.local[:0], o.flat)
+	}
+	o.size = 0
+	for _, b := range o.local {
+		o.size += len(b)
+	}
+	m.promise(1)
+	if len(o.work) > 0 || !m.device.SendShort(o.local, o.invalidate) {
+		return false
+	}
+	if inRun {
+		m.inRun += uint64(o.size)
+	} else {
+		m.moved.Add(uint64(o.size))
+	}
+	return true
+}
+
+// post sends o as a chain, after sendCopy.
+func (m *messages) post(o *outbound) {
+	for i := range o.work {
+		o.size += o.work[i].Length()
+	}
+	send := rdmacm.Work{Op: rdmacm.OpSend, Local: o.local}
+	if o.invalidate != 0 {
+		send.Op, send.Invalidate = rdmacm.OpSendInvalidate, o.invalidate
+	}
+	o.work = append(o.work, send)
+	o.chain.Work = o.work
+	o.layer = m
+	m.postChain(&o.chain)
+}
+
+// postChain hands a chain to the device. Its Done calls returned.
+func (m *messages) postChain(c *rdmacm.Chain) {
+	m.sent.Add(1)
+	m.device.Post(c)
+}
+
+// returned counts a chain that came back.
+func (m *messages) returned() {
+	m.back.Add(1)
+	if m.eased != nil {
+		m.eased()
+	}
+}
+
+// outboundDone is the Done of an outbound's chain.
+func outboundDone(chain *rdmacm.Chain, err error, failed int) {
+	o := chain.Context.(*outbound)
+	m := o.layer
+	o.layer, chain.Work = nil, nil
+	m.returned()
+	if err == nil {
+		m.moved.Add(uint64(o.size))
+	}
+	o.sent(err, failed)
+}
+
+// reset clears the record for another message.
+func (o *outbound) reset() {
+	clear(o.work)
+	clear(o.local)
+	o.work, o.local, o.invalidate = o.work[:0], o.local[:0], 0
+}
+
+// padding holds the pad bytes of opaque items.
+var padding [4]byte
+
+// appendStream appends to dst the pieces of w's stream that travel inline: words, payloads
+// and padding. A payload whose entry in elsewhere is not negative travels elsewhere; its
+// padding does not travel at all (RFC 8166 §3.4.4).
+func appendStream(dst [][]byte, w *xdr.Writer, elsewhere []int32) [][]byte {
+	add := func(b []byte) {
+		if len(b) > 0 {
+			dst = append(dst, b)
+		}
+	}
+	words, at := w.Bytes(), 0
+	for i, p := range w.Payloads() {
+		if elsewhere[i] >= 0 {
+			continue
+		}
+		add(words[at:p.Position])
+		at = p.Position
+		add(p.Data)
+		add(padding[:xdr.Pad(len(p.Data))])
+	}
+	add(words[at:])
+	return dst
+}
+
+// streamLen returns the length of the pieces that appendStream lists.
+func streamLen(w *xdr.Writer, elsewhere []int32) int {
+	n := w.StreamLen()
+	for i, p := range w.Payloads() {
+		if elsewhere[i] >= 0 {
+			n -= padded(len(p.Data))
+		}
+	}
+	return n
+}
+
+// padded returns n plus the padding of an opaque of n bytes.
+func padded(n int) int { return n + xdr.Pad(n) }

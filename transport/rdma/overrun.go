@@ -36,7 +36,7 @@ func (s *responder) enter(m *inbound) bool {
 // mostCalls returns the most calls that this side can count for a peer that keeps to its
 // credits: those outstanding, and as many whose answers the peer has received before this
 // side noticed.
-func (s *responder) mostCalls() int64 { return 2*int64(s.granted.Load()) + spareReceives }
+func (s *responder) mostCalls() int64 { return 2*int64(s.k.granted.Load()) + spareReceives }
 
 // overrun ends the connection if certainly too many of its n calls are outstanding. A call
 // is not outstanding once its answer was handed to the network, even if its record is still
@@ -47,7 +47,7 @@ func (s *responder) overrun(n int64) bool {
 	if outstanding <= s.mostCalls() {
 		return false
 	}
-	s.k.end(faultOverrun, fmt.Errorf("%w: %d calls are under way, %d were granted", errOverrun, outstanding, s.granted.Load()))
+	s.k.end(faultOverrun, fmt.Errorf("%w: %d calls are under way, %d were granted", errOverrun, outstanding, s.k.granted.Load()))
 	return true
 }
 

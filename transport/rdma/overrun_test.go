@@ -119,8 +119,8 @@ func TestCallsThatWaitCostLittle(t *testing.T) {
 	if c.short != nil || c.long != nil {
 		t.Error("it has room for its reply already")
 	}
-	size := unsafe.Sizeof(*c) + uintptr(cap(c.head)+16*cap(c.local)+16*cap(c.pieces)) +
-		unsafe.Sizeof(rdmacm.Work{})*uintptr(cap(c.work))
+	size := unsafe.Sizeof(*c) + uintptr(cap(c.out.head)+16*cap(c.out.local)+16*cap(c.pieces)) +
+		unsafe.Sizeof(rdmacm.Work{})*uintptr(cap(c.out.work))
 	if size > 4<<10 {
 		t.Errorf("its record is %d bytes", size)
 	}

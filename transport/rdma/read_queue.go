@@ -62,7 +62,7 @@ func (q *readQueue) pump() {
 		}
 		q.outstanding++
 		q.mu.Unlock()
-		q.k.post(&r.chain)
+		q.k.postChain(&r.chain)
 		q.mu.Lock()
 	}
 	q.pumping = false

@@ -67,7 +67,7 @@ func (c *call) Detach() { c.leaveRun() }
 func (c *call) Drop() {
 	k := c.responder.k
 	k.stats.Dropped.Add(1)
-	k.device.Provide(1, k.receiveSize)
+	k.promise(1)
 	c.finish()
 }
 
@@ -107,25 +107,18 @@ func (c *call) Send() {
 		c.refuse(faultNoRoom)
 		return
 	}
+	o := &c.out
 	c.putHeader(header, inline, left)
 	c.writeChunks()
-	// The first entry is for the header.
-	c.local = appendStream(append(c.local[:0], nil), w, c.slots)
+	o.local = appendStream(o.local, w, c.slots)
 	if inline {
-		c.local[0] = c.head
-		c.addSend(c.local)
 		k.stats.BytesInlineOut.Add(int64(header + left))
 	} else {
-		c.writeReplyChunk(c.local[1:])
-		c.addSend(c.one(c.head))
+		c.writeReplyChunk(o.local[1:])
+		o.local = o.local[:1]
 		k.stats.BytesInlineOut.Add(int64(header))
 		k.stats.BytesReplyChunk.Add(int64(left))
 		k.stats.LongReplies.Add(1)
-	}
-	if c.invalidate {
-		send := &c.work[len(c.work)-1]
-		send.Op, send.Invalidate = rdmacm.OpSendInvalidate, c.tag
-		k.stats.Invalidated.Add(1)
 	}
 	k.stats.Replies.Add(1)
 	c.post()
@@ -141,28 +134,16 @@ func (c *call) sendWords() {
 		return
 	}
 	c.putHeader(wire.MinHeader, true, len(words))
-	c.local = append(c.local[:0], c.head, words)
-	k := c.responder.k
-	tag := uint32(0)
-	if c.invalidate {
-		tag = c.tag
-		k.stats.Invalidated.Add(1)
-	}
+	c.out.local = append(c.out.local, words)
 	if c.inRun {
 		c.responder.run.replies++
 		c.responder.run.bytesOut += size
 	} else {
-		k.stats.Replies.Add(1)
-		k.stats.BytesInlineOut.Add(int64(size))
+		stats := c.responder.k.stats
+		stats.Replies.Add(1)
+		stats.BytesInlineOut.Add(int64(size))
 	}
-	if c.goes(size, true, c.local, tag) {
-		return
-	}
-	c.addSend(c.local)
-	if c.invalidate {
-		c.work[0].Op, c.work[0].Invalidate = rdmacm.OpSendInvalidate, c.tag
-	}
-	c.postChain()
+	c.post()
 }
 
 // assign assigns eligible results to Write chunks in order. An empty chunk sends its result
@@ -188,24 +169,15 @@ func (c *call) assign() bool {
 	return true
 }
 
-// putHeader writes the reply's header.
+// putHeader begins the reply with its header.
 func (c *call) putHeader(size int, inline bool, left int) {
-	p := wire.Prefix{XID: c.in.XID, Version: wire.Version1, Credits: c.responder.granted.Load(), Proc: wire.ProcMsg}
+	p := wire.Prefix{XID: c.in.XID, Version: version, Credits: c.responder.k.granted.Load(), Proc: wire.ProcMsg}
 	replied := uint64(0)
 	if !inline {
 		p.Proc, replied = wire.ProcNoMsg, uint64(left)
 	}
-	c.in.PutReply(c.headBuffer(size), p, c.used, replied)
-}
-
-// headBuffer makes c.head n bytes long. A header exceeds the record's room only if the
-// peer's own message was that long.
-func (c *call) headBuffer(n int) []byte {
-	if n > cap(c.head) {
-		c.head = make([]byte, n)
-	}
-	c.head = c.head[:n]
-	return c.head
+	c.out.begin(size)
+	c.in.PutReply(c.out.head, p, c.used, replied)
 }
 
 // writeChunks adds the RDMA Writes of results to their Write chunks. They fill segment
@@ -232,7 +204,7 @@ func (c *call) writeChunks() {
 			if n == 0 {
 				continue
 			}
-			c.work = append(c.work, rdmacm.Work{Op: rdmacm.OpWrite, Local: c.one(data[:n]), Remote: remote(s, 0)})
+			c.out.work = append(c.out.work, rdmacm.Work{Op: rdmacm.OpWrite, Local: c.one(data[:n]), Remote: remote(s, 0)})
 			data = data[n:]
 		}
 	}
@@ -266,98 +238,42 @@ func (c *call) writeReplyChunk(stream [][]byte) {
 					stream[0] = b[n:]
 				}
 			}
-			c.work = append(c.work, rdmacm.Work{
+			c.out.work = append(c.out.work, rdmacm.Work{
 				Op: rdmacm.OpWrite, Local: c.pieces[first:len(c.pieces):len(c.pieces)], Remote: remote(s, from),
 			})
 		}
 	}
 }
 
-// addSend adds the Send of pieces. If they are more than the device can gather, addSend
-// copies them into one piece, which is no longer than a Send.
-func (c *call) addSend(pieces [][]byte) {
-	if len(pieces) > c.responder.k.maxLocal {
-		c.copied = c.copied[:0]
-		for _, b := range pieces {
-			c.copied = append(c.copied, b...)
-		}
-		pieces = c.one(c.copied)
-	}
-	c.work = append(c.work, rdmacm.Work{Op: rdmacm.OpSend, Local: pieces})
-}
-
-// refuse answers the call with the RDMA_ERROR of the fault, by a plain Send. The XID and
-// the version repeat those of the call's header, whatever they are (RFC 8166 §4.5).
+// refuse answers the call with the RDMA_ERROR of the fault.
 func (c *call) refuse(f Fault) {
-	answer := faults[f].answer
-	c.responder.k.note(f, answer, c.in.XID)
-	code := wire.ErrChunk
-	if answer == answerVers {
-		code = wire.ErrVers
-	}
-	p := wire.Prefix{XID: c.in.XID, Version: c.in.Version, Credits: c.responder.granted.Load()}
-	head := c.headBuffer(wire.MaxErrorSize)
-	c.head = head[:wire.ErrorBody{Code: code, Low: wire.Version1, High: wire.Version1}.Put(head, p)]
-	c.addSend(c.one(c.head))
+	k, answer := c.responder.k, faults[f].answer
+	k.note(f, answer, c.in.XID)
+	k.beginError(&c.out, &c.in, answer)
 	c.post()
 }
 
-// post sends the reply whose work requests are in work.
+// post sends the reply.
 func (c *call) post() {
-	size := 0
-	for i := range c.work {
-		size += c.work[i].Length()
+	s, o := c.responder, &c.out
+	s.written.add(c.in.XID, o)
+	if o.invalidate != 0 {
+		s.k.stats.Invalidated.Add(1)
 	}
-	send := &c.work[0]
-	if !c.goes(size, len(c.work) == 1, send.Local, send.Invalidate) {
-		c.postChain()
+	if s.k.sendCopy(o, c.inRun) {
+		c.finish()
+		return
 	}
-}
-
-// goes is the common part of sending a reply of size bytes. It promises the receive for the
-// peer's next call before the reply that allows that call (RFC 8166 §3.3.1). If the reply
-// is only a Send, of local, and the device copies it, the call is finished; otherwise goes
-// returns false, and the caller posts a chain.
-func (c *call) goes(size int, alone bool, local [][]byte, invalidate uint32) bool {
-	k := c.responder.k
-	c.sent = size
-	k.device.Provide(1, k.receiveSize)
-	if !alone || !k.device.SendShort(local, invalidate) {
-		return false
-	}
-	if invalidate != 0 {
-		c.responder.written.put(c.in.XID, invalidate)
-	}
-	if c.inRun {
-		k.inRun += uint64(size)
-	} else {
-		k.moved.Add(uint64(size))
-	}
-	c.finish()
-	return true
-}
-
-// postChain posts the work requests as a chain.
-func (c *call) postChain() {
 	c.leaveRun()
-	c.responder.written.add(c.in.XID, c.work)
-	c.chain.Work = c.work
-	c.responder.k.post(&c.chain)
+	s.k.post(o)
 }
 
-// callDone is the Done of a reply's chain. It releases the call's memory.
-func callDone(chain *rdmacm.Chain, err error, failed int) {
-	c := chain.Context.(*call)
-	s := c.responder
-	s.k.returned()
-	if err == nil {
-		s.k.moved.Add(uint64(c.sent))
-	}
+// sent releases the call's memory once its reply's chain came back.
+func (c *call) sent(err error, failed int) {
 	if err != nil {
-		op := failed >= 0 && failed < len(c.work) && c.work[failed].Op == rdmacm.OpWrite
-		s.operationFailed(c.in.XID, err, op)
+		op := failed >= 0 && failed < len(c.out.work) && c.out.work[failed].Op == rdmacm.OpWrite
+		c.responder.operationFailed(c.in.XID, err, op)
 	}
-	chain.Work = nil
 	c.finish()
 }
 

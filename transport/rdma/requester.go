@@ -150,24 +150,13 @@ func (q *requester) send(e *exchange) {
 		q.ticking = true
 		q.tickIn()
 	}
-	e.putCall(q.credits.requested)
 	q.mu.Unlock()
-	if len(e.local) > q.k.maxLocal {
-		var flat []byte
-		for _, b := range e.local {
-			flat = append(flat, b...)
-		}
-		e.local = append(e.local[:0], flat)
-		e.work[0].Local = e.local
-	}
-	// The receive for the answer (RFC 8166 §3.3.1).
-	q.k.device.Provide(1, q.k.receiveSize)
-	if q.k.device.SendShort(e.local, 0) {
+	e.putCall(q.credits.requested)
+	if q.k.sendCopy(&e.out, false) {
 		e.part(q)
 		return
 	}
-	e.chain.Work = e.work[:]
-	q.k.post(&e.chain)
+	q.k.post(&e.out)
 }
 
 // abandon ends e, which was not sent: because of err, because it was cancelled, or because
@@ -241,13 +230,11 @@ func (e *exchange) part(q *requester) {
 	e.finish(&q.mu, e.err)
 }
 
-// exchangeSent is the Done of a call's Send. A Send that failed by itself fails its call
+// sent learns the outcome of the call's Send. A Send that failed by itself fails its call
 // (RFC 8166 §4.5.4). If the end of the connection flushed the Send, closed handles the
 // call.
-func exchangeSent(chain *rdmacm.Chain, err error, failed int) {
-	e := chain.Context.(*exchange)
+func (e *exchange) sent(err error, failed int) {
 	q := e.q
-	q.k.returned()
 	if err != nil && failed >= 0 && !flushed(err) && q.take(e) {
 		// The receive promised for the answer remains: one too many does no harm.
 		q.settle(e, err)

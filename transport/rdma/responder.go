@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"net/netip"
-	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -17,8 +16,6 @@ type responder struct {
 	pool   *mem.Pool // nil: calls may move no data by RDMA
 	ledger mem.Ledger
 	held   held
-	// granted is the grant of credits in every reply.
-	granted atomic.Uint32
 	// maxCall and maxReply: see Config.
 	maxCall, maxReply int
 	// noChunks: the peer may not use chunks, because this side is a Requester of its own
@@ -45,9 +42,9 @@ func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *
 		peer:     peer,
 		failed:   failed.of(peer),
 	}
-	s.granted.Store(uint32(granted))
+	k.granted.Store(uint32(granted))
 	s.reads.k, s.reads.depth = k, k.device.ReadDepth()
-	k.responder = s
+	k.responder, k.eased = s, s.goOn
 	return s
 }
 
@@ -117,8 +114,8 @@ func (s *responder) reject(f Fault, m *inbound) {
 // them first (RFC 8166 §3.3.1).
 func (s *responder) grant(more int) {
 	if more > 0 {
-		s.k.device.Provide(more, s.k.receiveSize)
-		s.granted.Add(uint32(more))
+		s.k.promise(more)
+		s.k.granted.Add(uint32(more))
 	}
 }
 

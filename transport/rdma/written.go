@@ -1,10 +1,6 @@
 package rdma
 
-import (
-	"sync/atomic"
-
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-)
+import "sync/atomic"
 
 // writtenMost is how many of the handles that replies named last are remembered for a
 // connection.
@@ -23,17 +19,14 @@ type written struct {
 	last atomic.Pointer[[writtenMost]atomic.Uint64]
 }
 
-// add remembers the handles that a reply's work requests name.
-func (w *written) add(xid uint32, work []rdmacm.Work) {
-	for i := range work {
-		stag := work[i].Remote.STag
-		switch work[i].Op {
-		case rdmacm.OpSend:
-			continue
-		case rdmacm.OpSendInvalidate:
-			stag = work[i].Invalidate
-		}
-		w.put(xid, stag)
+// add remembers the handles that a reply names: those of its RDMA Writes, and the one that
+// it invalidates.
+func (w *written) add(xid uint32, o *outbound) {
+	for i := range o.work {
+		w.put(xid, o.work[i].Remote.STag)
+	}
+	if o.invalidate != 0 {
+		w.put(xid, o.invalidate)
 	}
 }
 
