@@ -7,11 +7,10 @@
 // A message is a Transport stream and a Payload stream. The Transport stream is the header;
 // package wire is its codec. The Payload stream is the RPC message. It follows the header
 // in the same Send; or all or parts of it are chunks, which the Responder moves by RDMA
-// Read and RDMA Write. frame.go checks each received message and sorts it into calls and
-// replies. fault.go has the table of all faults of a message, and the peer's answer for
+// Read and RDMA Write. messages.go is the layer that both roles use to receive and send whole
+// messages. fault.go has the table of all faults of a message, and the peer's answer for
 // each.
 //
 // The package knows no upper layer: rpc.Binding says which items may be placed directly and
-// how large they get. It knows no device: rdmacm is the seam. It supports only version 1;
-// frame.go selects by version.
+// how large they get. It knows no device: rdmacm is the seam. It supports only version 1.
 package rdma
