@@ -109,8 +109,7 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 		return nil, err
 	}
 	if err = s.start(key, []*export.Export{{
-		Name: opt.Name, FS: fs, ReadOnly: opt.ReadOnly, Secure: opt.Secure, Clients: opt.Clients,
-		Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody,
+		Name: opt.Name, FS: fs, Options: export.Options{ReadOnly: opt.ReadOnly, Secure: opt.Secure, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}, Clients: opt.Clients,
 	}}); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func TestExportsChangeWhileCallsHang(t *testing.T) {
 			const calls = 8
 			old, next, other := newClosable(), newClosable(), newClosable()
 			listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
-			srv, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen}, &export.Export{Name: "/one", FS: old, Squash: export.NoSquash})
+			srv, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen}, &export.Export{Name: "/one", FS: old, Options: export.Options{Squash: export.NoSquash}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,8 +64,8 @@ func TestExportsChangeWhileCallsHang(t *testing.T) {
 			old.AwaitStalled(calls)
 
 			// Add one export and replace another.
-			stays := &export.Export{Name: "/two", FS: other, Squash: export.NoSquash}
-			if err := srv.Offer(&export.Export{Name: "/one", FS: next, Squash: export.NoSquash}, stays); err != nil {
+			stays := &export.Export{Name: "/two", FS: other, Options: export.Options{Squash: export.NoSquash}}
+			if err := srv.Offer(&export.Export{Name: "/one", FS: next, Options: export.Options{Squash: export.NoSquash}}, stays); err != nil {
 				t.Fatal(err)
 			}
 			two := s.file(ctx, c, "/two", 4096)
@@ -114,8 +114,8 @@ func TestExportsChangeWhileCallsHang(t *testing.T) {
 func TestOptionsChangeWhileServing(t *testing.T) {
 	one, two := newClosable(), newClosable()
 	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
-	keep := &export.Export{Name: "/two", FS: two, Squash: export.NoSquash}
-	srv, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen}, &export.Export{Name: "/one", FS: &shared{one}, Squash: export.NoSquash}, keep)
+	keep := &export.Export{Name: "/two", FS: two, Options: export.Options{Squash: export.NoSquash}}
+	srv, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen}, &export.Export{Name: "/one", FS: &shared{one}, Options: export.Options{Squash: export.NoSquash}}, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestOptionsChangeWhileServing(t *testing.T) {
 	ctx := testContext(t)
 	c := s.dial(ctx, "tcp", netip.AddrPort{})
 	file := s.file(ctx, c, "/one", 10)
-	if err := srv.Offer(&export.Export{Name: "/one", FS: one, Squash: export.NoSquash, ReadOnly: true}, keep); err != nil {
+	if err := srv.Offer(&export.Export{Name: "/one", FS: one, Options: export.Options{Squash: export.NoSquash, ReadOnly: true}}, keep); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Read(ctx, file, 0, make([]byte, 10)); err != nil {

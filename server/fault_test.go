@@ -36,7 +36,7 @@ func TestAFaultOfTheServerEndsOneCall(t *testing.T) {
 	s, err := server.NewOver(&config.Config{
 		TCP: []config.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}}, RDMA: []config.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}},
 		Metrics: metrics.String(),
-	}, &export.Export{Name: "/", FS: fs, Squash: export.NoSquash})
+	}, &export.Export{Name: "/", FS: fs, Options: export.Options{Squash: export.NoSquash}})
 	if err != nil {
 		t.Fatal(err)
 	}

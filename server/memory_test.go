@@ -10,7 +10,7 @@ import (
 // A stalled file system can hold at most half of the memory, unless there is no other
 // file system.
 func TestMemoryForExports(t *testing.T) {
-	one, crossing := &export.Export{Name: "/one"}, &export.Export{Name: "/two", CrossMount: true}
+	one, crossing := &export.Export{Name: "/one"}, &export.Export{Name: "/two", Options: export.Options{CrossMount: true}}
 	for _, c := range []struct {
 		exports []*export.Export
 		group   int64

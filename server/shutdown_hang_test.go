@@ -210,7 +210,7 @@ func callThatHangs(t *testing.T, name string, fs stallable, others ...*export.Ex
 	t.Helper()
 	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
 	s, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen, DrainTimeout: config.Duration(shortDrain / 5)},
-		append([]*export.Export{{Name: name, FS: fs, Squash: export.NoSquash}}, others...)...)
+		append([]*export.Export{{Name: name, FS: fs, Options: export.Options{Squash: export.NoSquash}}}, others...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func (h *stuckServer) leaves(name string) {
 // A server within a program ends in the same way, and its error names what it left behind.
 func TestServeReturnsWhileCallsHang(t *testing.T) {
 	one, two := memfs.New(memfs.Options{RootMode: 0o777}), memfs.New(memfs.Options{RootMode: 0o777})
-	h := callThatHangs(t, "/one", one, &export.Export{Name: "/two", FS: two, Squash: export.NoSquash})
+	h := callThatHangs(t, "/one", one, &export.Export{Name: "/two", FS: two, Options: export.Options{Squash: export.NoSquash}})
 	h.leaves("/one")
 	h.release()
 	if err := <-h.ended; err == nil {

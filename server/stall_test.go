@@ -40,8 +40,8 @@ func newSiteWithin(t testing.TB, limits config.Limits, memory config.Memory, pre
 	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
 	var err error
 	s.server, err = server.NewOver(&config.Config{TCP: listen, RDMA: listen, Limits: limits, Memory: memory},
-		&export.Export{Name: "/one", FS: s.one, Squash: export.NoSquash},
-		&export.Export{Name: "/two", FS: s.two, Squash: export.NoSquash})
+		&export.Export{Name: "/one", FS: s.one, Options: export.Options{Squash: export.NoSquash}},
+		&export.Export{Name: "/two", FS: s.two, Options: export.Options{Squash: export.NoSquash}})
 	if err != nil {
 		t.Fatal(err)
 	}

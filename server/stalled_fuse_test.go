@@ -42,8 +42,8 @@ func newUnresponsive(t *testing.T, transport string) *unresponsive {
 	works := memfs.New(memfs.Options{RootMode: 0o777})
 	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
 	s, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen},
-		&export.Export{Name: "/hangs", FS: hangs, Squash: export.NoSquash},
-		&export.Export{Name: "/works", FS: works, Squash: export.NoSquash})
+		&export.Export{Name: "/hangs", FS: hangs, Options: export.Options{Squash: export.NoSquash}},
+		&export.Export{Name: "/works", FS: works, Options: export.Options{Squash: export.NoSquash}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestWhatDidNotChangeStays(t *testing.T) {
 	fs := memfs.New(memfs.Options{})
 	o := NewSet(zap.NewNop(), export.NewTable([export.KeySize]byte{1}), nil)
 	of := func(name string, readOnly bool) *export.Export {
-		return &export.Export{Name: name, FS: fs, ReadOnly: readOnly}
+		return &export.Export{Name: name, FS: fs, Options: export.Options{ReadOnly: readOnly}}
 	}
 	stays, changes, goes := of("/stays", true), of("/changes", true), of("/goes", false)
 	if c, _, err := o.swap([]*export.Export{stays, changes, goes}); err != nil || len(c.Added) != 3 {

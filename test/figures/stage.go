@@ -81,13 +81,13 @@ func (s *stage) serve() (*served, error) {
 		return fail(err)
 	}
 	s.atEnd(func() { fs.Close() })
-	e := &export.Export{Name: "/", FS: fs, Squash: export.NoSquash}
+	e := &export.Export{Name: "/", FS: fs, Options: export.Options{Squash: export.NoSquash}}
 	table := export.NewTable([export.KeySize]byte{1})
 	if err := table.Replace([]*export.Export{e}); err != nil {
 		return fail(err)
 	}
 	v.root.Data = table.Seal(nil, e, fs.Root())
-	table.SetRoot(&export.Export{Name: "/", FS: fs, Squash: export.NoSquash})
+	table.SetRoot(&export.Export{Name: "/", FS: fs, Options: export.Options{Squash: export.NoSquash}})
 	pool, err := mem.NewPool(mem.Config{Ceiling: 256 << 20})
 	if err != nil {
 		return fail(err)

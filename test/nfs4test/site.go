@@ -64,8 +64,8 @@ func New(t testing.TB, cfg Config) *Site {
 	if cfg.Root != nil {
 		root = cfg.Root(s.Exports)
 	}
-	s.Exports.SetRoot(&export.Export{Name: "/", FS: root, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody})
-	s.Export = &export.Export{Name: "/export", FS: s.FS, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
+	s.Exports.SetRoot(&export.Export{Name: "/", FS: root, Options: export.Options{Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}})
+	s.Export = &export.Export{Name: "/export", FS: s.FS, Options: export.Options{Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}}
 	if err := s.Exports.Replace([]*export.Export{s.Export}); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ const (
 func newSite(slow func() time.Duration, cfg rpc.Config) (*site, error) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	s := &site{disk: newDisk(fs, slow)}
-	s.export = &export.Export{Name: "/x", FS: s.disk, Squash: export.NoSquash}
+	s.export = &export.Export{Name: "/x", FS: s.disk, Options: export.Options{Squash: export.NoSquash}}
 	s.exports = export.NewTable([export.KeySize]byte{1})
 	if err := s.exports.Replace([]*export.Export{s.export}); err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
 	t.Helper()
 	table := export.NewTable([export.KeySize]byte{1})
 	if err := table.Replace([]*export.Export{{
-		Name: "/x", FS: fs, Squash: export.NoSquash,
+		Name: "/x", FS: fs, Options: export.Options{Squash: export.NoSquash},
 	}}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package export
 
 import (
 	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -23,17 +22,8 @@ const (
 // Nobody is the number of the default anonymous user and group.
 const Nobody = 65534
 
-// An Export is one directory that is offered. Once it is in a Table it does not change:
-// another Export replaces it, and it is retired.
-type Export struct {
-	// Name is the path that clients mount: absolute, clean, without a trailing '/'. The root
-	// itself is "/".
-	Name string
-	// ID is part of every handle of the export. It is derived from Name, so that it stays the
-	// same over restarts and changes of other exports.
-	ID uint32
-	// FS is the file system served.
-	FS       vfs.FileSystem
+// Options are the options of an export, apart from its lists of networks and security flavors.
+type Options struct {
 	ReadOnly bool
 	// Root: the export is the root of the tree of names (exports(5): fsid=0). Only one export
 	// of a Table can be.
@@ -61,6 +51,20 @@ type Export struct {
 	// RequireAccount: the server refuses callers whose proven principal has no account here.
 	// Without this option they act as the anonymous user.
 	RequireAccount bool
+}
+
+// An Export is one directory that is offered. Once it is in a Table it does not change:
+// another Export replaces it, and it is retired.
+type Export struct {
+	// Name is the path that clients mount: absolute, clean, without a trailing '/'. The root
+	// itself is "/".
+	Name string
+	// ID is part of every handle of the export. It is derived from Name, so that it stays the
+	// same over restarts and changes of other exports.
+	ID uint32
+	// FS is the file system served.
+	FS vfs.FileSystem
+	Options
 	// Clients are the networks served; empty means every address.
 	Clients []netip.Prefix
 	// Security lists the security flavors that callers may use, the preferred first; empty
@@ -79,14 +83,8 @@ func (e *Export) Same(as *Export) bool { return e.FS == as.FS && e.sameOptions(a
 
 // sameOptions is Same without the comparison of the file systems.
 func (e *Export) sameOptions(as *Export) bool {
-	mine, other := reflect.ValueOf(e).Elem(), reflect.ValueOf(as).Elem()
-	for i := range mine.NumField() {
-		f := mine.Type().Field(i)
-		if f.IsExported() && f.Name != "FS" && f.Name != "ID" && !reflect.DeepEqual(mine.Field(i).Interface(), other.Field(i).Interface()) {
-			return false
-		}
-	}
-	return true
+	return e.Name == as.Name && e.Options == as.Options && slices.Equal(e.Clients, as.Clients) &&
+		slices.Equal(e.Security, as.Security) && slices.EqualFunc(e.Networks, as.Networks, NetworkSecurity.equal)
 }
 
 // Serves reports whether a caller on a connection may use the export at all. A caller with

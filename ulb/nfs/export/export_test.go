@@ -130,7 +130,7 @@ func TestARememberedHandleFollowsTheTable(t *testing.T) {
 	tab := table(t, "/a", "/b")
 	sealed := tab.Seal(nil, tab.ByID(idOf("/b")), handle(t, 8))
 	for round := range 3 {
-		again := &Export{Name: "/b", ReadOnly: round == 1}
+		again := &Export{Name: "/b", Options: Options{ReadOnly: round == 1}}
 		if err := tab.Replace([]*Export{{Name: "/a"}, again}); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestSquashing(t *testing.T) {
 		{"AUTH_NONE is anonymous even so", NoSquash, &none, vfs.Cred{UID: 11, GID: 12}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := Export{Squash: c.squash, AnonUID: 11, AnonGID: 12}
+			e := Export{Options: Options{Squash: c.squash, AnonUID: 11, AnonGID: 12}}
 			var as vfs.Cred
 			e.Identify(c.cred, new(Looked), &as)
 			if as.UID != c.want.UID || as.GID != c.want.GID || !slices.Equal(as.Groups, c.want.Groups) {
@@ -230,7 +230,7 @@ func TestSquashing(t *testing.T) {
 }
 
 func TestClientsAndPorts(t *testing.T) {
-	e := Export{Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10")}, Secure: true}
+	e := Export{Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10")}, Options: Options{Secure: true}}
 	for addr, want := range map[string]bool{
 		"10.1.2.3": true, "::ffff:10.1.2.3": true, "11.0.0.1": false, "fe80::1%eth0": true, "::1": false,
 	} {

@@ -47,7 +47,7 @@ func TestManagedGroups(t *testing.T) {
 		{"Kerberos", export.NoSquash, gss, vfs.Cred{UID: 1000, GID: 100, Groups: []uint32{9}}, false},
 		{"nobody", export.NoSquash, nobody, anonymous, false},
 	} {
-		e := &export.Export{Squash: c.squash, AnonUID: export.Nobody, AnonGID: export.Nobody, ManageGIDs: true}
+		e := &export.Export{Options: export.Options{Squash: c.squash, AnonUID: export.Nobody, AnonGID: export.Nobody, ManageGIDs: true}}
 		var l export.Looked
 		var as vfs.Cred
 		before := known.Asked()
@@ -66,7 +66,7 @@ func TestManagedGroups(t *testing.T) {
 	}
 	// Without Look, or after a failed one, the groups that the caller claims do not
 	// count.
-	e := &export.Export{Squash: export.NoSquash, ManageGIDs: true}
+	e := &export.Export{Options: export.Options{Squash: export.NoSquash, ManageGIDs: true}}
 	var as vfs.Cred
 	cred := sys(3000)
 	if err := table.Look(e, caller, &cred, new(export.Looked)); err == nil {
@@ -76,7 +76,7 @@ func TestManagedGroups(t *testing.T) {
 		t.Errorf("not looked up: %v", as.Groups)
 	}
 	known.Delay(3000)
-	squashing := &export.Export{Squash: export.AllSquash, ManageGIDs: true}
+	squashing := &export.Export{Options: export.Options{Squash: export.AllSquash, ManageGIDs: true}}
 	if !table.Delays(e, &cred) || table.Delays(squashing, &cred) || table.Delays(&export.Export{}, &cred) {
 		t.Error("which calls are delayed")
 	}
@@ -85,7 +85,7 @@ func TestManagedGroups(t *testing.T) {
 // A table without Groups refuses an export with ManageGIDs.
 func TestManagedGroupsWithoutAService(t *testing.T) {
 	table := export.NewTable([export.KeySize]byte{1})
-	all := []*export.Export{{Name: "/a", FS: memfs.New(memfs.Options{}), ManageGIDs: true}}
+	all := []*export.Export{{Name: "/a", FS: memfs.New(memfs.Options{}), Options: export.Options{ManageGIDs: true}}}
 	if err := table.Replace(all); err == nil || !strings.Contains(err.Error(), "nothing is there to look them up") {
 		t.Errorf("%v", err)
 	}

@@ -2,7 +2,6 @@ package export
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,14 +125,11 @@ func (m *Mount) template() *Export { return m.export(m.Top, &asleep{m: m}, true)
 
 // export returns an export of the mount with the options of another export.
 func (m *Mount) export(options *Export, fs vfs.FileSystem, retired bool) *Export {
-	e := new(Export)
-	to, from := reflect.ValueOf(e).Elem(), reflect.ValueOf(options).Elem()
-	for i := range to.NumField() {
-		if to.Type().Field(i).IsExported() {
-			to.Field(i).Set(from.Field(i))
-		}
+	e := &Export{
+		Name: m.Name, ID: m.id, FS: fs, Options: options.Options,
+		Clients: options.Clients, Security: options.Security, Networks: options.Networks, mount: m,
 	}
-	e.Name, e.ID, e.FS, e.Root, e.mount = m.Name, m.id, fs, false, m
+	e.Root = false
 	if retired {
 		e.use.idle = make(chan struct{})
 		e.use.retired.Store(true)

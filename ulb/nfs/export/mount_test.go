@@ -63,7 +63,7 @@ func newMountSite(t *testing.T) *mountSite {
 }
 
 func (s *mountSite) srv(set func(e *export.Export)) *export.Export {
-	e := &export.Export{Name: "/srv", FS: memfs.New(memfs.Options{}), CrossMount: true}
+	e := &export.Export{Name: "/srv", FS: memfs.New(memfs.Options{}), Options: export.Options{CrossMount: true}}
 	set(e)
 	return e
 }
@@ -120,8 +120,8 @@ func TestMountHasTheOptionsOfItsExport(t *testing.T) {
 		s.table.SetGroups(new(groups.Fake))
 		s.top = s.srv(func(e *export.Export) {
 			v := reflect.ValueOf(e).Elem()
-			for i := range v.NumField() {
-				if f := v.Field(i); v.Type().Field(i).IsExported() && f.IsZero() {
+			for _, field := range reflect.VisibleFields(v.Type()) {
+				if f := v.FieldByIndex(field.Index); field.IsExported() && f.IsZero() {
 					switch f.Kind() {
 					case reflect.Bool:
 						f.SetBool(true)
@@ -140,14 +140,14 @@ func TestMountHasTheOptionsOfItsExport(t *testing.T) {
 		e := s.in("a")
 		defer e.Leave(s.conn)
 		got, want := reflect.ValueOf(e).Elem(), reflect.ValueOf(s.top).Elem()
-		for i := range got.NumField() {
-			f := got.Type().Field(i)
+		for _, f := range reflect.VisibleFields(got.Type()) {
 			switch f.Name {
-			case "Name", "ID", "FS", "Root":
+			case "Name", "ID", "FS", "Root", "Options":
 				continue
 			}
-			if f.IsExported() && !reflect.DeepEqual(got.Field(i).Interface(), want.Field(i).Interface()) {
-				t.Errorf("%s is %v, want %v", f.Name, got.Field(i), want.Field(i))
+			got, want := got.FieldByIndex(f.Index), want.FieldByIndex(f.Index)
+			if f.IsExported() && !reflect.DeepEqual(got.Interface(), want.Interface()) {
+				t.Errorf("%s is %v, want %v", f.Name, got, want)
 			}
 		}
 		again := export.NewTable([export.KeySize]byte{1})

@@ -58,6 +58,10 @@ type NetworkSecurity struct {
 	Security []Security // the preferred first; empty means all
 }
 
+func (n NetworkSecurity) equal(as NetworkSecurity) bool {
+	return n.Network == as.Network && slices.Equal(n.Security, as.Security)
+}
+
 // SecurityFor returns the security flavors that callers from an address may use, the
 // preferred first; empty means all.
 func (e *Export) SecurityFor(a netip.Addr) []Security {

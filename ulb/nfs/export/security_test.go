@@ -55,7 +55,7 @@ func TestServiceOfSecurity(t *testing.T) {
 // Squash is.
 func TestAnonymousPrincipal(t *testing.T) {
 	for _, squash := range []Squash{RootSquash, NoSquash, AllSquash} {
-		e := Export{Squash: squash, AnonUID: 42, AnonGID: 43}
+		e := Export{Options: Options{Squash: squash, AnonUID: 42, AnonGID: 43}}
 		c := rpc.Cred{Flavor: rpc.AuthGSS, GSS: rpc.GSSNone, Principal: "x@Y", Anonymous: true}
 		var as vfs.Cred
 		e.Identify(&c, new(Looked), &as)

@@ -21,7 +21,7 @@ func (guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 // MNT gives a principal without an account no handle of an export with RequireAccount.
 func TestMntWithoutAccount(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
-		s := newSite(t, m, &export.Export{Name: "/strict", RequireAccount: true}, &export.Export{Name: "/open"})
+		s := newSite(t, m, &export.Export{Name: "/strict", Options: export.Options{RequireAccount: true}}, &export.Export{Name: "/open"})
 		s.rpc.Protect(rpc.AuthGSS, guests{})
 		var why []export.Reason
 		s.table.OnRefusal(func(r *export.Refusal) { why = append(why, r.Reason) })
@@ -51,7 +51,7 @@ func TestMntWithoutAccount(t *testing.T) {
 // Kerberos flavor that the export does not accept gets the handle too.
 func TestMntFromAPortOfCallersWithKerberos(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
-		s := newSite(t, m, &export.Export{Name: "/secure", Secure: true, Security: []export.Security{export.Krb5p}})
+		s := newSite(t, m, &export.Export{Name: "/secure", Options: export.Options{Secure: true}, Security: []export.Security{export.Krb5p}})
 		s.rpc.Protect(rpc.AuthGSS, guests{})
 		s.mkdir("public", 0o755)
 		s.from("10.0.0.1:40000", false)

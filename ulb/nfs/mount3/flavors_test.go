@@ -56,8 +56,8 @@ func TestMntListsTheFlavorsOfTheNetwork(t *testing.T) {
 func TestMntTellsNoNamesToAnotherFlavor(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m,
-			&export.Export{Name: "/strict", Squash: export.NoSquash, AnonUID: 99, AnonGID: 99, Security: []export.Security{export.Krb5p}},
-			&export.Export{Name: "/open", Squash: export.NoSquash, Security: []export.Security{export.Sys}})
+			&export.Export{Name: "/strict", Options: export.Options{Squash: export.NoSquash, AnonUID: 99, AnonGID: 99}, Security: []export.Security{export.Krb5p}},
+			&export.Export{Name: "/open", Options: export.Options{Squash: export.NoSquash}, Security: []export.Security{export.Sys}})
 		home := s.mkdir("home", 0o700)
 		if _, _, err := s.fs.Mkdir(&vfs.Op{Cred: &vfs.Cred{}}, home, []byte("project"), &vfs.SetAttr{}); err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ func TestMntByManagedGroups(t *testing.T) {
 		var known groups.Fake
 		s.table.SetGroups(&known)
 		e, _, _ := s.table.Resolve("/srv")
-		anew := &export.Export{Name: "/srv", FS: e.FS, ManageGIDs: true}
+		anew := &export.Export{Name: "/srv", FS: e.FS, Options: export.Options{ManageGIDs: true}}
 		if err := s.table.Replace([]*export.Export{anew}); err != nil {
 			t.Fatal(err)
 		}

@@ -112,7 +112,7 @@ func (s *site) mkdir(name string, mode uint32) vfs.Handle {
 
 func TestMntAnswersWithAHandleAndAFlavor(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
-		s := newSite(t, m, &export.Export{Name: "/srv", Squash: export.NoSquash})
+		s := newSite(t, m, &export.Export{Name: "/srv", Options: export.Options{Squash: export.NoSquash}})
 		sub := s.mkdir("sub", 0o755)
 		for path, want := range map[string]vfs.Handle{"/srv": s.fs.Root(), "/srv/": s.fs.Root(), "/srv/sub": sub, "//srv//sub/.": sub} {
 			res := s.mnt(path)
@@ -134,10 +134,10 @@ func TestMntAnswersWithAHandleAndAFlavor(t *testing.T) {
 func TestMntRefusesByName(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m,
-			&export.Export{Name: "/srv", Squash: export.NoSquash},
+			&export.Export{Name: "/srv", Options: export.Options{Squash: export.NoSquash}},
 			&export.Export{Name: "/near", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
-			&export.Export{Name: "/squashed", AnonUID: 99, AnonGID: 99},
-			&export.Export{Name: "/secure", Secure: true})
+			&export.Export{Name: "/squashed", Options: export.Options{AnonUID: 99, AnonGID: 99}},
+			&export.Export{Name: "/secure", Options: export.Options{Secure: true}})
 		s.mkdir("private", 0o700)
 		op := vfs.Op{Cred: &vfs.Cred{}}
 		if _, _, err := s.fs.Create(&op, s.fs.Root(), []byte("file"), &vfs.CreateHow{}); err != nil {
@@ -175,10 +175,10 @@ func TestRefusalsAreToldOfAndCounted(t *testing.T) {
 
 func testRefusalsAreToldOf(t *testing.T, m manner) {
 	s := newSite(t, m,
-		&export.Export{Name: "/srv", Squash: export.NoSquash},
+		&export.Export{Name: "/srv", Options: export.Options{Squash: export.NoSquash}},
 		&export.Export{Name: "/near", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
-		&export.Export{Name: "/both", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Secure: true},
-		&export.Export{Name: "/secure", Secure: true})
+		&export.Export{Name: "/both", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Options: export.Options{Secure: true}},
+		&export.Export{Name: "/secure", Options: export.Options{Secure: true}})
 	var told []export.Refusal
 	s.table.OnRefusal(func(r *export.Refusal) { told = append(told, *r) })
 	s.from("10.0.0.1:5000", false)
@@ -236,7 +236,7 @@ func (s *site) dump() (all []string) {
 
 func TestDumpFollowsMntAndUmnt(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
-		s := newSite(t, m, &export.Export{Name: "/a", Squash: export.NoSquash}, &export.Export{Name: "/b", Squash: export.NoSquash})
+		s := newSite(t, m, &export.Export{Name: "/a", Options: export.Options{Squash: export.NoSquash}}, &export.Export{Name: "/b", Options: export.Options{Squash: export.NoSquash}})
 		s.mnt("/a")
 		s.mnt("/a")
 		s.mnt("/b")
@@ -298,9 +298,9 @@ func TestExportListsDirectoriesAndNetworks(t *testing.T) {
 func TestListsShowOnlyExportsThatServeTheCaller(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m,
-			&export.Export{Name: "/near", Squash: export.NoSquash, Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}},
-			&export.Export{Name: "/near/far", Squash: export.NoSquash, Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
-			&export.Export{Name: "/all", Squash: export.NoSquash, Secure: true})
+			&export.Export{Name: "/near", Options: export.Options{Squash: export.NoSquash}, Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}},
+			&export.Export{Name: "/near/far", Options: export.Options{Squash: export.NoSquash}, Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
+			&export.Export{Name: "/all", Options: export.Options{Squash: export.NoSquash, Secure: true}})
 		s.mnt("/near")
 		s.mnt("/all")
 		s.from("192.0.2.1:700", true)
@@ -323,7 +323,7 @@ func TestListsShowOnlyExportsThatServeTheCaller(t *testing.T) {
 }
 
 func TestDumpEndsBeforeTheReplyIsFull(t *testing.T) {
-	s := newSite(t, manners[0], &export.Export{Name: "/a", Squash: export.NoSquash})
+	s := newSite(t, manners[0], &export.Export{Name: "/a", Options: export.Options{Squash: export.NoSquash}})
 	for i := range 4200 {
 		s.from(fmt.Sprintf("10.%d.%d.1:700", i/250, i%250), true)
 		s.mnt("/a")
@@ -345,7 +345,7 @@ func FuzzCall(f *testing.F) {
 	f.Add(uint32(5), []byte{})
 	f.Fuzz(func(t *testing.T, p uint32, args []byte) {
 		for _, m := range manners {
-			s := newSite(t, m, &export.Export{Name: "/srv", Squash: export.NoSquash})
+			s := newSite(t, m, &export.Export{Name: "/srv", Options: export.Options{Squash: export.NoSquash}})
 			h := rpc.CallHeader{XID: 1, Program: wire.Program, Version: wire.Version, Procedure: p % 7}
 			c := rpctest.NewCall(s.conn, append(rpctest.CallMessage(h, nil), args...)).Run(s.rpc)
 			if c.End != rpctest.Sent {

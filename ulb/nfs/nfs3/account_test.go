@@ -35,7 +35,7 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 	})
 	for _, strict := range []bool{true, false} {
 		if err := s.table.Replace([]*export.Export{{
-			Name: s.export.Name, FS: s.export.FS, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody, RequireAccount: strict,
+			Name: s.export.Name, FS: s.export.FS, Options: export.Options{Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody, RequireAccount: strict},
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestPrincipalThatIsNotIdentified(t *testing.T) {
 		{export.AllSquash, false, wire.NFS3OK}, {export.AllSquash, true, wire.NFS3ErrJukebox},
 	} {
 		if err := s.table.Replace([]*export.Export{{
-			Name: s.export.Name, FS: s.export.FS, Squash: c.squash, AnonUID: export.Nobody, AnonGID: export.Nobody, RequireAccount: c.account,
+			Name: s.export.Name, FS: s.export.FS, Options: export.Options{Squash: c.squash, AnonUID: export.Nobody, AnonGID: export.Nobody, RequireAccount: c.account},
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestPortsOfCallersWithKerberos(t *testing.T) {
 	s.rpc.Protect(rpc.AuthGSS, guests{})
 	file := s.create(s.root, "file", 0o666)
 	if err := s.table.Replace([]*export.Export{{
-		Name: s.export.Name, FS: s.export.FS, Secure: true, AnonUID: export.Nobody, AnonGID: export.Nobody,
+		Name: s.export.Name, FS: s.export.FS, Options: export.Options{Secure: true, AnonUID: export.Nobody, AnonGID: export.Nobody},
 	}}); err != nil {
 		t.Fatal(err)
 	}

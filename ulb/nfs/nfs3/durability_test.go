@@ -26,7 +26,7 @@ func TestDurabilityIsTheExports(t *testing.T) {
 	fs := &asked{FileSystem: s.fs}
 	var all []*export.Export
 	for name, async := range map[string]bool{"/sync": false, "/async": true} {
-		all = append(all, &export.Export{Name: name, FS: fs, Async: async, Squash: export.NoSquash})
+		all = append(all, &export.Export{Name: name, FS: fs, Options: export.Options{Async: async, Squash: export.NoSquash}})
 	}
 	if err := s.table.Replace(all); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestManagedGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anew := &export.Export{Name: s.export.Name, FS: s.export.FS, Squash: export.NoSquash, ManageGIDs: true}
+	anew := &export.Export{Name: s.export.Name, FS: s.export.FS, Options: export.Options{Squash: export.NoSquash, ManageGIDs: true}}
 	if err := s.table.Replace([]*export.Export{anew}); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func eachSiteOf(t *testing.T, opt memfs.Options, test func(t *testing.T, s *site
 func newSiteOver(t testing.TB, fs *memfs.FS, exported vfs.FileSystem) *site {
 	t.Helper()
 	s := &site{t: t, fs: fs, room: rpctest.TCPRoom}
-	s.export = &export.Export{Name: "/", FS: exported, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
+	s.export = &export.Export{Name: "/", FS: exported, Options: export.Options{Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}}
 	s.table = export.NewTable([export.KeySize]byte{7})
 	if err := s.table.Replace([]*export.Export{s.export}); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ func TestRememberedCallIsAnsweredThoughItWouldBeRefusedNow(t *testing.T) {
 	s.create(s.root, "f", 0o666)
 	var known groups.Fake
 	s.table.SetGroups(&known)
-	if err := s.table.Replace([]*export.Export{{Name: "/", FS: s.fs, ManageGIDs: true}}); err != nil {
+	if err := s.table.Replace([]*export.Export{{Name: "/", FS: s.fs, Options: export.Options{ManageGIDs: true}}}); err != nil {
 		t.Fatal(err)
 	}
 	s.uid = 1000
@@ -41,7 +41,7 @@ func TestRememberedCallIsAnsweredThoughItWouldBeRefusedNow(t *testing.T) {
 		t.Errorf("another call: %v", got)
 	}
 	known.Know(1000, 1000)
-	if err := s.table.Replace([]*export.Export{{Name: "/", FS: s.fs, ReadOnly: true}}); err != nil {
+	if err := s.table.Replace([]*export.Export{{Name: "/", FS: s.fs, Options: export.Options{ReadOnly: true}}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := status(s.run(m)); got != wire.NFS3OK {

@@ -134,7 +134,7 @@ func newStuckDisk(t *testing.T, blocks int) *stuckDisk {
 	}
 	d := &stuckDisk{FileSystem: fs, t: t, dir: dir, thaw: make(chan struct{})}
 	d.stuck.Store(true)
-	e := &export.Export{Name: "/", FS: d, Squash: export.NoSquash}
+	e := &export.Export{Name: "/", FS: d, Options: export.Options{Squash: export.NoSquash}}
 	table := export.NewTable([export.KeySize]byte{7})
 	if err := table.Replace([]*export.Export{e}); err != nil {
 		t.Fatal(err)

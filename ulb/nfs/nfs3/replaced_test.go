@@ -40,16 +40,16 @@ func TestExportReplacedBeforeItsCallRuns(t *testing.T) {
 	}{
 		"removed": {func(*site) []*export.Export { return nil }, wire.NFS3ErrStale},
 		"as before": {func(s *site) []*export.Export {
-			return []*export.Export{{Name: "/", FS: s.export.FS, Squash: export.NoSquash}}
+			return []*export.Export{{Name: "/", FS: s.export.FS, Options: export.Options{Squash: export.NoSquash}}}
 		}, wire.NFS3OK},
 		"read-only": {func(s *site) []*export.Export {
-			return []*export.Export{{Name: "/", FS: s.export.FS, Squash: export.NoSquash, ReadOnly: true}}
+			return []*export.Export{{Name: "/", FS: s.export.FS, Options: export.Options{Squash: export.NoSquash, ReadOnly: true}}}
 		}, wire.NFS3ErrROFS},
 		"for other clients": {func(s *site) []*export.Export {
 			return []*export.Export{{Name: "/", FS: s.export.FS, Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}
 		}, wire.NFS3ErrAccess},
 		"of another file system": {func(*site) []*export.Export {
-			return []*export.Export{{Name: "/", FS: memfs.New(memfs.Options{RootMode: 0o777}), Squash: export.NoSquash}}
+			return []*export.Export{{Name: "/", FS: memfs.New(memfs.Options{RootMode: 0o777}), Options: export.Options{Squash: export.NoSquash}}}
 		}, wire.NFS3ErrBadHandle}, // the status for handles of other servers
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestExportReplacedWhileItsCallRuns(t *testing.T) {
 	old := s.export
 	var idle <-chan struct{}
 	old.FS = &renamed{FileSystem: fs, during: func() {
-		if err := s.table.Replace([]*export.Export{{Name: "/", FS: fs, Squash: export.NoSquash}}); err != nil {
+		if err := s.table.Replace([]*export.Export{{Name: "/", FS: fs, Options: export.Options{Squash: export.NoSquash}}}); err != nil {
 			t.Error(err)
 		}
 		idle = old.Retire()

@@ -15,7 +15,7 @@ func TestFlavorThatIsTooWeak(t *testing.T) {
 	s := newSite(t)
 	file := s.create(s.root, "file", 0o666)
 	if err := s.table.Replace([]*export.Export{{
-		Name: s.export.Name, FS: s.export.FS, Squash: export.NoSquash, Security: []export.Security{export.Krb5, export.Krb5p},
+		Name: s.export.Name, FS: s.export.FS, Options: export.Options{Squash: export.NoSquash}, Security: []export.Security{export.Krb5, export.Krb5p},
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestFlavorsByNetwork(t *testing.T) {
 	s := newSite(t)
 	file := s.create(s.root, "file", 0o666)
 	anew := &export.Export{
-		Name: s.export.Name, FS: s.export.FS, Squash: export.NoSquash, Security: []export.Security{export.Krb5},
+		Name: s.export.Name, FS: s.export.FS, Options: export.Options{Squash: export.NoSquash}, Security: []export.Security{export.Krb5},
 		Networks: []export.NetworkSecurity{{Network: netip.MustParsePrefix("192.0.2.0/24"), Security: []export.Security{export.Sys}}},
 	}
 	if err := s.table.Replace([]*export.Export{anew}); err != nil {

@@ -15,8 +15,8 @@ import (
 func TestRenameAndLinkStayWithinAnExport(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		other := memfs.New(memfs.Options{RootMode: 0o777})
-		same := &export.Export{Name: "/same", FS: s.export.FS, Squash: export.NoSquash, ReadOnly: true}
-		another := &export.Export{Name: "/another", FS: other, Squash: export.NoSquash}
+		same := &export.Export{Name: "/same", FS: s.export.FS, Options: export.Options{Squash: export.NoSquash, ReadOnly: true}}
+		another := &export.Export{Name: "/another", FS: other, Options: export.Options{Squash: export.NoSquash}}
 		if err := s.table.Replace([]*export.Export{s.export, same, another}); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestNothingComesBetweenTheLooksOfAChange(t *testing.T) {
 		trees = append(trees, fs)
 	}
 	s := newSiteOver(t, nil, trees[0])
-	beneath := &export.Export{Name: "/sub", FS: trees[1], Squash: export.NoSquash}
+	beneath := &export.Export{Name: "/sub", FS: trees[1], Options: export.Options{Squash: export.NoSquash}}
 	if err := s.table.Replace([]*export.Export{s.export, beneath}); err != nil {
 		t.Fatal(err)
 	}

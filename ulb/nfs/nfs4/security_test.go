@@ -46,7 +46,7 @@ func secure(t testing.TB, s *nfs4test.Site, differ func(e *export.Export)) {
 	t.Helper()
 	var all []*export.Export
 	for _, e := range s.Exports.All() {
-		anew := &export.Export{Name: e.Name, FS: e.FS, Squash: e.Squash, AnonUID: e.AnonUID, AnonGID: e.AnonGID, Security: e.Security}
+		anew := &export.Export{Name: e.Name, FS: e.FS, Options: export.Options{Squash: e.Squash, AnonUID: e.AnonUID, AnonGID: e.AnonGID}, Security: e.Security}
 		differ(anew)
 		all = append(all, anew)
 		e.Retire()

@@ -60,7 +60,7 @@ func anyTreeSite(t testing.TB, change func(*nfs4test.Config), wrap func(vfs.File
 		must(fs.Mkdir(&op, fs.Root(), []byte("empty"), &vfs.SetAttr{SetMode: true, Mode: 0o777}))
 		must(fs.Create(&op, fs.Root(), []byte("file"), &vfs.CreateHow{Attr: vfs.SetAttr{SetMode: true, Mode: 0o666}}))
 		must(fs.Symlink(&op, fs.Root(), []byte("link"), []byte("file"), &vfs.SetAttr{}))
-		e := &export.Export{Name: name, FS: wrap(fs), Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
+		e := &export.Export{Name: name, FS: wrap(fs), Options: export.Options{Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}}
 		if name[len(name)-1] == '-' {
 			e.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 		}

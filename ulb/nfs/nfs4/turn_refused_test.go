@@ -27,7 +27,7 @@ func TestRefusedRequestsUseTheirNumbersUp(t *testing.T) {
 	with := func(security ...export.Security) func() {
 		return func() {
 			fs.before = func() {}
-			e := &export.Export{Name: s.Export.Name, FS: fs, Squash: export.NoSquash, Security: security}
+			e := &export.Export{Name: s.Export.Name, FS: fs, Options: export.Options{Squash: export.NoSquash}, Security: security}
 			if err := s.Exports.Replace([]*export.Export{e}); err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,7 @@ func TestDeniedCompoundFreesItsSlot(t *testing.T) {
 	a := newClientSession(s.Peer(1), "a")
 	a.run(op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}))
 	// From now on only clients on privileged ports are served.
-	e := &export.Export{Name: "/export", FS: s.FS, Squash: export.NoSquash, Secure: true}
+	e := &export.Export{Name: "/export", FS: s.FS, Options: export.Options{Squash: export.NoSquash, Secure: true}}
 	if err := s.Exports.Replace([]*export.Export{e}); err != nil {
 		t.Fatal(err)
 	}

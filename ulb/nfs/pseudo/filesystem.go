@@ -40,7 +40,7 @@ var _ vfs.FileSystem = Seen{}
 // the table's first Replace.
 func Attach(t *export.Table) *FS {
 	f := &FS{exports: t}
-	f.export = &export.Export{Name: "/", FS: Seen{FS: f}, ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
+	f.export = &export.Export{Name: "/", FS: Seen{FS: f}, Options: export.Options{ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}}
 	t.SetRoot(f.export)
 	return f
 }

@@ -33,7 +33,7 @@ func replace(t testing.TB, table *export.Table, names ...string) {
 	t.Helper()
 	var all []*export.Export
 	for _, name := range names {
-		all = append(all, &export.Export{Name: name, FS: memfs.New(memfs.Options{}), Squash: export.NoSquash})
+		all = append(all, &export.Export{Name: name, FS: memfs.New(memfs.Options{}), Options: export.Options{Squash: export.NoSquash}})
 	}
 	if err := table.Replace(all); err != nil {
 		t.Fatal(err)
@@ -327,8 +327,8 @@ func TestViewThatMayNotWait(t *testing.T) {
 	table := export.NewTable([export.KeySize]byte{1})
 	f := Attach(table)
 	slow := memfs.New(memfs.Options{})
-	outer := &export.Export{Name: "/data", FS: vfstest.Hesitant(slow), Squash: export.NoSquash}
-	inner := &export.Export{Name: "/data/dir/inner", FS: memfs.New(memfs.Options{}), Squash: export.NoSquash}
+	outer := &export.Export{Name: "/data", FS: vfstest.Hesitant(slow), Options: export.Options{Squash: export.NoSquash}}
+	inner := &export.Export{Name: "/data/dir/inner", FS: memfs.New(memfs.Options{}), Options: export.Options{Squash: export.NoSquash}}
 	if err := table.Replace([]*export.Export{outer, inner}); err != nil {
 		t.Fatal(err)
 	}
