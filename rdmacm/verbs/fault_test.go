@@ -136,6 +136,26 @@ func TestWorkBehindAReadThatFails(t *testing.T) {
 	})
 }
 
+// TestFirstMessageOverSIW: siw may miss the first message of a connection that it accepts, until
+// more bytes come. The side that accepts sees to it that they do.
+func TestFirstMessageOverSIW(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(true)
+		d.Attributes.SIW = true
+		a, b := pair(t, d)
+		a.Post(rdmatest.SendOf([]byte("first")))
+		time.Sleep(10 * time.Second) // long enough for the side that accepts
+		synctest.Wait()
+		if m := b.Messages(); len(m) != 1 || string(m[0].Bytes) != "first" {
+			t.Errorf("%d messages arrived", len(m))
+		}
+		a.Conn().Abort(nil)
+		b.Conn().Abort(nil)
+		a.End()
+		b.End()
+	})
+}
+
 // TestNoMemoryAtCreate: neither side sets up a connection, and nothing of it is left.
 func TestNoMemoryAtCreate(t *testing.T) {
 	for _, failing := range []int32{1, 2} {

@@ -184,6 +184,9 @@ func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
 		return nil, err
 	}
 	r.seat.Hold(rdmacm.HolderOf(c), &c.moved)
+	if c.rnic.SIW && c.readDepth > 0 {
+		time.AfterFunc(nudgeAfter, c.nudge)
+	}
 	go c.run()
 	return c, nil
 }

@@ -39,6 +39,7 @@ type sends struct {
 	reads      int             // RDMA Reads posted, not done
 	moved      uint64          // bytes of requests that are done
 	unsignaled int             // short Sends since the last signal
+	nudge      bool            // an empty RDMA Read is to go out
 	spent      []device.Region // of requests that are done
 	slabs      []*slab
 	free       [][]byte // blocks
@@ -290,6 +291,12 @@ func (c *Conn) sendLocked() {
 // worksLocked fills requests from the queue, and returns how many.
 func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	o := &c.out
+	if o.nudge && o.tail-o.head < uint64(len(o.ring)) {
+		o.ring[o.tail%uint64(len(o.ring))] = slot{read: true}
+		requests[0] = device.Work{ID: o.tail, Op: device.Read, Flags: device.Signal}
+		o.nudge, n = false, 1
+		o.tail++
+	}
 	for n < len(requests) && o.tail-o.head < uint64(len(o.ring)) {
 		for o.issued < len(o.queue) && o.queue[o.issued].complete() {
 			o.issued++

@@ -52,6 +52,7 @@ type conn struct {
 	reads    []work // that are not answered
 	promised []device.Receive
 	failed   bool // the queue pair is in error
+	deaf     bool // what arrives waits
 	noQP     bool
 	gone     bool // Destroy was called
 
@@ -106,6 +107,7 @@ func (c *conn) Receives() []device.Receive { return c.toPromise }
 
 func (c *conn) Accept(p device.Param) error {
 	defer c.lock()()
+	c.deaf = c.id.c.d.Attributes.SIW
 	return c.id.answer(p)
 }
 
@@ -222,7 +224,7 @@ func (c *conn) carryOut() {
 			return
 		}
 		p := c.id.peer.conn
-		if p.failed || p.noQP {
+		if p.failed || p.noQP || p.deaf {
 			return
 		}
 		w := c.works[0]
@@ -233,6 +235,10 @@ func (c *conn) carryOut() {
 		}
 		mine, theirs := c.carry(p, &w)
 		c.completeWork(&w, mine)
+		if w.Op == device.Read && c.deaf {
+			c.deaf = false
+			p.carryOut()
+		}
 		if mine != device.OK {
 			c.fail()
 		}
