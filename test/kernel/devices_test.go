@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
 // jumbo is the MTU that rxe needs for InfiniBand's largest packets.
@@ -41,17 +42,29 @@ type devices struct {
 // serveDevices runs the daemon on a device of that kind, rxe or siw, by librdmacm and libibverbs.
 func serveDevices(t *testing.T, kind, provider string, options lab.Options) *devices {
 	t.Helper()
-	n := lab.NewNetworkOf(t, jumbo)
+	return serveDevicesTo(&server{t: t, network: lab.NewNetworkOf(t, jumbo)}, kind, provider, options)
+}
+
+// serveDevicesInRealm is serveDevices that takes callers with Kerberos as well.
+func serveDevicesInRealm(t *testing.T, kind string, options lab.Options) *devices {
+	t.Helper()
+	k := inRealm(t, lab.NewNetworkOf(t, jumbo), krb5realm.Options{})
+	k.configure(t, []string{machineIsRoot})
+	options.Env = append(options.Env, "KRB5_CONFIG="+k.realm.Conf)
+	return serveDevicesTo(k.server, kind, "verbs", options, "--config", k.config)
+}
+
+// serveDevicesTo starts the daemon for the clients of s, with further flags.
+func serveDevicesTo(s *server, kind, provider string, options lab.Options, flags ...string) *devices {
+	s.t.Helper()
 	options.Address, options.Memory = peerAddress, 1000
-	program := build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo")
+	program := build(s.t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo")
 	device := "RDMA_DEVICE=" + kind
 	options.Env = append(options.Env, device)
-	g := lab.Boot(t, n, options, script(t, "serve_devices"), program, "--rdma-provider", provider)
+	g := lab.Boot(s.t, s.network, options, script(s.t, "serve_devices"), append([]string{program, "--rdma-provider", provider}, flags...)...)
 	g.Await("serving")
-	return &devices{
-		server: &server{t: t, network: n, env: []string{device, "EXPORT=/work", "SERVER=" + g.Address()}},
-		guest:  g,
-	}
+	s.env = append(s.env, device, "EXPORT=/work", "SERVER="+g.Address())
+	return &devices{server: s, guest: g}
 }
 
 // scene makes the server's guest run a scene of its script, and waits for its end.
@@ -93,6 +106,36 @@ func TestDevices(t *testing.T) {
 		d.scene("remove")
 	}
 	d.stop()
+}
+
+// TestDeviceKernels runs the daemon by librdmacm and libibverbs on rxe and on siw in one guest.
+// Linux's client mounts it over the same kind of device in another guest: Debian's kernels,
+// unchanged, with the rxe that they bring, and with siw, which Debian leaves out.
+func TestDeviceKernels(t *testing.T) {
+	t.Parallel()
+	type kernels struct{ server, client lab.Kernel }
+	clients := map[string][]kernels{
+		"rxe": {{lab.UserMode, lab.Stock6_12}},
+		"siw": {{lab.UserMode, lab.UserMode}},
+	}
+	hows := []string{"rdma"}
+	if everything() {
+		hows = nil
+		for _, version := range []string{"rdma/4.2", "rdma", "rdma/4.1", "rdma/4.0"} {
+			hows = append(hows, version, version+":krb5p")
+		}
+		clients["rxe"] = append(clients["rxe"], kernels{lab.UserMode, lab.Stock6_1})
+	}
+	for device, all := range clients {
+		for _, k := range all {
+			t.Run(fmt.Sprintf("%s/%s/%s", device, k.server, k.client), func(t *testing.T) {
+				t.Parallel()
+				d := serveDevicesInRealm(t, device, lab.Options{Kernel: k.server, Limit: 30 * time.Minute})
+				d.run(lab.Options{Kernel: k.client, Limit: 20 * time.Minute}, "stock", hows...)
+				d.stop()
+			})
+		}
+	}
 }
 
 // TestDeviceRemovedUnderLoad removes the device that the daemon serves on, and adds it again,

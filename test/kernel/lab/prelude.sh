@@ -68,14 +68,19 @@ rpc_pipes() {
 	mount -t rpc_pipefs pipes /var/lib/nfs/rpc_pipefs
 }
 
+# realm_users: this guest has the users of the lab's realm.
+realm_users() {
+	printf '%s:x:%s:%s::/:/bin/sh\n' alice 12001 12001 bob 12002 12002 >>/etc/passwd
+	printf '%s:x:%s:\n' alice 12001 bob 12002 both 12000 >>/etc/group
+}
+
 # kerberos_client: this guest in the realm whose krb5.conf is $REALM_CONF, by the name $CLIENT_NAME, with the keys in
 # $CLIENT_KEYTAB. Servers are mounted by $SERVER_NAME from now on.
 kerberos_client() {
 	hostname "$CLIENT_NAME"
 	printf '%s %s\n' 127.0.0.1 localhost "$ADDRESS" "$CLIENT_NAME" "$SERVER" "$SERVER_NAME" >/etc/hosts
 	# Owners of files travel by name, and the kernel asks nfsidmap for the numbers.
-	printf '%s:x:%s:%s::/:/bin/sh\n' alice 12001 12001 bob 12002 12002 >>/etc/passwd
-	printf '%s:x:%s:\n' alice 12001 bob 12002 both 12000 >>/etc/group
+	realm_users
 	printf '[General]\nDomain = %s\n' "${CLIENT_NAME#*.}" >/etc/idmapd.conf
 	must cp "$REALM_CONF" /etc/krb5.conf
 	must install -m 600 "$CLIENT_KEYTAB" /etc/krb5.keytab

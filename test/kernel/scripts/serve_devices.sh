@@ -1,7 +1,12 @@
 # serve_devices PROGRAM OPTIONS...: the daemon on this guest's RDMA device, until the test says stop; in between the
-# scenes that the test names, one after the other.
+# scenes that the test names, one after the other. Where KRB5_CONFIG is set, callers may use Kerberos.
 program=$1; shift
 options=("$@")
+security=sys
+if [ -n "$KRB5_CONFIG" ]; then
+	realm_users
+	security=sys:krb5p
+fi
 software_rdma
 device=${RDMA_DEVICE}0
 ulimit -l unlimited
@@ -11,7 +16,7 @@ mkdir /srv/work/{0..7}
 
 start() {
 	rm -f "$SHARED/log"
-	"$program" serve --state-dir /tmp/state --export /srv/work:/work,rw,insecure,no_root_squash "${options[@]}" >"$SHARED/log" 2>&1 &
+	"$program" serve --state-dir /tmp/state --export /srv/work:/work,rw,insecure,no_root_squash,sec=$security "${options[@]}" >"$SHARED/log" 2>&1 &
 	daemon=$!
 	until grep -qs "serving.*exports" "$SHARED/log"; do kill -0 $daemon 2>/dev/null || { cat "$SHARED/log"; fail "the daemon did not start"; }; sleep 0.1; done
 }
