@@ -17,7 +17,8 @@ import (
 // jumbo is the MTU that rxe needs for InfiniBand's largest packets.
 const jumbo = 9000
 
-// TestDeviceSuite runs the conformance suite of rdmacm over rxe, by librdmacm and libibverbs.
+// TestDeviceSuite runs the conformance suite of rdmacm over rxe and over siw, by librdmacm and
+// libibverbs.
 func TestDeviceSuite(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it: TestDevices shows the same provider at work")
@@ -28,8 +29,13 @@ func TestDeviceSuite(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	n := lab.NewNetworkOf(t, jumbo)
-	lab.Boot(t, n, lab.Options{Limit: 6 * time.Minute}, "RDMA_DEVICE=rxe\n"+script(t, "device_suite"), suite).Succeed()
+	for _, device := range []string{"rxe", "siw"} {
+		t.Run(device, func(t *testing.T) {
+			t.Parallel()
+			lab.Run(t, lab.NewNetworkOf(t, jumbo), lab.Options{Limit: 6 * time.Minute},
+				"RDMA_DEVICE="+device+"\n"+script(t, "device_suite"), suite)
+		})
+	}
 }
 
 // devices is the daemon in a guest, on RDMA devices of that guest's kernel.
