@@ -22,6 +22,9 @@ const (
 	patience = 5 * time.Second
 	// failedFor is the time until a user whose look-up failed is looked up again.
 	failedFor = 5 * time.Second
+	// staleFor is how long the groups of a user hold without a newer answer: while the
+	// machine's services do not answer, they are used beyond their age.
+	staleFor = time.Hour
 	// lookers is the maximum number of look-ups at once. It is less than the number of getent
 	// processes, so that other uses of getent have their turn.
 	lookers = 3
@@ -47,6 +50,7 @@ type GroupsConfig struct {
 	Look func(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error)
 	// Age is how long an answer is valid, and UnknownAge how long the answer "no such user"
 	// is; 0: DefaultAge, DefaultUnknownAge. An answer in use is renewed before it expires.
+	// If there is no newer answer, the groups of a user hold for an hour.
 	Age, UnknownAge time.Duration
 	// Failed is called for each failed look-up. It must not block. It may be nil.
 	Failed func(uid uint32, err error)
@@ -95,8 +99,16 @@ type answer struct {
 	uid    uint32
 	groups []uint32
 	known  bool // the user exists
-	// At renew the user is looked up anew. At until the answer expires.
-	renew, until time.Time
+	// At renew the user is looked up anew. At until the answer expires. If no look-up succeeds,
+	// it expires at stale.
+	renew, until, stale time.Time
+}
+
+// old returns a copy of the answer that has expired, unless no look-up succeeds.
+func (a *answer) old() *answer {
+	old := *a
+	old.renew, old.until = time.Time{}, time.Time{}
+	return &old
 }
 
 // NewGroups returns a Groups that remembers nothing.
@@ -136,21 +148,22 @@ func (g *Groups) Close() {
 	g.numbers, g.stats.Queued = 0, 0
 }
 
-// Forget makes the groups of every user be looked up anew, because they may have changed.
+// Forget makes the groups of every user be looked up anew, because they may have changed. Calls
+// wait for the new answers. The former groups of a user hold only if there is no answer.
 func (g *Groups) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.round++
 	for _, m := range g.members {
 		m.failed = time.Time{}
-		if m.asked.IsZero() {
+		switch {
+		case m.answer != nil && m.answer.known:
+			g.keep(m, m.answer.old())
+		case m.asked.IsZero():
 			g.remove(m)
-		} else {
+		default:
 			g.keep(m, nil)
 		}
-	}
-	for i := range g.recent {
-		g.recent[i].Store(nil)
 	}
 }
 
@@ -178,8 +191,8 @@ func (g *Groups) remembered(uid uint32, now time.Time) *answer {
 
 // Find returns the groups of a user for a call of a client. The caller must not change them.
 // A user without an account has none. If a look-up is running, the error is a *Wait. If the
-// look-up takes too long or has failed, or the client asks for too many users, it is
-// vfs.ErrDelay.
+// look-up takes too long or has failed, or the client asks for too many users, the groups of
+// before hold, or the error is vfs.ErrDelay.
 func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	now := time.Now()
 	if a := g.remembered(uid, now); a != nil {
@@ -188,7 +201,7 @@ func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
-	if m != nil && m.answer != nil && now.Before(m.answer.until) {
+	if m != nil && m.holds(now) {
 		if now.Before(m.answer.renew) {
 			g.slot(uid).Store(m.answer)
 		} else if m.asked.IsZero() && !now.Before(m.failed) {
@@ -198,6 +211,9 @@ func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	}
 	if g.mayWait(client, m, now) && (m != nil && !m.asked.IsZero() || g.ask(client, m, uid, now)) {
 		return nil, &Wait{g, client, uid}
+	}
+	if m != nil && m.answer != nil && now.Before(m.answer.stale) && g.stuck(client, now) {
+		return m.answer.groups, nil
 	}
 	g.stats.Delayed++
 	return nil, vfs.ErrDelay
@@ -213,13 +229,20 @@ func (g *Groups) Delays(uid uint32) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
-	return m != nil && (m.answer == nil || !now.Before(m.answer.until)) && m.hopeless(now)
+	return m != nil && !m.holds(now) && m.hopeless(now)
 }
 
 // mayWait reports whether a call of a client may wait for the groups of a user. g.mu is held.
 func (g *Groups) mayWait(client netip.Addr, m *member, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
+}
+
+// stuck reports whether a user that the client asked for has been queued for too long. g.mu is
+// held.
+func (g *Groups) stuck(client netip.Addr, now time.Time) bool {
+	a := g.askers[clientaddr.Of(client)]
+	return a != nil && len(a.queue) > 0 && a.queue[0].hopeless(now)
 }
 
 // A Wait is the error for a call whose user is being looked up.
@@ -372,15 +395,16 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 		m.failed = now.Add(failedFor)
 		return g.release(m), false
 	}
-	age := g.cfg.Age
+	m.failed = time.Time{}
+	age, stale := g.cfg.Age, max(g.cfg.Age, staleFor)
 	if !ok {
-		age, groups = g.cfg.UnknownAge, nil
+		age, stale, groups = g.cfg.UnknownAge, g.cfg.UnknownAge, nil
 	}
-	next := &answer{m.uid, groups, ok, now.Add(age * 3 / 4), now.Add(age)}
+	next := &answer{m.uid, groups, ok, now.Add(age * 3 / 4), now.Add(age), now.Add(stale)}
 	if was := m.answer; !ok && was != nil && was.known && now.Before(was.until) {
 		// A directory service that restarts may know no users at first. Keep the old answer
 		// until it expires, and look the user up again before that.
-		next.groups, next.known, next.until = was.groups, true, was.until
+		next.groups, next.known, next.until, next.stale = was.groups, true, was.until, was.stale
 	}
 	g.keep(m, next)
 	g.slot(m.uid).Store(m.answer)

@@ -178,7 +178,7 @@ func TestServiceStalls(t *testing.T) {
 }
 
 // After a failed look-up calls are told to try again, not every call causes a new look-up,
-// and an earlier answer is valid until its age.
+// and an earlier answer is valid for an hour.
 func TestServiceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{fails: errors.New("broken")}
@@ -207,14 +207,80 @@ func TestServiceFails(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(DefaultAge / 10)
-		if _, _, err := find(g, oneClient, 1000); !errors.Is(err, vfs.ErrDelay) {
-			t.Errorf("too old: %v", err)
+		if groups, took, err := find(g, oneClient, 1000); err != nil || len(groups) != 2 || took != 0 {
+			t.Errorf("beyond its age: %v, %v after %v", groups, err, took)
 		}
 		synctest.Wait()
 		if want := []string{"1000 broken", "1000 again", "1000 again"}; !slices.Equal(failed, want) {
 			t.Errorf("told of %q", failed)
 		}
+		time.Sleep(staleFor)
+		if _, _, err := find(g, oneClient, 1000); !errors.Is(err, vfs.ErrDelay) {
+			t.Errorf("too old: %v", err)
+		}
+		synctest.Wait()
 	})
+}
+
+// While the service is silent, the groups of before hold for an hour. Few calls wait for it, and
+// none for longer than patience; the groups of SIGHUP's time are no exception. Users who are not
+// known yet are told to come again.
+func TestServiceIsSilent(t *testing.T) {
+	for name, forget := range map[string]bool{"answers that grow old": false, "answers that are forgotten": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *service, g *Groups) {
+				const users = 2 * maxQueuedOf
+				for uid := range uint32(users) {
+					if _, _, err := find(g, oneClient, uid); err != nil {
+						t.Fatal(err)
+					}
+				}
+				found := time.Now()
+				s.set(func() { s.takes, s.fails = 10*time.Second, errors.New("no answer") })
+				if forget {
+					g.Forget()
+				}
+				var most time.Duration
+				waits := 0
+				for time.Since(found) < staleFor-patience {
+					var calls sync.WaitGroup
+					var mu sync.Mutex
+					for uid := range uint32(users) {
+						calls.Go(func() {
+							groups, took, err := find(g, oneClient, uid)
+							mu.Lock()
+							defer mu.Unlock()
+							most = max(most, took)
+							if took > 0 {
+								waits++
+							}
+							// In the first seconds the calls that may wait are limited.
+							if time.Since(found) > DefaultAge+2*patience && err != nil || err == nil && groups[0] != uid+1 {
+								t.Errorf("user %d after %v: %v, %v", uid, time.Since(found), groups, err)
+							}
+						})
+					}
+					calls.Wait()
+					time.Sleep(7 * time.Second)
+				}
+				if most > patience || waits > users {
+					t.Errorf("%d calls of %d users waited, %v at most", waits, users, most)
+				}
+				if _, _, err := find(g, otherClient, users); !errors.Is(err, vfs.ErrDelay) {
+					t.Errorf("a user who was not known: %v", err)
+				}
+				time.Sleep(2 * patience)
+				if _, _, err := find(g, oneClient, 1); !errors.Is(err, vfs.ErrDelay) {
+					t.Errorf("after an hour: %v", err)
+				}
+				s.set(func() { s.takes, s.fails = 0, nil })
+				time.Sleep(time.Minute)
+				if _, _, err := find(g, oneClient, 1); err != nil {
+					t.Errorf("when it answers: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // A client that uses all numbers causes a bounded number of look-ups at a time, and of
@@ -438,8 +504,12 @@ func TestGroupsBesideEachOther(t *testing.T) {
 	}
 	all.Wait()
 	await.Until(t, "all was looked up", func() bool { return g.Stats().Queued == 0 })
-	g.Forget()
 	defer g.Close()
+	g.mu.Lock()
+	for _, m := range g.members {
+		g.remove(m)
+	}
+	g.mu.Unlock()
 	if st := g.Stats(); st.Known != 0 || st.Queued != 0 || st.Waiting != 0 || g.numbers != 0 || len(g.askers) != 0 {
 		t.Errorf("%+v, %d groups, %d clients", st, g.numbers, len(g.askers))
 	}

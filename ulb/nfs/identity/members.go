@@ -12,8 +12,8 @@ type member struct {
 	uid        uint32
 	asker      *asker
 	prev, next *member // of the asker's members
-	// answer is the last answer, or nil. After a failed look-up, no new one starts before
-	// failed.
+	// answer is the last answer, or nil. If the last look-up failed, no new one starts before
+	// failed; else failed is zero.
 	answer *answer
 	failed time.Time
 	// asked is the time at which the user was queued for the look-up that is not finished
@@ -36,6 +36,13 @@ func (m *member) hopeless(now time.Time) bool {
 		return now.Sub(m.asked) >= patience
 	}
 	return now.Before(m.failed)
+}
+
+// holds reports whether the answer may be used. An answer that has expired may, if the last
+// look-up failed or the present one takes too long.
+func (m *member) holds(now time.Time) bool {
+	a := m.answer
+	return a != nil && (now.Before(a.until) || now.Before(a.stale) && (m.hopeless(now) || !m.failed.IsZero()))
 }
 
 // An asker is a client address that has remembered members, queued members, or waiting calls.

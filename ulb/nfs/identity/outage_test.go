@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A directory is a fake getent that replaces the machine's own. It simulates a directory
@@ -138,9 +140,9 @@ func TestGroupsWhileTheServiceIsDown(t *testing.T) {
 	g := NewGroups(GroupsConfig{Look: m.GroupsOf, Age: time.Hour, Failed: func(uint32, error) { failed <- struct{}{} }})
 	defer g.Close()
 	client := netip.MustParseAddr("192.0.2.1")
-	ask := func() ([]uint32, error) {
+	ask := func(uid uint32) ([]uint32, error) {
 		for {
-			list, err := g.Find(client, 1234567)
+			list, err := g.Find(client, uid)
 			w, ok := err.(*Wait)
 			if !ok {
 				return list, err
@@ -150,16 +152,20 @@ func TestGroupsWhileTheServiceIsDown(t *testing.T) {
 			<-c
 		}
 	}
-	if list, err := ask(); err != nil || !slices.Equal(list, []uint32{5000, 5001}) {
+	if list, err := ask(1234567); err != nil || !slices.Equal(list, []uint32{5000, 5001}) {
 		t.Fatalf("service up: %v, %v", list, err)
 	}
 	d.put(t, "down", "")
-	if list, err := ask(); err != nil || len(list) != 2 {
+	if list, err := ask(1234567); err != nil || len(list) != 2 {
 		t.Errorf("service down, and the answer holds: %v, %v", list, err)
 	}
 	g.Forget()
-	if list, err := ask(); err == nil {
-		t.Errorf("service down, and nothing remembered: %v", list)
+	if list, err := ask(1234567); err != nil || !slices.Equal(list, []uint32{5000, 5001}) {
+		t.Errorf("service down, and the groups of before: %v, %v", list, err)
+	}
+	<-failed
+	if list, err := ask(12); !errors.Is(err, vfs.ErrDelay) {
+		t.Errorf("service down, and nothing remembered: %v, %v", list, err)
 	}
 	<-failed
 }
