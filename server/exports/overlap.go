@@ -90,6 +90,8 @@ type inode struct {
 	number       uint64
 }
 
+func inodeOf(st *unix.Statx_t) inode { return inode{st.Dev_major, st.Dev_minor, st.Ino} }
+
 // holds reports whether inner is l or lies within it.
 func (l *location) holds(inner *location) bool {
 	for _, above := range inner.chain {
@@ -130,7 +132,7 @@ func locateFD(dir int) (*location, error) {
 		if len(l.chain) == 0 {
 			l.device, l.path = placeOnDevice(st.Mnt_id, name)
 		}
-		this := inode{st.Dev_major, st.Dev_minor, st.Ino}
+		this := inodeOf(&st)
 		if n := len(l.chain); n > 0 && l.chain[n-1] == this {
 			return l, nil // the root of the process
 		}

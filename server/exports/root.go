@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
@@ -15,18 +16,109 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/durable"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
 // rootsFile stores which directories the exports had when they were last opened.
 const rootsFile = "exports.json"
 
-// A root is the directory of an export: its path, and its file system and handle.
+// A root is the directory of an export.
 type root struct {
-	Path   string `json:"path"`
+	Path string `json:"path"`
+	directory
+	// Mounts are the mounts that the directory is in, the innermost first.
+	Mounts []mount `json:"mounts,omitempty"`
+}
+
+// A directory is the identity of a directory: its file system and handle. If the machine does not
+// know the file system again after a reboot, FSID names the boot, too.
+type directory struct {
 	FSID   string `json:"fsid"`
 	Handle string `json:"handle"`
-	// Mount: something is mounted on the directory.
-	Mount bool `json:"mount,omitempty"`
+}
+
+// A mount shows directory Top in place of a subdirectory of directory In.
+type mount struct {
+	Top directory `json:"top"`
+	In  directory `json:"in"`
+}
+
+// rootAt returns the root of an export whose path is open on fd.
+func rootAt(path string, fd int) (r root, err error) {
+	r.Path = path
+	if r.directory, err = identify(fd); err != nil {
+		return r, err
+	}
+	here, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return r, err
+	}
+	for {
+		above, err := unix.Openat(here, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			unix.Close(here)
+			return r, err
+		}
+		last, err := r.step(here, above)
+		unix.Close(here)
+		if here = above; err != nil || last {
+			unix.Close(here)
+			return r, err
+		}
+	}
+}
+
+// step goes from a directory to the one above it, and adds the mount between them, if any. last:
+// they are the same, the root of this process.
+func (r *root) step(here, above int) (last bool, err error) {
+	var from, to unix.Statx_t
+	for fd, st := range map[int]*unix.Statx_t{here: &from, above: &to} {
+		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, st); err != nil {
+			return false, err
+		}
+	}
+	if from.Mnt_id == to.Mnt_id {
+		return inodeOf(&from) == inodeOf(&to), nil
+	}
+	var m mount
+	if m.Top, err = identify(here); err == nil {
+		m.In, err = identify(above)
+	}
+	r.Mounts = append(r.Mounts, m)
+	return false, err
+}
+
+// identify returns the identity of the directory open on fd.
+func identify(fd int) (directory, error) {
+	id, err := local.IdentifyDirectory(fd)
+	if err != nil {
+		return directory{}, err
+	}
+	d := directory{FSID: fmt.Sprintf("%x", id.FSID), Handle: id.Handle.String()}
+	if !id.Lasting {
+		d.FSID += " in boot " + boot()
+	}
+	return d, nil
+}
+
+// boot returns the machine's name for its present boot (random(4)).
+func boot() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+}
+
+// is reports whether r is the directory that it was. If something else than before is mounted
+// around it, the directory in which it is mounted must be the one that it was: only the
+// administrator can mount.
+func (r *root) is(was *root) bool {
+	now, before := r.directory, was.directory
+	for i := 0; now != before; i++ {
+		if i == min(len(r.Mounts), len(was.Mounts)) || r.Mounts[i].Top == was.Mounts[i].Top {
+			return false
+		}
+		now, before = r.Mounts[i].In, was.Mounts[i].In
+	}
+	return true
 }
 
 // roots are the roots of exports, by the exports' names.
@@ -50,7 +142,7 @@ func readRoots(state string) (r roots, err error) {
 
 // write stores r in the state directory, unless it is equal to before.
 func (r roots) write(state string, before roots) error {
-	if maps.Equal(r, before) {
+	if reflect.DeepEqual(r, before) {
 		return nil
 	}
 	b, err := json.MarshalIndent(r, "", "\t")
@@ -71,7 +163,7 @@ func (e *lostRoot) Error() string { return e.why }
 
 // openDirectory opens the directory of an export. If the path leads to another directory than before, and
 // lies within another export, that export's clients may have put it there: then openDirectory returns a
-// *lostRoot. A mount counts as the administrator's, because clients cannot mount.
+// *lostRoot.
 func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
 	way, err := ways.walk(i)
@@ -79,25 +171,23 @@ func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known 
 		return nil, root{}, err
 	}
 	defer unix.Close(way.fd)
-	fs, err := o.Filesystems.show(dir, way.fd)
+	is, err := rootAt(dir, way.fd)
 	if err != nil {
-		return nil, root{}, err
+		return nil, root{}, fmt.Errorf("%s: %w", dir, err)
 	}
-	var a vfs.Attr
-	if err := fs.GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, fs.Root(), &a); err != nil {
-		return nil, root{}, errors.Join(fmt.Errorf("%s: %w", dir, err), o.Filesystems.LetGo(fs))
-	}
-	is := root{Path: dir, FSID: fmt.Sprintf("%x", a.FSID), Handle: fs.Root().String(), Mount: way.mount}
 	switch {
-	case !known || is == was:
-	case way.within == "" || is.Mount && was.Mount:
+	case !known || is.directory == was.directory:
+	case is.is(&was):
+		o.Log.Info("another file system than before is mounted at the path of an export, and is served now", zap.String("export", name), zap.String("path", dir))
+	case way.within == "":
 		o.Log.Warn("the path of an export leads to another directory than before, which is served now", zap.String("export", name), zap.String("path", dir))
 	default:
 		why := fmt.Sprintf("%s is another directory than before, and lies in %s, whose clients may have put it there: if it is what you mean, remove %s, and reload or start",
 			dir, way.within, filepath.Join(o.Filesystems.state, rootsFile))
-		return nil, root{}, errors.Join(&lostRoot{why}, o.Filesystems.LetGo(fs))
+		return nil, root{}, &lostRoot{why}
 	}
-	return fs, is, nil
+	fs, err := o.Filesystems.show(dir, way.fd)
+	return fs, is, err
 }
 
 // keep returns the present file system of an export, to be served further. It returns nil if the

@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A rootsSite has an exported directory, and a directory within it that is exported to other
@@ -133,6 +135,117 @@ func TestExportStaysTheDirectoryThatItWas(t *testing.T) {
 			s.must(os.Rename(s.sub+".away", s.sub))
 			s.restart("")
 		})
+	}
+}
+
+// remount mounts another file system of a type in place of dir's, and makes directories in it, as
+// a machine does that boots.
+func (s *rootsSite) remount(kind, dir string, names ...string) {
+	s.t.Helper()
+	for unix.Unmount(dir, unix.MNT_DETACH) == nil {
+	}
+	if kind != "" {
+		s.must(unix.Mount("memory", dir, kind, 0, ""))
+		s.t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	}
+	for _, name := range names {
+		s.must(os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+}
+
+// aBootLater makes the state directory look as if the machine had booted since it was written.
+func (s *rootsSite) aBootLater() {
+	file := filepath.Join(s.state, rootsFile)
+	b, err := os.ReadFile(file)
+	s.must(err)
+	s.must(os.WriteFile(file, bytes.ReplaceAll(b, []byte(boot()), []byte("an earlier boot")), 0o600))
+}
+
+// The clients of an outer export cannot mount. So an export in a file system that the machine
+// makes anew at each boot is served after a boot. Handles of the former file system are stale.
+func TestExportInAFileSystemThatIsMadeAnew(t *testing.T) {
+	for _, c := range []struct{ name, kind, mount, dir string }{
+		{"the file system itself", "tmpfs", "srv/run", "srv/run"},
+		{"a directory in it", "tmpfs", "srv/run", "srv/run/jobs"},
+		{"a directory in it, without a UUID", "ramfs", "srv/run", "srv/run/jobs"},
+		{"both exports in it", "tmpfs", "srv", "srv/run/jobs"},
+		{"in a file system mounted in it", "tmpfs", "srv/run", "srv/run/jobs/deep/down"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newRootsSite(t)
+			base := filepath.Dir(s.srv)
+			at := func(name string) string { return filepath.Join(base, name) }
+			s.sub = at(c.dir)
+			s.must(os.MkdirAll(at("srv/run"), 0o755))
+			boot := func() {
+				s.remount(c.kind, at(c.mount))
+				s.must(os.MkdirAll(at("srv/run/jobs"), 0o755))
+				if strings.HasPrefix(c.dir, "srv/run/jobs/") {
+					s.remount(c.kind, at("srv/run/jobs"), "deep/down")
+				}
+			}
+			boot()
+			s.all[1].Path = config.Dir{Path: s.sub}
+			s.must(s.open())
+			was := s.now[1].FS.Root()
+			for range 2 {
+				s.stop()
+				boot()
+				s.aBootLater()
+				s.restart("")
+				if len(s.now) == 0 {
+					t.FailNow()
+				}
+				if n := s.logged.FilterLevelExact(zap.WarnLevel).Len(); n != 0 {
+					t.Errorf("the log warns: %v", s.logged.All())
+				}
+				var a vfs.Attr
+				if err := s.now[1].FS.GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, was, &a); c.kind == "tmpfs" && !errors.Is(err, unix.ESTALE) {
+					t.Errorf("the handle of the former directory: %v", err)
+				}
+			}
+			// Without the mount, or where the directory is not the one that was made at boot,
+			// clients may have put there what is there now.
+			s.stop()
+			if c.dir != c.mount {
+				s.must(os.Rename(s.sub, s.sub+".away"))
+				s.must(os.Mkdir(s.sub, 0o777))
+				s.restart("is another directory than before")
+				s.must(os.Remove(s.sub))
+				s.must(os.Rename(s.sub+".away", s.sub))
+				s.restart("")
+			}
+			if c.mount != "srv" {
+				s.remount("", at("srv/run"))
+				s.must(os.MkdirAll(s.sub, 0o777))
+				s.restart("is another directory than before")
+			}
+		})
+	}
+}
+
+// Clients of an outer export can rename the directories above a mount, so that the path leads
+// through another mount.
+func TestExportIsNoOtherMount(t *testing.T) {
+	s := newRootsSite(t)
+	for _, name := range []string{"a", "secret"} {
+		s.must(os.MkdirAll(filepath.Join(s.srv, name, "m"), 0o755))
+		s.remount("tmpfs", filepath.Join(s.srv, name, "m"), "jobs")
+	}
+	for _, dir := range []string{"a/m", "a/m/jobs"} {
+		s.sub = filepath.Join(s.srv, dir)
+		s.all[1].Path = config.Dir{Path: s.sub}
+		s.must(s.open())
+		swap := func(from, to string) {
+			s.must(os.Rename(filepath.Join(s.srv, from), filepath.Join(s.srv, to)))
+		}
+		swap("a", "away")
+		swap("secret", "a")
+		s.reloadKeeps("is another directory than before")
+		s.restart("is another directory than before")
+		swap("a", "secret")
+		swap("away", "a")
+		s.restart("")
 	}
 }
 

@@ -27,8 +27,6 @@ type way struct {
 	// within is the directory of another export on the path, or "". Its clients may have changed
 	// the rest of the path.
 	within string
-	// mount: something is mounted on the directory.
-	mount bool
 }
 
 // maxLinks is how many symbolic links a path may have, the same as the kernel's limit
@@ -82,7 +80,6 @@ func (w *ways) walk(export int) (_ *way, err error) {
 			if err := step(at.fd, name); err != nil {
 				return nil, err
 			}
-			at.mount = next.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 			continue
 		}
 		if at.within != "" {
@@ -114,7 +111,7 @@ func namesIn(path string) []string {
 
 // rootOf returns the path of the other export whose directory is here, or "".
 func (w *ways) rootOf(export int, here *unix.Statx_t) string {
-	this := inode{here.Dev_major, here.Dev_minor, here.Ino}
+	this := inodeOf(here)
 	for i, l := range w.at {
 		if i != export && l != nil && l.chain[0] == this {
 			return w.all[i].Path.Path

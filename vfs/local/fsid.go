@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // fsid returns the identity of the file system with device number dev; fd is on that file system.
@@ -21,24 +23,60 @@ func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	if v, ok := fs.fsids.Load(dev); ok {
 		return v.(uint64)
 	}
-	var id uint64
-	var s unix.Statfs_t
-	if unix.Fstatfs(fd, &s) == nil {
-		id = uint64(uint32(s.Fsid.Val[0]))<<32 | uint64(uint32(s.Fsid.Val[1]))
+	readable := -1
+	if dev == fs.rootStat.Dev {
+		readable = fs.mount
 	}
-	if id == 0 || id == dev<<32 {
-		id = dev
-		if uuid := fs.uuid(dev); uuid != "" {
-			h := fnv.New64a()
-			h.Write([]byte(uuid))
-			id = h.Sum64()
-		}
-	}
+	id, _ := fsidOf(fd, readable, dev)
 	if fs.cfg.FSID != 0 {
 		id = mix(fs.cfg.FSID, id)
 	}
 	fs.fsids.Store(dev, id)
 	return id
+}
+
+// fsidOf returns the identity of the file system with device number dev, without Config.FSID. fd
+// is on that file system, and readable is too, unless it is -1. lasting is false if the identity
+// is the device number, which may be that of another file system after a reboot.
+func fsidOf(fd, readable int, dev uint64) (id uint64, lasting bool) {
+	var s unix.Statfs_t
+	if unix.Fstatfs(fd, &s) == nil {
+		id = uint64(uint32(s.Fsid.Val[0]))<<32 | uint64(uint32(s.Fsid.Val[1]))
+	}
+	if id != 0 && id != dev<<32 {
+		return id, true
+	}
+	uuid := uuidOf(readable, dev)
+	if uuid == "" {
+		return dev, false
+	}
+	h := fnv.New64a()
+	h.Write([]byte(uuid))
+	return h.Sum64(), true
+}
+
+// A DirectoryID identifies a directory.
+type DirectoryID struct {
+	FSID   uint64 // of its file system, as clients see it
+	Handle vfs.Handle
+	// Lasting: the FSID and the handle mean no other directory after a reboot. A file system that
+	// is made anew at each boot (tmpfs) has another FSID then.
+	Lasting bool
+}
+
+// IdentifyDirectory returns the identity of the directory open on fd, perhaps with O_PATH.
+func IdentifyDirectory(fd int) (id DirectoryID, err error) {
+	var st unix.Stat_t
+	if err := fstat(fd, &st); err != nil {
+		return id, err
+	}
+	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(readable)
+	} // without it the machine may know the UUID all the same
+	id.FSID, id.Lasting = fsidOf(fd, readable, st.Dev)
+	id.Handle, err = identify(fd, &st)
+	return id, err
 }
 
 func mix(a, b uint64) uint64 {
@@ -53,11 +91,12 @@ const fsIocGetUUID = 0x80111500
 // namesOfUUIDs is the directory where udev links UUIDs to block devices.
 const namesOfUUIDs = "/dev/disk/by-uuid"
 
-// uuid returns the UUID of the file system with device number dev in hexadecimal digits, or "".
-func (fs *FS) uuid(dev uint64) string {
+// uuidOf returns the UUID of the file system with device number dev in hexadecimal digits, or "".
+// fd is on it, or -1.
+func uuidOf(fd int, dev uint64) string {
 	var b [1 + 16]byte
-	if dev == fs.rootStat.Dev {
-		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fs.mount), fsIocGetUUID, uintptr(unsafe.Pointer(&b)))
+	if fd >= 0 {
+		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), fsIocGetUUID, uintptr(unsafe.Pointer(&b)))
 		if n := int(b[0]); e == 0 && n > 0 && n < len(b) {
 			return hex.EncodeToString(b[1 : 1+n])
 		}
