@@ -117,25 +117,14 @@ func (of *file) count(c *Client, more lockCount) {
 	}
 }
 
-// relock applies change to the ranges of the lock s, and updates all counts. change may alter
-// only the part within r, but may merge it with a neighbouring range.
-func (m *Manager) relock(s *State, r byteRange, change func(ranges) ranges) {
-	of := s.file
-	for _, was := range s.ranges.touching(r) {
-		of.locked.remove(s, was.start)
-	}
-	before := len(s.ranges)
-	s.ranges = change(s.ranges)
-	for _, is := range s.ranges.touching(r) {
-		of.locked.add(s, is)
-	}
-	n := len(s.ranges) - before
+// counted notes that the lock s has n ranges more; n may be negative.
+func (m *Manager) counted(s *State, n int) {
 	if c := m.files.claims[s.Key]; c != nil {
 		c.ranges += n
 	}
 	m.files.usage.ranges += n
 	s.Client.holding.ranges += n
-	of.count(s.Client, lockCount{ranges: n})
+	s.file.count(s.Client, lockCount{ranges: n})
 	m.charge(s.Client, n*sizeRange)
 }
 

@@ -3,6 +3,7 @@ package state
 import (
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -60,7 +61,7 @@ type files struct {
 type file struct {
 	id      fileID
 	opens   opens
-	locked  locked
+	locked  byterange.Table[*State]
 	waiting []*waiter
 	held    lockCount // by all clients
 	// by counts the locks by *Client and by *origin (address).
@@ -153,7 +154,7 @@ type leftovers struct {
 	files []vfs.File
 	// claims are the local claims of files in which locks ended, with the byte ranges of these
 	// locks.
-	claims  map[*localClaim][]byteRange
+	claims  map[*localClaim][]byterange.Range
 	notices []LockNotice
 }
 
@@ -164,13 +165,13 @@ func (l *leftovers) close(f vfs.File) {
 }
 
 // giveUp notes that ranges of a file are no longer locked. The caller holds m.mu.
-func (l *leftovers) giveUp(m *Manager, key FileKey, dropped ranges) {
+func (l *leftovers) giveUp(m *Manager, key FileKey, dropped []byterange.Range) {
 	c := m.files.claims[key]
 	if c == nil || len(dropped) == 0 {
 		return
 	}
 	if l.claims == nil {
-		l.claims = make(map[*localClaim][]byteRange)
+		l.claims = make(map[*localClaim][]byterange.Range)
 	}
 	if l.claims[c] == nil {
 		c.users++
@@ -222,8 +223,9 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 
 // endLock ends a lock stateid with all its ranges. The caller then looks for waiters.
 func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
-	l.giveUp(m, s.Key, s.ranges)
-	m.relock(s, byteRange{last: vfs.ToEnd}, func(ranges) ranges { return nil })
+	l.giveUp(m, s.Key, s.held.Ranges())
+	m.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
+	s.held = byterange.Holder[*State]{}
 	delete(s.open.locks, s.Owner)
 	s.file.count(s.Client, lockCount{locks: -1})
 	m.unlist(s, expired)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -60,7 +61,7 @@ func (m *Manager) unclaimed(c *localClaim) {
 
 // follow changes the claims within r to match the lock table. The caller holds c.mu, but not
 // m.mu.
-func (m *Manager) follow(c *localClaim, r byteRange) error {
+func (m *Manager) follow(c *localClaim, r byterange.Range) error {
 	switch n := m.rangesOf(c); {
 	case n == 0:
 		c.drop()
@@ -68,7 +69,7 @@ func (m *Manager) follow(c *localClaim, r byteRange) error {
 	case n > maxFileClaims, c.whole.mode != 0 && n > maxFileClaims/2:
 		changed := r
 		if c.whole.mode == 0 {
-			changed = byteRange{last: vfs.ToEnd}
+			changed = byterange.Range{Last: byterange.ToEnd}
 		}
 		if c.claimWhole(m.within(c.key, changed)) {
 			return c.claim(beside(r, c.whole)) // give up the claims where no client has a lock
@@ -81,32 +82,32 @@ func (m *Manager) follow(c *localClaim, r byteRange) error {
 }
 
 // around returns the smallest range that contains r and, if there is one, the claim c.whole.
-func (c *localClaim) around(r byteRange) byteRange {
+func (c *localClaim) around(r byterange.Range) byterange.Range {
 	if w := c.whole; w.mode != 0 {
-		r.start, r.last = min(r.start, w.start), max(r.last, w.last)
+		r.First, r.Last = min(r.First, w.start), max(r.Last, w.last)
 	}
 	return r
 }
 
 // beside returns the parts of r before and after w, as ranges to give up.
-func beside(r byteRange, w need) (all []need) {
-	if r.start < w.start {
-		all = append(all, need{start: r.start, last: min(r.last, w.start-1)})
+func beside(r byterange.Range, w need) (all []need) {
+	if r.First < w.start {
+		all = append(all, need{start: r.First, last: min(r.Last, w.start-1)})
 	}
-	if r.last > w.last {
-		all = append(all, need{start: max(r.start, w.last+1), last: r.last})
+	if r.Last > w.last {
+		all = append(all, need{start: max(r.First, w.last+1), last: r.Last})
 	}
 	return all
 }
 
 // giveUp weakens the claims on a file after locks on it ended. It claims each weaker piece anew,
 // once, however many locks ended. It waits for the file system.
-func (m *Manager) giveUp(c *localClaim, dropped []byteRange) {
+func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	c.mu.Lock()
 	defer m.unclaimed(c)
 	around := dropped[0]
 	for _, d := range dropped {
-		around.start, around.last = min(around.start, d.start), max(around.last, d.last)
+		around.First, around.Last = min(around.First, d.First), max(around.Last, d.Last)
 	}
 	// An error leaves more claimed than necessary, until the file is closed.
 	if m.rangesOf(c) == 0 || c.whole.mode != 0 {
@@ -127,13 +128,13 @@ func (c *localClaim) drop() {
 // claimWhole claims everything from the first to the last lock, in the strongest mode among them.
 // locks are all locks through the claimer, or those in the part that changed since the last
 // claimWhole. It returns false if the claim fails. The caller holds c.mu.
-func (c *localClaim) claimWhole(locks []byteRange) bool {
+func (c *localClaim) claimWhole(locks []byterange.Range) bool {
 	wanted := c.whole
 	for _, l := range locks {
 		if wanted.mode == 0 {
-			wanted.start = l.start
+			wanted.start = l.First
 		}
-		wanted = need{min(wanted.start, l.start), max(wanted.last, l.last), max(wanted.mode, l.mode())}
+		wanted = need{min(wanted.start, l.First), max(wanted.last, l.Last), max(wanted.mode, modeOf(&l))}
 	}
 	if wanted == c.whole {
 		return true
@@ -194,13 +195,13 @@ func (m *Manager) rangesOf(c *localClaim) int {
 }
 
 // within returns the locked ranges of a file that overlap r.
-func (m *Manager) within(key FileKey, r byteRange) (all []byteRange) {
+func (m *Manager) within(key FileKey, r byterange.Range) (all []byterange.Range) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if of := m.files.byID[key.id()]; of != nil {
-		of.locked.each(&r, false, func(l *lockedRange) bool {
-			if l.s.Key == key { // else the claim is another file system's
-				all = append(all, l.byteRange)
+		of.locked.Each(&r, func(s *State, held *byterange.Range) bool {
+			if s.Key == key { // else the claim is another file system's
+				all = append(all, *held)
 			}
 			return true
 		})
@@ -218,15 +219,15 @@ type edge struct {
 
 // cover cuts r at each start and end of a range in within, and returns the strongest mode of each
 // piece.
-func cover(r byteRange, within []byteRange) (all []need) {
+func cover(r byterange.Range, within []byterange.Range) (all []need) {
 	edges := make([]edge, 0, 2*len(within)+1)
 	for _, w := range within {
-		edges = append(edges, edge{max(w.start, r.start), 1, w.write})
-		if w.last < r.last {
-			edges = append(edges, edge{w.last + 1, -1, w.write})
+		edges = append(edges, edge{max(w.First, r.First), 1, w.Write})
+		if w.Last < r.Last {
+			edges = append(edges, edge{w.Last + 1, -1, w.Write})
 		}
 	}
-	edges = append(edges, edge{at: r.start})
+	edges = append(edges, edge{at: r.First})
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
 	readers, writers := 0, 0
 	for i, e := range edges {
@@ -235,7 +236,7 @@ func cover(r byteRange, within []byteRange) (all []need) {
 		} else {
 			readers += e.n
 		}
-		p := need{start: e.at, last: r.last}
+		p := need{start: e.at, last: r.Last}
 		if i+1 < len(edges) {
 			if edges[i+1].at == e.at {
 				continue
@@ -257,8 +258,8 @@ func cover(r byteRange, within []byteRange) (all []need) {
 	return all
 }
 
-func (r *byteRange) mode() vfs.ClaimMode {
-	if r.write {
+func modeOf(r *byterange.Range) vfs.ClaimMode {
+	if r.Write {
 		return vfs.ClaimWrite
 	}
 	return vfs.ClaimRead
@@ -267,7 +268,7 @@ func (r *byteRange) mode() vfs.ClaimMode {
 // lockClaimed is Lock for a file with a claimer. It first locks in the table, which keeps other
 // clients away, then makes the claim. If a process of this machine has a conflicting lock, it
 // undoes the lock in the table.
-func (m *Manager) lockClaimed(a *LockArgs, r byteRange) (id nfs4wire.StateID4, d *Denied, status Status) {
+func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status) {
 	for {
 		var late courtesy
 		id, d, status = m.lockOnce(a, r, &late)
@@ -281,7 +282,7 @@ func (m *Manager) lockClaimed(a *LockArgs, r byteRange) (id nfs4wire.StateID4, d
 
 // lockOnce is one attempt of lockClaimed. It adds to late the clients without a lease that
 // conflict.
-func (m *Manager) lockOnce(a *LockArgs, r byteRange, late *courtesy) (id nfs4wire.StateID4, d *Denied, status Status) {
+func (m *Manager) lockOnce(a *LockArgs, r byterange.Range, late *courtesy) (id nfs4wire.StateID4, d *Denied, status Status) {
 	c := m.claimed(a.Key, a.Claimer)
 	defer m.unclaimed(c)
 	var undo undo
@@ -315,9 +316,9 @@ func (m *Manager) lockOnce(a *LockArgs, r byteRange, late *courtesy) (id nfs4wir
 
 // localLock returns the lock of a local process that conflicts with r. It names no client and no
 // owner. If that lock has ended meanwhile, it returns the whole of r.
-func (m *Manager) localLock(c *localClaim, r *byteRange) *Denied {
+func (m *Manager) localLock(c *localClaim, r *byterange.Range) *Denied {
 	d := denied(r, 0, "")
-	found, ok, err := c.claimer.TestClaim(c.key.Handle, d.Offset, d.Length, r.mode())
+	found, ok, err := c.claimer.TestClaim(c.key.Handle, d.Offset, d.Length, modeOf(r))
 	if err == nil && ok {
 		return &Denied{Offset: found.Start, Length: found.Length, Write: found.Mode == vfs.ClaimWrite}
 	}
@@ -329,8 +330,8 @@ type undo struct {
 	state *State
 	made  bool // the lock request made the state
 	// locked is the locked range. before are the ranges that the state held within it.
-	locked byteRange
-	before ranges
+	locked byterange.Range
+	before []byterange.Range
 	seqid  uint32
 }
 
@@ -342,13 +343,10 @@ func (m *Manager) takeBack(u *undo) {
 	m.mu.Lock()
 	if s := u.state; s.file != nil {
 		of := s.file
-		m.relock(s, u.locked, func(rs ranges) ranges {
-			rs = rs.unlock(u.locked.start, u.locked.last)
-			for _, r := range u.before {
-				rs = rs.lock(r)
-			}
-			return rs
-		})
+		m.counted(s, of.locked.Unlock(&s.held, u.locked.First, u.locked.Last))
+		for _, r := range u.before {
+			m.counted(s, of.locked.Lock(&s.held, r))
+		}
 		s.seqid.Store(u.seqid)
 		if u.made {
 			m.endLock(s, false, &l)

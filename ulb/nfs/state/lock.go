@@ -3,6 +3,7 @@ package state
 import (
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -40,31 +41,13 @@ type Denied struct {
 	Owner          string
 }
 
-// wholeRange converts an offset and a length from the wire (RFC 8881 §18.10.3). It returns false
-// if they are invalid.
-func wholeRange(offset, length uint64, write bool) (byteRange, bool) {
-	switch {
-	case length == 0:
-		return byteRange{}, false
-	case length == 1<<64-1:
-		return byteRange{offset, 1<<64 - 1, write}, true
-	case offset > 1<<64-1-length:
-		return byteRange{}, false
-	}
-	return byteRange{offset, offset + length - 1, write}, true
-}
-
-func denied(r *byteRange, clientID uint64, owner string) *Denied {
-	d := &Denied{Offset: r.start, Length: 1<<64 - 1, Write: r.write, ClientID: clientID, Owner: owner}
-	if r.last != 1<<64-1 {
-		d.Length = r.last - r.start + 1
-	}
-	return d
+func denied(r *byterange.Range, clientID uint64, owner string) *Denied {
+	return &Denied{Offset: r.First, Length: r.Length(), Write: r.Write, ClientID: clientID, Owner: owner}
 }
 
 // Lock is LOCK (RFC 8881 §18.10). With NFS4ERR_DENIED it returns a conflicting lock.
 func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Status) {
-	r, ok := wholeRange(a.Offset, a.Length, a.Write)
+	r, ok := byterange.At(a.Offset, a.Length, a.Write)
 	if !ok {
 		return id, nil, nfs4wire.NFS4ErrInvalid
 	}
@@ -80,7 +63,7 @@ func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Sta
 	return id, d, status
 }
 
-func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u *undo) (id nfs4wire.StateID4, d *Denied, status Status) {
+func (m *Manager) lock(a *LockArgs, r byterange.Range, l *leftovers, late *courtesy, u *undo) (id nfs4wire.StateID4, d *Denied, status Status) {
 	s, open, owner, status := m.locker(a)
 	if status != nfs4wire.NFS4OK {
 		return id, nil, status
@@ -91,7 +74,7 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	if status := m.mayHold(open.Client, 0, a.Claimed); status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
-	if o := open.granted(); o.access&r.access() == 0 {
+	if o := open.granted(); o.access&accessTo(&r) == 0 {
 		return id, nil, nfs4wire.NFS4ErrOpenMode
 	}
 	c, of := open.Client, open.file
@@ -130,11 +113,11 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	}
 	u.state = s
 	if a.Claimer != nil {
-		u.locked, u.before = r, s.ranges.part(r.start, r.last)
+		u.locked, u.before = r, s.held.Part(r.First, r.Last)
 	}
-	m.relock(s, r, func(rs ranges) ranges { return rs.lock(r) })
+	m.counted(s, of.locked.Lock(&s.held, r))
 	of.waitsNot(m, c, name, &r)
-	if !r.write {
+	if !r.Write {
 		m.released(of, l) // r may replace a write lock
 	}
 	return id, nil, nfs4wire.NFS4OK
@@ -142,12 +125,13 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 
 // waitsNot removes the owner's waiters that overlap r: the owner has got the lock, or has asked
 // without wanting to wait (RFC 7530 §9.4).
-func (of *file) waitsNot(m *Manager, c *Client, owner string, r *byteRange) {
-	of.unqueue(m, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.overlaps(r) })
+func (of *file) waitsNot(m *Manager, c *Client, owner string, r *byterange.Range) {
+	of.unqueue(m, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.Overlaps(r) })
 }
 
-func (r *byteRange) access() Access {
-	if r.write {
+// accessTo returns the access that an open needs for a lock of r.
+func accessTo(r *byterange.Range) Access {
+	if r.Write {
 		return AccessWrite
 	}
 	return AccessRead
@@ -174,7 +158,7 @@ func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Stat
 		return nil, nil, nil, nfs4wire.NFS4ErrBadStateID
 	}
 	s = open.locks[owner]
-	if s != nil && a.LockOwner != nil && len(s.ranges) > 0 {
+	if s != nil && a.LockOwner != nil && len(s.held.Ranges()) > 0 {
 		// The owner already has a stateid with locks, and has to use it (RFC 7530 §16.10.5).
 		return nil, nil, nil, nfs4wire.NFS4ErrBadSeqID
 	}
@@ -194,6 +178,7 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 		}
 	}
 	s := &State{Kind: KindLock, Client: c, Owner: owner, Key: open.Key, open: open}
+	s.held.Owner = s
 	if !m.enlist(s, open.file) {
 		if !numbered {
 			m.forgetOwner(owner)
@@ -209,13 +194,13 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 }
 
 // lockConflict returns a lock of another owner that conflicts with r, or nil.
-func (m *Manager) lockConflict(of *file, r *byteRange, owner *Owner, late *courtesy) (d *Denied) {
-	of.locked.conflict(r, func(other *lockedRange) bool {
-		if other.s.Owner == owner {
+func (m *Manager) lockConflict(of *file, r *byterange.Range, owner *Owner, late *courtesy) (d *Denied) {
+	of.locked.Conflicts(r, func(other *State, held *byterange.Range) bool {
+		if other.Owner == owner {
 			return true
 		}
-		if late.blame(m, other.s.Client); d == nil || late.firm {
-			d = denied(&other.byteRange, other.s.Client.ID, other.s.Owner.name)
+		if late.blame(m, other.Client); d == nil || late.firm {
+			d = denied(held, other.Client.ID, other.Owner.name)
 		}
 		return !late.firm
 	})
@@ -227,7 +212,7 @@ func (m *Manager) lockConflict(of *file, r *byteRange, owner *Owner, late *court
 // try it answers WouldWait if it would have to evict a client. During grace it answers
 // NFS4ERR_GRACE.
 func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, try bool) (d *Denied, status Status) {
-	r, ok := wholeRange(offset, length, write)
+	r, ok := byterange.At(offset, length, write)
 	switch {
 	case !ok:
 		return nil, nfs4wire.NFS4ErrInvalid
@@ -243,7 +228,7 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 		return nil, WouldWait
 	}
 	if d == nil && claimer != nil {
-		found, ok, err := claimer.TestClaim(key.Handle, offset, length, r.mode())
+		found, ok, err := claimer.TestClaim(key.Handle, offset, length, modeOf(&r))
 		if err == nil && ok {
 			d = &Denied{Offset: found.Start, Length: found.Length, Write: found.Mode == vfs.ClaimWrite}
 		}
@@ -257,7 +242,7 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 // Unlock is LOCKU (RFC 8881 §18.12). If claimer is not nil, the locks were claimed through it,
 // and Unlock waits for the file system.
 func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (id nfs4wire.StateID4, status Status) {
-	r, ok := wholeRange(offset, length, false)
+	r, ok := byterange.At(offset, length, false)
 	if !ok {
 		return id, nfs4wire.NFS4ErrInvalid
 	}
@@ -273,17 +258,17 @@ func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (
 	return id, status
 }
 
-func (m *Manager) unlock(ref *Ref, r byteRange) (id nfs4wire.StateID4, status Status) {
+func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, status Status) {
 	var l leftovers
 	m.mu.Lock()
 	s, status := m.held(ref, KindLock)
 	switch {
 	case status != nfs4wire.NFS4OK:
-	case s.ranges.splits(r.start, r.last):
+	case s.held.Splits(r.First, r.Last):
 		status = m.mayGrow(s.Client, s.file, lockCount{ranges: 1})
 	}
 	if status == nfs4wire.NFS4OK {
-		m.relock(s, r, func(rs ranges) ranges { return rs.unlock(r.start, r.last) })
+		m.counted(s, s.file.locked.Unlock(&s.held, r.First, r.Last))
 		id = s.bump()
 		m.released(s.file, &l)
 	}

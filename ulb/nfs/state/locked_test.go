@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"pgregory.net/rapid"
 )
 
@@ -21,27 +22,24 @@ func TestLockedRangesAreFound(t *testing.T) {
 		for i := range 4 {
 			all = append(all, newLocker(t, m, fmt.Sprint("client ", i)))
 		}
-		any := func() (r byteRange) {
-			r.start = rapid.Uint64Range(0, 30).Draw(rt, "start")
-			r.last = r.start + rapid.Uint64Range(0, 12).Draw(rt, "length")
+		any := func() (r byterange.Range) {
+			r.First = rapid.Uint64Range(0, 30).Draw(rt, "start")
+			r.Last = r.First + rapid.Uint64Range(0, 12).Draw(rt, "length")
 			if rapid.IntRange(0, 9).Draw(rt, "to the end") == 0 {
-				r.last = 1<<64 - 1
+				r.Last = 1<<64 - 1
 			}
-			r.write = rapid.IntRange(0, 4).Draw(rt, "write") == 0
+			r.Write = rapid.IntRange(0, 4).Draw(rt, "write") == 0
 			return r
 		}
 		locked := map[*locker]bool{}
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			l, r := rapid.SampledFrom(all).Draw(rt, "client"), any()
-			length := r.last - r.start + 1
-			if r.last == 1<<64-1 {
-				length = r.last
-			}
+			length := r.Length()
 			switch how := rapid.IntRange(0, 9).Draw(rt, "how"); {
 			case how < 6:
-				locked[l] = l.lock(false, r.start, length, r.write) == ok || locked[l]
+				locked[l] = l.lock(false, r.First, length, r.Write) == ok || locked[l]
 			case how < 9 && locked[l]:
-				l.unlock(r.start, length)
+				l.unlock(r.First, length)
 			case how == 9:
 				is(t, "CLOSE", l.close(false), ok)
 				l.open, locked[l] = open(t, m, l.c, l.c.Owner, fileKey(1), AccessBoth, 0), false
@@ -54,24 +52,24 @@ func TestLockedRangesAreFound(t *testing.T) {
 					if s.Kind == KindLock {
 						count.locks++
 					}
-					count.ranges += len(s.ranges)
-					for _, held := range s.ranges {
+					count.ranges += len(s.held.Ranges())
+					for _, held := range s.held.Ranges() {
 						text := fmt.Sprint(s.Client.Owner, held)
-						if held.overlaps(&asked) {
+						if held.Overlaps(&asked) {
 							want = append(want, text)
 						}
-						if held.conflicts(&asked) {
+						if held.Conflicts(&asked) {
 							wantConflicts = append(wantConflicts, text)
 						}
 					}
 				}
 			}
-			of.locked.each(&asked, false, func(l *lockedRange) bool {
-				got = append(got, fmt.Sprint(l.s.Client.Owner, l.byteRange))
+			of.locked.Each(&asked, func(s *State, held *byterange.Range) bool {
+				got = append(got, fmt.Sprint(s.Client.Owner, *held))
 				return true
 			})
-			of.locked.conflict(&asked, func(l *lockedRange) bool {
-				conflicts = append(conflicts, fmt.Sprint(l.s.Client.Owner, l.byteRange))
+			of.locked.Conflicts(&asked, func(s *State, held *byterange.Range) bool {
+				conflicts = append(conflicts, fmt.Sprint(s.Client.Owner, *held))
 				return true
 			})
 			for _, list := range [][]string{want, wantConflicts, got, conflicts} {

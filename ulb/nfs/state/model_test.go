@@ -10,6 +10,27 @@ import (
 	"pgregory.net/rapid"
 )
 
+// cells is the number of parts of a file that the tests lock as a whole: single bytes at the
+// lowest and the highest offsets, and one large part between them.
+const cells = 12
+
+const lastOffset = 1<<64 - 1
+
+// startOf and lastOf return the first and the last byte of a cell.
+func startOf(cell int) uint64 {
+	if cell > cells/2 {
+		return lastOffset - uint64(cells-1-cell)
+	}
+	return uint64(cell)
+}
+
+func lastOf(cell int) uint64 {
+	if cell == cells-1 {
+		return lastOffset
+	}
+	return startOf(cell+1) - 1
+}
+
 // A model holds the opens and locks that each owner must have.
 type model struct {
 	m       *Manager

@@ -262,7 +262,7 @@ func (s *State) claims(m *Manager) bool {
 		return false
 	}
 	for _, lock := range s.locks {
-		if len(lock.ranges) > 0 {
+		if len(lock.held.Ranges()) > 0 {
 			return true
 		}
 	}
@@ -281,7 +281,7 @@ func (m *Manager) FreeStateID(id *nfs4wire.StateID4, c *Client) Status {
 	case status != nfs4wire.NFS4OK:
 	case s.revoked.Load():
 		m.acknowledge(s)
-	case s.Kind != KindLock, len(s.ranges) > 0:
+	case s.Kind != KindLock, len(s.held.Ranges()) > 0:
 		status = nfs4wire.NFS4ErrLocksHeld
 	default:
 		m.endLock(s, false, &l)

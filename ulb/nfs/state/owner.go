@@ -188,7 +188,7 @@ func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
 		return nfs4wire.NFS4OK
 	}
 	for s := range o.own {
-		if len(s.ranges) > 0 {
+		if len(s.held.Ranges()) > 0 {
 			m.mu.Unlock()
 			return nfs4wire.NFS4ErrLocksHeld
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -59,8 +60,8 @@ type State struct {
 	modes modes
 	locks map[*Owner]*State
 	// Of a lock:
-	open   *State
-	ranges ranges
+	open *State
+	held byterange.Holder[*State]
 }
 
 // opened is the access that an open allows, with its open files. It is immutable: a change

@@ -112,7 +112,7 @@ func (m *Manager) Follows(o *Owner, seqid uint32) bool {
 		return true
 	}
 	for s := range o.own {
-		if len(s.ranges) > 0 {
+		if len(s.held.Ranges()) > 0 {
 			return false
 		}
 	}

@@ -3,13 +3,15 @@ package state
 import (
 	"slices"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 )
 
 // A waiter is a denied lock for which its owner waits.
 type waiter struct {
 	client *Client
 	owner  string
-	want   byteRange
+	want   byterange.Range
 	tag    any
 	// asked is when the owner last asked for the lock.
 	asked time.Time
@@ -136,7 +138,7 @@ func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
 }
 
 // reserved returns a Denied if the server keeps r for another owner that waited for it, else nil.
-func (of *file) reserved(r *byteRange, c *Client, owner string) *Denied {
+func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 	if len(of.waiting) == 0 {
 		return nil
 	}
@@ -145,7 +147,7 @@ func (of *file) reserved(r *byteRange, c *Client, owner string) *Denied {
 		if w.client == c && w.owner == owner {
 			continue
 		}
-		if now.Before(w.until) && w.want.conflicts(r) {
+		if now.Before(w.until) && w.want.Conflicts(r) {
 			return denied(&w.want, w.client.ID, w.owner)
 		}
 	}
@@ -208,16 +210,16 @@ func (of *file) inTurn() []int {
 // keeps a conflicting lock for an earlier waiter. looks is how many of these it looked at.
 func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 	w := of.waiting[i]
-	of.locked.conflict(&w.want, func(other *lockedRange) bool {
+	of.locked.Conflicts(&w.want, func(other *State, _ *byterange.Range) bool {
 		looks++
-		is = other.s.Client != w.client || other.s.Owner.name != w.owner
+		is = other.Client != w.client || other.Owner.name != w.owner
 		return !is
 	})
 	if is {
 		return true, looks
 	}
 	for _, before := range of.waiting[:i] {
-		if (before.client != w.client || before.owner != w.owner) && !before.lapsed(now) && before.want.conflicts(&w.want) {
+		if (before.client != w.client || before.owner != w.owner) && !before.lapsed(now) && before.want.Conflicts(&w.want) {
 			return true, looks + i
 		}
 	}

@@ -1,0 +1,83 @@
+package byterange
+
+import (
+	"slices"
+	"sort"
+)
+
+// A set is the locked parts of a file of one holder, in ascending order. They do not overlap, and
+// neighbours that could be merged are merged.
+type set []Range
+
+// from returns the index of the first range whose last byte is at or after offset.
+func (rs set) from(offset uint64) int {
+	return sort.Search(len(rs), func(i int) bool { return rs[i].Last >= offset })
+}
+
+// touching returns the ranges that overlap r or are directly adjacent to it.
+func (rs set) touching(r Range) set {
+	if r.First > 0 {
+		r.First--
+	}
+	if r.Last < ToEnd {
+		r.Last++
+	}
+	from := rs.from(r.First)
+	to := from
+	for to < len(rs) && rs[to].First <= r.Last {
+		to++
+	}
+	return rs[from:to]
+}
+
+// lock returns the ranges after r was locked in its mode, which replaces the earlier mode.
+func (rs set) lock(r Range) set {
+	rs = rs.unlock(r.First, r.Last)
+	i := rs.from(r.First)
+	if i < len(rs) && rs[i].Write == r.Write && r.Last != ToEnd && rs[i].First == r.Last+1 {
+		r.Last = rs[i].Last
+		rs = slices.Delete(rs, i, i+1)
+	}
+	if i > 0 && rs[i-1].Write == r.Write && rs[i-1].Last+1 == r.First {
+		rs[i-1].Last = r.Last
+		return rs
+	}
+	return slices.Insert(rs, i, r)
+}
+
+// part returns the ranges between first and last, cut at these bounds.
+func (rs set) part(first, last uint64) (all []Range) {
+	for i := rs.from(first); i < len(rs) && rs[i].First <= last; i++ {
+		all = append(all, Range{max(rs[i].First, first), min(rs[i].Last, last), rs[i].Write})
+	}
+	return all
+}
+
+// splits reports whether an unlock from first to last would split one range into two.
+func (rs set) splits(first, last uint64) bool {
+	i := rs.from(first)
+	return i < len(rs) && rs[i].First < first && rs[i].Last > last
+}
+
+// unlock returns the ranges without the part from first to last.
+func (rs set) unlock(first, last uint64) set {
+	i := rs.from(first)
+	j := i
+	for j < len(rs) && rs[j].First <= last {
+		j++
+	}
+	if i == j {
+		return rs
+	}
+	var rest [2]Range
+	keep := rest[:0]
+	if head := rs[i]; head.First < first {
+		head.Last = first - 1
+		keep = append(keep, head)
+	}
+	if tail := rs[j-1]; tail.Last > last {
+		tail.First = last + 1
+		keep = append(keep, tail)
+	}
+	return slices.Replace(rs, i, j, keep...)
+}

@@ -1,0 +1,167 @@
+package byterange
+
+import "math/rand/v2"
+
+// A Table holds the locked ranges of a file, of all holders, so that a search for overlapping
+// ranges visits few others. It is a treap ordered by the first bytes of the ranges. Each node
+// knows how far the ranges in its subtree reach. The zero value is empty.
+type Table[O any] struct {
+	root    *node[O]
+	holders uint64 // holders numbered so far
+}
+
+// A Holder is what one owner has locked in the file of one Table. Locks of the same Holder do not
+// conflict: a later one replaces an earlier one.
+type Holder[O any] struct {
+	Owner  O
+	ranges set
+	number uint64 // its place among holders with the same first byte; 0 if the Table does not know it
+}
+
+// Ranges returns the locked ranges of h, in ascending order. They are valid until h changes.
+func (h *Holder[O]) Ranges() []Range { return h.ranges }
+
+// Part returns the locked ranges of h between first and last, cut at these bounds.
+func (h *Holder[O]) Part(first, last uint64) []Range { return h.ranges.part(first, last) }
+
+// Splits reports whether an Unlock from first to last would split one range of h into two.
+func (h *Holder[O]) Splits(first, last uint64) bool { return h.ranges.splits(first, last) }
+
+// Lock locks r for h, in place of what h has locked there. The caller has seen that it conflicts
+// with no other holder. more is by how many ranges h has more now.
+func (t *Table[O]) Lock(h *Holder[O], r Range) (more int) {
+	return t.change(h, r, func(s set) set { return s.lock(r) })
+}
+
+// Unlock unlocks what h has locked between first and last. more is by how many ranges h has more
+// now; it may be negative.
+func (t *Table[O]) Unlock(h *Holder[O], first, last uint64) (more int) {
+	return t.change(h, Range{First: first, Last: last}, func(s set) set { return s.unlock(first, last) })
+}
+
+// change applies f to the ranges of h. f may alter only the part within r, but may merge it with
+// a neighbouring range.
+func (t *Table[O]) change(h *Holder[O], r Range, f func(set) set) (more int) {
+	if h.number == 0 {
+		t.holders++
+		h.number = t.holders
+	}
+	for _, was := range h.ranges.touching(r) {
+		t.root = t.root.without(was.First, h)
+	}
+	more = -len(h.ranges)
+	h.ranges = f(h.ranges)
+	for _, is := range h.ranges.touching(r) {
+		t.add(h, is)
+	}
+	return more + len(h.ranges)
+}
+
+// Each calls f for the locked ranges that overlap r, in the order of their first bytes, until f
+// returns false.
+func (t *Table[O]) Each(r *Range, f func(O, *Range) bool) { t.root.each(r, false, f) }
+
+// Conflicts calls f for the locked ranges that conflict with r, until f returns false. Those of a
+// holder that asks for r are among them.
+func (t *Table[O]) Conflicts(r *Range, f func(O, *Range) bool) { t.root.each(r, !r.Write, f) }
+
+// A node is one locked range.
+type node[O any] struct {
+	Range
+	h           *Holder[O]
+	priority    uint32
+	left, right *node[O]
+	// reach is the largest last byte in this subtree. writes is the largest last byte of its
+	// write locks, if hasWrite is set.
+	reach, writes uint64
+	hasWrite      bool
+}
+
+// before reports whether n comes before the range of h that begins at first.
+func (n *node[O]) before(first uint64, h *Holder[O]) bool {
+	if n.First != first {
+		return n.First < first
+	}
+	return n.h.number < h.number
+}
+
+// measured updates reach, writes and hasWrite of n from its children.
+func (n *node[O]) measured() *node[O] {
+	n.reach, n.writes, n.hasWrite = n.Last, n.Last, n.Write
+	for _, c := range [...]*node[O]{n.left, n.right} {
+		if c == nil {
+			continue
+		}
+		n.reach = max(n.reach, c.reach)
+		if c.hasWrite && (!n.hasWrite || c.writes > n.writes) {
+			n.hasWrite, n.writes = true, c.writes
+		}
+	}
+	return n
+}
+
+// split divides the subtree n into the ranges before the range of h that begins at first, and the
+// others.
+func (n *node[O]) split(first uint64, h *Holder[O]) (before, others *node[O]) {
+	if n == nil {
+		return nil, nil
+	}
+	if n.before(first, h) {
+		n.right, others = n.right.split(first, h)
+		return n.measured(), others
+	}
+	before, n.left = n.left.split(first, h)
+	return before, n.measured()
+}
+
+// joined merges two subtrees. All ranges of a come before all ranges of b.
+func joined[O any](a, b *node[O]) *node[O] {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case a.priority > b.priority:
+		a.right = joined(a.right, b)
+		return a.measured()
+	}
+	b.left = joined(a, b.left)
+	return b.measured()
+}
+
+func (t *Table[O]) add(h *Holder[O], r Range) {
+	n := &node[O]{Range: r, h: h, priority: rand.Uint32()}
+	before, others := t.root.split(r.First, h)
+	t.root = joined(joined(before, n.measured()), others)
+}
+
+// without returns the subtree without the range of h that begins at first.
+func (n *node[O]) without(first uint64, h *Holder[O]) *node[O] {
+	switch {
+	case n.h == h && n.First == first:
+		return joined(n.left, n.right)
+	case n.before(first, h):
+		n.right = n.right.without(first, h)
+	default:
+		n.left = n.left.without(first, h)
+	}
+	return n.measured()
+}
+
+// each calls f for the ranges that overlap r, in the order of their first bytes, until f returns
+// false. If writes is set, it calls f only for write locks.
+func (n *node[O]) each(r *Range, writes bool, f func(O, *Range) bool) bool {
+	if n == nil || n.reach < r.First || writes && (!n.hasWrite || n.writes < r.First) {
+		return true
+	}
+	if !n.left.each(r, writes, f) {
+		return false
+	}
+	if n.First > r.Last {
+		return true
+	}
+	if n.Last >= r.First && (n.Write || !writes) && !f(n.h.Owner, &n.Range) {
+		return false
+	}
+	return n.right.each(r, writes, f)
+}

@@ -1,0 +1,105 @@
+package byterange
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The searches for overlapping and for conflicting ranges find the same ranges as a comparison
+// with every range, whatever the owners are. Lock and Unlock count the ranges.
+func TestTableFindsEveryRange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var table Table[string]
+		holders := make([]Holder[string], 4)
+		for i := range holders {
+			holders[i].Owner = fmt.Sprint("owner ", i)
+		}
+		draw := func() (r Range) {
+			r.First = rapid.Uint64Range(0, 30).Draw(t, "first")
+			r.Last = r.First + rapid.Uint64Range(0, 12).Draw(t, "more")
+			if rapid.IntRange(0, 9).Draw(t, "to the end") == 0 {
+				r.Last = ToEnd
+			}
+			r.Write = rapid.IntRange(0, 4).Draw(t, "write") == 0
+			return r
+		}
+		count := 0
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			h, r := &holders[rapid.IntRange(0, len(holders)-1).Draw(t, "holder")], draw()
+			before := len(h.Ranges())
+			if splits := h.Splits(r.First, r.Last); rapid.IntRange(0, 9).Draw(t, "how") < 6 {
+				count += table.Lock(h, r) // side by side with conflicting locks, too
+			} else {
+				count += table.Unlock(h, r.First, r.Last)
+				if len(h.Ranges()) > before != splits {
+					t.Fatalf("%v of %v: %d ranges, before %d; splits %v", r, h.Owner, len(h.Ranges()), before, splits)
+				}
+			}
+			asked, all := draw(), 0
+			var want, wantConflicts, got, conflicts []string
+			for i := range holders {
+				for _, held := range holders[i].Ranges() {
+					all++
+					text := fmt.Sprint(holders[i].Owner, held)
+					if held.Overlaps(&asked) {
+						want = append(want, text)
+					}
+					if held.Conflicts(&asked) {
+						wantConflicts = append(wantConflicts, text)
+					}
+				}
+			}
+			at := uint64(0)
+			table.Each(&asked, func(owner string, held *Range) bool {
+				if held.First < at {
+					t.Fatalf("of %v: %v comes behind %d", asked, held, at)
+				}
+				at = held.First
+				got = append(got, fmt.Sprint(owner, *held))
+				return true
+			})
+			table.Conflicts(&asked, func(owner string, held *Range) bool {
+				conflicts = append(conflicts, fmt.Sprint(owner, *held))
+				return true
+			})
+			for _, list := range [][]string{want, wantConflicts, got, conflicts} {
+				slices.Sort(list)
+			}
+			if !slices.Equal(got, want) || !slices.Equal(conflicts, wantConflicts) || count != all {
+				t.Fatalf("of %v: found %v, want %v; conflicts %v, want %v; counted %d of %d", asked, got, want, conflicts, wantConflicts, count, all)
+			}
+		}
+	})
+}
+
+// A search visits the ranges that it finds and few others, and ends when it is told to.
+func TestSearchVisitsFewRanges(t *testing.T) {
+	const n = 1 << 16
+	var table Table[int]
+	var reader, writer Holder[int]
+	for i := range uint64(n) {
+		table.Lock(&reader, Range{First: 2 * i, Last: 2 * i})
+	}
+	table.Lock(&writer, Range{First: 2*n + 10, Last: ToEnd, Write: true})
+	calls := 0
+	find := func(int, *Range) bool {
+		calls++
+		return calls < 10
+	}
+	for range n { // with a visit to every range, this loop would not end
+		calls = 0
+		if table.Conflicts(&Range{Last: 2 * n}, find); calls != 0 {
+			t.Fatal("read locks conflict")
+		}
+		if table.Each(&Range{First: n + 2, Last: n + 4}, find); calls != 2 {
+			t.Fatalf("%d ranges", calls)
+		}
+	}
+	calls = 0
+	if table.Each(&Range{Last: ToEnd}, find); calls != 10 {
+		t.Errorf("%d ranges", calls)
+	}
+}
