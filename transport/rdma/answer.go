@@ -17,7 +17,7 @@ func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
 	e := q.pending.of(m.XID)
 	if e != nil && e.gaveUp {
-		q.answered(e, &m.Prefix, false)
+		q.answeredLocked(e, &m.Prefix, false)
 		q.mu.Unlock()
 		m.recv.Release()
 		q.k.note(faultLateReply, answerDrop, m.XID)
@@ -42,7 +42,7 @@ func (q *requester) replied(m *inbound) {
 		q.k.drop(f, m)
 		return
 	}
-	q.answered(e, &m.Prefix, false)
+	q.answeredLocked(e, &m.Prefix, false)
 	e.stage = stageEnded
 	e.in = *m
 	// A later call that finds a credit is sent by the goroutine that starts it.
@@ -66,8 +66,8 @@ func (q *requester) replied(m *inbound) {
 	}
 }
 
-// answered takes e out of the pending calls; p is the prefix of its answer. mu is held.
-func (q *requester) answered(e *exchange, p *wire.Prefix, isError bool) {
+// answeredLocked takes e out of the pending calls; p is the prefix of its answer.
+func (q *requester) answeredLocked(e *exchange, p *wire.Prefix, isError bool) {
 	q.pending.remove(p.XID)
 	q.credits.answered(p.Credits, isError)
 	q.caller.answered = true
@@ -85,7 +85,7 @@ func (q *requester) refused(m *inbound, body wire.ErrorBody) {
 		q.k.drop(faultStrayError, m)
 		return
 	}
-	q.answered(e, &m.Prefix, true)
+	q.answeredLocked(e, &m.Prefix, true)
 	if !e.gaveUp {
 		e.stage = stageEnded
 	}
@@ -192,8 +192,8 @@ func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 // callTicks is the number of timer ticks in the time for an answer.
 const callTicks = 4
 
-// tickIn restarts the timer. mu is held.
-func (q *requester) tickIn() {
+// tickInLocked restarts the timer.
+func (q *requester) tickInLocked() {
 	if q.timer == nil {
 		q.timer = time.AfterFunc(q.timeout/callTicks, q.tick)
 	} else {
@@ -216,7 +216,7 @@ func (q *requester) tick() {
 		late = late || e.age > callTicks
 	})
 	if !late {
-		q.tickIn()
+		q.tickInLocked()
 	}
 	q.mu.Unlock()
 	if late {

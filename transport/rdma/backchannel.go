@@ -23,14 +23,14 @@ func newBackchannel(k *connection, credits int) *backchannel {
 // Start implements rpc.Caller.
 func (b *backchannel) Start(x *rpc.Exchange) {
 	b.mu.Lock()
-	e := b.number(x)
+	e := b.numberLocked(x)
 	if b.q.ended {
 		why := b.q.why
 		b.mu.Unlock()
 		b.lose(e, why)
 		return
 	}
-	next := b.q.enqueue(e)
+	next := b.q.enqueueLocked(e)
 	b.mu.Unlock()
 	b.q.pump(next)
 }

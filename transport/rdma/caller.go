@@ -23,8 +23,8 @@ type caller struct {
 	takeOver func(e *exchange, why error)
 }
 
-// number starts a call and gives it an XID. mu is held.
-func (c *caller) number(x *rpc.Exchange) *exchange {
+// numberLocked starts a call and gives it an XID.
+func (c *caller) numberLocked(x *rpc.Exchange) *exchange {
 	if c.order == 0 {
 		c.xid = rand.Uint32()
 	}

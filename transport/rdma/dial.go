@@ -171,15 +171,15 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 // Start implements rpc.Caller.
 func (c *Client) Start(x *rpc.Exchange) {
 	c.mu.Lock()
-	e := c.number(x)
-	next, why := c.place(e)
+	e := c.numberLocked(x)
+	next, why := c.placeLocked(e)
 	c.mu.Unlock()
 	c.placed(e, next, why)
 }
 
-// place assigns e to a connection, or lets it wait for one. If there will be none, it
-// returns the reason why. After mu is released the caller calls placed. mu is held.
-func (c *Client) place(e *exchange) (next *exchange, why error) {
+// placeLocked assigns e to a connection, or lets it wait for one. If there will be none, it
+// returns the reason why. After mu is released the caller calls placed.
+func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
 	e.stage = stageWaiting
 	switch {
 	case e.cancelled != nil:
@@ -189,21 +189,21 @@ func (c *Client) place(e *exchange) (next *exchange, why error) {
 	case c.lost != nil:
 		why = c.lost
 	case c.link != nil && !c.link.requester.ended:
-		return c.link.requester.enqueue(e), nil
+		return c.link.requester.enqueueLocked(e), nil
 	case c.link != nil && !c.config.Reconnect:
 		// The connection has ended, and its disconnected call is still to come.
 		c.lost = c.link.requester.why
 		why = c.lost
 	default:
 		c.waiting.insert(e)
-		c.redial()
+		c.redialLocked()
 		return nil, nil
 	}
 	e.stage = stageEnded
 	return nil, why
 }
 
-// placed completes place without mu.
+// placed completes placeLocked without mu.
 func (c *Client) placed(e, next *exchange, why error) {
 	if why != nil {
 		e.finish(&c.mu, why)
@@ -218,7 +218,7 @@ func (c *Client) lose(e *exchange, why error) {
 	if !c.config.Reconnect && c.lost == nil {
 		c.lost = why
 	}
-	next, why := c.place(e)
+	next, why := c.placeLocked(e)
 	c.mu.Unlock()
 	c.placed(e, next, why)
 }
@@ -237,8 +237,8 @@ func (c *Client) disconnected(k *connection, err error) {
 	c.gone.Done()
 }
 
-// redial starts to connect again, unless that is under way. mu is held.
-func (c *Client) redial() {
+// redialLocked starts to connect again, unless that is under way.
+func (c *Client) redialLocked() {
 	if c.dialing || c.closed || !c.config.Reconnect {
 		return
 	}

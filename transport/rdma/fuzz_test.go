@@ -160,7 +160,7 @@ func FuzzReply(f *testing.F) {
 			}
 		}
 		c.mu.Lock()
-		next := k.requester.enqueue(newExchange(x, 0x1a2b3c4d, 1))
+		next := k.requester.enqueueLocked(newExchange(x, 0x1a2b3c4d, 1))
 		c.mu.Unlock()
 		k.requester.pump(next)
 		provided, released := d.provided, 0

@@ -22,7 +22,7 @@ type held struct {
 	mu       sync.Mutex
 	messages []inbound   // oldest first
 	going    bool        // a goroutine processes them
-	look     *time.Timer // set while messages wait; see lookLater
+	look     *time.Timer // set while messages wait; see lookLaterLocked
 	closed   bool
 }
 
@@ -46,7 +46,7 @@ func (s *responder) hold(m *inbound) bool {
 	}
 	h.messages = append(h.messages, *m)
 	h.count.Add(1)
-	s.lookLater()
+	s.lookLaterLocked()
 	h.mu.Unlock()
 	s.ledger.Add(heldCost + cap(m.recv.Bytes))
 	s.k.stats.Held.Add(1)
@@ -73,9 +73,9 @@ func (s *responder) goOn() {
 // lookInterval is the time between two looks at held calls.
 const lookInterval = time.Second
 
-// lookLater has held calls looked at again. Room comes by other connections too, which give
-// back memory: no event of this connection tells of that. h.mu is held.
-func (s *responder) lookLater() {
+// lookLaterLocked has held calls looked at again. Room comes by other connections too, which give
+// back memory: no event of this connection tells of that.
+func (s *responder) lookLaterLocked() {
 	h := &s.held
 	if h.look != nil || h.closed {
 		return
@@ -83,7 +83,7 @@ func (s *responder) lookLater() {
 	h.look = time.AfterFunc(lookInterval, func() {
 		h.mu.Lock()
 		if h.look = nil; len(h.messages) > 0 {
-			s.lookLater()
+			s.lookLaterLocked()
 		}
 		h.mu.Unlock()
 		s.goOn()

@@ -45,28 +45,28 @@ func newRequester(k *connection, c *caller, requested int) *requester {
 	return q
 }
 
-// enqueue queues e, on a connection that has not ended. It returns the call to send now, or
-// nil: the caller passes it to pump without mu. mu is held.
-func (q *requester) enqueue(e *exchange) (next *exchange) {
+// enqueueLocked queues e, on a connection that has not ended. It returns the call to send now, or
+// nil: the caller passes it to pump without mu.
+func (q *requester) enqueueLocked(e *exchange) (next *exchange) {
 	e.q = q
 	q.queue.insert(e)
-	next = q.begin()
+	next = q.beginLocked()
 	q.lookIfStuckLocked()
 	return next
 }
 
-// begin makes the caller the goroutine that pumps, and returns its first call. It returns
-// nil if another goroutine pumps, or if there is nothing to send. mu is held.
-func (q *requester) begin() *exchange {
+// beginLocked makes the caller the goroutine that pumps, and returns its first call. It returns
+// nil if another goroutine pumps, or if there is nothing to send.
+func (q *requester) beginLocked() *exchange {
 	if q.pumping {
 		return nil
 	}
 	q.pumping = true
-	return q.next()
+	return q.nextLocked()
 }
 
-// next takes the first call from the queue. nil ends the pumping. mu is held.
-func (q *requester) next() *exchange {
+// nextLocked takes the first call from the queue. nil ends the pumping.
+func (q *requester) nextLocked() *exchange {
 	e := q.queue.head
 	if q.ended || q.dying || e == nil || !q.credits.may() {
 		q.pumping = false
@@ -83,7 +83,7 @@ func (q *requester) pump(e *exchange) {
 	for e != nil {
 		q.send(e)
 		q.mu.Lock()
-		e = q.next()
+		e = q.nextLocked()
 		q.mu.Unlock()
 	}
 }
@@ -121,7 +121,7 @@ func (q *requester) endIfStuck() {
 // resume pumps, unless another goroutine does.
 func (q *requester) resume() {
 	q.mu.Lock()
-	e := q.begin()
+	e := q.beginLocked()
 	q.mu.Unlock()
 	q.pump(e)
 }
@@ -148,7 +148,7 @@ func (q *requester) send(e *exchange) {
 	e.parts.Store(2)
 	if q.timeout > 0 && !q.ticking {
 		q.ticking = true
-		q.tickIn()
+		q.tickInLocked()
 	}
 	q.mu.Unlock()
 	e.putCall(q.credits.requested)
