@@ -1,6 +1,9 @@
 package wire
 
-import "errors"
+import (
+	"encoding/binary"
+	"errors"
+)
 
 // Reasons why a header cannot be decoded. The values are allocated once, because a peer can
 // send any number of bad headers.
@@ -108,4 +111,52 @@ func (h *Header) Wraps() bool {
 		}
 	}
 	return false
+}
+
+// An Offer holds the chunks that a call offers for its reply, as views of the message. They
+// are the only part of the header that is needed after the Read list, and the reply returns
+// them.
+type Offer struct {
+	Writes WriteList
+	Reply  ReplyChunk
+}
+
+// ReplySize returns the length of the header of a reply to the call, in bytes. That header
+// returns the whole Write list and the Reply chunk (RFC 8166 §4.3).
+func (o *Offer) ReplySize() int {
+	return PrefixSize + 4 + o.Writes.size() + o.Reply.size()
+}
+
+// PutReply writes the header of a reply to the call to the first ReplySize bytes of b.
+// used[i] is the number of bytes written to Write chunk i; later chunks got none. replied
+// is the number of bytes written to the Reply chunk (RFC 8166 §3.4.6, §4.3.3).
+func (o *Offer) PutReply(b []byte, p Prefix, used []uint64, replied uint64) {
+	p.Put(b)
+	binary.BigEndian.PutUint32(b[PrefixSize:], 0) // no Read list
+	n := PrefixSize + 4
+	n += o.Writes.putUsed(b[n:], used)
+	o.Reply.putUsed(b[n:], replied)
+}
+
+// Lists holds the chunk lists of a header to be sent (RFC 8166 §4.3). The zero Lists are
+// empty.
+type Lists struct {
+	// Reads is the Read list: the segments of all Read chunks.
+	Reads []ReadSegment
+	// Writes is the Write list. A chunk without segments is an empty Write chunk.
+	Writes [][]Segment
+	// Reply is the Reply chunk, or nil if there is none.
+	Reply []Segment
+}
+
+// Size is the length of the lists on the wire, in bytes.
+func (l *Lists) Size() int {
+	return len(l.Reads)*ReadSegmentSize + 4 + writeListSize(l.Writes) + replyChunkSize(l.Reply)
+}
+
+// Put writes the lists to the first Size bytes of b.
+func (l *Lists) Put(b []byte) {
+	n := putReadList(b, l.Reads)
+	n += putWriteList(b[n:], l.Writes)
+	putReplyChunk(b[n:], l.Reply)
 }
