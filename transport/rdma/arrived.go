@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -18,9 +19,9 @@ func (c *call) begin() {
 	}
 	s := c.responder
 	c.rpc.Conn, c.rpc.Way = s.conn, c
-	c.out.invalidate = 0
+	c.reply.out.invalidate = 0
 	if s.k.invalidate {
-		c.out.invalidate, _ = c.in.SoleHandle()
+		c.reply.out.invalidate, _ = c.in.SoleHandle()
 	}
 	if c.in.Proc == wire.ProcMsg {
 		payload := c.in.payload()
@@ -30,12 +31,12 @@ func (c *call) begin() {
 		return
 	}
 	s.k.stats.LongCalls.Add(1)
-	c.request.Group = s.unjudged
-	if !s.conn.Known() && c.zeroBytes > rpc.AdmitPrefix {
+	c.reserved.request.Group = s.unjudged
+	if !s.conn.Known() && c.list.zeroBytes > rpc.AdmitPrefix {
 		// A stranger's call is judged by its first bytes before memory is reserved for the
 		// rest.
 		c.stage = stagePrefix
-		c.request.Size = rpc.AdmitPrefix
+		c.reserved.request.Size = rpc.AdmitPrefix
 		c.ask()
 		return
 	}
@@ -52,13 +53,13 @@ func (c *call) admit() {
 		c.responder.calls.Serve(&c.rpc)
 		return
 	}
-	if len(c.segments) == 0 && c.plan.Results == 0 && c.plan.Reply <= wordsSize {
+	if len(c.list.segments) == 0 && c.plan.Results == 0 && c.plan.Reply <= wordsSize {
 		// The call needs no memory and no RDMA Reads.
 		c.rpc.ResultsAt, c.rpc.Excised = 0, nil
 		c.responder.calls.Serve(&c.rpc)
 		return
 	}
-	c.request.Group = c.plan.Group
+	c.reserved.request.Group = c.plan.Group
 	c.reserve(c.plan.Reply, c.plan.Results)
 }
 
@@ -80,19 +81,19 @@ func (c *call) check() Fault {
 	case h.ReplySize() > s.k.sendLimit:
 		return faultEcho
 	}
-	if f := c.sortReads(h.Reads); f != faultNone {
+	if f := c.list.sort(h.Reads, s.maxCall); f != faultNone {
 		return f
 	}
 	payload := len(h.payload())
 	if h.Proc == wire.ProcNoMsg {
-		payload = c.zeroBytes
+		payload = c.list.zeroBytes
 	}
 	switch {
-	case h.Proc == wire.ProcMsg && c.zeroSegments > 0:
+	case h.Proc == wire.ProcMsg && c.list.zeroSegments > 0:
 		return faultTwoPayloads
 	case payload < 4:
 		return faultNoPayload
-	case len(c.segments) > 0 && s.k.device.ReadDepth() < 1:
+	case len(c.list.segments) > 0 && s.k.device.ReadDepth() < 1:
 		return faultNoReads
 	case s.failed.take(s.peer, h.XID):
 		return faultFailedBefore
@@ -100,44 +101,72 @@ func (c *call) check() Fault {
 	return faultNone
 }
 
-// sortReads fills in segments and chunks from the Read list, by ascending position. The
+// A readList is the Read list of a call, by ascending position.
+type readList struct {
+	// segments are those of all chunks. The first zeroSegments of them, zeroBytes long, are
+	// at position zero.
+	segments     []wire.ReadSegment
+	zeroSegments int
+	zeroBytes    int
+	// chunks are the Read chunks at other positions, and placed tells the rpc package of
+	// them. excised is their content.
+	chunks  []readChunk
+	placed  []rpc.Placed
+	excised []xdr.Excised
+}
+
+// A readChunk is a Read chunk at a position above zero.
+type readChunk struct {
+	position uint32
+	length   int
+	at       int // in the call's memory
+}
+
+// sort fills in r from the list of a message. most bounds the bytes that it moves. The
 // segments of each chunk keep the order of the list.
-func (c *call) sortReads(l wire.ReadList) Fault {
+func (r *readList) sort(l wire.ReadList, most int) Fault {
 	sorted := true
 	for i := range l.Len() {
 		s := l.At(i)
 		if s.Position%4 != 0 {
 			return faultPosition
 		}
-		sorted = sorted && (i == 0 || c.segments[i-1].Position <= s.Position)
-		c.segments = append(c.segments, s)
+		sorted = sorted && (i == 0 || r.segments[i-1].Position <= s.Position)
+		r.segments = append(r.segments, s)
 	}
 	if !sorted {
-		slices.SortStableFunc(c.segments, func(a, b wire.ReadSegment) int { return cmp.Compare(a.Position, b.Position) })
+		slices.SortStableFunc(r.segments, func(a, b wire.ReadSegment) int { return cmp.Compare(a.Position, b.Position) })
 	}
 	total := 0
-	for _, s := range c.segments {
+	for _, s := range r.segments {
 		// Both bounds keep total far from an overflow.
-		if int64(s.Length) > int64(c.responder.maxCall-total) {
+		if int64(s.Length) > int64(most-total) {
 			return faultTooMuch
 		}
 		total += int(s.Length)
 		if s.Position == 0 {
-			c.zeroSegments++
-			c.zeroBytes += int(s.Length)
+			r.zeroSegments++
+			r.zeroBytes += int(s.Length)
 			continue
 		}
-		last := len(c.chunks) - 1
-		if last < 0 || c.chunks[last].position != s.Position {
-			c.chunks = append(c.chunks, readChunk{position: s.Position})
+		last := len(r.chunks) - 1
+		if last < 0 || r.chunks[last].position != s.Position {
+			r.chunks = append(r.chunks, readChunk{position: s.Position})
 			last++
 		}
-		c.chunks[last].length += int(s.Length)
+		r.chunks[last].length += int(s.Length)
 	}
-	for _, k := range c.chunks {
-		c.placed = append(c.placed, rpc.Placed{Position: k.position, Length: uint32(k.length)})
+	for _, k := range r.chunks {
+		r.placed = append(r.placed, rpc.Placed{Position: k.position, Length: uint32(k.length)})
 	}
 	return faultNone
+}
+
+func (r *readList) reset() {
+	r.segments, r.chunks, r.placed = r.segments[:0], r.chunks[:0], r.placed[:0]
+	r.zeroSegments, r.zeroBytes = 0, 0
+	clear(r.excised)
+	r.excised = r.excised[:0]
 }
 
 // message runs once enough of the RPC message is in memory to judge the call. length is the
@@ -148,7 +177,7 @@ func (c *call) message(start []byte, length int) bool {
 		c.refuse(faultXID)
 		return false
 	}
-	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = start, length, c.placed
+	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = start, length, c.list.placed
 	plan, ok := c.responder.calls.Admit(&c.rpc)
 	if !ok {
 		return false // the record may serve another call by now

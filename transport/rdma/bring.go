@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -17,31 +18,46 @@ const (
 	stageZero                    // the Position-Zero chunk
 )
 
+// A reservation is the memory of a call, and the places of its parts.
+type reservation struct {
+	request mem.Request
+	memory  *mem.Buffer // nil until it is granted
+	zeroAt  int         // of the Position-Zero chunk
+	wordsAt int
+	words   int // bytes reserved for reply words
+	results int
+}
+
+func (r *reservation) reset() {
+	r.request.Group, r.memory = nil, nil
+	r.words, r.results = 0, 0
+}
+
 // reserve requests the whole memory of the call at once: for its chunks, for its results,
 // and for its reply's words if they exceed wordsSize. Chunks and results start at page
 // boundaries, so that a file system can use them directly.
 func (c *call) reserve(words, results int) {
 	at := 0
-	for i := range c.chunks {
-		c.chunks[i].at = at
-		at += pages(c.chunks[i].length)
+	for i := range c.list.chunks {
+		c.list.chunks[i].at = at
+		at += pages(c.list.chunks[i].length)
 	}
-	c.zeroAt = at
-	at += pages(c.zeroBytes)
-	c.wordsAt = at
+	c.reserved.zeroAt = at
+	at += pages(c.list.zeroBytes)
+	c.reserved.wordsAt = at
 	if words = min(words, c.Room().Largest()); words > wordsSize {
-		c.words = words
+		c.reserved.words = words
 		at += pages(words)
 	}
-	c.results = at
+	c.reserved.results = at
 	at += results
 	if at == 0 || c.responder.share == nil {
 		c.rpc.ResultsAt = 0
 		c.pull(false)
 		return
 	}
-	c.request.Size = at
-	if len(c.segments) > 0 {
+	c.reserved.request.Size = at
+	if len(c.list.segments) > 0 {
 		c.leaveRun()
 		c.responder.reads.enter(c)
 		return
@@ -49,15 +65,15 @@ func (c *call) reserve(words, results int) {
 	c.ask()
 }
 
-// ask gets the memory of c.request, now or when some is free.
+// ask gets the memory of c.reserved.request, now or when some is free.
 func (c *call) ask() {
 	share := c.responder.share
-	if b, ok := share.TryGetIn(c.request.Group, c.request.Size); ok {
+	if b, ok := share.TryGetIn(c.reserved.request.Group, c.reserved.request.Size); ok {
 		c.granted(b, false)
 		return
 	}
 	c.leaveRun()
-	share.Get(&c.request)
+	share.Get(&c.reserved.request)
 }
 
 // pages rounds n up to whole pages.
@@ -80,9 +96,9 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 }
 
 func (c *call) granted(b *mem.Buffer, later bool) {
-	c.memory = b
+	c.reserved.memory = b
 	if c.stage != stagePrefix {
-		c.rpc.Memory, c.rpc.ResultsAt = b, c.results
+		c.rpc.Memory, c.rpc.ResultsAt = b, c.reserved.results
 	}
 	c.pull(later)
 }
@@ -90,31 +106,31 @@ func (c *call) granted(b *mem.Buffer, later bool) {
 // pull starts the RDMA Reads of the call's stage. If there are none, the call continues at
 // once; if later is set, it continues on the executor.
 func (c *call) pull(later bool) {
-	c.nextByte, c.nextAt = 0, 0
+	c.reads.nextByte, c.reads.nextAt = 0, 0
 	left := uint32(rpc.AdmitPrefix)
 	switch c.stage {
 	case stagePrefix:
-		for _, s := range c.segments[:c.zeroSegments] {
+		for _, s := range c.list.segments[:c.list.zeroSegments] {
 			s.Length = min(s.Length, left)
 			left -= s.Length
-			c.cut = append(c.cut, s)
+			c.reads.cut = append(c.reads.cut, s)
 		}
-		c.reading = c.cut
+		c.reads.reading = c.reads.cut
 	case stageZero:
-		c.reading, c.nextAt = c.segments[:c.zeroSegments], c.zeroAt
-		if c.prefix != nil {
+		c.reads.reading, c.reads.nextAt = c.list.segments[:c.list.zeroSegments], c.reserved.zeroAt
+		if c.reads.prefix != nil {
 			// The call was judged by its prefix, so the prefix is not read again.
-			for c.reading[0].Length < left {
-				left -= c.reading[0].Length
-				c.reading = c.reading[1:]
+			for c.reads.reading[0].Length < left {
+				left -= c.reads.reading[0].Length
+				c.reads.reading = c.reads.reading[1:]
 			}
-			c.nextByte, c.nextAt = left, c.zeroAt+rpc.AdmitPrefix
+			c.reads.nextByte, c.reads.nextAt = left, c.reserved.zeroAt+rpc.AdmitPrefix
 		}
 	default:
-		c.reading = c.segments[c.zeroSegments:]
+		c.reads.reading = c.list.segments[c.list.zeroSegments:]
 	}
-	pieces, skipped := 0, c.nextByte
-	for _, s := range c.reading {
+	pieces, skipped := 0, c.reads.nextByte
+	for _, s := range c.reads.reading {
 		pieces += (int(s.Length-skipped) + maxRead - 1) / maxRead
 		skipped = 0
 	}
@@ -122,7 +138,7 @@ func (c *call) pull(later bool) {
 		c.pulled(later)
 		return
 	}
-	c.unread.Store(int32(pieces))
+	c.reads.unread.Store(int32(pieces))
 	c.leaveRun()
 	c.responder.reads.push(c)
 }
@@ -132,12 +148,12 @@ func (c *call) pull(later bool) {
 // memory until the last Read has come back.
 func (c *call) readBack(ok bool) {
 	if !ok {
-		c.lost.Store(true)
+		c.reads.lost.Store(true)
 	}
-	if c.unread.Add(-1) > 0 {
+	if c.reads.unread.Add(-1) > 0 {
 		return
 	}
-	if c.lost.Load() {
+	if c.reads.lost.Load() {
 		c.Drop()
 		return
 	}
@@ -149,18 +165,18 @@ func (c *call) pulled(later bool) {
 	switch c.stage {
 	case stagePrefix:
 		// The prefix leaves payload memory: a call that holds some may not wait for more.
-		c.keepPrefix(c.memory.Bytes())
-		c.memory.Release()
-		c.memory = nil
-		if c.message(c.prefix[:], c.zeroBytes) {
+		c.keepPrefix(c.reserved.memory.Bytes())
+		c.reserved.memory.Release()
+		c.reserved.memory = nil
+		if c.message(c.reads.prefix[:], c.list.zeroBytes) {
 			c.stage = stageZero
 			c.admit()
 		}
 		return
 	case stageZero:
-		zero := c.memory.Bytes()[c.zeroAt : c.zeroAt+c.zeroBytes : c.zeroAt+c.zeroBytes]
-		if c.prefix != nil {
-			copy(zero, c.prefix[:])
+		zero := c.reserved.memory.Bytes()[c.reserved.zeroAt : c.reserved.zeroAt+c.list.zeroBytes : c.reserved.zeroAt+c.list.zeroBytes]
+		if c.reads.prefix != nil {
+			copy(zero, c.reads.prefix[:])
 		} else if !c.message(zero, len(zero)) {
 			return
 		}
@@ -174,17 +190,38 @@ func (c *call) pulled(later bool) {
 		return
 	}
 	c.responder.reads.leave(c)
-	for _, k := range c.chunks {
+	for _, k := range c.list.chunks {
 		var data []byte
 		if k.length > 0 {
-			data = c.memory.Bytes()[k.at : k.at+k.length : k.at+k.length]
+			data = c.reserved.memory.Bytes()[k.at : k.at+k.length : k.at+k.length]
 		}
-		c.excised = append(c.excised, xdr.Excised{Position: k.position, Data: data})
+		c.list.excised = append(c.list.excised, xdr.Excised{Position: k.position, Data: data})
 	}
-	c.rpc.Excised = c.excised
+	c.rpc.Excised = c.list.excised
 	if later {
 		c.responder.calls.Hand(&c.rpc)
 	} else {
 		c.responder.calls.Serve(&c.rpc)
+	}
+}
+
+// A prefix is the first bytes of a stranger's Position-Zero chunk, by which the call is
+// judged. The peer may change its memory at any time. So the prefix is read once, and the
+// call that is served begins with the bytes that were judged.
+type prefix [rpc.AdmitPrefix]byte
+
+var prefixPool = sync.Pool{New: func() any { return new(prefix) }}
+
+// keepPrefix copies the first bytes of the call from payload memory.
+func (c *call) keepPrefix(b []byte) {
+	c.reads.prefix = prefixPool.Get().(*prefix)
+	c.charge(len(c.reads.prefix))
+	copy(c.reads.prefix[:], b)
+}
+
+func (r *reads) dropPrefix() {
+	if r.prefix != nil {
+		prefixPool.Put(r.prefix)
+		r.prefix = nil
 	}
 }

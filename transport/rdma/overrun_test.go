@@ -116,11 +116,11 @@ func TestCallsThatWaitCostLittle(t *testing.T) {
 	}
 	await.Until(t, "a call waits for the Read of another", func() bool { return waiting() != nil && q.posted() == 1 })
 	c := waiting()
-	if c.short != nil || c.long != nil {
+	if c.reply.short != nil || c.reply.long != nil {
 		t.Error("it has room for its reply already")
 	}
-	size := unsafe.Sizeof(*c) + uintptr(cap(c.out.head)+16*cap(c.out.local)+16*cap(c.pieces)) +
-		unsafe.Sizeof(rdmacm.Work{})*uintptr(cap(c.out.work))
+	size := unsafe.Sizeof(*c) + uintptr(cap(c.reply.out.head)+16*cap(c.reply.out.local)+16*cap(c.reply.pieces)) +
+		unsafe.Sizeof(rdmacm.Work{})*uintptr(cap(c.reply.out.work))
 	if size > 4<<10 {
 		t.Errorf("its record is %d bytes", size)
 	}

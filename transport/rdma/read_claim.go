@@ -24,42 +24,48 @@ type readClaim struct {
 	first, last   *call
 }
 
+// claimed is the part of a readClaim that a call has. claim is nil while it has none.
+type claimed struct {
+	claim         *readClaim
+	pieces, bytes int // of the call's Reads
+}
+
 // room reports whether the Reads of c fit beside those of the calls in the claim. A single
 // call always fits.
 func (cl *readClaim) room(c *call, depth int) bool {
-	return cl.pieces == 0 || cl.pieces+c.claimPieces <= depth && cl.bytes+c.claimBytes <= maxClaim
+	return cl.pieces == 0 || cl.pieces+c.claimed.pieces <= depth && cl.bytes+c.claimed.bytes <= maxClaim
 }
 
 // charge adds c to the claim (sign 1), or removes it (sign -1).
 func (cl *readClaim) charge(c *call, sign int) {
-	if c.claim = nil; sign > 0 {
-		c.claim = cl
+	if c.claimed.claim = nil; sign > 0 {
+		c.claimed.claim = cl
 	}
-	cl.pieces += sign * c.claimPieces
-	cl.bytes += sign * c.claimBytes
+	cl.pieces += sign * c.claimed.pieces
+	cl.bytes += sign * c.claimed.bytes
 }
 
 func (cl *readClaim) push(c *call) {
-	c.queued = nil
+	c.reads.queued = nil
 	if cl.last == nil {
 		cl.first = c
 	} else {
-		cl.last.queued = c
+		cl.last.reads.queued = c
 	}
 	cl.last = c
 }
 
 func (cl *readClaim) pop() (c *call) {
 	c = cl.first
-	if cl.first = c.queued; cl.first == nil {
+	if cl.first = c.reads.queued; cl.first == nil {
 		cl.last = nil
 	}
-	c.queued = nil
+	c.reads.queued = nil
 	return c
 }
 
-// claimOf returns the claim of calls into g. q.mu is held.
-func (q *readQueue) claimOf(g *mem.Group) *readClaim {
+// claimOfLocked returns the claim of calls into g.
+func (q *readQueue) claimOfLocked(g *mem.Group) *readClaim {
 	for _, cl := range q.claims {
 		if cl.group == g {
 			return cl
@@ -72,12 +78,12 @@ func (q *readQueue) claimOf(g *mem.Group) *readClaim {
 
 // enter asks for the memory of c, which needs RDMA Reads: now, or when its claim has room.
 func (q *readQueue) enter(c *call) {
-	for _, s := range c.segments {
-		c.claimPieces += (int(s.Length) + maxRead - 1) / maxRead
-		c.claimBytes += int(s.Length)
+	for _, s := range c.list.segments {
+		c.claimed.pieces += (int(s.Length) + maxRead - 1) / maxRead
+		c.claimed.bytes += int(s.Length)
 	}
 	q.mu.Lock()
-	cl := q.claimOf(c.request.Group)
+	cl := q.claimOfLocked(c.reserved.request.Group)
 	if cl.first != nil || !cl.room(c, q.depth) {
 		cl.push(c)
 		q.mu.Unlock()
@@ -92,7 +98,7 @@ func (q *readQueue) enter(c *call) {
 // leave takes c out of its claim, if it has one, and lets the calls that waited for room
 // ask for memory.
 func (q *readQueue) leave(c *call) {
-	cl := c.claim
+	cl := c.claimed.claim
 	if cl == nil {
 		return
 	}

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -25,14 +26,35 @@ type readQueue struct {
 	claims      []*readClaim
 }
 
-// push queues all Reads of c.reading.
+// reads are the RDMA Reads of one stage of a call: the segments that are still to be read,
+// into memory from nextAt on. The queue's lock guards the segments from push until the call
+// has left the queue. Then only the count of unread pieces changes, until it is 0.
+type reads struct {
+	// prefix is the start of a Position-Zero chunk, if the call was judged by it.
+	prefix   *prefix
+	reading  []wire.ReadSegment
+	cut      []wire.ReadSegment // reading, at stagePrefix
+	nextByte uint32             // within reading[0]
+	nextAt   int
+	unread   atomic.Int32
+	lost     atomic.Bool
+	queued   *call // the queue's link, or the claim's
+}
+
+func (r *reads) reset() {
+	r.dropPrefix()
+	r.reading, r.cut = nil, r.cut[:0]
+	r.lost.Store(false)
+}
+
+// push queues all Reads of c.
 func (q *readQueue) push(c *call) {
 	q.mu.Lock()
-	c.queued = nil
+	c.reads.queued = nil
 	if q.tail == nil {
 		q.head = c
 	} else {
-		q.tail.queued = c
+		q.tail.reads.queued = c
 	}
 	q.tail = c
 	q.mu.Unlock()
@@ -56,7 +78,7 @@ func (q *readQueue) pump() {
 	}
 	q.pumping = true
 	for q.head != nil && q.outstanding < q.depth {
-		r := q.take()
+		r := q.takeLocked()
 		if r == nil {
 			continue
 		}
@@ -69,30 +91,31 @@ func (q *readQueue) pump() {
 	q.mu.Unlock()
 }
 
-// take makes the next Read of the call at the head. After its last Read the call leaves the
-// queue. q.mu is held.
-func (q *readQueue) take() *read {
+// takeLocked makes the next Read of the call at the head. After its last Read the call
+// leaves the queue.
+func (q *readQueue) takeLocked() *read {
 	c := q.head
-	c.skipRead()
+	at := &c.reads
+	at.skip()
 	var r *read
-	if len(c.reading) > 0 {
-		s := c.reading[0]
-		n := min(s.Length-c.nextByte, maxRead)
+	if len(at.reading) > 0 {
+		s := at.reading[0]
+		n := min(s.Length-at.nextByte, maxRead)
 		r = newRead()
 		r.queue, r.call = q, c
-		r.local[0] = c.memory.Bytes()[c.nextAt : c.nextAt+int(n) : c.nextAt+int(n)]
-		r.work[0] = rdmacm.Work{Op: rdmacm.OpRead, Local: r.local[:], Remote: remote(s.Segment, c.nextByte)}
+		r.local[0] = c.reserved.memory.Bytes()[at.nextAt : at.nextAt+int(n) : at.nextAt+int(n)]
+		r.work[0] = rdmacm.Work{Op: rdmacm.OpRead, Local: r.local[:], Remote: remote(s.Segment, at.nextByte)}
 		r.chain.Work = r.work[:]
-		c.nextByte += n
-		c.nextAt += int(n)
-		c.skipRead()
+		at.nextByte += n
+		at.nextAt += int(n)
+		at.skip()
 	}
-	if len(c.reading) == 0 {
-		q.head = c.queued
+	if len(at.reading) == 0 {
+		q.head = at.queued
 		if q.head == nil {
 			q.tail = nil
 		}
-		c.queued = nil
+		at.queued = nil
 	}
 	return r
 }
@@ -102,14 +125,13 @@ func remote(s wire.Segment, at uint32) rdmacm.Remote {
 	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }
 
-// skipRead passes over segments that are completely read. Each chunk starts at a page
-// boundary.
-func (c *call) skipRead() {
-	for len(c.reading) > 0 && c.reading[0].Length == c.nextByte {
-		at := c.reading[0].Position
-		c.reading, c.nextByte = c.reading[1:], 0
-		if len(c.reading) > 0 && c.reading[0].Position != at {
-			c.nextAt = pages(c.nextAt)
+// skip passes over segments that are completely read. Each chunk starts at a page boundary.
+func (r *reads) skip() {
+	for len(r.reading) > 0 && r.reading[0].Length == r.nextByte {
+		at := r.reading[0].Position
+		r.reading, r.nextByte = r.reading[1:], 0
+		if len(r.reading) > 0 && r.reading[0].Position != at {
+			r.nextAt = pages(r.nextAt)
 		}
 	}
 }

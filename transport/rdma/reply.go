@@ -3,12 +3,31 @@ package rdma
 import (
 	"errors"
 	"math"
+	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
+
+// A reply is the reply of a call, from Writer until the layer of messages has sent it.
+type reply struct {
+	write  xdr.Writer
+	short  *[shortWords]byte // the words are in short or in long
+	long   *[wordsSize]byte
+	slots  []int32  // for each payload, the index of its Write chunk, or -1
+	used   []uint64 // bytes in each Write chunk; missing entries mean 0
+	pieces [][]byte // of the RDMA Writes
+	out    outbound
+}
+
+func (r *reply) reset() {
+	r.dropWords()
+	r.out.reset()
+	clear(r.pieces)
+	r.pieces, r.slots, r.used = r.pieces[:0], r.slots[:0], r.used[:0]
+}
 
 // Room implements rpc.Way. It returns the room that the call offers for its reply. The
 // header that returns the offer is subtracted from the room in the Send.
@@ -45,13 +64,13 @@ func clampInt(v uint64) int { return int(min(v, math.MaxInt32)) }
 
 // Writer implements rpc.Way.
 func (c *call) Writer(words int) *xdr.Writer {
-	c.write.Release()
-	if words > wordsSize && c.words > wordsSize && c.memory != nil {
-		c.write.Reset(c.memory.Bytes()[c.wordsAt : c.wordsAt : c.wordsAt+c.words])
+	c.reply.write.Release()
+	if words > wordsSize && c.reserved.words > wordsSize && c.reserved.memory != nil {
+		c.reply.write.Reset(c.reserved.memory.Bytes()[c.reserved.wordsAt : c.reserved.wordsAt : c.reserved.wordsAt+c.reserved.words])
 	} else {
-		c.write.Reset(c.replyWords(words)[:0])
+		c.reply.write.Reset(c.replyWords(words)[:0])
 	}
-	return &c.write
+	return &c.reply.write
 }
 
 // charge adds n bytes to the memory that the call occupies.
@@ -87,7 +106,7 @@ func (c *call) Refuse(why rpc.Refusal) { c.refuse(refusals[why]) }
 // results fill the Write chunks. The rest goes into the Send if it fits, otherwise into the
 // Reply chunk. If it fits neither, the call is refused.
 func (c *call) Send() {
-	k, w := c.responder.k, &c.write
+	k, w := c.responder.k, &c.reply.write
 	if w.Overflow() {
 		c.refuse(faultNoRoom)
 		return
@@ -100,17 +119,17 @@ func (c *call) Send() {
 		c.refuse(faultResult)
 		return
 	}
-	left := streamLen(w, c.slots)
+	left := streamLen(w, c.reply.slots)
 	header := c.in.ReplySize()
 	inline := header+left <= k.sendLimit
 	if !inline && (!c.in.Reply.Present || uint64(left) > c.in.Reply.Bytes()) {
 		c.refuse(faultNoRoom)
 		return
 	}
-	o := &c.out
+	o := &c.reply.out
 	c.putHeader(header, inline, left)
 	c.writeChunks()
-	o.local = appendStream(o.local, w, c.slots)
+	o.local = appendStream(o.local, w, c.reply.slots)
 	if inline {
 		k.stats.BytesInlineOut.Add(int64(header + left))
 	} else {
@@ -127,14 +146,14 @@ func (c *call) Send() {
 // sendWords is Send for a call that offers no chunks and a reply that consists of words
 // only.
 func (c *call) sendWords() {
-	words := c.write.Bytes()
+	words := c.reply.write.Bytes()
 	size := wire.MinHeader + len(words)
 	if size > c.responder.k.sendLimit {
 		c.refuse(faultNoRoom)
 		return
 	}
 	c.putHeader(wire.MinHeader, true, len(words))
-	c.out.local = append(c.out.local, words)
+	c.reply.out.local = append(c.reply.out.local, words)
 	if c.inRun {
 		c.responder.run.replies++
 		c.responder.run.bytesOut += size
@@ -151,7 +170,7 @@ func (c *call) sendWords() {
 // 8267 §6.4.1). assign returns false if a result is larger than its chunk.
 func (c *call) assign() bool {
 	l := c.in.Writes
-	for _, p := range c.write.Payloads() {
+	for _, p := range c.reply.write.Payloads() {
 		at := int32(-1)
 		if p.Eligible && c.plan.Placement && l.Len() > 0 {
 			chunk := l.Next()
@@ -160,11 +179,11 @@ func (c *call) assign() bool {
 				if used = uint64(len(p.Data)); used > chunk.Bytes() {
 					return false
 				}
-				at = int32(len(c.used))
+				at = int32(len(c.reply.used))
 			}
-			c.used = append(c.used, used)
+			c.reply.used = append(c.reply.used, used)
 		}
-		c.slots = append(c.slots, at)
+		c.reply.slots = append(c.reply.slots, at)
 	}
 	return true
 }
@@ -176,24 +195,24 @@ func (c *call) putHeader(size int, inline bool, left int) {
 	if !inline {
 		p.Proc, replied = wire.ProcNoMsg, uint64(left)
 	}
-	c.out.begin(size)
-	c.in.PutReply(c.out.head, p, c.used, replied)
+	c.reply.out.begin(size)
+	c.in.PutReply(c.reply.out.head, p, c.reply.used, replied)
 }
 
 // writeChunks adds the RDMA Writes of results to their Write chunks. They fill segment
 // after segment without gaps, and contain no padding.
 func (c *call) writeChunks() {
-	payloads, next := c.write.Payloads(), 0
+	payloads, next := c.reply.write.Payloads(), 0
 	slot := int32(0)
 	for l := c.in.Writes; l.Len() > 0; slot++ {
 		chunk := l.Next()
-		for next < len(payloads) && c.slots[next] < slot {
+		for next < len(payloads) && c.reply.slots[next] < slot {
 			next++
 		}
 		if next == len(payloads) {
 			return
 		}
-		if c.slots[next] != slot {
+		if c.reply.slots[next] != slot {
 			continue
 		}
 		data := payloads[next].Data
@@ -204,7 +223,7 @@ func (c *call) writeChunks() {
 			if n == 0 {
 				continue
 			}
-			c.out.work = append(c.out.work, rdmacm.Work{Op: rdmacm.OpWrite, Local: c.one(data[:n]), Remote: remote(s, 0)})
+			c.reply.out.work = append(c.reply.out.work, rdmacm.Work{Op: rdmacm.OpWrite, Local: c.one(data[:n]), Remote: remote(s, 0)})
 			data = data[n:]
 		}
 	}
@@ -212,9 +231,9 @@ func (c *call) writeChunks() {
 
 // one makes a list of one piece, in the record's own memory.
 func (c *call) one(b []byte) [][]byte {
-	c.pieces = append(c.pieces, b)
-	n := len(c.pieces)
-	return c.pieces[n-1 : n : n]
+	c.reply.pieces = append(c.reply.pieces, b)
+	n := len(c.reply.pieces)
+	return c.reply.pieces[n-1 : n : n]
 }
 
 // writeReplyChunk adds the RDMA Writes of stream to the Reply chunk. None of them has more
@@ -225,12 +244,12 @@ func (c *call) writeReplyChunk(stream [][]byte) {
 	for i := 0; i < chunk.Len() && len(stream) > 0; i++ {
 		s := chunk.At(i)
 		for at := uint32(0); at < s.Length && len(stream) > 0; {
-			first := len(c.pieces)
+			first := len(c.reply.pieces)
 			from := at
-			for at < s.Length && len(stream) > 0 && len(c.pieces)-first < limit {
+			for at < s.Length && len(stream) > 0 && len(c.reply.pieces)-first < limit {
 				b := stream[0]
 				n := int(min(uint64(s.Length-at), uint64(len(b))))
-				c.pieces = append(c.pieces, b[:n:n])
+				c.reply.pieces = append(c.reply.pieces, b[:n:n])
 				at += uint32(n)
 				if n == len(b) {
 					stream = stream[1:]
@@ -238,8 +257,8 @@ func (c *call) writeReplyChunk(stream [][]byte) {
 					stream[0] = b[n:]
 				}
 			}
-			c.out.work = append(c.out.work, rdmacm.Work{
-				Op: rdmacm.OpWrite, Local: c.pieces[first:len(c.pieces):len(c.pieces)], Remote: remote(s, from),
+			c.reply.out.work = append(c.reply.out.work, rdmacm.Work{
+				Op: rdmacm.OpWrite, Local: c.reply.pieces[first:len(c.reply.pieces):len(c.reply.pieces)], Remote: remote(s, from),
 			})
 		}
 	}
@@ -249,13 +268,13 @@ func (c *call) writeReplyChunk(stream [][]byte) {
 func (c *call) refuse(f Fault) {
 	k, answer := c.responder.k, faults[f].answer
 	k.note(f, answer, c.in.XID)
-	k.beginError(&c.out, &c.in, answer)
+	k.beginError(&c.reply.out, &c.in, answer)
 	c.post()
 }
 
 // post sends the reply.
 func (c *call) post() {
-	s, o := c.responder, &c.out
+	s, o := c.responder, &c.reply.out
 	s.written.add(c.in.XID, o)
 	if o.invalidate != 0 {
 		s.k.stats.Invalidated.Add(1)
@@ -271,7 +290,7 @@ func (c *call) post() {
 // sent releases the call's memory once its reply's chain came back.
 func (c *call) sent(err error, failed int) {
 	if err != nil {
-		op := failed >= 0 && failed < len(c.out.work) && c.out.work[failed].Op == rdmacm.OpWrite
+		op := failed >= 0 && failed < len(c.reply.out.work) && c.reply.out.work[failed].Op == rdmacm.OpWrite
 		c.responder.operationFailed(c.in.XID, err, op)
 	}
 	c.finish()
@@ -299,5 +318,52 @@ func (s *responder) blame(why error) {
 	}
 	if xid, ok := s.written.of(e.STag); ok && s.failed.add(s.peer, xid) {
 		s.k.note(faultOperation, answerClose, xid)
+	}
+}
+
+// A call gets room for the words of its reply when it is served. A call that waits for
+// memory, for RDMA Reads or for a file system has none. Most replies are short.
+const (
+	// wordsSize is the largest such room, in bytes. Longer replies use the memory reserved
+	// for the call.
+	wordsSize  = 4096
+	shortWords = 512
+)
+
+var (
+	shortPool = sync.Pool{New: func() any { return new([shortWords]byte) }}
+	longPool  = sync.Pool{New: func() any { return new([wordsSize]byte) }}
+)
+
+// replyWords returns room for n bytes of words, but for wordsSize at most.
+func (c *call) replyWords(n int) []byte {
+	if n <= shortWords && c.reply.long == nil {
+		if c.reply.short == nil {
+			c.reply.short = shortPool.Get().(*[shortWords]byte)
+			if !c.inRun {
+				c.charge(shortWords)
+			}
+		}
+		return c.reply.short[:]
+	}
+	if c.reply.long == nil {
+		c.reply.dropWords()
+		c.reply.long = longPool.Get().(*[wordsSize]byte)
+		if !c.inRun {
+			c.charge(wordsSize)
+		}
+	}
+	return c.reply.long[:]
+}
+
+// dropWords releases the room.
+func (r *reply) dropWords() {
+	if r.short != nil {
+		shortPool.Put(r.short)
+		r.short = nil
+	}
+	if r.long != nil {
+		longPool.Put(r.long)
+		r.long = nil
 	}
 }
