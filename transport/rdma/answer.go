@@ -44,7 +44,7 @@ func (q *requester) replied(m *inbound) {
 	}
 	q.answeredLocked(e, &m.Prefix, false)
 	e.stage = stageEnded
-	e.in = *m
+	e.recv = m.recv
 	// A later call that finds a credit is sent by the goroutine that starts it.
 	more := q.queue.head != nil
 	fence := len(e.regions) > 0

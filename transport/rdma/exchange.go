@@ -61,7 +61,7 @@ type exchange struct {
 
 	// The outcome.
 	parts  atomic.Int32 // outstanding: the Send's Done, and the outcome
-	in     inbound      // the reply
+	recv   *rdmacm.Recv // of the reply
 	stream []byte
 	places []xdr.Excised
 	err    error
@@ -128,9 +128,9 @@ const keptWords = 64 << 10
 // reset releases everything that the exchange holds for one attempt.
 func (e *exchange) reset() {
 	e.write.Release()
-	if e.in.recv != nil {
-		e.in.recv.Release()
-		e.in = inbound{}
+	if e.recv != nil {
+		e.recv.Release()
+		e.recv = nil
 	}
 	if cap(e.words) > keptWords {
 		e.words = nil
