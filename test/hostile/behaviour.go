@@ -38,8 +38,10 @@ type Attack struct {
 	Peers                    int
 	Standing, Refused, Ended atomic.Int64
 
-	begun atomic.Int64 // peers that stood, or were refused, for the first time
-	work  sync.WaitGroup
+	source func(i int) netip.Addr
+	over   bool         // its Stage has ended it
+	begun  atomic.Int64 // peers that stood, or were refused, for the first time
+	work   sync.WaitGroup
 
 	mu    sync.Mutex
 	fault error // of this machine

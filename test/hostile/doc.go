@@ -40,7 +40,10 @@
 //   - arrival: an honest client connects, mounts, looks a name up and reads a byte
 //     within 1 s.
 //   - NULL, and in some READ, and CREATE with REMOVE: 99 of 100 of an honest client's, one at a
-//     time, by a process of its own, are answered within 100 ms, or 20 times what they take at the daemon that is not attacked.
+//     time, by a process of its own, are answered within 100 ms, or ten times what they take at
+//     the daemon that is not attacked, for each address that takes turns. The client gets a tenth
+//     of its share at least: of the calls that it would make at that daemon in the same time,
+//     divided by the number of addresses that take turns.
 //     With very many locks, so are LOCK with LOCKU, and each of the calls has the bound of a READ.
 //   - memory: the daemon's resident memory stays within what it took idle, its
 //     ceiling of payload memory, and 64 MiB.

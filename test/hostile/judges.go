@@ -3,11 +3,14 @@ package hostile
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 const (
@@ -161,9 +164,35 @@ func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
 // attack, if it makes them one at a time.
 const seriesPromptly = 100 * time.Millisecond
 
+// leastShare is the part of its share that a client gets at least during an attack: one in so
+// many. Its share is the number of calls that it would make in the same time at a daemon that is
+// not attacked, divided by the number of rivals. A client that makes one call at a time cannot use
+// up a turn as peers do that have many calls under way. So the calls of these are no measure.
+const leastShare = 10
+
+// rivals returns how many take turns at the daemon, the honest client included: client addresses;
+// or connections, if the peers have the honest client's address.
+func (s *Stage) rivals() int {
+	honest := HonestAddress
+	if s.TCP.Addr().Is6() {
+		honest = HonestAddress6
+	}
+	addresses := map[netip.Addr]int{clientaddr.Of(honest): 1}
+	for _, a := range s.attacks {
+		if a.over {
+			continue
+		}
+		for i := range a.Peers {
+			addresses[clientaddr.Of(a.source(i))]++
+		}
+	}
+	return max(len(addresses), addresses[clientaddr.Of(honest)])
+}
+
 // JudgeSeries judges clients, each in a process of its own, that do a Work one call at a time.
-// Another process does the same at the daemon that is not attacked; if that takes long, the bound
-// is factor times as long.
+// Another process does the same at the daemon that is not attacked, in the same time. If its calls
+// take long, the bound is longer: leastShare times as long for each rival. Each client gets a part
+// of its share (leastShare).
 func (s *Stage) JudgeSeries(works ...Work) {
 	s.t.Helper()
 	for _, work := range works {
@@ -203,13 +232,17 @@ func (s *Stage) startJudged(transport string, work Work, steady bool) (end func(
 				}
 			}
 			n, beside := got[0], got[1]
-			t.Logf("%v; beside: %v", n, beside)
-			most, longest := max(seriesPromptly, factor*beside.P99), max(promptly, factor*beside.Worst)
+			rivals := s.rivals()
+			share := beside.rate() / float64(rivals)
+			t.Logf("%v; beside: %v; its share: %.0f a second", n, beside, share)
+			most, longest := max(seriesPromptly, time.Duration(leastShare*rivals)*beside.P99), max(promptly, factor*beside.Worst)
 			switch {
 			case n.Failed > 0:
 				t.Errorf("not everything is answered: %v", n)
 			case n.P99 > most:
 				t.Errorf("99 of 100 within %v, %v at most is allowed", n.P99, most)
+			case !steady && n.rate() < share/leastShare:
+				t.Errorf("%.0f a second, less than a part in %d of its share, %.0f", n.rate(), leastShare, share)
 			case steady && n.Worst > longest:
 				t.Errorf("one takes %v, %v at most is allowed", n.Worst, longest)
 			}

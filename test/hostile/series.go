@@ -30,11 +30,9 @@ const (
 // environment of a process that makes a Series.
 const seriesVariable = "NFSRDMAD_HOSTILE_SERIES"
 
-// How many calls a Series has, and how long it lasts at most; and how long a steady one waits
-// after each call.
+// How long a Series lasts, and how long a steady one waits after each call.
 const (
-	seriesMost = 1000
-	seriesFor  = 3 * time.Second
+	seriesFor  = 2 * time.Second
 	steadyRest = 20 * time.Millisecond
 )
 
@@ -46,9 +44,12 @@ type Series struct {
 	Fault              string // of one that failed
 }
 
+// rate returns the calls that were answered, in a second.
+func (n Series) rate() float64 { return float64(n.Asked-n.Failed) / n.Took.Seconds() }
+
 func (n Series) String() string {
 	text := fmt.Sprintf("%.0f a second, median %s, 99 of 100 within %s, worst %s",
-		float64(n.Asked-n.Failed)/n.Took.Seconds(), inWords(n.Median), inWords(n.P99), inWords(n.Worst))
+		n.rate(), inWords(n.Median), inWords(n.P99), inWords(n.Worst))
 	if n.Failed > 0 {
 		text += fmt.Sprintf("; %d of %d failed, one with: %s", n.Failed, n.Asked, n.Fault)
 	}
@@ -65,14 +66,14 @@ func ServeSeries() {
 	if n, _ := fmt.Sscan(os.Getenv(seriesVariable), &transport, &at, &work, &steady); n < 4 {
 		return
 	}
-	more := func(n int, begin time.Time) bool { return n < seriesMost && time.Since(begin) < seriesFor }
+	more := func(begin time.Time) bool { return time.Since(begin) < seriesFor }
 	if steady {
 		ctx, end := context.WithCancel(context.Background())
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			end()
 		}()
-		more = func(int, time.Time) bool {
+		more = func(time.Time) bool {
 			wait(ctx, steadyRest)
 			return ctx.Err() == nil
 		}
@@ -85,7 +86,7 @@ func ServeSeries() {
 }
 
 // series makes a call, and further calls as long as more returns true.
-func (d *Daemon) series(transport string, work Work, more func(n int, begin time.Time) bool) (n Series) {
+func (d *Daemon) series(transport string, work Work, more func(begin time.Time) bool) (n Series) {
 	ctx := context.Background()
 	ask, end, err := d.worker(ctx, transport, work)
 	if err != nil {
@@ -94,7 +95,7 @@ func (d *Daemon) series(transport string, work Work, more func(n int, begin time
 	defer end()
 	var all []sample
 	begin := time.Now()
-	for len(all) == 0 || more(len(all), begin) {
+	for len(all) == 0 || more(begin) {
 		all = append(all, samples(ctx, 1, 0, func(ctx context.Context, _ int) error { return ask(ctx, len(all)) })...)
 	}
 	n.Took = time.Since(begin)

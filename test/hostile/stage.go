@@ -233,6 +233,7 @@ func (s *Stage) AttackUntil(b Behaviour, source func(i int) netip.Addr) (a *Atta
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.t.Cleanup(cancel)
 	a = b.Start(ctx, s.Target(source))
+	a.source = source
 	s.attacks = append(s.attacks, a)
 	if err := a.Await(); err != nil {
 		s.t.Fatalf("this machine cannot carry the attack: %v", err)
@@ -242,6 +243,7 @@ func (s *Stage) AttackUntil(b Behaviour, source func(i int) netip.Addr) (a *Atta
 	return a, func() {
 		cancel()
 		a.Wait()
+		a.over = true
 	}
 }
 

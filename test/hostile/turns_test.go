@@ -55,7 +55,7 @@ func TestShortCopies(t *testing.T) {
 				t.Errorf("%d of %d peers stand: %v", n, a.Peers, a)
 			}
 			end()
-			s.JudgeNames()
+			s.JudgeSeries(Names)
 			s.Attack(b, c.source)
 			s.JudgeMemory()
 			s.JudgeEnd()
