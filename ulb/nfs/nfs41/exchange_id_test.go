@@ -2,12 +2,14 @@ package nfs41
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -157,7 +159,8 @@ func TestStateProtection(t *testing.T) {
 	}
 
 	p, _ := protectionOf(&machine, &mach)
-	if r := p.result().MachOps; r.MustEnforce != wire.Bits(uint32(wire.OpCreateSession), uint32(wire.OpBindConnToSession)) ||
+	asked := wire.Bits(uint32(wire.OpBindConnToSession))
+	if r := p.result().MachOps; r.MustEnforce != asked.Or(&always) ||
 		r.MustAllow != wire.Bits(uint32(wire.OpClose)) {
 		t.Errorf("%+v", r)
 	}
@@ -172,7 +175,10 @@ func TestStateProtection(t *testing.T) {
 		if p.permits(c.cred, wire.OpCreateSession) != c.want {
 			t.Errorf("%s may make sessions: %v", name, !c.want)
 		}
-		if !p.permits(c.cred, wire.OpDestroyClientID) {
+		if p.permits(c.cred, wire.OpDestroySession) != c.want {
+			t.Errorf("%s may end sessions, although the client did not ask for it: %v", name, !c.want)
+		}
+		if !p.permits(c.cred, wire.OpBackchannelCtl) {
 			t.Errorf("%s may not do what the client did not ask to be protected", name)
 		}
 		s := &Session{client: &client{protect: p}}
@@ -216,5 +222,34 @@ func TestStrangersAreNoClients(t *testing.T) {
 	if len(told) != 3 || told[0].Reason != export.Stranger || told[0].Client.Addr() != netip.MustParseAddr("10.2.0.1") || told[0].Status != rpc.AuthBadCred ||
 		told[1].Reason != export.UnprivilegedPort || told[1].Export != site.Export {
 		t.Errorf("%+v", told)
+	}
+}
+
+// The sessions and the client of a machine credential are the machine's to end, whatever the
+// client has asked for (RFC 8881 §18.37.3, §2.10.8.3).
+func TestMachineEndsItsSessions(t *testing.T) {
+	p := peer(t)
+	p.Principal = "host/client@TEST"
+	args := exchangeArgs("machine", 1)
+	args.StateProtect.How = wire.Sp4MachCred
+	named := exchange(p, args)
+	if named.Status != wire.NFS4OK || !named.ResOK.StateProtect.MachOps.MustEnforce.Has(uint32(wire.OpDestroySession)) {
+		t.Fatalf("%v, enforced %v", named.Status, named.ResOK.StateProtect.MachOps.MustEnforce)
+	}
+	s := newSession(p, named.ResOK.Clientid, 1)
+	end := op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id})
+	for _, c := range []struct {
+		by   string
+		o    nfs4test.Op
+		want wire.NFSStat4
+	}{
+		{"alice@TEST", op(wire.OpCreateSession, createArgs(s.client, 2)), wire.NFS4ErrWrongCred},
+		{"", op(wire.OpCreateSession, createArgs(s.client, 2)), wire.NFS4ErrWrongCred},
+		{"alice@TEST", end, wire.NFS4ErrWrongCred}, {"", end, wire.NFS4ErrWrongCred}, {"host/client@TEST", end, wire.NFS4OK},
+		{"alice@TEST", op(wire.OpDestroyClientID, &wire.DestroyClientID4Args{Clientid: s.client}), wire.NFS4ErrWrongCred},
+		{"host/client@TEST", op(wire.OpDestroyClientID, &wire.DestroyClientID4Args{Clientid: s.client}), wire.NFS4OK},
+	} {
+		p.Principal = c.by
+		is(t, fmt.Sprintf("%v by %q", c.o.Number, c.by), single(p, c.o, nil), c.want)
 	}
 }

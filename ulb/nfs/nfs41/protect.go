@@ -22,6 +22,12 @@ type protection struct {
 var maintenance = wire.Bits(uint32(wire.OpBackchannelCtl), uint32(wire.OpBindConnToSession), uint32(wire.OpExchangeID),
 	uint32(wire.OpCreateSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID), uint32(wire.OpDelegpurge))
 
+// always is the part of maintenance that SP4_MACH_CRED restricts even if the client does not ask
+// for it: RFC 8881 §18.37.3 demands it of DESTROY_SESSION, and §2.10.8.3 wants one principal for
+// the client and its sessions. The list has nothing that Linux's client does not ask for, because
+// that client gives up on a server with a longer list.
+var always = wire.Bits(uint32(wire.OpExchangeID), uint32(wire.OpCreateSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID))
+
 // allowable is the set of operations that a client may ask to do with its machine credential.
 // WRITE and COMMIT are not in it: Linux's client would then send all data of its users under
 // its own flavor, perhaps with integrity where the users asked for privacy.
@@ -42,6 +48,7 @@ func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Stat
 		}
 		p := protection{machine: true, principal: nfs4.PrincipalOf(cred)}
 		p.enforce = a.MachOps.MustEnforce.And(&maintenance)
+		p.enforce = p.enforce.Or(&always)
 		p.allow = a.MachOps.MustAllow.And(&allowable)
 		return p, wire.NFS4OK
 	}
