@@ -136,8 +136,8 @@ func TestDeviceKernels(t *testing.T) {
 		for _, k := range all {
 			t.Run(fmt.Sprintf("%s/%s/%s", device, k.server, k.client), func(t *testing.T) {
 				t.Parallel()
-				d := serveDevicesInRealm(t, device, lab.Options{Kernel: k.server, Limit: 30 * time.Minute})
-				d.run(lab.Options{Kernel: k.client, Limit: 20 * time.Minute}, "stock", hows...)
+				d := serveDevicesInRealm(t, device, lab.Options{Kernel: k.server, Limit: time.Hour})
+				d.run(lab.Options{Kernel: k.client, Limit: 50 * time.Minute}, "stock", hows...)
 				d.stop()
 			})
 		}
