@@ -2,6 +2,12 @@
 # it if that is not sys: rdma/4.2:krb5p. Where CLIENT_NAME is set, the guest is in that realm.
 step "$(uname -r)"
 
+cp "$WORKER" /run/worker # kerberos_client hides /tmp
+if [ -n "$CLIENT_NAME" ]; then
+	kerberos_client
+	ticket 12001 alice; ticket 12002 bob
+fi
+
 step "what is mounted where nothing but RDMA is asked for"
 module nfsv4; software_rdma; rpc_pipes; greet "$SERVER"; mkdir -p /mnt/n
 must mount -t nfs -o proto=rdma,port=20049 "${SERVER_NAME:-$SERVER}:/" /mnt/n
