@@ -62,6 +62,11 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			if a != want || fs.lookups > 0 != (want != Yes) && file != 2 {
 				t.Errorf("a write by name: answer %d after %d lookups", a, fs.lookups)
 			}
+			fs.lookups = 0
+			a = m.Ask(&Intent{Use: UseRename, FS: fs, Name: []byte("name"), Op: &vfs.Op{Try: true}, Version3: true})
+			if a != Yes || fs.lookups > 0 {
+				t.Errorf("a rename: answer %d after %d lookups", a, fs.lookups)
+			}
 		}
 		opens := func(deny Access) life {
 			return func(t *testing.T, m *Manager) {

@@ -84,10 +84,11 @@ const (
 // may claim one. Clients whose leases ran out deny nothing: Ask evicts them, which waits for the
 // disk.
 func (m *Manager) Ask(i *Intent) Answer {
+	deny := deniedBy[i.Use]
 	switch {
 	case i.Use.ofNames() && !i.Version3 && m.InGrace():
 		return AfterGrace
-	case m.files.denials.all.Load() == 0, i.By.allows(i.Use):
+	case deny == 0, m.files.denials.all.Load() == 0, i.By.allows(deny):
 		return Yes
 	}
 	key := FileKey{DomainOf(i.FS), i.File}
@@ -102,8 +103,7 @@ func (m *Manager) Ask(i *Intent) Answer {
 			key.Handle = o.Handle
 		}
 	}
-	deny := deniedBy[i.Use]
-	if deny != 0 && m.grace.denials.Load() > 0 {
+	if m.grace.denials.Load() > 0 {
 		return AfterGrace
 	}
 	id := key.id()
@@ -122,13 +122,13 @@ func (m *Manager) Ask(i *Intent) Answer {
 	return Yes
 }
 
-// allows reports whether s, which may be nil, is a pass for a Use.
-func (s *State) allows(u Use) bool {
+// allows reports whether s, which may be nil, is open for this access.
+func (s *State) allows(access Access) bool {
 	if s == nil {
 		return false
 	}
 	o := s.granted()
-	return o != nil && deniedBy[u]&^o.access == 0
+	return o != nil && access&^o.access == 0
 }
 
 // exempts reports whether the deny mode of an open does not count for i: the caller shows the
