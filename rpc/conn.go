@@ -25,7 +25,8 @@ type Conn struct {
 	Window int
 	// Left, if not nil, reports that the peer has closed its side, does not acknowledge data sent
 	// to it, or may already use another connection. The transport sets it before the first call.
-	// It may be called from any goroutine, also after the connection's end, and must not block.
+	// It may be called from any goroutine, also after the connection's end. It must not block, nor
+	// call the Server.
 	Left func() bool
 
 	client netip.Addr  // the address under which its calls are counted

@@ -213,7 +213,7 @@ func (x *executor) enqueue(l *lane, c *Call) {
 
 // forget abandons the waiting calls of a connection that has ended.
 func (x *executor) forget(of *Conn) {
-	var left *Call
+	var left []*Call
 	x.mu.Lock()
 	for _, l := range x.lanes {
 		l.line.Each(of.client, of, func(p *lanePlace) {
@@ -221,7 +221,7 @@ func (x *executor) forget(of *Conn) {
 				l.line.Leave(p)
 				l.queued--
 				x.queued--
-				c.state.next, left = left, c
+				left = append(left, c)
 			}
 		})
 	}
@@ -229,10 +229,9 @@ func (x *executor) forget(of *Conn) {
 	x.abandonAll(left)
 }
 
-// abandonAll abandons a list that is linked by callState.next.
-func (x *executor) abandonAll(left *Call) {
-	for left != nil {
-		x.abandon(left.unlink(&left))
+func (x *executor) abandonAll(left []*Call) {
+	for _, c := range left {
+		x.abandon(c)
 	}
 }
 
@@ -334,10 +333,10 @@ func (x *executor) unlink(w *worker) {
 func (x *executor) close(ctx context.Context) error {
 	x.mu.Lock()
 	x.closed = true
-	var left *Call
+	var left []*Call
 	for _, l := range x.lanes {
 		for p := l.line.Next(); p != nil; p = l.line.Next() {
-			p.Value.state.next, left = left, p.Value
+			left = append(left, p.Value)
 		}
 		x.queued -= l.queued
 		l.queued, l.waits = 0, false

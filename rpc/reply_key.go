@@ -10,37 +10,30 @@ const sampled = 2 << 10
 type replyKey struct {
 	addr [16]byte
 	xid  uint32
-	sum  uint64 // hash of the identity
-}
-
-// identity distinguishes calls with the same XID. It includes the caller and the protection, so
-// that a result goes only to the caller that it was made for, with the same protection.
-type identity struct {
-	arguments, beside, groups, principal, machine uint64
-	prog, version, proc                           uint32
-	flavor                                        Flavor
-	gss                                           GSSService
-	uid, gid                                      uint32
+	// sum is a hash of the procedure, the arguments, the caller and the protection. A result goes
+	// only to the caller that it was made for, with the same protection.
+	sum uint64
 }
 
 func (rc *replyCache) key(c *Call) replyKey {
-	h := &c.Header
-	id := identity{
-		arguments: rc.digest(c.Args.Rest()),
-		groups:    rc.groups(c.Cred.Groups),
-		principal: maphash.String(rc.seed, c.Cred.Principal),
-		machine:   maphash.Bytes(rc.seed, c.Cred.Machine),
-		prog:      h.Program, version: h.Version, proc: h.Procedure,
-		flavor: c.Cred.Flavor, gss: c.Cred.GSS, uid: c.Cred.UID, gid: c.Cred.GID,
+	h, cred := &c.Header, &c.Cred
+	groups, uid, gid := cred.Groups, cred.UID, cred.GID
+	if cred.Principal != "" {
+		// The principal's numbers may have been looked up since the first call.
+		groups, uid, gid = nil, 0, 0
+	}
+	var lists [2]uint64
+	for _, g := range groups {
+		lists[0] = maphash.Comparable(rc.seed, [...]uint64{lists[0], uint64(g) + 1})
 	}
 	for i := range c.Excised {
-		id.beside = maphash.Comparable(rc.seed, [2]uint64{id.beside, rc.digest(c.Excised[i].Data)})
+		lists[1] = maphash.Comparable(rc.seed, [...]uint64{lists[1], rc.digest(c.Excised[i].Data)})
 	}
-	if c.Cred.Principal != "" {
-		// The principal's numbers may have been looked up since the first call.
-		id.groups, id.uid, id.gid = 0, 0, 0
-	}
-	return replyKey{addr: c.Conn.Peer.Addr().As16(), xid: h.XID, sum: maphash.Comparable(rc.seed, id)}
+	return replyKey{addr: c.Conn.Peer.Addr().As16(), xid: h.XID, sum: maphash.Comparable(rc.seed, [...]uint64{
+		uint64(h.Program), uint64(h.Version), uint64(h.Procedure), rc.digest(c.Args.Rest()), lists[0], lists[1],
+		uint64(uid), uint64(gid), uint64(cred.Flavor), uint64(cred.GSS),
+		maphash.String(rc.seed, cred.Principal), maphash.Bytes(rc.seed, cred.Machine),
+	})}
 }
 
 // digest returns a hash of b: of its length, and of sampled bytes at either end if b is long.
@@ -48,14 +41,7 @@ func (rc *replyCache) digest(b []byte) uint64 {
 	if len(b) <= 2*sampled {
 		return maphash.Bytes(rc.seed, b)
 	}
-	return maphash.Comparable(rc.seed, [3]uint64{
+	return maphash.Comparable(rc.seed, [...]uint64{
 		uint64(len(b)), maphash.Bytes(rc.seed, b[:sampled]), maphash.Bytes(rc.seed, b[len(b)-sampled:]),
 	})
-}
-
-func (rc *replyCache) groups(list []uint32) (sum uint64) {
-	for _, g := range list {
-		sum = maphash.Comparable(rc.seed, [2]uint64{sum, uint64(g) + 1})
-	}
-	return sum
 }

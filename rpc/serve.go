@@ -53,12 +53,6 @@ func (s *Server) beginLater(c *Call) {
 // lost reports that c has not begun, and that its connection has ended.
 func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
 
-// unlink takes c, the first call, off a list linked by callState.next.
-func (c *Call) unlink(list **Call) *Call {
-	*list, c.state.next = c.state.next, nil
-	return c
-}
-
 // startLane is the lane of calls that have not been tried yet. Nothing in it stalls.
 type startLane struct{}
 
@@ -163,8 +157,8 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	if e := st.entry; e != nil {
 		st.entry = nil
 		waiting, kept := s.replies.finish(e, c, w, out)
-		for waiting != nil {
-			if next := waiting.unlink(&waiting); next.state.apart {
+		for _, next := range waiting {
+			if next.state.apart {
 				s.beginLater(next)
 			} else {
 				s.answer(next, &kept)
@@ -249,8 +243,9 @@ func (s *Server) abandon(c *Call) {
 	st := &c.state
 	if e := st.entry; e != nil {
 		st.entry = nil
-		for waiting := s.replies.forget(e); waiting != nil; {
-			s.beginLater(waiting.unlink(&waiting))
+		waiting, _ := s.replies.finish(e, c, nil, Outcome{Dropped: true})
+		for _, next := range waiting {
+			s.beginLater(next)
 		}
 	}
 	s.turnAway(c, Outcome{Dropped: true, Close: st.close})

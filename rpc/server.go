@@ -195,8 +195,6 @@ type callState struct {
 	apart bool
 	// took is the time at which Serve got the call, if the Server has an observer.
 	took time.Time
-	// next links calls that wait for another call, or that are to be abandoned.
-	next *Call
 	// place belongs to the executor.
 	place lanePlace
 	// lender is set while the goroutine that received the call may run it even if it blocks.

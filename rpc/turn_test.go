@@ -54,6 +54,7 @@ func (r *receiving) soon(t testing.TB, p *rpctest.Program) {
 	<-p.Arrived(lane)
 	p.Release(lane)
 	ended(t, c.Done)
+	synctest.Wait() // the worker has left the call
 }
 
 // run runs a Turn on another goroutine.
