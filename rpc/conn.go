@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // A Conn is one connection as RPC sees it. Both ends may make calls (RFC 8167). A transport makes
@@ -38,18 +40,17 @@ type Conn struct {
 	onKnown func()
 
 	mu   sync.Mutex
-	ends *end // the first of the list
+	ends queue.List[end, *end] // the newest first
 	gone atomic.Bool
 }
 
 type callerBox struct{ Caller }
 
-// An end is one OnClose, in a doubly linked list, because a peer may cause many of them and each
-// must be removable at once. Conn.mu guards it.
+// An end is one OnClose. Conn.mu guards it.
 type end struct {
-	f          func()
-	prev, next *end
-	on         bool // in the list
+	queue.Links[end]
+	f  func()
+	on bool // in the list
 }
 
 // Caller returns the way to call the peer on this connection, or nil if that is not possible, or
@@ -91,33 +92,22 @@ func (c *Conn) OnClose(f func()) (forget func()) {
 		f()
 		return func() {}
 	}
-	e.on, e.next = true, c.ends
-	if c.ends != nil {
-		c.ends.prev = e
-	}
-	c.ends = e
+	e.on = true
+	c.ends.Push(e)
 	c.mu.Unlock()
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.remove(e)
+		c.removeLocked(e)
 	}
 }
 
-// remove takes e off the list, if it is on it. The caller holds c.mu.
-func (c *Conn) remove(e *end) {
-	switch {
-	case !e.on:
-		return
-	case e.prev == nil:
-		c.ends = e.next
-	default:
-		e.prev.next = e.next
+// removeLocked takes e off the list, if it is on it.
+func (c *Conn) removeLocked(e *end) {
+	if e.on {
+		c.ends.Remove(e)
+		e.on = false
 	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	}
-	e.prev, e.next, e.on = nil, nil, false
 }
 
 // Gone reports that the connection has ended. It costs one atomic load.
@@ -140,12 +130,12 @@ func (c *Conn) Close() {
 	// Take one off the list at a time, so that an f may cancel another.
 	for {
 		c.mu.Lock()
-		e := c.ends
+		e := c.ends.First
 		if e == nil {
 			c.mu.Unlock()
 			return
 		}
-		c.remove(e)
+		c.removeLocked(e)
 		c.mu.Unlock()
 		e.f()
 	}
