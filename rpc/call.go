@@ -148,16 +148,25 @@ type Placed struct {
 	Length   uint32
 }
 
-// ResultMemory returns n bytes of the call's reserved memory for a result's payload, and the
-// reference to pass to xdr.Writer.Payload. It returns nil if the Plan did not reserve that much.
-func (c *Call) ResultMemory(n int) ([]byte, xdr.Releaser) {
+// ResultMemory returns n bytes of the call's reserved memory for a result's payload, until the way
+// is used. It returns nil if the Plan did not reserve that much.
+func (c *Call) ResultMemory(n int) []byte {
 	if c.Memory == nil || n > len(c.Memory.Bytes())-c.ResultsAt {
-		return nil, nil
+		return nil
 	}
 	b := c.Memory.Bytes()[c.ResultsAt : c.ResultsAt+n : c.ResultsAt+n]
 	c.ResultsAt += n
+	return b
+}
+
+// Eligible returns data as a result that the transport may place directly. data is part of what
+// ResultMemory returned; the result holds a reference to it.
+func (c *Call) Eligible(data []byte) xdr.Eligible {
+	if len(data) == 0 {
+		return xdr.Eligible{}
+	}
 	c.Memory.Retain()
-	return b, c.Memory
+	return xdr.Eligible{Data: data, Ref: c.Memory}
 }
 
 // ResultRoom returns the largest size of the next eligible result with which the reply can be

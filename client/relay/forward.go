@@ -25,9 +25,8 @@ type forward struct {
 	args, item []byte
 	at         int
 
-	// sink is where a READ's data is placed: memory of the call, by ref.
+	// sink is where a READ's data is placed: memory of the call. It is nil for other calls.
 	sink     [1][]byte
-	ref      xdr.Releaser
 	readArgs nfs3wire.Read3Args
 	readRes  nfs3wire.Read3Res
 
@@ -55,7 +54,7 @@ func newForward() *forward {
 func (f *forward) free() {
 	f.call, f.session = nil, nil
 	f.args, f.item, f.at = nil, nil, 0
-	f.sink[0], f.ref, f.err = nil, nil, nil
+	f.sink[0], f.err = nil, nil
 	f.readArgs, f.readRes = nfs3wire.Read3Args{}, nfs3wire.Read3Res{}
 	f.x = rpc.Exchange{Done: f.x.Done}
 	forwards.Put(f)
@@ -108,8 +107,7 @@ func (f *forward) makeSink() bool {
 	// The relay has memory for at most MaxTransfer bytes a call. It may lower the count,
 	// because a server may return less than a client asks for.
 	count := min(read.Count, nfs.MaxTransfer)
-	f.sink[0], f.ref = f.call.ResultMemory(int(count))
-	if f.ref == nil {
+	if f.sink[0] = f.call.ResultMemory(int(count)); f.sink[0] == nil {
 		return false
 	}
 	if count < read.Count {
@@ -154,7 +152,6 @@ func (f *forward) end(results func(w *xdr.Writer) rpc.Outcome) {
 // refuse is the outcome of a call without a connection to the service. Clients can do
 // without MOUNT; a client of NFS connects and asks again.
 func (f *forward) refuse(*xdr.Writer) rpc.Outcome {
-	f.releaseSink()
 	if f.x.Program == mount3wire.Program {
 		return rpc.Outcome{Stat: rpc.AcceptProgUnavail}
 	}
@@ -162,20 +159,12 @@ func (f *forward) refuse(*xdr.Writer) rpc.Outcome {
 	return rpc.DropAndEnd
 }
 
-func (f *forward) releaseSink() {
-	if f.ref != nil {
-		f.ref.Release()
-		f.ref = nil
-	}
-}
-
 // encodeResults makes the client's reply from the server's.
 func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
 	x := &f.x
-	if x.Err == nil && f.ref != nil {
+	if x.Err == nil && f.sink[0] != nil {
 		return f.encodeRead(w)
 	}
-	f.releaseSink()
 	if x.Err != nil {
 		return f.failed(x.Err)
 	}
@@ -209,21 +198,17 @@ func (f *forward) encodeMount(w *xdr.Writer) bool {
 func (f *forward) encodeRead(w *xdr.Writer) rpc.Outcome {
 	f.readRes.Decode(&f.x.Results)
 	if f.x.Results.Err() != nil {
-		f.releaseSink()
 		return rpc.SystemErr
 	}
 	if f.readRes.Status != nfs3wire.NFS3OK {
-		f.releaseSink()
 		f.readRes.Encode(w)
 		return rpc.Done
 	}
 	n, _, err := client.TakeReadData(&f.readRes.ResOK, f.sink[0])
 	if err != nil {
-		f.releaseSink()
 		return rpc.SystemErr
 	}
-	f.readRes.ResOK.Data = xdr.Eligible{Data: f.sink[0][:n], Ref: f.ref}
-	f.ref = nil // the reply's from now on
+	f.readRes.ResOK.Data = f.call.Eligible(f.sink[0][:n])
 	f.readRes.Encode(w)
 	return rpc.Done
 }

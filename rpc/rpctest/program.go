@@ -358,9 +358,11 @@ var same = Pattern(make([]byte, MaxData))
 // payload writes n bytes of the pattern as a payload. It uses the call's own memory if
 // the call has enough.
 func payload(c *rpc.Call, w *xdr.Writer, n int) {
-	b, ref := c.ResultMemory(n)
-	if b == nil {
-		b = make([]byte, n)
+	var item xdr.Eligible
+	if b := c.ResultMemory(n); b != nil {
+		item = c.Eligible(b)
+	} else {
+		item.Data = make([]byte, n)
 	}
-	w.Payload(Pattern(b), true, ref)
+	w.Payload(Pattern(item.Data), true, item.Ref)
 }

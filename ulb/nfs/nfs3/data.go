@@ -17,7 +17,7 @@ func (r *request) read() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Read3Res
-	buf := r.memory(r.readable(args.Count))
+	buf := r.call.ResultMemory(r.readable(args.Count))
 	if buf == nil && args.Count > 0 {
 		return rpc.SystemErr
 	}
@@ -35,7 +35,7 @@ func (r *request) read() rpc.Outcome {
 	res.ResOK = wire.Read3ResOK{FileAttributes: postOp(&r.attr), Count: uint32(n), EOF: eof}
 	res.ResFail.FileAttributes = res.ResOK.FileAttributes
 	if err == nil {
-		res.ResOK.Data = r.eligible(buf[:n:n])
+		res.ResOK.Data = r.call.Eligible(buf[:n:n])
 	}
 	res.Encode(r.w)
 	return rpc.Done

@@ -130,7 +130,7 @@ func (r *request) readlink() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Readlink3Res
-	text := r.memory(nfs.MaxPath)
+	text := r.call.ResultMemory(nfs.MaxPath)
 	if text == nil {
 		return rpc.SystemErr
 	}
@@ -143,7 +143,7 @@ func (r *request) readlink() rpc.Outcome {
 	res.ResOK.SymlinkAttributes = postOp(&r.attr)
 	res.ResFail.SymlinkAttributes = res.ResOK.SymlinkAttributes
 	if err == nil {
-		res.ResOK.Data = r.eligible(text[:n:n])
+		res.ResOK.Data = r.call.Eligible(text[:n:n])
 	}
 	res.Encode(r.w)
 	return rpc.Done

@@ -69,7 +69,6 @@ type request struct {
 	sealed [export.MaxSealed]byte
 	list   lister
 	view   pseudo.View
-	held   xdr.Releaser // payload memory that no result has taken yet
 }
 
 // procedures holds the procedures by number. Each one decodes its arguments, does its work,
@@ -148,9 +147,8 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 }
 
 // end releases everything that a request holds. It is deferred, so that a procedure that
-// panics keeps neither payload memory nor an export.
+// panics keeps no export.
 func (p *Program) end(r *request) {
-	r.giveBack()
 	if r.export != nil {
 		r.export.Leave(r.call.Conn)
 	}

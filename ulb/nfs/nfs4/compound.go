@@ -90,7 +90,6 @@ type Compound struct {
 	looked    export.Looked
 	postponed Status
 	sealed    [export.MaxSealed]byte
-	held      xdr.Releaser
 	view      pseudo.View
 	facts     facts
 	plans     *plans
@@ -460,8 +459,7 @@ func (k *Compound) enter(i int, o *Object) Status {
 	return wire.NFS4OK
 }
 
-// leave leaves the entered exports and releases payload memory that no result took. It is
-// deferred. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
+// leave leaves the entered exports. It is deferred. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
 func (k *Compound) leave() {
 	if k.inside {
 		k.inside = false
@@ -474,10 +472,6 @@ func (k *Compound) leave() {
 			e.Leave(k.Call.Conn)
 			k.entered[i] = nil
 		}
-	}
-	if k.held != nil {
-		k.held.Release()
-		k.held = nil
 	}
 }
 

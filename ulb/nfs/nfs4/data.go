@@ -36,10 +36,13 @@ func read(k *Compound) Status {
 		return k.closedOr(err)
 	}
 	k.brought()
+	res := wire.Read4ResOK{EOF: eof}
 	if lent {
 		k.lent = k.lent[n:]
+		res.Data.Data = buf[:n:n]
+	} else {
+		res.Data = k.Call.Eligible(buf[:n:n])
 	}
-	res := wire.Read4ResOK{EOF: eof, Data: k.Eligible(buf[:n:n])}
 	res.Encode(k.W)
 	return wire.NFS4OK
 }
@@ -58,7 +61,7 @@ func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 		return nil, false, wire.NFS4OK
 	}
 	if left := k.memoryLeft(); left > 0 {
-		return k.Memory(min(n, left)), false, wire.NFS4OK
+		return k.Call.ResultMemory(min(n, left)), false, wire.NFS4OK
 	}
 	if len(k.lent) == 0 {
 		k.lent = make([]byte, min(n, unreserved-k.lentInAll))

@@ -13,7 +13,7 @@ import (
 // directly.
 func readlink(k *Compound) Status {
 	room := k.PayloadRoom(4)
-	text := k.Memory(nfs.MaxPath)
+	text := k.Call.ResultMemory(nfs.MaxPath)
 	if text == nil {
 		return k.tooBig()
 	}
@@ -26,7 +26,7 @@ func readlink(k *Compound) Status {
 	case n > room:
 		return k.tooBig()
 	}
-	res := wire.Readlink4ResOK{Link: k.Eligible(text[:n:n])}
+	res := wire.Readlink4ResOK{Link: k.Call.Eligible(text[:n:n])}
 	res.Encode(k.W)
 	return wire.NFS4OK
 }

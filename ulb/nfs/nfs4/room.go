@@ -1,9 +1,6 @@
 package nfs4
 
-import (
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
-)
+import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
 // A Limiter is a Session that limits the size of replies further than the transport does.
 type Limiter interface {
@@ -86,23 +83,4 @@ func (k *Compound) PayloadRoom(rest int) int {
 		n = min(n, max(left-rest, 0))
 	}
 	return n
-}
-
-// Memory returns n bytes of the call's payload memory for a result. It returns nil if the
-// call has less than that. The compound holds the reference until Eligible passes it on, and
-// releases it if the operation ends before that.
-func (k *Compound) Memory(n int) []byte {
-	b, ref := k.Call.ResultMemory(n)
-	if ref != nil {
-		k.held = ref
-	}
-	return b
-}
-
-// Eligible returns data as a result that the transport may place directly. data lies in the
-// memory that Memory returned.
-func (k *Compound) Eligible(data []byte) xdr.Eligible {
-	e := xdr.Eligible{Data: data, Ref: k.held}
-	k.held = nil
-	return e
 }
