@@ -34,6 +34,9 @@
 // While memory is short, the pool ends shares whose peers move too little, the largest holders
 // first (pressure.go, Holder).
 //
+// The package imports no other room of this module. internal/queue is no room: it is a list that
+// imports nothing, and that rpc uses as well.
+//
 // The package does not know the meaning of the bytes. Memory that is not charged, such as an idle
 // connection or receive rings, is bounded by its owners.
 package mem
