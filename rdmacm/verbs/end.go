@@ -39,26 +39,29 @@ type ending struct {
 	phase  phase
 	cause  error // for Closed; the first counts
 	failed bool  // cause is set, or this side or the device found a fault
-	left   bool  // the peer has disconnected
-	dirty  bool  // requests came back flushed
-	fault  bool  // and nothing had explained it
-	cut    bool  // work of a chain was among them
-	marked bool  // the marker behind short Sends was posted
-	timer  *time.Timer
-	late   bool // the timer fired
+	// settled: the connection manager has told an event of the connection, so its set-up is
+	// over. Before that the manager does not tell the peer that this side leaves.
+	settled bool
+	left    bool // the peer has disconnected
+	dirty   bool // requests came back flushed
+	fault   bool // and nothing had explained it
+	cut     bool // work of a chain was among them
+	marked  bool // the marker behind short Sends was posted
+	timer   *time.Timer
+	late    bool // the timer fired
 }
 
 // eventLocked implements sink.
 func (c *Conn) eventLocked(e *device.Event) {
+	c.mu.Lock()
+	c.ending.settled = true
+	if !c.ending.left && (e.Type == device.Disconnected || e.Type == device.TimewaitExit) {
+		c.ending.left = true
+		close(c.left)
+	}
+	c.mu.Unlock()
+	c.dev.Wake()
 	switch e.Type {
-	case device.Disconnected, device.TimewaitExit:
-		c.mu.Lock()
-		if !c.ending.left {
-			c.ending.left = true
-			close(c.left)
-		}
-		c.mu.Unlock()
-		c.dev.Wake()
 	case device.DeviceRemoval:
 		c.Abort(ErrDeviceGone)
 	case device.Unreachable, device.ConnectError, device.AddrChange:
@@ -233,6 +236,12 @@ func (c *Conn) step() (over bool) {
 			return false
 		}
 	default:
+		return false
+	}
+	if !e.settled && !e.late {
+		if e.timer == nil {
+			c.limitLocked(drainTimeout)
+		}
 		return false
 	}
 	e.fault = e.dirty && !e.left && !e.failed

@@ -68,6 +68,53 @@ func TestEndComesWithoutTheEvent(t *testing.T) {
 	})
 }
 
+// TestEndBeforeTheSetupIsOver: the side that accepts leaves, or aborts, before the connection
+// manager has told that the set-up is over. The peer is told all the same, as soon as it is.
+func TestEndBeforeTheSetupIsOver(t *testing.T) {
+	for name, end := range map[string]func(rdmacm.Conn){
+		"Disconnect": rdmacm.Conn.Disconnect,
+		"Abort":      func(c rdmacm.Conn) { c.Abort(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := fakedevice.New(false)
+				d.HoldEstablished = true
+				dialer, acceptor := pair(t, d)
+				begun := time.Now() // the bubble's time
+				end(acceptor.Conn())
+				synctest.Wait()
+				d.Settle()
+				if err := dialer.End(); err != nil {
+					t.Error("the peer ends with", err)
+				}
+				if err := acceptor.End(); err != nil && name == "Disconnect" {
+					t.Error("this side ends with", err)
+				}
+				if d := time.Since(begun); d != 0 {
+					t.Errorf("the end waits %v", d)
+				}
+			})
+		})
+	}
+}
+
+// TestEndOfASetupThatNeverIsOver: this side ends, and the peer is told when this side gives up the
+// ID.
+func TestEndOfASetupThatNeverIsOver(t *testing.T) {
+	for _, end := range []func(rdmacm.Conn){rdmacm.Conn.Disconnect, func(c rdmacm.Conn) { c.Abort(nil) }} {
+		synctest.Test(t, func(t *testing.T) {
+			d := fakedevice.New(false)
+			d.HoldEstablished = true
+			dialer, acceptor := pair(t, d)
+			end(acceptor.Conn())
+			if acceptor.End() == nil {
+				t.Error("the end is told as orderly")
+			}
+			dialer.End()
+		})
+	}
+}
+
 // TestDisconnectAfterShortSends: short Sends ask for no completion, and the end of the connection
 // does not wait for one.
 func TestDisconnectAfterShortSends(t *testing.T) {

@@ -367,7 +367,9 @@ func (c *conn) Disconnect() error {
 		panic("fakedevice: Disconnect after DestroyQP")
 	}
 	c.fail()
-	c.id.part()
+	if !c.id.unsettled {
+		c.id.part()
+	}
 	return nil
 }
 

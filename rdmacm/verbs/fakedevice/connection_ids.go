@@ -82,6 +82,7 @@ type id struct {
 	conn          *conn
 	param         device.Param // of Connect
 	accepted      bool
+	unsettled     bool // accepted, and Established is held
 	closed        bool
 	passive       bool
 	of            uint64 // the device, by Attributes.Device
@@ -274,6 +275,8 @@ func (i *id) answer(p device.Param) error {
 	}
 	i.accepted, i.peer.accepted = true, true
 	i.peer.tell(device.Event{Type: device.Established, Data: padded(p.Data, acceptData), Responder: p.Initiator, Initiator: p.Responder})
-	i.tell(device.Event{Type: device.Established})
+	if i.unsettled = i.c.d.HoldEstablished; !i.unsettled {
+		i.tell(device.Event{Type: device.Established})
+	}
 	return nil
 }

@@ -31,6 +31,10 @@ type Device struct {
 	// Take, if not nil, returns the number of works that a Flush accepts before it fails with
 	// ENOMEM.
 	Take func(works int) int
+	// HoldEstablished: the side that accepts a connection is told Established when Settle is
+	// called, and its Disconnect before that does not reach the peer. rdma_cm is like that until
+	// the peer's last message of the set-up has arrived.
+	HoldEstablished bool
 	// If Lose is not nil and returns true for an event's type, the device never delivers that
 	// event.
 	Lose func(t device.EventType) bool
@@ -100,6 +104,18 @@ func (d *Device) Tell(t device.EventType) {
 	for _, i := range d.ids {
 		if i.conn != nil {
 			i.tell(device.Event{Type: t})
+		}
+	}
+}
+
+// Settle completes the set-ups that HoldEstablished has held.
+func (d *Device) Settle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range d.ids {
+		if i.unsettled {
+			i.unsettled = false
+			i.tell(device.Event{Type: device.Established})
 		}
 	}
 }
