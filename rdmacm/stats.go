@@ -25,4 +25,8 @@ type DeviceStats struct {
 	Connections, MaxConnections int
 	// Registered is payload memory that the device can reach, in bytes.
 	Registered int64
+	// Active: the device's port carries traffic.
+	Active bool
+	// Events is how often each asynchronous event of the device came, by its name.
+	Events []Count
 }

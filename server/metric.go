@@ -229,6 +229,25 @@ var metrics = []metric{
 	{name: "nfsrdmad_device_registered_bytes", help: "Payload memory that an RDMA device can reach.", kind: gauge, labels: []string{"device", "protocol"},
 		meaning: "payload memory that is registered with the device, and so resident",
 		read:    ofDevices(func(d *rdmacm.DeviceStats) float64 { return float64(d.Registered) })},
+	{name: "nfsrdmad_device_port_up", help: "Whether the port of an RDMA device carries traffic.", kind: gauge, labels: []string{"device", "protocol"},
+		meaning: "1 while the port of the device carries traffic, else 0",
+		read: ofDevices(func(d *rdmacm.DeviceStats) float64 {
+			if d.Active {
+				return 1
+			}
+			return 0
+		})},
+	{name: "nfsrdmad_device_events_total", help: "Asynchronous events of an RDMA device.", kind: counter, labels: []string{"device", "event"},
+		meaning: "asynchronous events of the device, by their names in `ibv_get_async_event(3)`: `PORT_ERR` and `PORT_ACTIVE` (the port went down, came up), `QP_FATAL` or `CQ_ERR` (a connection ended), `DEVICE_FATAL` (the device is treated as removed), and others",
+		read: func(c *counted, put func(float64, ...string)) {
+			for i := range c.transports {
+				for _, d := range c.transports[i].devices {
+					for _, e := range d.Events {
+						put(float64(e.N), d.Name, e.What)
+					}
+				}
+			}
+		}},
 	{name: "nfsrdmad_device_memory_bytes", help: "Memory for the messages of connections over RDMA devices.", kind: gauge, labels: []string{"kind"},
 		meaning: "memory for the messages of connections over RDMA devices: `limit` (`rnic.device_memory`) and `in_use`. Without devices there is none",
 		read: func(c *counted, put func(float64, ...string)) {

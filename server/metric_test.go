@@ -23,7 +23,8 @@ func TestMetricsOfDevices(t *testing.T) {
 		return all
 	}
 	with := carried{"rdma", traffic{memoryLimit: 100, memory: 7, devices: []rdmacm.DeviceStats{
-		{Name: "mlx5_0", Protocol: "RoCE", Connections: 3, MaxConnections: 1000, Registered: 1 << 20},
+		{Name: "mlx5_0", Protocol: "RoCE", Connections: 3, MaxConnections: 1000, Registered: 1 << 20, Active: true,
+			Events: []rdmacm.Count{{What: "PORT_ERR", N: 2}}},
 		{Name: "mlx5_1", Protocol: "InfiniBand"},
 	}}}
 	want := map[string]float64{
@@ -33,6 +34,9 @@ func TestMetricsOfDevices(t *testing.T) {
 		"nfsrdmad_device_connections_limit[mlx5_1 InfiniBand]": 0,
 		"nfsrdmad_device_registered_bytes[mlx5_0 RoCE]":        1 << 20,
 		"nfsrdmad_device_registered_bytes[mlx5_1 InfiniBand]":  0,
+		"nfsrdmad_device_port_up[mlx5_0 RoCE]":                 1,
+		"nfsrdmad_device_port_up[mlx5_1 InfiniBand]":           0,
+		"nfsrdmad_device_events_total[mlx5_0 PORT_ERR]":        2,
 		"nfsrdmad_device_memory_bytes[limit]":                  100,
 		"nfsrdmad_device_memory_bytes[in_use]":                 7,
 	}

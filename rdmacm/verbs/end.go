@@ -254,7 +254,11 @@ func (c *Conn) step() (over bool) {
 		limit = farewellTimeout
 	}
 	c.limitLocked(limit)
+	fault := e.fault
 	c.mu.Unlock()
+	if fault {
+		c.rnic.takeAsync() // the events of a queue pair go with it
+	}
 	c.dev.Disconnect()
 	c.mu.Lock()
 	return false

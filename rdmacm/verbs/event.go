@@ -39,7 +39,7 @@ func (p *Provider) Stats() rdmacm.Stats {
 
 // statsLocked is called with Provider.mu held.
 func (d *rnic) statsLocked() rdmacm.DeviceStats {
-	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs}
+	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs, Active: d.Active, Events: d.eventsLocked()}
 	for i := range d.chunks {
 		if d.chunks[i].Load() != nil {
 			s.Registered += int64(d.chunkEnd(i) - i*chunkSize)

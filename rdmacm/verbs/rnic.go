@@ -16,11 +16,11 @@ const chunkSize = 16 << 20
 
 // An rnic is a device that connections use, with the protection domain that they share.
 type rnic struct {
-	device.Attributes
-	p      *Provider
-	open   device.Device
-	shared device.Domain
-	arena  []byte
+	device.Attributes // Provider.mu guards Active
+	p                 *Provider
+	open              device.Device
+	shared            device.Domain
+	arena             []byte
 
 	// users are connections. Their number grows while Provider.devices has the rnic, and
 	// with Provider.mu held.
@@ -29,6 +29,8 @@ type rnic struct {
 	ended int           // connections, by the removal. Provider.mu guards it
 	// connections is how many there are. Provider.mu guards it.
 	connections int
+	events      map[device.AsyncType]uint64 // how often each came. Provider.mu guards it
+	taking      sync.Mutex                  // held while events are taken
 
 	// chunks are those of arena; nil: not registered yet. registering is held by the goroutine
 	// that changes one.
@@ -63,7 +65,7 @@ func (p *Provider) openLocked(a *device.Attributes, local netip.Addr) (*rnic, er
 		p.arena = p.cfg.Arena()
 	}
 	d := &rnic{
-		Attributes: *a, p: p, arena: p.arena, gone: make(chan struct{}),
+		Attributes: *a, p: p, arena: p.arena, gone: make(chan struct{}), events: make(map[device.AsyncType]uint64),
 		chunks: make([]atomic.Pointer[device.Region], (len(p.arena)+chunkSize-1)/chunkSize),
 	}
 	var err error
@@ -84,7 +86,7 @@ func (p *Provider) openLocked(a *device.Attributes, local netip.Addr) (*rnic, er
 	return d, nil
 }
 
-// keep looks whether the device is still there. It closes the device when that was removed,
+// keep looks whether the device is still there, and takes its asynchronous events. It closes the device when that was removed,
 // or the provider closes, and no connection uses it any more.
 func (d *rnic) keep() {
 	p := d.p
@@ -93,6 +95,7 @@ func (d *rnic) keep() {
 	for removed, closing := false, false; !removed && !closing; {
 		select {
 		case <-look.C:
+			d.takeAsync()
 			if !d.open.Present() {
 				p.mu.Lock()
 				d.removedLocked()

@@ -200,6 +200,11 @@ type Device interface {
 	// Present reports whether the machine still has the device: a removal may come without
 	// an event.
 	Present() bool
+	// Async calls told for each asynchronous event that the device has had since the last
+	// call. One goroutine calls it, and neither beside Close or Retire nor after them.
+	Async(told func(e AsyncEvent))
+	// Active reports whether the device's port carries traffic now.
+	Active() bool
 	// Close may sleep.
 	Close()
 	// Retire is Close of a device that was removed. The kernel completes the removal then.

@@ -50,6 +50,8 @@ type Device struct {
 	listeners map[netip.AddrPort]*id
 	ids       map[uint64]*id
 	held      bool
+	async     []device.AsyncEvent // not taken
+	fatal     bool
 	removed   bool
 	inUse     chan struct{} // closed when nothing of a removed device is open
 	left      Left

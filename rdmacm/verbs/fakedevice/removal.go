@@ -34,7 +34,7 @@ func (d *Device) Remove(tell bool) <-chan struct{} {
 func (d *Device) Return() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.removed = false
+	d.removed, d.fatal = false, false
 	d.Attributes.Device++
 }
 
@@ -86,8 +86,10 @@ func (o *opened) Retire() {
 	o.Close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := &d.left; !d.removed || l.Devices+l.Domains+l.Regions+l.Conns > 0 {
+	if l := &d.left; !d.removed && !d.fatal || l.Devices+l.Domains+l.Regions+l.Conns > 0 {
 		panic(fmt.Sprintf("fakedevice: a device is retired (removed: %v) of which there is left %+v", d.removed, *l))
 	}
-	d.completeLocked()
+	if d.removed {
+		d.completeLocked()
+	}
 }

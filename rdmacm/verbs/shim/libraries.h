@@ -21,6 +21,8 @@
 	f(void, ibv_ack_cq_events, (struct ibv_cq *, unsigned int))                                   \
 	f(int, ibv_query_device, (struct ibv_context *, struct ibv_device_attr *))                    \
 	f(int, ibv_query_port, (struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *))       \
+	f(int, ibv_get_async_event, (struct ibv_context *, struct ibv_async_event *))                 \
+	f(void, ibv_ack_async_event, (struct ibv_async_event *))                                      \
 	f(int, ibv_modify_qp, (struct ibv_qp *, struct ibv_qp_attr *, int))                           \
 	f(const char *, ibv_wc_status_str, (enum ibv_wc_status))                                      \
 	f(const char *, ibv_get_device_name, (struct ibv_device *))

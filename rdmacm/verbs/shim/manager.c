@@ -209,6 +209,49 @@ uint64_t vb_number(vb_id *i) { return i->number; }
 
 uint16_t vb_port(vb_id *i) { return be16toh(lib.rdma_get_src_port(i->id)); }
 
+static struct ibv_port_attr port_attributes(vb_id *i)
+{
+	struct ibv_port_attr p;
+
+	memset(&p, 0, sizeof p);
+	lib.ibv_query_port(i->id->verbs, i->id->port_num ? i->id->port_num : 1, (struct _compat_ibv_port_attr *)&p);
+	return p;
+}
+
+int vb_active(vb_id *i) { return port_attributes(i).state == IBV_PORT_ACTIVE; }
+
+/* owner is the number of the id whose connection the event is about. */
+static uint64_t owner(const struct ibv_async_event *e)
+{
+	switch (e->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		return ((vb_id *)e->element.cq->cq_context)->number;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return ((vb_id *)e->element.qp->qp_context)->number;
+	default:
+		return 0;
+	}
+}
+
+int vb_async(vb_id *i, vb_async_event *events, int most)
+{
+	struct ibv_async_event e;
+	int n = 0;
+
+	while (n < most && !lib.ibv_get_async_event(i->id->verbs, &e)) {
+		events[n++] = (vb_async_event){owner(&e), e.event_type};
+		lib.ibv_ack_async_event(&e);
+	}
+	return n;
+}
+
 int vb_attributes_of(vb_id *i, vb_attributes *a)
 {
 	struct ibv_context *ctx = i->id->verbs;
@@ -221,8 +264,7 @@ int vb_attributes_of(vb_id *i, vb_attributes *a)
 		return -ENODEV;
 	if ((r = lib.ibv_query_device(ctx, &d)))
 		return -r;
-	memset(&p, 0, sizeof p);
-	lib.ibv_query_port(ctx, i->id->port_num ? i->id->port_num : 1, (struct _compat_ibv_port_attr *)&p);
+	p = port_attributes(i);
 	strncpy(a->name, lib.ibv_get_device_name(ctx->device), sizeof a->name - 1);
 	a->iwarp = ctx->device->transport_type == IBV_TRANSPORT_IWARP;
 	a->max_qp = d.max_qp;
@@ -241,7 +283,6 @@ int vb_attributes_of(vb_id *i, vb_attributes *a)
 	a->link_layer = p.link_layer;
 	a->sends_invalidate = !!(d.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS);
 	a->vendor = d.vendor_id;
-	a->async_fd = ctx->async_fd;
 	a->device = (uint64_t)(uintptr_t)ctx;
 	snprintf(a->uverbs, sizeof a->uverbs, "%s", ctx->device->dev_name);
 	return 0;
@@ -259,6 +300,8 @@ int vb_carrier(vb_channel *c, const struct sockaddr *at, vb_id **made, vb_attrib
 	r = loud(before, lib.rdma_bind_addr(i->id, (struct sockaddr *)at));
 	if (!r)
 		r = vb_attributes_of(i, a);
+	if (!r && fcntl(i->id->verbs->async_fd, F_SETFL, fcntl(i->id->verbs->async_fd, F_GETFL) | O_NONBLOCK))
+		r = -errno;
 	if (r)
 		vb_id_close(i);
 	else

@@ -85,10 +85,11 @@ int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
 	if (fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) | O_NONBLOCK))
 		goto fail;
 	/* A queue has room for every request: an error completes those that ask for no signal, too. */
-	if (!(c->sends = lib.ibv_create_cq(ctx, caps->sends, 0, c->channel, 0)) ||
-	    !(c->receives = lib.ibv_create_cq(ctx, caps->receives, 0, c->channel, 0)))
+	if (!(c->sends = lib.ibv_create_cq(ctx, caps->sends, i, c->channel, 0)) ||
+	    !(c->receives = lib.ibv_create_cq(ctx, caps->receives, i, c->channel, 0)))
 		goto fail;
 	memset(&q, 0, sizeof q);
+	q.qp_context = i; /* for vb_async, as the queues' */
 	q.send_cq = c->sends;
 	q.recv_cq = c->receives;
 	q.qp_type = IBV_QPT_RC;

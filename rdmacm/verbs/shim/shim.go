@@ -291,6 +291,18 @@ func (d *rnic) Present() bool {
 	return d.entry == nil || err == nil && os.SameFile(now, d.entry)
 }
 
+func (d *rnic) Async(told func(device.AsyncEvent)) {
+	var events [C.VB_ASYNC]C.vb_async_event
+	for n := len(events); n == len(events); {
+		n = int(C.vb_async(d.c, &events[0], C.int(len(events))))
+		for i := range events[:n] {
+			told(device.AsyncEvent{Type: device.AsyncType(events[i]._type), ID: uint64(events[i].id)})
+		}
+	}
+}
+
+func (d *rnic) Active() bool { return C.vb_active(d.c) != 0 }
+
 func (d *rnic) Retire() { C.vb_retire(d.c) }
 
 // ethernet is IBV_LINK_LAYER_ETHERNET.

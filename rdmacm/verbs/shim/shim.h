@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { VB_SGES = 8, VB_FLUSH = 64, VB_COMPLETIONS = 64, VB_EVENTS = 16, VB_DATA = 256 };
+enum { VB_SGES = 8, VB_FLUSH = 64, VB_COMPLETIONS = 64, VB_EVENTS = 16, VB_ASYNC = 16, VB_DATA = 256 };
 
 typedef struct vb_channel vb_channel;
 typedef struct vb_id vb_id;
@@ -54,11 +54,16 @@ typedef struct {
 } vb_event;
 
 typedef struct {
+	uint64_t id; /* whose queue pair or completion queue it is about; 0: the device */
+	int32_t type;
+} vb_async_event;
+
+typedef struct {
 	char name[64];
 	int32_t iwarp; /* RDMAP's rules: the transport is iWARP */
 	int32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd;
 	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_message, mtu, state, link_layer;
-	int32_t sends_invalidate, async_fd, vendor;
+	int32_t sends_invalidate, vendor;
 	uint64_t device; /* tells devices apart */
 	char uverbs[64]; /* its name in /sys/class/infiniband_verbs */
 } vb_attributes;
@@ -90,6 +95,9 @@ uint16_t vb_port(vb_id *);
 int vb_attributes_of(vb_id *, vb_attributes *);
 /* vb_carrier makes an id of the device that carries an address of this machine: -ENODEV if none does. */
 int vb_carrier(vb_channel *, const struct sockaddr *, vb_id **, vb_attributes *);
+/* vb_async takes, copies and acknowledges at most most asynchronous events of the device. */
+int vb_async(vb_id *, vb_async_event *, int most);
+int vb_active(vb_id *); /* the device's port carries traffic */
 void vb_retire(vb_id *); /* an id of vb_carrier, and the descriptors of its device */
 
 int vb_domain_open(vb_id *, vb_domain **);

@@ -1,0 +1,72 @@
+package verbs
+
+import (
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// An AsyncError is a fault of a connection's queues that the device told by an asynchronous event.
+type AsyncError struct{ Type device.AsyncType }
+
+func (e *AsyncError) Error() string {
+	return fmt.Sprintf("verbs: the device ended the connection: %v", e.Type)
+}
+
+// takeAsync takes the asynchronous events of the device. The goroutine that looks whether the
+// device is there calls it at each look, so no thread waits for events. A connection that ends
+// without a reason calls it as well, because the reason may be among the events.
+func (d *rnic) takeAsync() {
+	p := d.p
+	d.taking.Lock()
+	defer d.taking.Unlock()
+	port := false
+	d.open.Async(func(e device.AsyncEvent) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		d.events[e.Type]++
+		switch e.Type {
+		case device.CQError, device.QPFatal, device.QPRequest, device.QPAccess:
+			if c, ok := p.sinks[e.ID].(*Conn); ok {
+				c.queuesFailed(e.Type)
+			}
+		case device.DeviceFatal:
+			d.removedLocked()
+		case device.PortActive, device.PortError:
+			port = true
+		}
+	})
+	if !port {
+		return
+	}
+	active := d.open.Active() // the events may be old
+	p.mu.Lock()
+	changed := active != d.Active
+	d.Active = active
+	p.mu.Unlock()
+	switch {
+	case changed && active:
+		p.cfg.Log(fmt.Sprintf("the port of RDMA device %s is up again", d.Name))
+	case changed:
+		p.cfg.Log(fmt.Sprintf("the port of RDMA device %s is down: look at the cable, and at the network interface", d.Name))
+	}
+}
+
+// queuesFailed ends the connection for an asynchronous event. An event that comes after the end
+// has begun counts only where nothing else explains the end.
+func (c *Conn) queuesFailed(t device.AsyncType) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending.phase < draining || c.ending.phase == draining && c.ending.fault {
+		c.failLocked(&AsyncError{t})
+	}
+}
+
+// eventsLocked is how often each asynchronous event came. It is called with Provider.mu held.
+func (d *rnic) eventsLocked() (all []rdmacm.Count) {
+	for t, n := range d.events {
+		all = append(all, rdmacm.Count{What: t.String(), N: n})
+	}
+	return all
+}

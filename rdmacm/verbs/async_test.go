@@ -1,0 +1,137 @@
+package verbs_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
+)
+
+// asyncType is the type of the asynchronous event that a connection ended for, or -1.
+func asyncType(err error) device.AsyncType {
+	if e, ok := errors.AsType[*verbs.AsyncError](err); ok {
+		return e.Type
+	}
+	return -1
+}
+
+// An error of a queue pair or of a completion queue may come with no completion: it ends the
+// connection, and names the event.
+func TestErrorOfAQueueEndsTheConnection(t *testing.T) {
+	for _, event := range []device.AsyncType{device.CQError, device.QPFatal, device.QPRequest, device.QPAccess} {
+		t.Run(event.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := fakedevice.New(false)
+				a, b := pair(t, d)
+				memory, _ := exposed(a, 64)
+				d.Hold(true) // nothing completes
+				out := b.Post(rdmatest.WriteOf(memory, make([]byte, 64)))
+				d.Raise(event)
+				if o := <-out; !errors.Is(o.Err, rdmacm.ErrFlushed) || asyncType(o.Err) != event {
+					t.Errorf("work comes back with %v", o.Err)
+				}
+				for _, p := range []*rdmatest.Peer{a, b} {
+					if err := p.End(); asyncType(err) != event {
+						t.Errorf("a connection ends with %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A device flushes the requests of a queue pair in error, and tells the reason by an event. The
+// event counts though the flushed requests were seen first.
+func TestFlushedRequestsAreExplainedByTheEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		p := open(t, d, nil)
+		l := listen(t, p)
+		nothing := peerParam()
+		nothing.Receives = 1
+		accepted := make(chan *rdmatest.Peer)
+		go func() { accepted <- rdmatest.AcceptPeer(t, l, nothing) }()
+		a := rdmatest.DialPeer(t, p, l.Addr(), peerParam())
+		b := <-accepted
+		time.Sleep(time.Millisecond) // not at the time of a look
+		memory := b.Expose(make([]byte, 8), rdmacm.RemoteWrite)
+		d.Raise(device.QPAccess)
+		if err := a.Write(rdmatest.At(memory, 1), make([]byte, 8)); !errors.Is(err, rdmacm.ErrNotExposed) {
+			t.Errorf("a Write beyond the memory ends with %v", err)
+		}
+		if err := b.End(); asyncType(err) != device.QPAccess {
+			t.Errorf("the connection ends with %v", err)
+		}
+	})
+}
+
+// A fatal error of the device means the same as its removal. Later connections use the device
+// anew.
+func TestFatalErrorOfTheDeviceIsARemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		p := open(t, d, nil)
+		a, b := pairOf(t, p)
+		d.Raise(device.DeviceFatal)
+		for _, p := range []*rdmatest.Peer{a, b} {
+			if err := p.End(); !errors.Is(err, verbs.ErrDeviceGone) {
+				t.Errorf("a connection ends with %v", err)
+			}
+		}
+		time.Sleep(time.Minute)
+		d.Return()
+		a, b = pairOf(t, p)
+		a.Conn().Disconnect()
+		a.End()
+		b.End()
+	})
+}
+
+// The log has a line when the port goes down or comes up, and none for events that are old. The
+// metrics have the state of the port and the number of events, also of those without a name here.
+func TestStateOfThePortIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		var log []string
+		p, err := verbs.New(verbs.Config{Library: d, Log: func(text string) { log = append(log, text) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		a, b := pairOf(t, p)
+		expect := func(active bool, lines int) {
+			t.Helper()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if s := p.Stats().Devices[0]; s.Active != active || len(log) != lines {
+				t.Errorf("active: %v, want %v; the log has %q, want %d lines", s.Active, active, log, lines)
+			}
+		}
+		expect(true, 0)
+		d.SetActive(false)
+		expect(false, 1)
+		d.SetActive(true)
+		expect(true, 2)
+		d.SetActive(false)
+		d.SetActive(true)
+		expect(true, 2)
+		d.Raise(99)
+		expect(true, 2)
+		counts := p.Stats().Devices[0].Events
+		for _, want := range []rdmacm.Count{{What: "PORT_ERR", N: 2}, {What: "PORT_ACTIVE", N: 2}, {What: "asynchronous event 99", N: 1}} {
+			if !slices.Contains(counts, want) {
+				t.Errorf("%v is not among %v", want, counts)
+			}
+		}
+		a.Conn().Disconnect()
+		a.End()
+		b.End()
+	})
+}

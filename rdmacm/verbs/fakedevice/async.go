@@ -1,0 +1,54 @@
+package fakedevice
+
+import "github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+
+// Raise raises an asynchronous event: one of each connection if it is about queues, else one of
+// the device.
+func (d *Device) Raise(t device.AsyncType) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fatal = d.fatal || t == device.DeviceFatal
+	if t > device.QPAccess {
+		d.async = append(d.async, device.AsyncEvent{Type: t})
+		return
+	}
+	for number, i := range d.ids {
+		if i.conn != nil {
+			d.async = append(d.async, device.AsyncEvent{Type: t, ID: number})
+		}
+	}
+}
+
+// SetActive changes the state of the port, and raises the event of that.
+func (d *Device) SetActive(active bool) {
+	d.mu.Lock()
+	d.Attributes.Active = active
+	d.mu.Unlock()
+	t := device.PortError
+	if active {
+		t = device.PortActive
+	}
+	d.Raise(t)
+}
+
+// Async implements device.Device.
+func (o *opened) Async(told func(e device.AsyncEvent)) {
+	d := o.c.d
+	d.mu.Lock()
+	events := d.async
+	d.async = nil
+	if o.closed {
+		panic("fakedevice: Async after Close")
+	}
+	d.mu.Unlock()
+	for _, e := range events {
+		told(e)
+	}
+}
+
+// Active implements device.Device.
+func (o *opened) Active() bool {
+	o.c.d.mu.Lock()
+	defer o.c.d.mu.Unlock()
+	return o.c.d.Attributes.Active
+}
