@@ -47,20 +47,18 @@ type failedXID struct {
 	at   time.Time
 }
 
-// add remembers a call, and forgets the oldest one if the part is full. It returns false if
-// the call is remembered already.
-func (f *failedPart) add(peer netip.Addr, xid uint32) bool {
+// add remembers a call, and forgets the oldest one if the part is full.
+func (f *failedPart) add(peer netip.Addr, xid uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if slices.ContainsFunc(f.entries, func(e failedXID) bool { return e.peer == peer && e.xid == xid }) {
-		return false
+		return
 	}
 	if len(f.entries) == failedXIDsMost {
 		f.entries = slices.Delete(f.entries, 0, 1)
 	}
 	f.entries = append(f.entries, failedXID{peer, xid, time.Now()})
 	f.count.Store(int32(len(f.entries)))
-	return true
 }
 
 // take reports whether the call is remembered, and forgets it.

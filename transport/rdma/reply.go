@@ -304,19 +304,22 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 		return // something else ended the connection before
 	}
 	if own {
+		s.blamed.Store(true)
 		s.failed.add(s.peer, xid)
 	}
 	s.k.end(faultOperation, err)
 }
 
 // blame finds the call whose reply the peer refused after the work had come back as done.
-// It remembers the call, so that its retry does not fail the same way.
+// It remembers the call, so that its retry does not fail the same way. It runs late: the retry of a
+// call that operationFailed remembers may have been answered, and is not to be answered so again.
 func (s *responder) blame(why error) {
 	e, ok := errors.AsType[*rdmacm.RefusedError](why)
-	if !ok || e.Op == rdmacm.OpRead { // a failed Read has come back as failed
+	if !ok || e.Op == rdmacm.OpRead || s.blamed.Load() { // a failed Read has come back as failed
 		return
 	}
-	if xid, ok := s.written.of(e.STag); ok && s.failed.add(s.peer, xid) {
+	if xid, ok := s.written.of(e.STag); ok {
+		s.failed.add(s.peer, xid)
 		s.k.note(faultOperation, answerClose, xid)
 	}
 }

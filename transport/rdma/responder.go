@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -23,6 +24,9 @@ type responder struct {
 	noChunks bool
 	failed   *failedPart
 	written  written
+	// blamed: the work of a call has come back as failed. No other call is to blame for the
+	// connection's end.
+	blamed atomic.Bool
 	// unjudged bounds the memory of calls that are not admitted yet.
 	unjudged *mem.Group
 	peer     netip.Addr

@@ -376,6 +376,26 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 	}
 }
 
+// The retry of a call may be answered before the connection that the call broke has closed. The
+// close blames no call a second time, so the next retry is served.
+func TestFailedCallIsBlamedOnce(t *testing.T) {
+	k, _, _ := newInstant(t)
+	s := k.responder
+	refused := &rdmacm.RefusedError{Op: rdmacm.OpWrite, STag: 0xbad}
+	s.written.put(7, refused.STag)
+	s.operationFailed(7, refused, true)
+	if !s.failed.take(s.peer, 7) {
+		t.Error("the failed call is not remembered")
+	}
+	s.blame(refused)
+	if s.failed.take(s.peer, 7) {
+		t.Error("the failed call is remembered again")
+	}
+	if n := k.stats.FailedWork(); n != 1 {
+		t.Errorf("failed work is counted %d times", n)
+	}
+}
+
 // the server remembers a failed XID for one retry, by its peer's address, for two minutes
 // at most; the number of remembered XIDs is bounded.
 func TestFailedXIDsAreForgotten(t *testing.T) {
