@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
@@ -50,6 +51,24 @@ func (d *rnic) takeAsync() {
 		p.cfg.Log(fmt.Sprintf("the port of RDMA device %s is up again", d.Name))
 	case changed:
 		p.cfg.Log(fmt.Sprintf("the port of RDMA device %s is down: look at the cable, and at the network interface", d.Name))
+	}
+}
+
+// awaitPort returns when the port of the device is up, or when the device or the provider has
+// ended. A connection that ends waits for this before it tells the peer. Otherwise rxe fails for
+// good: the kernel's connection manager sends by a queue pair of its own, rxe puts that into error
+// if it sends while the port is down, and the device makes no connection any more (Linux 6.12).
+func (d *rnic) awaitPort() {
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for !d.open.Active() {
+		select {
+		case <-look.C:
+		case <-d.gone:
+			return
+		case <-d.p.closing:
+			return
+		}
 	}
 }
 

@@ -135,3 +135,32 @@ func TestStateOfThePortIsTold(t *testing.T) {
 		b.End()
 	})
 }
+
+// A connection that ends while the port is down tells the peer when the port is up again. The
+// device, which loses its connection manager otherwise, makes connections as before.
+func TestEndWhileThePortIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		p := open(t, d, nil)
+		a, b := pairOf(t, p)
+		d.SetActive(false)
+		a.Conn().Abort(nil)
+		a.End()
+		time.Sleep(time.Hour)
+		select {
+		case <-b.Conn().Done():
+			t.Error("the peer was told while the port was down")
+		default:
+		}
+		d.SetActive(true)
+		b.End()
+		a, b = pairOf(t, p)
+		a.Conn().Disconnect()
+		a.End()
+		b.End()
+		time.Sleep(time.Minute)
+		if left := d.Left(); left.Conns != 0 {
+			t.Errorf("%d connections are left", left.Conns)
+		}
+	})
+}

@@ -259,7 +259,9 @@ func (c *Conn) step() (over bool) {
 	if fault {
 		c.rnic.takeAsync() // the events of a queue pair go with it
 	}
-	c.dev.Disconnect()
+	if c.rnic.open.Active() { // see rnic.awaitPort
+		c.dev.Disconnect()
+	}
 	c.mu.Lock()
 	return false
 }
@@ -356,6 +358,7 @@ func (c *Conn) conclude() {
 	c.handler.Closed(cause)
 	close(c.done)
 	go func() {
+		c.rnic.awaitPort()
 		// While the ID exists, the kernel repeats the disconnect message until the peer
 		// answers. Otherwise, if the message is lost, the peer keeps the connection.
 		late := time.NewTimer(farewellTimeout)

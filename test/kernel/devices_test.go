@@ -168,9 +168,9 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 	}
 }
 
-// TestDeviceScenes has a client work while the server loses its network for two seconds, and for twenty, and while the daemon
-// is killed: the client goes on, and all that was acknowledged is there. Then the client is killed, and another finds all that
-// was acknowledged to it.
+// TestDeviceScenes has a client work while the server loses its network for two seconds, and for twenty, while its link is down
+// for as long, and while the daemon is killed: the client goes on, and all that was acknowledged is there. Then the client is
+// killed, and another finds all that was acknowledged to it.
 func TestDeviceScenes(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it")
@@ -185,8 +185,10 @@ func TestDeviceScenes(t *testing.T) {
 		<-time.After(outage)
 		d.network.Heal(peerAddress)
 	}
-	l.progress()
-	d.scene("killed")
+	for _, scene := range []string{"down2", "down20", "killed"} {
+		l.progress()
+		d.scene(scene)
+	}
 	l.finish()
 	d.env = append(d.env, "EXPORT=/work/1")
 	l = d.load("rdma", "strict")

@@ -231,6 +231,10 @@ func (i *id) part() {
 		return
 	}
 	i.peer, p.peer = nil, nil
+	if !i.c.d.Attributes.Active {
+		i.c.d.mute = true
+		return
+	}
 	if !p.accepted {
 		p.tell(device.Event{Type: device.Unreachable, Status: -int32(unix.ETIMEDOUT)})
 		return
@@ -244,6 +248,10 @@ func (i *id) begin(p device.Param) error {
 	d := i.c.d
 	if i.remote == (netip.AddrPort{}) || i.peer != nil || i.passive || len(p.Data) > requestData {
 		return unix.EINVAL
+	}
+	if d.mute {
+		i.tell(device.Event{Type: device.Unreachable, Status: -int32(unix.ETIMEDOUT)})
+		return nil
 	}
 	l := d.listeners[i.remote]
 	for _, any := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {

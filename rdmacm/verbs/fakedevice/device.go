@@ -52,6 +52,7 @@ type Device struct {
 	held      bool
 	async     []device.AsyncEvent // not taken
 	fatal     bool
+	mute      bool // the connection manager had to send while the port was down, and cannot send any more
 	removed   bool
 	inUse     chan struct{} // closed when nothing of a removed device is open
 	left      Left

@@ -35,6 +35,11 @@ remove() {
 	must rdma link add $device type "$RDMA_DEVICE" netdev "$NIC"
 }
 
+# down: the link is, for so many seconds; its port too. The device and its objects stay.
+down() { ip link set "$NIC" down; sleep "$1"; ip link set "$NIC" up; }
+down2() { down 2; }
+down20() { down 20; }
+
 # killed: the daemon is, and another takes its place.
 killed() { kill -9 $daemon; wait $daemon; start; }
 
