@@ -14,9 +14,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// jumbo is the MTU that rxe needs for InfiniBand's largest packets.
-const jumbo = 9000
-
 // TestDeviceSuite runs the conformance suite of rdmacm over rxe and over siw, by librdmacm and
 // libibverbs.
 func TestDeviceSuite(t *testing.T) {

@@ -83,6 +83,10 @@ type peer struct {
 	start func(t testing.TB, n *lab.Network, p *peer, memory, disk string) []string
 	// frames is the size of the network's frames, in bytes; 0 for benchMTU.
 	frames int
+	// kernel is that of the client's guest, and of the server's if it has one; the user-mode kernel if empty.
+	kernel lab.Kernel
+	// device is the RDMA device of the guests; siw if empty.
+	device string
 }
 
 // comparison is a table: each round measures its peers in this order.
@@ -96,12 +100,12 @@ const ganesha = "nfs-ganesha, TCP"
 
 var comparisons = []comparison{
 	{"servers", 3, []peer{
-		{"nfsrdmad, RDMA, async", "rdma", "sys", ganesha, startOurs("async"), 0},
-		{"nfsrdmad, TCP, async", "tcp", "sys", ganesha, startOurs("async"), tcpMTU},
-		{"nfsrdmad, RDMA, sync", "rdma", "sys", ganesha, startOurs("sync"), 0},
-		{"nfsrdmad, TCP, sync", "tcp", "sys", ganesha, startOurs("sync"), tcpMTU},
-		{ganesha, "tcp", "sys", "", startGanesha, tcpMTU},
-		{"knfsd, RDMA, in the client's guest, async", "rdma", "sys", ganesha, nil, 0},
+		{name: "nfsrdmad, RDMA, async", how: "rdma", security: "sys", base: ganesha, start: startOurs("async"), frames: 0},
+		{name: "nfsrdmad, TCP, async", how: "tcp", security: "sys", base: ganesha, start: startOurs("async"), frames: tcpMTU},
+		{name: "nfsrdmad, RDMA, sync", how: "rdma", security: "sys", base: ganesha, start: startOurs("sync"), frames: 0},
+		{name: "nfsrdmad, TCP, sync", how: "tcp", security: "sys", base: ganesha, start: startOurs("sync"), frames: tcpMTU},
+		{name: ganesha, how: "tcp", security: "sys", base: "", start: startGanesha, frames: tcpMTU},
+		{name: "knfsd, RDMA, in the client's guest, async", how: "rdma", security: "sys", base: ganesha, start: nil, frames: 0},
 	}},
 	{"versions", 2, slices.Concat(
 		eachVersion("nfsrdmad, RDMA", "rdma", "4.2", startOurs("async")),
@@ -116,6 +120,17 @@ var comparisons = []comparison{
 		eachSecurity("knfsd, RDMA, in the client's guest", "rdma/4.2", nil),
 		eachSecurity("knfsd, TCP, in the client's guest", "tcp/4.2", nil),
 	)},
+	{"devices", 3, overRXE("")},
+	{"devices of a stock kernel", 3, overRXE(lab.Stock6_12)},
+}
+
+// overRXE returns Linux's server and the daemon by librdmacm and libibverbs, each in a guest of its own with the same kernel.
+func overRXE(kernel lab.Kernel) []peer {
+	base := "knfsd, rxe"
+	return []peer{
+		{name: "nfsrdmad, rxe", how: "rdma", security: "sys", base: base, start: startDevice(true), frames: jumbo, kernel: kernel, device: "rxe"},
+		{name: base, how: "rdma", security: "sys", start: startDevice(false), frames: jumbo, kernel: kernel, device: "rxe"},
+	}
 }
 
 // eachVersion returns a server by NFSv3, and the same server by a minor version of NFSv4,
@@ -123,8 +138,8 @@ var comparisons = []comparison{
 func eachVersion(name, transport, version string, start func(testing.TB, *lab.Network, *peer, string, string) []string) []peer {
 	frames := framesOver(transport)
 	return []peer{
-		{name + ", 3", transport, "sys", "", start, frames},
-		{name + ", " + version, transport + "/" + version, "sys", name + ", 3", start, frames},
+		{name: name + ", 3", how: transport, security: "sys", start: start, frames: frames},
+		{name: name + ", " + version, how: transport + "/" + version, security: "sys", base: name + ", 3", start: start, frames: frames},
 	}
 }
 
@@ -140,7 +155,7 @@ func framesOver(how string) int {
 func eachSecurity(name, how string, start func(testing.TB, *lab.Network, *peer, string, string) []string) (all []peer) {
 	base := ""
 	for _, security := range []string{"sys", "krb5", "krb5i", "krb5p"} {
-		all = append(all, peer{name + ", " + security, how, security, base, start, framesOver(how)})
+		all = append(all, peer{name: name + ", " + security, how: how, security: security, base: base, start: start, frames: framesOver(how)})
 		base = all[0].name
 	}
 	return all
@@ -181,7 +196,10 @@ func measurePeer(t testing.TB, p *peer) []float64 {
 	}
 	n := lab.NewNetworkOf(t, mtu)
 	memory, disk := lab.Folder(t, "export"), t.TempDir()
-	options := lab.Options{Memory: 1500, Limit: 5 * time.Minute, Env: []string{"WORKER=" + build(t, "test/kernel/worker")}}
+	options := lab.Options{Kernel: p.kernel, Memory: 1500, Limit: 5 * time.Minute, Env: []string{"WORKER=" + build(t, "test/kernel/worker")}}
+	if p.device != "" {
+		options.Env = append(options.Env, "RDMA_DEVICE="+p.device)
+	}
 	if p.start != nil {
 		options.Env = append(options.Env, p.start(t, n, p, memory, disk)...)
 	} else {
@@ -219,6 +237,33 @@ func startOurs(mode string) func(testing.TB, *lab.Network, *peer, string, string
 		k.configure(t, []string{machineIsRoot})
 		k.start(t, exports...)
 		return k.env
+	}
+}
+
+// startDevice runs the daemon, or Linux's own server, on the device of a guest of its own. Memory and disk are that guest's: the
+// disk is a file on this machine's.
+func startDevice(ours bool) func(testing.TB, *lab.Network, *peer, string, string) []string {
+	return func(t testing.TB, n *lab.Network, p *peer, _, disk string) []string {
+		t.Helper()
+		image := filepath.Join(disk, "image")
+		makeDisk(t, image, 2<<30)
+		arguments := []string{image}
+		if ours {
+			arguments = append(arguments, build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo"), "--rdma-provider", "verbs")
+		}
+		g := lab.Boot(t, n, lab.Options{
+			Kernel: p.kernel, Memory: 2500, Address: peerAddress, Limit: 10 * time.Minute, Writable: []string{disk},
+			Env: []string{"RDMA_DEVICE=" + p.device},
+		}, script(t, "serve_measured"), arguments...)
+		g.Await("serving")
+		t.Cleanup(func() {
+			g.Signal("stop")
+			t.Log(g.Succeed())
+		})
+		if ours {
+			return []string{"SERVER=" + g.Address()}
+		}
+		return []string{"SERVER=" + g.Address(), "MEMORY=/srv/memory", "DISK=/srv/memory/disk", "MOUNT_PORT=20048"}
 	}
 }
 
@@ -273,7 +318,7 @@ func table(c *comparison, results map[string][][]float64) string {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "\nMedians of %d rounds; in parentheses the ratio to the server's first line, or to %s. One client, a user-mode Linux 6.12 with one processor.\n", c.rounds, ganesha)
+	fmt.Fprintf(&b, "\nMedians of %d rounds; in parentheses the ratio to the server's first line, or to %s. One client, a user-mode Linux 6.12 with one processor unless the table says otherwise.\n", c.rounds, ganesha)
 	return b.String()
 }
 

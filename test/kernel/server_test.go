@@ -121,6 +121,9 @@ func daemon(t testing.TB, flags ...string) string {
 // peerAddress is the last byte of the address of a server in a guest.
 const peerAddress = 3
 
+// jumbo is the MTU that rxe needs for InfiniBand's largest packets.
+const jumbo = 9000
+
 func serveKnfsd(t testing.TB, n *lab.Network) *server {
 	t.Helper()
 	image := disk(t, 4<<30)
