@@ -281,7 +281,8 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 		nfs4wire.NFS4ErrBadSlot, nfs4wire.NFS4ErrBadHighSlot:
 		s.broken(c)
 	case nfs4wire.NFS4ErrRetryUncachedRep, nfs4wire.NFS4ErrSeqFalseRetry:
-		// The slot has done what it was asked for, whatever that was.
+		// The server executed the request of this slot and kept no reply, or another request's.
+		// The slot can be used again; the outcome of this request stays unknown.
 		s.release(c.slot, true)
 		s.dispatch()
 		c.finish(&OpError{nfs4wire.OpSequence, status})

@@ -26,7 +26,8 @@ type Procedure struct {
 	Walk func(args *xdr.Decoder, s *Shape)
 }
 
-// An Outcome is the way in which a procedure ended.
+// An Outcome is the accept status of a reply, with the versions that PROG_MISMATCH carries
+// (RFC 5531 §9).
 type Outcome struct {
 	Stat AcceptStat
 	// Low and High are the versions for PROG_MISMATCH. If both are 0, the registered ones are

@@ -19,9 +19,9 @@ type Setup struct {
 	// that message; on the responder's side, RTR lists the allowed forms.
 	PeerToPeer bool
 	RTR        wire.RTR
-	// CRC: FPDUs are protected by CRC32C, in both directions.
+	// CRC is true if FPDUs of both directions carry a CRC32C.
 	CRC bool
-	// Markers: this side puts markers into what it sends.
+	// Markers is true if this side inserts markers into the stream that it sends.
 	Markers bool
 	// PeerIRD and PeerORD are the values in the peer's frame, or -1 if it had none.
 	PeerIRD, PeerORD int

@@ -109,7 +109,7 @@ func TestSampleConfigurationHasTheDefaults(t *testing.T) {
 			t.Errorf("%s does not show %s", file, key)
 		}
 	}
-	// What is commented out must still be accepted where it is not.
+	// The settings that the sample comments out must be accepted too when their # is removed.
 	var uncommented []string
 	for line := range strings.Lines(string(b)) {
 		line = strings.TrimRight(line, "\n")

@@ -139,8 +139,8 @@ func TestExchangeIDOfAnExpiredName(t *testing.T) {
 	})
 }
 
-// When the server restarts, the state of its clients is gone. The clients reclaim it, and until
-// the end of grace nobody else gets new state (RFC 8881 §8.4.2).
+// A restart of the server ends the state of its clients. During grace clients may only reclaim
+// what they held; the server refuses requests for new state (RFC 8881 §8.4.2).
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newRecords()

@@ -200,8 +200,8 @@ func TestStateidOfAnotherPrincipal(t *testing.T) {
 	}
 }
 
-// OPEN_DOWNGRADE and CLOSE only give back state. They need only a valid stateid, whoever
-// presents it and whatever the file's mode (RFC 8881 §18.2, §18.18, RFC 7530 §16.2.5, §16.19).
+// OPEN_DOWNGRADE and CLOSE only give back state. The server asks for a valid stateid and judges
+// neither the principal nor the file's mode (RFC 8881 §18.2, §18.18, RFC 7530 §16.2.5, §16.19).
 // After an OPEN_DOWNGRADE the open still belongs to the opener, and permits no more than the
 // remaining access.
 func TestStateidGivenBackByAnotherPrincipal(t *testing.T) {
