@@ -37,6 +37,9 @@ type NFS3 struct {
 // encoder is the arguments of a call.
 type encoder interface{ Encode(w *xdr.Writer) }
 
+// decoder is the results of a call.
+type decoder interface{ Decode(d *xdr.Decoder) }
+
 // A request is one call and all its state. It is used again and again.
 type request struct {
 	x      rpc.Exchange
@@ -104,6 +107,14 @@ func LocateReadData(results xdr.Decoder) (position, length int) {
 		return 0, 0
 	}
 	return results.Position(), int(n)
+}
+
+// do makes a call whose results hold no part of the message. status is the status within res.
+func (n NFS3) do(ctx context.Context, p nfs3wire.Procedure, args encoder, maxArgs int, res decoder, status *nfs3wire.NFSStat3) error {
+	return n.call(ctx, p, args, maxArgs, nil, func(d *xdr.Decoder) error {
+		res.Decode(d)
+		return outcome(d, p, *status)
+	})
 }
 
 // outcome returns the error of a call whose results were decoded from d.

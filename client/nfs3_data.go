@@ -74,15 +74,11 @@ func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, s
 
 // Commit brings unstable writes in a range to stable storage (RFC 1813 §3.3.21);
 // count 0 means up to the file's end.
-func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (verf nfs3wire.WriteVerf3, err error) {
+func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (nfs3wire.WriteVerf3, error) {
 	args := nfs3wire.Commit3Args{FileHandle: wireHandle(file), Offset: offset, Count: count}
-	err = n.call(ctx, nfs3wire.ProcCommit, &args, nfs3wire.Commit3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Commit3Res
-		res.Decode(d)
-		verf = res.ResOK.Verf
-		return outcome(d, nfs3wire.ProcCommit, res.Status)
-	})
-	return verf, err
+	var res nfs3wire.Commit3Res
+	err := n.do(ctx, nfs3wire.ProcCommit, &args, nfs3wire.Commit3ArgsMaxSize, &res, &res.Status)
+	return res.ResOK.Verf, err
 }
 
 // Readlink reads the text of a symbolic link (RFC 1813 §3.3.5).

@@ -81,33 +81,24 @@ func (n NFS3) Mkdir(ctx context.Context, dir Handle, name string, attr nfs3wire.
 func (n NFS3) Symlink(ctx context.Context, dir Handle, name, text string) error {
 	where, size := entry(dir, name)
 	args := nfs3wire.Symlink3Args{Where: where, Symlink: nfs3wire.SymlinkData3{SymlinkData: xdr.Eligible{Data: []byte(text)}}}
-	return n.call(ctx, nfs3wire.ProcSymlink, &args, size+nfs3wire.Sattr3MaxSize+4, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Symlink3Res
-		res.Decode(d)
-		return outcome(d, nfs3wire.ProcSymlink, res.Status)
-	})
+	var res nfs3wire.Symlink3Res
+	return n.do(ctx, nfs3wire.ProcSymlink, &args, size+nfs3wire.Sattr3MaxSize+4, &res, &res.Status)
 }
 
 // Remove removes a file's name (RFC 1813 §3.3.12).
 func (n NFS3) Remove(ctx context.Context, dir Handle, name string) error {
 	object, size := entry(dir, name)
 	args := nfs3wire.Remove3Args{Object: object}
-	return n.call(ctx, nfs3wire.ProcRemove, &args, size, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Remove3Res
-		res.Decode(d)
-		return outcome(d, nfs3wire.ProcRemove, res.Status)
-	})
+	var res nfs3wire.Remove3Res
+	return n.do(ctx, nfs3wire.ProcRemove, &args, size, &res, &res.Status)
 }
 
 // Rmdir removes an empty directory (RFC 1813 §3.3.13).
 func (n NFS3) Rmdir(ctx context.Context, dir Handle, name string) error {
 	object, size := entry(dir, name)
 	args := nfs3wire.Rmdir3Args{Object: object}
-	return n.call(ctx, nfs3wire.ProcRmdir, &args, size, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Rmdir3Res
-		res.Decode(d)
-		return outcome(d, nfs3wire.ProcRmdir, res.Status)
-	})
+	var res nfs3wire.Rmdir3Res
+	return n.do(ctx, nfs3wire.ProcRmdir, &args, size, &res, &res.Status)
 }
 
 // Rename gives a file another name (RFC 1813 §3.3.14). It replaces a file that had this
@@ -116,20 +107,14 @@ func (n NFS3) Rename(ctx context.Context, fromDir Handle, from string, toDir Han
 	a, sizeA := entry(fromDir, from)
 	b, sizeB := entry(toDir, to)
 	args := nfs3wire.Rename3Args{From: a, To: b}
-	return n.call(ctx, nfs3wire.ProcRename, &args, sizeA+sizeB, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Rename3Res
-		res.Decode(d)
-		return outcome(d, nfs3wire.ProcRename, res.Status)
-	})
+	var res nfs3wire.Rename3Res
+	return n.do(ctx, nfs3wire.ProcRename, &args, sizeA+sizeB, &res, &res.Status)
 }
 
 // Link gives a file one more name (RFC 1813 §3.3.15).
 func (n NFS3) Link(ctx context.Context, file, dir Handle, name string) error {
 	where, size := entry(dir, name)
 	args := nfs3wire.Link3Args{FileHandle: wireHandle(file), Link: where}
-	return n.call(ctx, nfs3wire.ProcLink, &args, nfs3wire.FileHandle3MaxSize+size, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Link3Res
-		res.Decode(d)
-		return outcome(d, nfs3wire.ProcLink, res.Status)
-	})
+	var res nfs3wire.Link3Res
+	return n.do(ctx, nfs3wire.ProcLink, &args, nfs3wire.FileHandle3MaxSize+size, &res, &res.Status)
 }
