@@ -7,16 +7,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// null makes a NULL call to a server, on a new connection: the shortest proof that the server
-// answers. If it listens on every interface, null uses the loopback interface.
-func null(ctx context.Context, t *transport, at netip.AddrPort, program, version uint32) error {
-	switch at.Addr() {
-	case netip.IPv4Unspecified():
-		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
-	case netip.IPv6Unspecified():
-		at = netip.AddrPortFrom(netip.IPv6Loopback(), at.Port())
-	}
-	k, err := t.dial(ctx, at)
+// A way is how this machine reaches what listens at an address of it.
+type way struct {
+	by   string // RDMA provider, or "tcp"
+	at   netip.AddrPort
+	dial func(context.Context) (rpc.Client, error)
+	// device: an RDMA device carries the connection, if it can connect the machine to itself.
+	device bool
+}
+
+// null makes a NULL call on a new connection: the shortest proof that a server answers.
+func (w *way) null(ctx context.Context, program, version uint32) error {
+	k, err := w.dial(ctx)
 	if err != nil {
 		return err
 	}

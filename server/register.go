@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -86,7 +87,7 @@ func (r *registration) compare(ctx context.Context) {
 	defer cancel()
 	said := ""
 	err := r.client.Register(ctx, all, func(ctx context.Context, m rpcbind.Mapping) bool {
-		return !r.s.listensOn(m.Address) && answers(ctx, m)
+		return !r.s.listensOn(m.Address) && r.s.served(ctx, m)
 	})
 	if err != nil {
 		said = strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -116,7 +117,7 @@ func (r *registration) end(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, registering)
 	defer cancel()
-	if err := r.client.Unregister(ctx, all, answers); err != nil {
+	if err := r.client.Unregister(ctx, all, r.s.served); err != nil {
 		r.s.log.Debug("not unregistered from rpcbind", zap.Error(err))
 	}
 }
@@ -133,16 +134,27 @@ func (s *Server) listensOn(a netip.AddrPort) bool {
 	return false
 }
 
-// answers reports whether a server answers at the address of a mapping.
-func answers(ctx context.Context, m rpcbind.Mapping) bool {
-	for i := range transports {
-		if t := &transports[i]; rpcbind.Netid(t.netid, m.Address.Addr()) == m.Netid {
-			ctx, cancel := context.WithTimeout(ctx, answering)
-			defer cancel()
-			return null(ctx, t, m.Address, m.Program, m.Version) == nil
+// served reports whether a server answers at the address of a mapping, over any provider of this
+// server.
+func (s *Server) served(ctx context.Context, m rpcbind.Mapping) bool {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	var answered atomic.Bool
+	var asking sync.WaitGroup
+	for _, t := range s.transports {
+		if rpcbind.Netid(t.netid, m.Address.Addr()) != m.Netid {
+			continue
+		}
+		for _, w := range t.ways(m.Address) {
+			asking.Go(func() {
+				if w.null(ctx, m.Program, m.Version) == nil {
+					answered.Store(true)
+				}
+			})
 		}
 	}
-	return false
+	asking.Wait()
+	return answered.Load()
 }
 
 // mappings returns the registrations for rpcbind: each program at the addresses of its

@@ -67,7 +67,9 @@ type Server struct {
 
 	transports   []*running
 	registration *registration
-	durations    *durations // nil without metrics
+	// answered are the addresses of RDMA devices at which this daemon has answered itself.
+	answered  sync.Map
+	durations *durations // nil without metrics
 	// daemon: the process is this server, which reports to systemd.
 	daemon bool
 	// stage describes the current step of the start.

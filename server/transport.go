@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
@@ -23,8 +22,6 @@ type transport struct {
 	netid string
 	// open makes the carrier of a server that starts.
 	open func(*Server) (carrier, error)
-	// dial connects to a server.
-	dial func(context.Context, netip.AddrPort) (rpc.Client, error)
 }
 
 // transports are all transports, in the order in which they are opened and shown.
@@ -32,12 +29,12 @@ var transports = []transport{
 	{
 		name: "rdma", title: "RDMA", carriedBy: "software RDMA",
 		listen: func(c *config.Config) []config.Listen { return c.RDMA },
-		netid:  rpcbind.RDMA, open: openRDMA, dial: dialRDMA,
+		netid:  rpcbind.RDMA, open: openRDMA,
 	},
 	{
 		name: "tcp", title: "TCP", carriedBy: "TCP",
 		listen: func(c *config.Config) []config.Listen { return c.TCP },
-		netid:  rpcbind.TCP, open: openTCP, dial: dialTCP,
+		netid:  rpcbind.TCP, open: openTCP,
 	},
 }
 
@@ -55,6 +52,8 @@ func transportOf(name string) *transport {
 type carrier interface {
 	// listen makes a listener. Its serve accepts connections.
 	listen(netip.AddrPort) (*listener, error)
+	// ways returns how this machine reaches what listens at an address of it.
+	ways(netip.AddrPort) []way
 	// shutdown sends the last answers and ends the connections; close cuts them.
 	shutdown(context.Context) error
 	close() error

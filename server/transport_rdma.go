@@ -35,16 +35,19 @@ func openRDMA(s *Server) (carrier, error) {
 	return &rdmaCarrier{server, opened}, nil
 }
 
-func dialRDMA(ctx context.Context, at netip.AddrPort) (rpc.Client, error) {
-	device, err := providers.Open(providers.IWARP, providers.Config{})
-	if err != nil {
-		return nil, err
+func (c *rdmaCarrier) ways(at netip.AddrPort) (all []way) {
+	for _, p := range c.providers {
+		for _, own := range p.Own(at) {
+			all = append(all, way{by: p.Name(), at: own, device: p.Name() == providers.Verbs, dial: func(ctx context.Context) (rpc.Client, error) {
+				k, err := rdma.Dial(ctx, p, own, rdma.DialConfig{})
+				if err != nil {
+					return nil, err
+				}
+				return rdmaClient{k}, nil
+			}})
+		}
 	}
-	k, err := rdma.Dial(ctx, device, at, rdma.DialConfig{})
-	if err != nil {
-		return nil, err
-	}
-	return rdmaClient{k}, nil
+	return all
 }
 
 // rdmaClient is an rpc.Client.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/ownaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
@@ -33,8 +34,13 @@ func openTCP(s *Server) (_ carrier, err error) {
 	return c, nil
 }
 
-func dialTCP(ctx context.Context, at netip.AddrPort) (rpc.Client, error) {
-	return tcp.DialConfig{}.Dialer()(ctx, "tcp", at.String())
+func (c *tcpCarrier) ways(at netip.AddrPort) (all []way) {
+	for _, own := range ownaddr.Of(at) {
+		all = append(all, way{by: "tcp", at: own, dial: func(ctx context.Context) (rpc.Client, error) {
+			return tcp.DialConfig{}.Dialer()(ctx, "tcp", own.String())
+		}})
+	}
+	return all
 }
 
 func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {

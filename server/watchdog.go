@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,40 +37,45 @@ func (s *Server) watch(ctx context.Context) {
 
 // answers reports whether each listener answers before ctx ends. A refused connection counts as
 // an answer, so that a flood of clients never ends the process: only silence shows that the
-// daemon hangs.
+// daemon hangs. An RDMA device that cannot connect this machine to itself is silent as well. So
+// silence over a device counts only if this daemon was answered there before, and the device's
+// port still carries traffic after the check.
 func (s *Server) answers(ctx context.Context) bool {
 	p := s.anyProgram()
 	var silent atomic.Bool
 	var asking sync.WaitGroup
 	for _, t := range s.transports {
 		for _, l := range t.listeners {
-			if !isHere(l.addr.Addr()) {
-				continue // another machine may have it now
-			}
-			asking.Go(func() {
-				if null(ctx, t.transport, l.addr, p.number, p.version) != nil && context.Cause(ctx) == context.DeadlineExceeded {
+			for _, w := range t.ways(l.addr) {
+				asking.Go(func() {
+					if !s.silent(ctx, t, l, &w, w.null(ctx, p.number, p.version)) {
+						return
+					}
 					silent.Store(true)
 					s.log.Error("a call that the daemon made to itself was not answered: systemd restarts it if that goes on",
-						zap.String("transport", t.name), zap.Stringer("address", l.addr))
-				}
-			})
+						zap.String("transport", t.name), zap.String("by", w.by), zap.Stringer("address", w.at))
+				})
+			}
 		}
 	}
 	asking.Wait()
 	return !silent.Load()
 }
 
-// isHere reports whether this machine has the address now. The administrator may have removed
-// an address on which a listener still listens.
-func isHere(a netip.Addr) bool {
-	if a.IsUnspecified() || a.IsLoopback() {
+// silent reports whether a call over w that ended with err shows that the daemon hangs.
+func (s *Server) silent(ctx context.Context, t *running, l *listener, w *way, err error) bool {
+	if err == nil {
+		s.answered.Store(w.at, true)
+		return false
+	}
+	if context.Cause(ctx) != context.DeadlineExceeded {
+		return false
+	}
+	if !w.device {
 		return true
 	}
-	all, err := net.InterfaceAddrs()
-	return err != nil || slices.ContainsFunc(all, func(n net.Addr) bool {
-		p, err := netip.ParsePrefix(n.String())
-		return err == nil && p.Addr() == a.Unmap().WithZone("")
-	})
+	_, before := s.answered.Load(w.at)
+	return before && slices.ContainsFunc(t.ways(l.addr), func(now way) bool { return now.device && now.at == w.at })
 }
 
 // anyProgram returns a program that is served.

@@ -5,12 +5,14 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
@@ -19,7 +21,12 @@ import (
 // and the log names it. A listener that refuses connections is not stuck, because too many
 // clients are no reason to end the daemon.
 func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
-	for _, name := range []string{"tcp", "rdma"} {
+	software, err := providers.Open(providers.IWARP, providers.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	carriers := map[string]carrier{"tcp": &tcpCarrier{}, "rdma": &rdmaCarrier{providers: []providers.Provider{software}}}
+	for name := range carriers {
 		core, log := observer.New(zapcore.DebugLevel)
 		s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,7 +34,7 @@ func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		addr := l.Addr().(*net.TCPAddr).AddrPort()
-		s.transports = []*running{{transport: transportOf(name), listeners: []*listener{{addr: addr}}}}
+		s.transports = []*running{{transport: transportOf(name), carrier: carriers[name], listeners: []*listener{{addr: addr}}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		if s.answers(ctx) || log.Len() != 1 || log.All()[0].ContextMap()["address"] != addr.String() {
 			t.Errorf("%s: silence is a sign of life: %v", name, log.All())
@@ -47,18 +54,63 @@ func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 
 // An address that this machine has lost, for example a floating address, does not show that
 // the daemon is stuck: another machine has it.
-func TestAddressThatIsGoneIsNoSilence(t *testing.T) {
-	core, log := observer.New(zapcore.DebugLevel)
-	s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
-	silent := &transport{name: "tcp", dial: func(ctx context.Context, _ netip.AddrPort) (rpc.Client, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}
+func TestAddressThatIsGoneIsNotAsked(t *testing.T) {
 	gone := netip.MustParseAddrPort("192.0.2.1:2049") // RFC 5737
-	s.transports = []*running{{transport: silent, listeners: []*listener{{addr: gone}}}}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if !s.answers(ctx) || log.Len() != 0 {
-		t.Errorf("silence of another machine is taken for the daemon's: %v", log.All())
+	if all := new(tcpCarrier).ways(gone); len(all) != 0 {
+		t.Errorf("the daemon would ask at %v", all[0].at)
 	}
 }
+
+// over is a carrier with the ways that a test gives it.
+type over struct {
+	carrier
+	all []way
+}
+
+func (o *over) ways(netip.AddrPort) []way { return o.all }
+
+// An RDMA device that cannot connect the machine to itself is silent, and so is one whose port is
+// down: neither shows that the daemon is stuck. A device over which the daemon was answered, and
+// is answered no more, shows it.
+func TestSilenceOverADeviceCountsAfterAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{log: zap.NewNop(), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
+		answering, goesDown := false, false
+		port := &over{}
+		up := []way{{by: providers.Verbs, at: netip.MustParseAddrPort("192.0.2.1:20049"), device: true, dial: func(ctx context.Context) (rpc.Client, error) {
+			if answering {
+				return answered{}, nil
+			}
+			<-ctx.Done()
+			if goesDown {
+				port.all = nil
+			}
+			return nil, ctx.Err()
+		}}}
+		s.transports = []*running{{transport: transportOf("rdma"), carrier: port, listeners: []*listener{{}}}}
+		check := func(what string, want bool) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if got := s.answers(ctx); got != want {
+				t.Errorf("%s: the daemon is alive: %v, want %v", what, got, want)
+			}
+		}
+		check("no device", true)
+		port.all = up
+		check("a device that never answered", true)
+		answering = true
+		check("a device that answers", true)
+		answering = false
+		check("a device that answered before", false)
+		goesDown = true
+		check("a port that goes down", true)
+		check("a port that is down", true)
+	})
+}
+
+// answered is a client whose calls are answered.
+type answered struct{ rpc.Client }
+
+func (answered) Start(x *rpc.Exchange) { x.Done(x) }
+func (answered) Close()                {}

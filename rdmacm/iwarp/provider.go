@@ -1,8 +1,10 @@
 package iwarp
 
 import (
+	"net/netip"
 	"sync"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/ownaddr"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -39,6 +41,9 @@ func New(cfg Config) (*Provider, error) {
 
 // Name is "iwarp".
 func (p *Provider) Name() string { return "iwarp" }
+
+// Own returns the addresses at which this machine reaches a listener at the address at.
+func (p *Provider) Own(at netip.AddrPort) []netip.AddrPort { return ownaddr.Of(at) }
 
 func (p *Provider) event(e rdmacm.Event) {
 	if p.cfg.Event != nil {

@@ -7,6 +7,7 @@ package providers
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,6 +45,9 @@ type Config struct {
 // A Provider is an open provider.
 type Provider interface {
 	rdmacm.Provider
+	// Own returns the addresses at which this machine reaches a Listener at the address at by
+	// itself: none while no address or no device is there that can carry the connection.
+	Own(at netip.AddrPort) []netip.AddrPort
 	// Stats returns the provider's present counters.
 	Stats() rdmacm.Stats
 }

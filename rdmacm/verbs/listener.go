@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
 // Listen starts to accept connections at addr, on each device that has it. [::] is every
@@ -120,9 +121,8 @@ func (l *listener) Close() error {
 // lookInterval is how often addresses and devices are looked for that have come or gone.
 const lookInterval = time.Second
 
-// wanted are the addresses to listen on, if devices carry them.
-func (l *listener) wanted() []netip.Addr {
-	wanted := l.addr.Addr()
+// addresses are those of this machine that wanted stands for, whether devices carry them or not.
+func addresses(wanted netip.Addr) []netip.Addr {
 	if !wanted.IsUnspecified() {
 		return []netip.Addr{wanted}
 	}
@@ -138,27 +138,35 @@ func (l *listener) wanted() []netip.Addr {
 	return found
 }
 
-// carrier is the name of the device that carries an address, or "" if none does that is to
-// be used.
-func (l *listener) carrier(at netip.Addr) (name string) {
-	d, err := l.p.channel.Carrier(at)
+// carrier is the device that carries an address; ok is false if none does that is to be used.
+func (p *Provider) carrier(at netip.Addr) (a device.Attributes, ok bool) {
+	d, err := p.channel.Carrier(at)
 	if err != nil {
-		return ""
+		return a, false
 	}
 	defer d.Close()
-	a := d.Attributes()
-	if l.p.cfg.Skip != nil && l.p.cfg.Skip(&a) {
-		return ""
+	a = d.Attributes()
+	return a, p.cfg.Skip == nil || !p.cfg.Skip(&a)
+}
+
+// Own returns the addresses at which this machine reaches a listener at the address at: those of
+// devices whose port carries traffic. Whether a device carries connections of the machine to
+// itself, only an attempt tells.
+func (p *Provider) Own(at netip.AddrPort) (own []netip.AddrPort) {
+	for _, a := range addresses(at.Addr()) {
+		if d, ok := p.carrier(a); ok && d.Active {
+			own = append(own, netip.AddrPortFrom(a, at.Port()))
+		}
 	}
-	return a.Name
+	return own
 }
 
 // look begins to listen on addresses that are new, and ends that on those that have gone.
 func (l *listener) look() {
 	found := make(map[netip.Addr]string)
-	for _, at := range l.wanted() {
-		if name := l.carrier(at); name != "" {
-			found[at] = name
+	for _, at := range addresses(l.addr.Addr()) {
+		if d, ok := l.p.carrier(at); ok {
+			found[at] = d.Name
 		}
 	}
 	l.mu.Lock()

@@ -22,10 +22,11 @@ var rooms = map[string][]string{
 	"internal/clientaddr": {},
 	"internal/durable":    {},
 	"internal/mountinfo":  {},
+	"internal/ownaddr":    {},
 	"internal/queue":      {},
 	"internal/seats":      {"internal/census", "rdmacm"},
 	"internal/turns":      {},
-	"rdmacm":              {"mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
+	"rdmacm":              {"mem", "internal/ownaddr", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/queue", "internal/turns"},
 	"vfs":                 {"mem", "internal/mountinfo"},
 	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr"},
@@ -49,7 +50,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients know the wire types and the binding, and none of the server's logic.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/durable", "ulb/nfs", "vfs", "client"},
+	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/durable", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
 	// A configuration knows the parts by their names and defaults, and runs none of them.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
 	// Exports know what a configuration says of them, and no server.

@@ -1,0 +1,31 @@
+// Package ownaddr says at which address a machine reaches its own TCP listeners.
+package ownaddr
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// Of returns the address at which this machine reaches a listener at the address at: for a listener
+// on every interface, that of the loopback interface. It returns none if this machine does not have
+// the address any more; another machine may have it then.
+func Of(at netip.AddrPort) []netip.AddrPort {
+	switch a := at.Addr(); {
+	case a == netip.IPv4Unspecified():
+		return []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())}
+	case a == netip.IPv6Unspecified():
+		return []netip.AddrPort{netip.AddrPortFrom(netip.IPv6Loopback(), at.Port())}
+	case !a.IsLoopback() && !isHere(a):
+		return nil
+	}
+	return []netip.AddrPort{at}
+}
+
+func isHere(a netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(all, func(n net.Addr) bool {
+		p, err := netip.ParsePrefix(n.String())
+		return err == nil && p.Addr() == a.Unmap().WithZone("")
+	})
+}
