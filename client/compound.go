@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -64,8 +65,8 @@ type Compound struct {
 
 	x       rpc.Exchange
 	session *Session
-	next    *Compound // in a list of the session
-	in      *compoundList
+	in      *compoundList // the session's list that has it
+	place   place
 	serial  uint64 // identifies the attempt to send
 	flight
 }
@@ -233,21 +234,30 @@ func LocateRead4Data(results xdr.Decoder) (position, length int) {
 
 // A compoundList is a queue of compounds. The lock of their session guards it.
 type compoundList struct {
-	head, tail *Compound
+	queue.List[place, *place]
+}
+
+// A place is a compound's place in a compoundList.
+type place struct {
+	queue.Links[place]
+	of *Compound
+}
+
+// head returns the first compound, or nil.
+func (l *compoundList) head() *Compound {
+	if l.First == nil {
+		return nil
+	}
+	return l.First.of
 }
 
 func (l *compoundList) push(c *Compound) {
-	c.in, c.next = l, nil
-	if l.tail == nil {
-		l.head = c
-	} else {
-		l.tail.next = c
-	}
-	l.tail = c
+	c.in, c.place.of = l, c
+	l.Add(&c.place)
 }
 
 func (l *compoundList) pop() *Compound {
-	c := l.head
+	c := l.head()
 	if c != nil {
 		l.remove(c)
 	}
@@ -255,20 +265,6 @@ func (l *compoundList) pop() *Compound {
 }
 
 func (l *compoundList) remove(c *Compound) {
-	var before *Compound
-	for at := l.head; at != nil; before, at = at, at.next {
-		if at != c {
-			continue
-		}
-		if before == nil {
-			l.head = c.next
-		} else {
-			before.next = c.next
-		}
-		if l.tail == c {
-			l.tail = before
-		}
-		c.in, c.next = nil, nil
-		return
-	}
+	l.Remove(&c.place)
+	c.in = nil
 }

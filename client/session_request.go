@@ -75,18 +75,18 @@ func (s *Session) sendFrom(c *Compound) {
 // next chooses the next request to send; it has a slot and a connection then. s.mu is
 // held.
 func (s *Session) next() *Compound {
-	if s.phase != phaseUp || s.parked.head == nil && s.waiting.head == nil {
+	if s.phase != phaseUp || s.parked.Len+s.waiting.Len == 0 {
 		return nil
 	}
 	from := &s.parked
-	if from.head == nil {
+	if from.Len == 0 {
 		from = &s.waiting
 	}
-	l := s.pick(from.head.link)
+	c := from.head()
+	l := s.pick(c.link)
 	if l == nil {
 		return nil
 	}
-	c := from.head
 	if c.slot == nil {
 		if c.slot = s.slots.take(); c.slot == nil {
 			return nil
@@ -269,7 +269,7 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 	switch status {
 	case nfs4wire.NFS4ErrDelay:
 		s.mu.Lock()
-		if s.delayed.head == nil {
+		if s.delayed.Len == 0 {
 			s.delay.Reset(retryDelay)
 		}
 		s.again(c, &s.delayed)

@@ -49,7 +49,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs40": {"rpc", "internal/clientaddr", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/state"},
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients know the wire types and the binding, and none of the server's logic.
-	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
+	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
 	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/durable", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
 	// A configuration knows the parts by their names and defaults, and runs none of them.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
