@@ -1,0 +1,125 @@
+package verbs
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// emptyLocked gives back what the request of s needed, but for regions, which deregisterLocked
+// does.
+func (c *Conn) emptyLocked(s *slot) {
+	if s.block != nil {
+		c.out.free = append(c.out.free, s.block)
+		s.block = nil
+	}
+	c.out.spent = append(c.out.spent, s.regions...)
+	s.regions, s.copies, s.joined = s.regions[:0], s.copies[:0], nil
+}
+
+// deregisterLocked ends the regions of requests that are done, before Done of their chains
+// is called. It lets go of mu while the device does so.
+func (c *Conn) deregisterLocked() {
+	spent := c.out.spent
+	if len(spent) == 0 {
+		return
+	}
+	c.out.spent = nil
+	c.mu.Unlock()
+	for _, r := range spent {
+		r.Deregister()
+	}
+	c.mu.Lock()
+}
+
+// returnedLocked takes the completion of a request. What stands before it in the ring is
+// done as well, but for RDMA Reads, which have completions of their own.
+func (c *Conn) returnedLocked(done *device.Completion) {
+	o := &c.out
+	if done.ID < o.head || done.ID >= o.tail {
+		return
+	}
+	s := &o.ring[done.ID%uint64(len(o.ring))]
+	if done.Status != device.OK && done.Status != device.Flushed {
+		c.failLocked(s.failure(done.Status))
+	}
+	if done.Status != device.OK {
+		s.fail(done.Status)
+		o.lost = min(o.lost, done.ID)
+		c.ending.cut = c.ending.cut || s.of != nil && s.of.chain != nil
+	}
+	s.done = true
+	for at := o.head; at < done.ID; at++ {
+		if s := &o.ring[at%uint64(len(o.ring))]; !s.read {
+			s.done = true
+		}
+	}
+	for o.head < o.tail {
+		s := &o.ring[o.head%uint64(len(o.ring))]
+		if !s.done {
+			break
+		}
+		// siw may report work as done although an RDMA Read before it fails later.
+		if o.head > o.lost {
+			s.fail(device.Flushed)
+		}
+		o.head++
+		o.moved += uint64(s.length)
+		p := s.of
+		if p != nil {
+			p.left--
+			if s.read && p.err == nil {
+				for _, k := range s.copies {
+					copy(k.to, k.from)
+				}
+			}
+		}
+		c.emptyLocked(s)
+	}
+}
+
+// fail notes the first request of a chain that failed.
+func (s *slot) fail(status device.Status) {
+	if p := s.of; p != nil && p.err == nil {
+		p.err, p.failed = rdmacm.ErrFlushed, s.work
+		if status != device.Flushed {
+			p.err = s.failure(status)
+		}
+	}
+}
+
+// failure is the error of a request that ended with status.
+func (s *slot) failure(status device.Status) error {
+	if p := s.of; p != nil && p.chain != nil && status == device.RemoteAccess {
+		w := &p.chain.Work[s.work]
+		return &rdmacm.RefusedError{Op: w.Op, STag: w.Remote.STag}
+	}
+	return &StatusError{Status: status}
+}
+
+// frontLocked takes the first posting off the queue, if nothing of it is left to be done.
+// ended: nothing is done any more.
+func (c *Conn) frontLocked(ended bool) *posting {
+	o := &c.out
+	for len(o.queue) > 0 {
+		p := o.queue[0]
+		if !ended && (p.left > 0 || !p.complete()) {
+			return nil
+		}
+		o.queue = o.queue[1:]
+		o.issued = max(o.issued-1, 0)
+		if p.chain != nil {
+			o.chains--
+			o.reads -= p.reads
+			if p.send {
+				o.unsent--
+			}
+			return p
+		}
+		if p.block != nil {
+			o.free = append(o.free, p.block)
+			p.block = nil
+		}
+		o.spare = append(o.spare, p)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package verbs
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// A slot is a request that the device has.
+type slot struct {
+	of      *posting // nil: the marker behind short Sends
+	work    int
+	length  int // bytes
+	read    bool
+	done    bool
+	block   []byte
+	copies  []copyOut
+	regions []device.Region
+	joined  []byte // the device knows it by its address
+}
+
+// A copyOut is where the bytes of a block go when an RDMA Read is done.
+type copyOut struct{ to, from []byte }
+
+// worksLocked fills requests from the queue, and returns how many.
+func (c *Conn) worksLocked(requests []device.Work) (n int) {
+	o := &c.out
+	if o.nudge && o.tail-o.head < uint64(len(o.ring)) {
+		o.ring[o.tail%uint64(len(o.ring))] = slot{read: true}
+		requests[0] = device.Work{ID: o.tail, Op: device.Read, Flags: device.Signal}
+		o.nudge, n = false, 1
+		o.tail++
+	}
+	for n < len(requests) && o.tail-o.head < uint64(len(o.ring)) {
+		for o.issued < len(o.queue) && o.queue[o.issued].complete() {
+			o.issued++
+		}
+		if o.issued == len(o.queue) {
+			break
+		}
+		p, s := o.queue[o.issued], &o.ring[o.tail%uint64(len(o.ring))]
+		*s = slot{of: p, copies: s.copies[:0], regions: s.regions[:0]}
+		w := &requests[n]
+		w.ID, w.Count, w.Flags, w.Remote, w.RKey = o.tail, 0, 0, 0, 0
+		if p.chain == nil {
+			o.shortLocked(w, s, p)
+		} else if !c.workLocked(w, s, p) {
+			break
+		}
+		p.left++
+		o.tail++
+		n++
+	}
+	return n
+}
+
+// complete says that the device has all of p.
+func (p *posting) complete() bool {
+	if p.chain == nil {
+		return p.next > 0
+	}
+	return p.next == len(p.chain.Work)
+}
+
+func (o *sends) shortLocked(w *device.Work, s *slot, p *posting) {
+	w.Op = device.Send
+	if p.length > 0 {
+		w.Count = 1
+		w.SGE[0] = device.SGE{Addr: address(p.block), Length: uint32(p.length), LKey: o.key}
+	}
+	if o.unsignaled++; o.unsignaled >= signalShorts {
+		w.Flags |= device.Signal
+		o.unsignaled = 0
+	}
+	s.block, p.block, s.length = p.block, nil, p.length
+	p.next = 1
+}
+
+var ops = [...]device.Op{
+	rdmacm.OpWrite: device.Write, rdmacm.OpRead: device.Read, rdmacm.OpSend: device.Send, rdmacm.OpSendInvalidate: device.SendInvalidate,
+}
+
+// workLocked makes w the next request of p: a whole Work, or a part where the device does
+// not take so many pieces or bytes at once. It is false where staging has no room now.
+func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
+	work := &p.chain.Work[p.next]
+	s.work, s.read = p.next, work.Op == rdmacm.OpRead
+	w.Op = ops[work.Op]
+	if work.Op == rdmacm.OpWrite || s.read {
+		w.RKey, w.Remote = work.Remote.STag, work.Remote.Offset+uint64(p.at)
+	}
+	moved, whole, ok := c.piecesLocked(w, s, work, p.at)
+	if ok && !whole && p.send && p.next == len(p.chain.Work)-1 {
+		// A Send is not cut.
+		c.emptyLocked(s)
+		s.joined = bytes.Join(work.Local, nil)
+		joined := rdmacm.Work{Local: [][]byte{s.joined}}
+		w.Count = 0
+		moved, whole, ok = c.piecesLocked(w, s, &joined, 0)
+	}
+	if !ok {
+		c.emptyLocked(s)
+		return false
+	}
+	s.length = moved
+	if p.at += moved; whole {
+		p.next, p.at = p.next+1, 0
+		if p.send && p.complete() {
+			p.send = false
+			c.out.unsent--
+		}
+	}
+	if s.read || p.complete() {
+		w.Flags |= device.Signal
+		c.out.unsignaled = 0
+	}
+	return true
+}
+
+// piecesLocked lists the pieces of work from byte at on, as many as one request takes.
+// whole: there are no more. ok is false where that takes a block of staging and there is
+// none, or memory that the device refuses.
+func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) (moved int, whole, ok bool) {
+	most, limit := c.out.sges, c.rnic.MaxMessage
+	if s.read {
+		most = min(most, c.rnic.ReadSGEs)
+	}
+	used := 0 // of s.block
+	for _, b := range work.Local {
+		if at >= len(b) {
+			at -= len(b)
+			continue
+		}
+		for b, at = b[at:], 0; len(b) > 0; {
+			if int(w.Count) == most || moved == limit {
+				return moved, false, true
+			}
+			n, ok := c.sgeLocked(&w.SGE[w.Count], s, b[:min(len(b), limit-moved)], &used)
+			if !ok {
+				return 0, false, false
+			}
+			w.Count++
+			moved += n
+			b = b[n:]
+		}
+	}
+	return moved, true, true
+}
+
+// sgeLocked names the first n bytes of b for the device: where they are, if the device knows
+// them; or in staging, of which the work has used some bytes already; or registered for as
+// long as the work takes.
+func (c *Conn) sgeLocked(e *device.SGE, s *slot, b []byte, used *int) (n int, ok bool) {
+	if !c.domain.own {
+		r, n := c.rnic.region(b)
+		if r == nil && n > 0 {
+			c.mu.Unlock()
+			r = c.rnic.register(b)
+			c.mu.Lock()
+		}
+		if r != nil {
+			*e = device.SGE{Addr: address(b), Length: uint32(n), LKey: (*r).LKey()}
+			return n, true
+		}
+	}
+	// On iWARP the peer can write to the sink of a Read: it is no part of other memory.
+	if len(b) <= blockSize-*used && !(s.read && c.rnic.IWARP) {
+		if s.block == nil {
+			if s.block = c.blockLocked(); s.block == nil {
+				return 0, false
+			}
+		}
+		place := s.block[*used:][:len(b)]
+		*used += len(b)
+		if s.read {
+			s.copies = append(s.copies, copyOut{b, place})
+		} else {
+			copy(place, b)
+		}
+		*e = device.SGE{Addr: address(place), Length: uint32(len(b)), LKey: c.out.key}
+		return len(b), true
+	}
+	access := 0
+	if s.read {
+		if access = device.LocalWrite; c.rnic.IWARP {
+			access |= device.RemoteWrite
+		}
+	}
+	c.mu.Unlock()
+	r, err := c.domain.Register(b, access)
+	c.mu.Lock()
+	if err != nil {
+		c.failLocked(fmt.Errorf("verbs: %d bytes of memory for the device: %w", len(b), err))
+		return 0, false
+	}
+	s.regions = append(s.regions, r)
+	*e = device.SGE{Addr: address(b), Length: uint32(len(b)), LKey: r.LKey()}
+	return len(b), true
+}
