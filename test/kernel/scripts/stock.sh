@@ -2,6 +2,20 @@
 # it if that is not sys: rdma/4.2:krb5p. Where CLIENT_NAME is set, the guest is in that realm.
 step "$(uname -r)"
 
+# offered: the segments of memory that the client of /mnt/n has offered, and the calls after which it invalidated some itself.
+offered() { awk '/^device / { here = / mounted on \/mnt\/n / } here && $1 == "xprt:" { print $13 + $14 + $15, $27; exit }' /proc/self/mountstats; }
+
+# invalidated: the software RNIC invalidates the memory of a READ, so the client does not.
+invalidated() {
+	local before after
+	read -ra before < <(offered)
+	must dd if=/mnt/n/l of=/dev/null iflag=direct bs=256K status=none
+	read -ra after < <(offered)
+	step "$((after[0] - before[0])) segments of memory; the client invalidated memory itself for $((after[1] - before[1])) calls"
+	[ $((after[0] - before[0])) -ge 16 ] || fail "16 READs offered too little memory"
+	[ -n "$RDMA_DEVICE" ] || [ $((after[1] - before[1])) -le 2 ] || fail "the server does not invalidate it"
+}
+
 cp "$WORKER" /run/worker # kerberos_client hides /tmp
 if [ -n "$CLIENT_NAME" ]; then
 	kerberos_client
@@ -45,6 +59,7 @@ for each; do
 		must flock -n /mnt/n/file true
 		must /run/worker ranges /mnt/n/file
 	fi
+	[ "$how" != rdma ] || invalidated
 	must rm -rf /mnt/n/*
 	must umount /mnt/n
 	step "$each works"
