@@ -86,8 +86,8 @@ type Security struct {
 	// Server is the server's name, as Mechanism.Initiate takes it; "": nfs@ and
 	// the Target's Host.
 	Server string
-	// Version is the version of NFS whose NULL procedure makes contexts (3, or a version
-	// that the server supports if it does not support that).
+	// Version is the version of NFS whose NULL procedure makes contexts: 3, or another version
+	// if the server does not support 3.
 	Version uint32
 }
 
@@ -164,8 +164,8 @@ func (c *Conn) initiate(ctx context.Context, cfg gss.ClientConfig) (*secured, er
 	return &secured{g, cfg.Service, prepared.Sub(start), time.Since(prepared)}, nil
 }
 
-// remedy returns advice for a context that could not be made. usual: the server's name was
-// made of the host's name.
+// remedy returns advice for the user after the Conn failed to make a context. usual: the user
+// named no principal for the server, so the Conn derived it from the host's name.
 func (c *Conn) remedy(err error, usual bool) string {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
 		if re.Denied {
@@ -210,8 +210,8 @@ func (c *Conn) Secured() (s SecurityContext, ok bool) {
 	return s, true
 }
 
-// NoContext reports that an error means that no context could be made, for a new connection
-// or in place of an expired context.
+// NoContext reports that err is the failure to make a context, for a new connection or in place
+// of an expired context.
 func NoContext(err error) bool {
 	_, first := errors.AsType[*SecurityError](err)
 	_, later := errors.AsType[*gss.Error](err)

@@ -62,28 +62,31 @@ func (c *Conn) Caller() Caller {
 	return nil
 }
 
-// SetCaller is for the transport.
+// SetCaller gives the Conn the way to call its peer. The transport calls it.
 func (c *Conn) SetCaller(k Caller) { c.caller.Store(&callerBox{k}) }
 
 // Known reports that a program accepted a call of the peer because it showed something that
 // strangers do not have (Judgement.Known).
 func (c *Conn) Known() bool { return c.known.Load() }
 
-// OnKnown is for the transport, before the first call: f is called when the peer
-// becomes known, once, on the goroutine that admits the call. f must not block.
+// OnKnown has f called once, when the peer becomes known. The transport calls OnKnown before the
+// first call arrives. f runs on the goroutine that admits or serves a call of the peer, and must
+// not block.
 func (c *Conn) OnKnown(f func()) { c.onKnown = f }
 
-// Meet is for programs: a call that was executed made the peer known, such as one that showed a
-// session. It loads before it stores, because other processors share the cache line.
+// Meet makes the peer known. A program calls it when a call that was executed showed something
+// that strangers do not have, such as a session. It loads before it stores, because other
+// processors share the cache line.
 func (c *Conn) Meet() {
 	if !c.known.Load() && c.known.CompareAndSwap(false, true) && c.onKnown != nil {
 		c.onKnown()
 	}
 }
 
-// OnClose has f called once when the connection ends, on the goroutine that closes it, or at once
-// if the connection has already ended. f must not block. forget cancels that, unless f was called
-// or is being called already. Both may be called from any goroutine, also from f.
+// OnClose has f called once when the connection ends, on the goroutine that closes it. If the
+// connection has already ended, OnClose calls f at once. f must not block. forget cancels the
+// call of f, unless it has begun. OnClose and forget may be called from any goroutine, also from
+// f.
 func (c *Conn) OnClose(f func()) (forget func()) {
 	e := &end{f: f}
 	c.mu.Lock()
@@ -113,8 +116,8 @@ func (c *Conn) removeLocked(e *end) {
 // Gone reports that the connection has ended. It costs one atomic load.
 func (c *Conn) Gone() bool { return c.gone.Load() }
 
-// Close is for the transport: the connection has ended. Calls that have begun run on, and their
-// ways drop the replies. Calls that wait to begin are dropped.
+// Close ends the Conn. The transport calls it when the connection has ended. Calls that have
+// begun run on, and their ways drop the replies. Calls that wait to begin are dropped.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	if c.gone.Swap(true) {

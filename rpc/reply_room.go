@@ -41,7 +41,8 @@ type replyClient struct {
 	ranked                   int
 	addr                     netip.Addr
 	bytes                    int64
-	// Its connections that have replies: those without a surplus, and those with one.
+	// owners are the client's connections that have replies: in owners[0] those without a
+	// surplus, in owners[1] those with one.
 	owners [2]queue.List[replyOwner, *replyOwner]
 }
 

@@ -16,10 +16,10 @@ const (
 	StatusProcUnavail
 	StatusGarbageArgs
 	StatusSystemErr
-	// StatusAuthError and StatusRPCMismatch: MSG_DENIED.
+	// StatusAuthError and StatusRPCMismatch: answered with MSG_DENIED.
 	StatusAuthError
 	StatusRPCMismatch
-	// The Refusals, in their order.
+	// One status for each Refusal, in the order of the Refusals.
 	StatusNotACall
 	StatusRefusedChunk
 	StatusRefusedRoom
@@ -69,9 +69,10 @@ type Stats struct {
 	// Workers counts the executor's goroutines, Running those that run a call now, and Queued the
 	// calls that wait for one.
 	Workers, Running, Queued int
-	// InPlace counts the calls answered on the goroutine that received them; Handed those given
-	// to the executor; Lent those of Handed that still ran on the receiving goroutine; Replaced
-	// those of Lent that took so long that their connection got another goroutine.
+	// InPlace counts the calls answered on the goroutine that received them. Handed counts the
+	// calls given to the executor. Lent counts those of Handed that still ran on the receiving
+	// goroutine. Replaced counts those of Lent that took so long that their connection got
+	// another goroutine.
 	InPlace, Handed, Lent, Replaced uint64
 	// Overflows counts results larger than their Binding allows: bugs of the server.
 	Overflows uint64

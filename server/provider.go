@@ -36,8 +36,8 @@ func (s *Server) keepThreadsClean() {
 	}
 }
 
-// openProviders opens the configured RDMA providers. Under auto the server runs without devices if
-// they cannot be opened.
+// openProviders opens the configured RDMA providers. If the configured provider is "auto", the
+// server also starts when the devices cannot be opened.
 func (s *Server) openProviders() (all []providers.Provider, err error) {
 	names := s.providers()
 	cfg := providers.Config{

@@ -84,8 +84,9 @@ func (l *Line[C, T]) Next() *Place[C, T] {
 	return nil
 }
 
-// Take is Next among the addresses that may hold one more; most is the number of shared things.
-// It also returns the address, which holds one more until GiveBack.
+// Take is like Next, but passes over addresses that may not hold another shared thing. most is
+// the number of shared things. address is the address of p; it holds one more thing until the
+// caller calls GiveBack(address).
 func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	if l.held >= most {
 		return nil, nil

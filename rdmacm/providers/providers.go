@@ -1,6 +1,6 @@
-// Package providers opens the implementations of the RDMA seam by their names: "iwarp", a software
-// RNIC over TCP, and "verbs", the RDMA devices of this machine. The server and the tools have
-// their providers from here, and know no other way to them.
+// Package providers opens the implementations of the RDMA seam by their names: "iwarp", a
+// software RNIC over TCP, and "verbs", the RDMA devices of this machine. The server and the
+// tools open providers only through this package.
 //
 // Devices need a program that was built with the tag verbs, and two libraries at run time.
 package providers
@@ -17,26 +17,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 )
 
-// Config configures a provider. A provider ignores what does not concern it. The zero Config is
-// good for connections that this side makes.
+// Config configures a provider. A provider ignores the fields that do not concern it. With the
+// zero Config, a provider can make connections.
 type Config struct {
 	// CRC and FPDU configure the software RNIC: see iwarp.ParseCRCMode and
 	// iwarp.ParseFPDUSize. Empty means the default.
 	CRC, FPDU string
-	// Seats has the seats of accepted connections.
+	// Seats decides which accepted connections may stay, and gives each a seat.
 	Seats rdmacm.Seats
 	// SetupTimeout bounds the set-up of a connection. StallTimeout is how long a peer may
 	// leave work undone. 0 means the provider's default.
 	SetupTimeout, StallTimeout time.Duration
 	// Event, unless nil, is called for each event of a connection. It must not block.
 	Event func(rdmacm.Event)
-	// Arena returns payload memory, which devices register. Nil: there is none.
+	// Arena returns the payload memory, which devices register. If Arena is nil, there is no
+	// such memory.
 	Arena func() []byte
-	// BesideIWARP: the software RNIC listens at the same port. The devices then leave siw
-	// out, which would need the same TCP port.
+	// BesideIWARP: the software RNIC listens at the same port. The devices then leave siw out,
+	// because siw would need the same TCP port.
 	BesideIWARP bool
-	// Memory bounds what the messages of all connections over devices take, in bytes; 0:
-	// nothing does.
+	// Memory is the most memory that the messages of all connections over devices may take, in
+	// bytes. 0 means that there is no limit.
 	Memory int64
 	// Log, unless nil, gets sentences about devices and their addresses.
 	Log func(text string)
@@ -45,8 +46,9 @@ type Config struct {
 // A Provider is an open provider.
 type Provider interface {
 	rdmacm.Provider
-	// Own returns the addresses at which this machine reaches a Listener at the address at by
-	// itself: none while no address or no device is there that can carry the connection.
+	// Own returns the addresses at which this machine can reach its own Listener at the address
+	// at. It returns none while the machine has no such address, or no device that can carry the
+	// connection.
 	Own(at netip.AddrPort) []netip.AddrPort
 	// Stats returns the provider's present counters.
 	Stats() rdmacm.Stats
@@ -58,7 +60,7 @@ const (
 	Verbs = "verbs"
 )
 
-// registry is all providers. The first is the default of tools.
+// registry lists all providers. The first is the default of tools.
 var registry = []struct {
 	name string
 	// ready returns why the provider cannot be opened here, or nil.

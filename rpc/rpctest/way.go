@@ -22,11 +22,10 @@ const (
 	DroppedAndClosed
 )
 
-// A Call is a call with a Way that records its use. The Way enforces the contract of
-// rpc.Way: it panics if it is used twice, or if Writer or Detach is called after its use.
-// At the end of the call it overwrites the message and the reply's words, as a transport
-// does that reuses its buffers. So code that keeps a slice of them reads wrong bytes, and
-// the test fails.
+// A Call is a call with a Way that records its use. The Way enforces the contract of rpc.Way: it
+// panics if it is used twice, or if Writer or Detach is called after its use. At the end of the
+// call it overwrites the message and the reply's words, because transports reuse such buffers.
+// So code that keeps a slice of them reads wrong bytes, and the test fails.
 type Call struct {
 	rpc.Call
 	// Space is the result of Room.
@@ -44,8 +43,8 @@ type Call struct {
 	Words    []byte
 	Payloads []xdr.Payload // Data in Reply; released already
 	Detached bool
-	// Lent are the payloads in their own memory, not copied. A transport that still sends
-	// refers to them.
+	// Lent holds the payloads as the procedure gave them, without a copy. A transport refers to
+	// them while it sends the reply.
 	Lent [][]byte
 
 	w       xdr.Writer
@@ -99,7 +98,7 @@ func (c *Call) Run(s *rpc.Server) *Call {
 // patience is the longest time that Run waits.
 const patience = 30 * time.Second
 
-// Go is Run that does not wait.
+// Go is like Run, but does not wait for the end of the call.
 func (c *Call) Go(s *rpc.Server) *Call {
 	if _, ok := s.Admit(&c.Call); ok {
 		s.Serve(&c.Call)

@@ -15,8 +15,8 @@ import (
 )
 
 // Filesystems are the file systems behind a server's exports: one for each directory, even if
-// several exports show it. These share its caches, its index of handles and its descriptors. The
-// options of an export stay with the export.
+// several exports show it. These exports share its caches, its index of handles and its
+// descriptors. Each export has its own options.
 type Filesystems struct {
 	// Descriptors bounds the open files of all of them together.
 	Descriptors *local.Descriptors
@@ -37,12 +37,13 @@ type directoryKey struct{ dev, ino, mount uint64 }
 type openFilesystem struct {
 	fs      *local.FS
 	exports int
-	// closed is closed once the file system is closed, after the last export let go of it.
+	// closed is closed when the file system has been closed, after the last export let go of it.
 	closed chan struct{}
 }
 
-// NewFilesystems makes Filesystems that keep the handles which the kernel does not make in the
-// state directory, and hold this many descriptors between calls.
+// NewFilesystems makes a Filesystems. The state directory state keeps the handles that the
+// kernel does not make. descriptors is the number of descriptors that the file systems together
+// hold between calls.
 func NewFilesystems(state string, log *zap.Logger, descriptors int) *Filesystems {
 	return &Filesystems{
 		Descriptors: local.NewDescriptors(descriptors), state: state,

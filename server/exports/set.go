@@ -42,7 +42,7 @@ func NewSet(log *zap.Logger, table *export.Table, fs *Filesystems) *Set {
 type Leaving struct {
 	*export.Export
 	closed chan struct{} // closed once its file system is closed, or left to other exports
-	err    error         // the error of that
+	err    error         // the error of closing it
 }
 
 // Wait returns when the file system is closed, with the error of closing it.
@@ -66,7 +66,8 @@ func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	return c, errors.Join(err, closeAll(unused, s.filesystems))
 }
 
-// swap does Replace, and returns the new exports that turned out not to be needed.
+// swap replaces the list of exports. unused are the exports among the new ones that the Set did
+// not take, because it keeps an equal one, or because swap failed.
 func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// Build builds the daemon of a tree as program, with a sweeper that closes idle files not every
-// second, but at the interval sweeping.
+// Build compiles the daemon of the source tree at tree, and writes it to the file program. The
+// sweeper of this daemon looks for idle files at the interval sweeping, instead of once a
+// second.
 func Build(tree, program string, sweeping time.Duration) error {
 	source, err := filepath.Abs(filepath.Join(tree, "vfs/local/sweep.go"))
 	if err != nil {

@@ -9,12 +9,13 @@ import (
 	"os"
 )
 
-// What there is to compare with: no protocol, no checks.
+// The transfers of this file are a measure for the others: they have no protocol and make no
+// checks.
 
 const mib = 1 << 20
 
-// stream is a TCP connection whose other end throws away what comes, and says
-// when it has so many bytes.
+// stream is a TCP connection to a peer that discards the data. For each MiB that has arrived,
+// the peer puts a number into got.
 type stream struct {
 	c   net.Conn
 	buf []byte
@@ -65,8 +66,8 @@ type copied struct {
 	at   int64
 }
 
-// fileSize is how much of a file is read in turn: as much as the calls of a
-// pipeline.
+// fileSize is the size of the part of a file that is read again and again: all calls of a
+// pipeline together read as much.
 const fileSize = depth * mib
 
 func (s *stage) newCopied() (*copied, error) {
@@ -106,17 +107,16 @@ func (c *copied) run(n int) error {
 	return nil
 }
 
-// echo is a client that pipelines calls of one size, and newEcho's peer a loop
-// that answers records of 120 bytes (a GETATTR call) with records of
-// 116, as bare as Go does it: buffered both ways, flushed when its input is
-// drained.
+// echo is a client that pipelines calls of one size. The peer that newEcho starts answers
+// records of 120 bytes (a GETATTR call) with records of 116. Both ends do the least that a Go
+// program can do: they buffer input and output, and flush the output when the input is drained.
 type echo struct {
 	c     net.Conn
 	r     *bufio.Reader
 	w     *bufio.Writer
 	depth int
-	// call is what is sent, a whole record; replies are replySize bytes long
-	// with their mark.
+	// call is one call with its record mark. replySize is the size of one reply with its record
+	// mark, in bytes.
 	call      []byte
 	replySize int
 	xid       uint32

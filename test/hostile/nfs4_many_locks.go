@@ -20,8 +20,9 @@ const lockStride = 4
 // lockTogether is how many LOCKs a compound has. The call and its reply then need no chunk.
 const lockTogether = 32
 
-// fileClient makes a client of a minor version, on RDMA, that opens the file "victim" of an export.
-// RDMA, because each client may then use Stage.Secured. The connection lasts until ctx ends.
+// fileClient makes a client of a minor version that opens the file "victim" of an export. It
+// connects over RDMA, so that the client may use Stage.Secured. The connection lasts until ctx
+// ends.
 func fileClient(ctx context.Context, target Target, i int, minor uint32, in Place) (*lockClient, error) {
 	p, _, err := known(ctx, target, i)
 	if err != nil {
@@ -93,7 +94,7 @@ type LockAskers struct {
 	*LockAnswers
 }
 
-// LockAnswers are how long each LOCK took that was denied.
+// LockAnswers records the duration of each LOCK that was denied.
 type LockAnswers struct {
 	mu     sync.Mutex
 	denied []time.Duration
@@ -105,8 +106,8 @@ func (a *LockAnswers) add(took time.Duration) {
 	a.denied = append(a.denied, took)
 }
 
-// soFar returns how many LOCKs were denied, within how long 99 of 100 of them, and how long the
-// slowest took.
+// soFar returns the number of LOCKs that were denied, the time within which 99 of 100 of them
+// were answered, and the time of the slowest.
 func (a *LockAnswers) soFar() (n int, p99, worst time.Duration) {
 	a.mu.Lock()
 	all := slices.Sorted(slices.Values(a.denied))
@@ -218,8 +219,8 @@ func (l *lockClient) renew() error {
 	return err
 }
 
-// take asks for a byte until the client gets it, for so long at most, and unlocks it. longest is
-// how long the slowest LOCK took.
+// take asks for the lock of a byte until the client gets it or limit has passed, and unlocks it.
+// longest is the duration of the slowest LOCK.
 func (l *lockClient) take(ctx context.Context, at uint64, limit time.Duration) (denied int, longest time.Duration, err error) {
 	for end := time.Now().Add(limit); ; denied++ {
 		begin := time.Now()

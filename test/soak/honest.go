@@ -31,8 +31,9 @@ type honest struct {
 	*soak
 	transport client.Transport
 	version   int // 3, 40, 41, 42
-	// export has its files, which are in the directory place on this machine. If it fails, errors
-	// of the disk and stale handles are acceptable answers.
+	// export is the export with the client's files, and place its directory on this machine. If
+	// fails is set, the disk of the export may fail: errors of the disk and stale handles are
+	// then acceptable answers.
 	export, place string
 	fails         bool
 	random        *rand.Rand

@@ -293,9 +293,10 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for memory, which counts for the group in unless that is nil. The peer's
-// deadline stands still meanwhile. It returns nil and no error, or errClosing, if the
-// connection ends, and an error if there will never be enough memory.
+// reserve waits for size bytes of memory. If in is not nil, the memory counts for that group.
+// Meanwhile the deadline of the peer stands still. If the connection ends, reserve returns
+// errClosing, or neither memory nor an error. It returns another error if there will never be
+// enough memory.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	if b, ok := c.share.TryGetIn(in, size); ok {
 		return b, nil

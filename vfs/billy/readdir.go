@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// pageLen is how many entries are looked at before they are handed over.
+// pageLen is the number of entries that page collects at a time.
 const pageLen = 128
 
 // Cookies of "." and "..", to which FS.salt is added. All others follow.
@@ -20,9 +20,9 @@ const (
 // directory holds the known names of a directory, in the order in which they became known.
 // Cookies are numbers in that order; additions and removals do not change them.
 type directory struct {
-	names map[string]*entry // nil but for directories
-	order []*entry          // by rising cookie; removed ones stay until they are the most
-	last  uint64            // the youngest cookie
+	names map[string]*entry // nil if the node is no directory
+	order []*entry          // by rising cookie; removed entries stay until they outnumber the others
+	last  uint64            // the latest cookie
 }
 
 // An entry is a name of a node in a directory.
@@ -51,11 +51,11 @@ func (f *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAt
 		if eof {
 			return true, nil
 		}
-		a = &vfs.Attr{} // dirAttr is of the beginning
+		a = &vfs.Attr{} // dirAttr keeps the attributes of the first page
 	}
 }
 
-// page returns entries behind cookie, and whether the directory ends there.
+// page returns the entries after cookie. end is true if they are the last ones of the directory.
 func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (page []vfs.DirEntry, end bool, err error) {
 	d, err := f.get(dir, dirAttr)
 	switch {
@@ -69,9 +69,9 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 			return nil, false, err
 		}
 	} else if cookie <= f.salt() || cookie > d.last {
-		return nil, false, vfs.ErrBadCookie // of another process or directory
+		return nil, false, vfs.ErrBadCookie // the cookie is of another process or directory
 	}
-	// Copies, because a look at one entry may find others gone.
+	// These are copies, because f.stat of one entry may remove others from d.order.
 	entries := []entry{{".", f.salt() + dotCookie, d, d}, {"..", f.salt() + dotDotCookie, d, d.parent()}}
 	i := sort.Search(len(d.order), func(i int) bool { return d.order[i].cookie > cookie })
 	for ; i < len(d.order) && len(entries) < pageLen; i++ {

@@ -11,7 +11,7 @@ import (
 // an Op.
 type Method uint8
 
-// The methods.
+// The methods of vfs.FileSystem.
 const (
 	Info Method = iota
 	Usage
@@ -32,10 +32,10 @@ const (
 	Rename
 	Link
 	ReadDir
-	// Open is that of vfs.Opener. The methods of a vfs.File are those of the
-	// same name; its SetSize is SetAttr.
+	// Open is the method of vfs.Opener. A call of a method of vfs.File counts as one of the
+	// method with the same name, and a call of SetSize as one of SetAttr.
 	Open
-	// Those of vfs.Sparse, vfs.Copier and vfs.Xattrs.
+	// The methods of vfs.Sparse, vfs.Copier and vfs.Xattrs.
 	Allocate
 	Deallocate
 	Seek
@@ -63,14 +63,14 @@ func (m Method) String() string {
 // faults holds the faults that a test has asked for. Without any, a call only loads one pointer.
 type faults struct {
 	mu      sync.Mutex
-	changed sync.Cond // a call began or ended to wait, or may go on
+	changed sync.Cond // a call begins or ends its wait, or may go on
 	stalled [methods]int
 	waiting int
 	errs    [methods][]error
 	syncs   []error
 }
 
-// enter begins a call, leave ends it where enter succeeded.
+// enter begins a call of m. If it succeeds, the caller ends the call with leave.
 func (f *FS) enter(op *vfs.Op, m Method) error {
 	if p := f.faults.Load(); p != nil {
 		if err := p.meet(op, m); err != nil {
@@ -129,9 +129,9 @@ func (f *FS) wishes() *faults {
 	return p
 }
 
-// Stall makes calls of the given methods wait until release is called; without methods, all
-// calls. With Op.Try they return vfs.ErrWouldBlock. Stalls add up; release may be called more
-// than once.
+// Stall makes calls of the given methods wait until release is called. Without methods, all
+// calls wait. A call with Op.Try returns vfs.ErrWouldBlock instead. If several Stalls name a
+// method, its calls wait for all their releases. release may be called more than once.
 func (f *FS) Stall(ms ...Method) (release func()) {
 	if len(ms) == 0 {
 		for m := range methods {
@@ -171,9 +171,9 @@ func (f *FS) Fail(m Method, errs ...error) {
 	p.mu.Unlock()
 }
 
-// FailSync makes the next syncs fail, one with each of errs: of a Commit, or
-// of a Write that asks for stable storage. Verifier changes; with
-// Options.Unsynced, what the file had not synced is lost.
+// FailSync makes the next syncs fail, one for each error in errs. A Commit is a sync, and so is
+// a Write that asks for stable storage. A failed sync changes Verifier. With Options.Unsynced,
+// the file also loses the data that was not synced.
 func (f *FS) FailSync(errs ...error) {
 	p := f.wishes()
 	p.mu.Lock()

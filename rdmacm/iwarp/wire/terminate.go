@@ -161,7 +161,7 @@ type Termination struct {
 	RDMAP []byte
 }
 
-// Swapped returns the cause in siw's reading of the same bytes.
+// Swapped returns the cause with layer and type exchanged, as siw writes them: see DialectSIW.
 func (c Cause) Swapped() Cause { return Cause{Layer(c.Type), uint8(c.Layer), c.Code} }
 
 // ParseTermination reads a Terminate header from b, which is the whole ULPDU behind the DDP

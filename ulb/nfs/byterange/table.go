@@ -27,14 +27,15 @@ func (h *Holder[O]) Part(first, last uint64) []Range { return h.ranges.part(firs
 // Splits reports whether an Unlock from first to last would split one range of h into two.
 func (h *Holder[O]) Splits(first, last uint64) bool { return h.ranges.splits(first, last) }
 
-// Lock locks r for h, in place of what h has locked there. The caller has seen that it conflicts
-// with no other holder. more is by how many ranges h has more now.
+// Lock locks r for h. In r, the new lock replaces earlier locks of h. The caller has checked
+// that no lock of another holder conflicts with it. more is the number of ranges that h has
+// gained, and negative if h has lost some.
 func (t *Table[O]) Lock(h *Holder[O], r Range) (more int) {
 	return t.change(h, r, func(s set) set { return s.lock(r) })
 }
 
-// Unlock unlocks what h has locked between first and last. more is by how many ranges h has more
-// now; it may be negative.
+// Unlock unlocks the bytes from first to last, as far as h has locked them. more is the number
+// of ranges that h has gained, and negative if h has lost some.
 func (t *Table[O]) Unlock(h *Holder[O], first, last uint64) (more int) {
 	return t.change(h, Range{First: first, Last: last}, func(s set) set { return s.unlock(first, last) })
 }
@@ -61,8 +62,8 @@ func (t *Table[O]) change(h *Holder[O], r Range, f func(set) set) (more int) {
 // returns false.
 func (t *Table[O]) Each(r *Range, f func(O, *Range) bool) { t.root.each(r, false, f) }
 
-// Conflicts calls f for the locked ranges that conflict with r, until f returns false. Those of a
-// holder that asks for r are among them.
+// Conflicts calls f for the locked ranges that conflict with r, until f returns false. They
+// include ranges of the holder that asks for r.
 func (t *Table[O]) Conflicts(r *Range, f func(O, *Range) bool) { t.root.each(r, !r.Write, f) }
 
 // A node is one locked range.

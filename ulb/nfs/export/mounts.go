@@ -92,8 +92,9 @@ func (s *set) named(name string) *Export {
 	return nil
 }
 
-// inherit gives s the mounts of the set before it whose Top is still offered and still
-// crosses mounts. They keep their old options until the next SetMounts.
+// inherit copies mounts from the earlier set to s. It leaves out a mount if its Top is no longer
+// exported or no longer crosses mounts, or if an export has taken its name. The mounts keep
+// their old options until the next SetMounts.
 func (s *set) inherit(before *set) {
 	s.mounts = noMounts
 	if len(before.mounts.byName) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// maxSetClientID is the size of the largest result of SETCLIENTID, in bytes: the address of
-// another client.
+// maxSetClientID is the size of the largest result of SETCLIENTID, in bytes: of
+// NFS4ERR_CLID_INUSE with the address of the client that uses the name.
 const maxSetClientID = 2 * (4 + maxAddress)
 
 // disk is the executor lane of operations that wait for the records of clients.

@@ -154,7 +154,7 @@ func startUntil(k rpc.Caller, x *rpc.Exchange, late time.Time) {
 	}
 }
 
-// exchange returns the RPC of the call: with the operation, or as a probe without it.
+// exchange returns the RPC that carries the call. A probe has no operation.
 func (c *call) exchange() *rpc.Exchange {
 	s := c.session
 	s.mu.Lock()

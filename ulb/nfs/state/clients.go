@@ -323,8 +323,7 @@ func (a *afterwards) run() {
 	}
 }
 
-// inUse reports whether a client holds state or still uses something of its companion. The caller
-// holds m.mu.
+// inUse reports whether a client holds state, or its Companion is active. The caller holds m.mu.
 func (m *Manager) inUse(c *Client) bool {
 	x := c.known.companion
 	return m.holds(c) || x != nil && x.Active()
