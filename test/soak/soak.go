@@ -50,7 +50,9 @@ type soak struct {
 	disk                  *disk.Disk
 	rpcbind               rpcbind
 	directory             *directoryService
-	steady, open, changed string // directories
+	mood                  int       // of directory
+	turned                time.Time // when directory got its mood
+	steady, open, changed string    // directories
 	groups                string
 	hidden                bool // the export that the crowd attacks
 	variant               int  // number of the present options
@@ -270,6 +272,9 @@ const kindsAtATime = 3
 
 // happen makes one event happen.
 func (s *soak) happen() {
+	if s.mood != 0 && time.Since(s.turned) > outage {
+		s.setMood(0)
+	}
 	switch s.random.IntN(8) {
 	case 0, 1, 2:
 		for len(s.intruders) >= kindsAtATime {
@@ -284,7 +289,13 @@ func (s *soak) happen() {
 	case 4:
 		s.say("rpcbind %s", s.rpcbind.change(s.random.IntN(2)))
 	case 5:
-		s.setMood(s.random.IntN(len(moods)))
+		mood := s.random.IntN(len(moods))
+		switch {
+		case s.mood != 0:
+			s.setMood(0)
+		case time.Since(s.turned) > outage:
+			s.setMood(mood)
+		}
 	case 6:
 		s.spoil()
 	case 7:
@@ -292,7 +303,13 @@ func (s *soak) happen() {
 	}
 }
 
+// outage is the longest time that the directory service may leave the daemon without answers, and
+// the shortest time for which it answers afterwards. While it does not answer, the daemon tells
+// clients to come again; so a call waits for less than patience.
+const outage = patience / 3
+
 func (s *soak) setMood(mood int) {
+	s.mood, s.turned = mood, time.Now()
 	if err := s.directory.change(mood); err != nil {
 		s.t.Fatal(err)
 	}
