@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// echo is a Handler whose messages go back where they came from.
+// echo is a Handler that sends each message back to its sender.
 type echo struct {
 	conn func() rdmacm.Conn
 	got  chan struct{}
@@ -28,8 +28,7 @@ func (e echo) Received(r *rdmacm.Recv) {
 func (e echo) Drained()     {}
 func (e echo) Closed(error) {}
 
-// What the provider itself costs in a round trip of two small messages, at a
-// depth of 16.
+// The cost of the provider for a round trip of two small messages, 16 round trips at a time.
 func BenchmarkRoundTrip(b *testing.B) {
 	const depth = 16
 	p := NewConfig(Config{Quiet: true})

@@ -11,18 +11,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// link is what the two ends of a connection share: one lock for both, so that
-// an effect at the peer and its note in the log are one step.
+// link holds the lock that the two ends of a connection share. With one lock for both, an effect
+// at the peer and its event in the log are one step.
 type link struct {
 	mu sync.Mutex
 }
 
-// Conn is one end of an in-memory connection. Beyond rdmacm.Conn it has an ID,
+// Conn is one end of an in-memory connection. Besides the methods of rdmacm.Conn it has an ID,
 // by which the log names it, and Faults.
 //
-// Two goroutines run it until Closed was called: the device carries work out,
-// the other makes all calls to the handler and all Done calls but those of
-// chains posted after the end, which come from within Post.
+// Two goroutines run it until Closed was called. One is the device, which carries work out. The
+// other makes all calls of the handler and calls Done of all chains. Only for a chain that is
+// posted after the end does Post itself call Done.
 type Conn struct {
 	provider    *Provider
 	id          int
@@ -36,19 +36,19 @@ type Conn struct {
 	other       *Conn
 	done        chan struct{}
 	faults      Faults
-	seat        rdmacm.Seat   // Uncounted: this end dialed
+	seat        rdmacm.Seat   // Uncounted if this end dialed
 	moved       atomic.Uint64 // messages that arrived
 
 	// Guarded by link.mu.
 	device, events sync.Cond
 
 	chains, works int        // posted so far
-	posted        []*posting // in order, not yet come back
-	issued        int        // how many of posted the device has taken up
-	parked        []parked   // Writes to be reordered, Reads held
+	posted        []*posting // in order; they have not come back yet
+	issued        int        // number of chains in posted that the device has begun
+	parked        []parked   // Writes to be reordered, and Reads that are held
 	reads         int        // RDMA Reads outstanding
 	batching      bool       // the handler runs: posts wait for Drained
-	flush         bool       // but not these
+	flush         bool       // the device carries posts out although the handler runs
 
 	promised []promise
 	inbox    []*rdmacm.Recv
@@ -57,42 +57,42 @@ type Conn struct {
 	revoked  int // Deregister calls so far
 	unfreed  int // messages not given back
 
-	carried atomic.Uint64 // bytes: see Progress
+	carried atomic.Uint64 // bytes carried out: see Progress
 	watch   watch
 
-	leaving  bool // Disconnect, by this side or as the answer to the peer's
-	finished bool // everything posted before leaving is carried out
+	leaving  bool // this side called Disconnect, or answers the peer's
+	finished bool // everything that was posted before leaving is carried out
 	patience *time.Timer
 	dead     bool  // no more effects
-	cause    error // for Closed
-	flushed  error // for chains
-	over     bool  // Closed is being called or was
+	cause    error // the reason for Closed
+	flushed  error // the error of chains that were not carried out
+	over     bool  // Closed was called, or is being called
 }
 
-// posting is a chain between Post and Done.
+// A posting is a chain that was posted and has not come back.
 type posting struct {
 	chain  *rdmacm.Chain
 	number int // of the chain
 	first  int // number of its first work request
 	left   int // work requests without an effect so far
 	reads  int
-	ready  bool // may come back
+	ready  bool // the chain may come back
 	err    error
 	failed int
 }
 
-// parked is a work request put off by a fault.
+// parked is a work request that a fault has put off.
 type parked struct {
 	p     *posting
 	index int
 }
 
-// promise is a run of receives.
+// promise is a number of consecutive receives of one size.
 type promise struct {
 	count, size int
 }
 
-// connect makes the two ends for r. They are started later.
+// connect makes the two ends of the connection for r. The caller starts them later.
 func (p *Provider) connect(r *request, param rdmacm.ConnParam) (near, far *Conn) {
 	l := &link{}
 	end := func(accepted bool, local, peer netip.AddrPort, mine, theirs rdmacm.ConnParam) *Conn {
@@ -135,20 +135,20 @@ func (c *Conn) start() {
 	go c.deliver()
 }
 
-// ID is the connection's number in the log; each end has its own.
+// ID returns the number by which the log names this end. The other end has another.
 func (c *Conn) ID() int { return c.id }
 
-// Accepted tells the end that accepted the connection from the one that dialed.
+// Accepted reports whether this end accepted the connection. Otherwise it dialed.
 func (c *Conn) Accepted() bool { return c.accepted }
 
-// Other is the opposite end.
+// Other returns the other end of the connection.
 func (c *Conn) Other() *Conn { return c.other }
 
-// Faults is the script of the faults at this end.
+// Faults returns the faults of this end.
 func (c *Conn) Faults() *Faults { return &c.faults }
 
-// Held is what the connection is owed: messages not released and regions
-// still exposed. Both are 0 when a user of the seam leaks nothing.
+// Held returns how many messages were not released, and how many regions are still exposed. Both
+// are 0 if a user of the seam leaks nothing.
 func (c *Conn) Held() (messages, regions int) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -193,7 +193,7 @@ func (c *Conn) Provide(count, size int) {
 	c.promised = append(c.promised, promise{count, size})
 }
 
-// Promised is how many receives are open now.
+// Promised returns the number of receives that no message has used yet.
 func (c *Conn) Promised() int {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -204,10 +204,10 @@ func (c *Conn) Promised() int {
 	return n
 }
 
-// Progress is how many bytes of work were carried out.
+// Progress returns the number of bytes of the work that was carried out.
 func (c *Conn) Progress() uint64 { return c.carried.Load() }
 
-// Unsent is how many chains with a Send have one that was not carried out.
+// Unsent returns the number of chains whose Send was not carried out.
 func (c *Conn) Unsent() (n int) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -247,10 +247,10 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	c.link.mu.Unlock()
 }
 
-// shortSend is the longest that SendShort takes.
+// shortSend is the size of the longest message that SendShort takes, in bytes.
 const shortSend = 512
 
-// SendShort posts a copy as a chain that its caller never sees.
+// SendShort copies the message and posts the copy as a chain of its own.
 func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	m := gather(local)
 	if !c.provider.cfg.ShortSends || len(m) > shortSend {
@@ -289,7 +289,8 @@ func (c *Conn) notePost(p *posting) {
 	}
 }
 
-// unfit says why a chain comes back without anything being done.
+// unfit returns why the device refuses a chain, and the index of the work request at fault, or
+// nil.
 func (c *Conn) unfit(p *posting) (failed int, err error) {
 	if c.dead || c.leaving {
 		return -1, rdmacm.ErrClosed
@@ -319,7 +320,7 @@ func (c *Conn) unfit(p *posting) (failed int, err error) {
 	return -1, nil
 }
 
-// checkChain panics for chains that no provider need understand.
+// checkChain panics if the chain breaks a rule that holds for all providers.
 func checkChain(ch *rdmacm.Chain) {
 	if ch.Done == nil {
 		panic("rdmatest: chain without Done")
@@ -354,7 +355,7 @@ func (c *Conn) Disconnect() {
 	c.leave()
 }
 
-// leave ends the posting side. link.mu is held.
+// leave stops posts at this end. The caller holds link.mu.
 func (c *Conn) leave() {
 	c.leaving = true
 	c.patience = time.AfterFunc(c.provider.cfg.Patience, func() {
@@ -382,7 +383,8 @@ func (c *Conn) Abort(err error) {
 	c.kill(err, ErrLost)
 }
 
-// kill ends both sides without order, with what each is told. link.mu is held.
+// kill ends both sides at once: this one with the error mine, the other one with theirs. The
+// caller holds link.mu.
 func (c *Conn) kill(mine, theirs error) {
 	if !c.dead {
 		c.end(mine)
@@ -392,7 +394,7 @@ func (c *Conn) kill(mine, theirs error) {
 	}
 }
 
-// end stops all effects of and on c. link.mu is held.
+// end makes c have no more effects, and feel none. The caller holds link.mu.
 func (c *Conn) end(cause error) {
 	c.dead = true
 	c.cause = cause

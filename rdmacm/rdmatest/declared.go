@@ -8,14 +8,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// declared are the shortcomings of the device that the suite runs over.
+// declared are the shortcomings that the device under test declares.
 type declared struct {
 	mu  sync.Mutex
 	all []rdmacm.Shortcoming
 	met map[rdmacm.Shortcoming]bool
 }
 
-// add notes what c declares. d is nil where a rule is tested by itself.
+// add notes the shortcomings that c declares. If a test runs one rule alone, d is nil.
 func (d *declared) add(c rdmacm.Conn) {
 	if d == nil {
 		return
@@ -25,7 +25,7 @@ func (d *declared) add(c rdmacm.Conn) {
 	d.all = c.Carrier().Shortcomings
 }
 
-// shown asserts that each shortcoming was met.
+// shown asserts that the tests met each shortcoming.
 func (d *declared) shown(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -36,7 +36,8 @@ func (d *declared) shown(t *testing.T) {
 	}
 }
 
-// lacks says whether the device of p declares the shortcoming that the test has just met.
+// lacks reports whether the device of p declares the shortcoming x, and notes that the test has
+// met it.
 func (s *suite) lacks(p *Peer, x rdmacm.Shortcoming) bool {
 	if !slices.Contains(p.Conn().Carrier().Shortcomings, x) {
 		return false

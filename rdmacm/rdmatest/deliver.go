@@ -2,8 +2,7 @@ package rdmatest
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm"
 
-// run is how many messages are handed over before Drained is called all the
-// same.
+// run is the number of messages after which deliver calls Drained even if more are there.
 const run = 64
 
 // deliver makes the calls to the handler, one at a time, and brings chains
@@ -65,7 +64,7 @@ func (c *Conn) deliver() {
 	}
 }
 
-// comesBack says whether the first chain can be told of.
+// comesBack reports whether the first chain may come back now.
 func (c *Conn) comesBack() bool {
 	if len(c.posted) == 0 {
 		return false

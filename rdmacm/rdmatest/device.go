@@ -9,8 +9,8 @@ import (
 
 var errNoReceive = errors.New("rdmatest: a message arrived beyond those promised")
 
-// carryOut is the device: it takes posted chains up in order and carries their
-// work out at the peer.
+// carryOut is the device: it takes the posted chains in order and carries out their work at the
+// peer.
 func (c *Conn) carryOut() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *Conn) unpark(op rdmacm.Op) {
 // issue starts one chain. The caller holds link.mu; issue releases it between work
 // requests.
 func (c *Conn) issue(p *posting) {
-	// Once it is ready or flushed the chain may be its owner's again.
+	// A chain that is ready or flushed may belong to its owner again.
 	for i := 0; !p.ready && !c.dead && i < len(p.chain.Work); i++ {
 		switch op := p.chain.Work[i].Op; {
 		case op == rdmacm.OpWrite && c.faults.reorder,
@@ -93,7 +93,7 @@ func (c *Conn) issue(p *posting) {
 	}
 }
 
-// carry lets one work request have its effect.
+// carry carries out one work request, unless a fault strikes it.
 func (c *Conn) carry(p *posting, i int) {
 	w := &p.chain.Work[i]
 	n := p.first + i
@@ -131,7 +131,8 @@ func (c *Conn) carry(p *posting, i int) {
 	}
 }
 
-// refused is why with what w names, where that is at fault.
+// refused returns the peer's error why. If the peer does not expose the memory, it adds a
+// RefusedError with the STag that w names.
 func refused(w *rdmacm.Work, why error) error {
 	if !errors.Is(why, rdmacm.ErrNotExposed) {
 		return why
@@ -143,7 +144,7 @@ func refused(w *rdmacm.Work, why error) error {
 	return errors.Join(&rdmacm.RefusedError{Op: w.Op, STag: stag}, why)
 }
 
-// fail ends the connection by the fault of one work request.
+// fail ends the connection because work request i of p failed.
 func (c *Conn) fail(p *posting, i int, mine, theirs error) {
 	p.ready, p.err, p.failed = true, mine, i
 	c.kill(mine, theirs)
@@ -152,7 +153,7 @@ func (c *Conn) fail(p *posting, i int, mine, theirs error) {
 func (c *Conn) write(w *rdmacm.Work) error {
 	n := w.Length()
 	if n == 0 {
-		return nil // RFC 5040 §5.2.1: STag and offset are not looked at
+		return nil // RFC 5040 §5.2.1: STag and offset are not checked
 	}
 	to, err := c.other.reach(w.Remote, n, rdmacm.RemoteWrite)
 	if err != nil {
@@ -179,7 +180,7 @@ func (c *Conn) read(w *rdmacm.Work) error {
 	return nil
 }
 
-// send puts a message into the peer's inbox; the error is the peer's.
+// send puts a message into the peer's inbox. It returns the peer's error.
 func (c *Conn) send(w *rdmacm.Work) error {
 	o := c.other
 	n := w.Length()
@@ -214,8 +215,8 @@ func (c *Conn) send(w *rdmacm.Work) error {
 	return nil
 }
 
-// free takes a message back, and overwrites it, so that a test that still looks at it
-// fails.
+// free takes back a message that the receiver releases. It overwrites the message, so that a
+// test that still reads it fails.
 func (c *Conn) free(m *rdmacm.Recv) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

@@ -1,15 +1,13 @@
-// Package rdmatest holds what tests of and on the rdmacm seam need.
+// Package rdmatest has tools to test the rdmacm seam and its users.
 //
-//   - New opens an in-memory provider of exact semantics: what the seam
-//     promises it keeps, and what the seam forbids ends the connection or
-//     panics. Connections can be lost, posts and registrations failed,
-//     completions delayed, Writes reordered and Reads held: see Faults. A Log
-//     notes what happened in which order.
-//   - Peer is a scripted opposite end: it sends any bytes, exposes memory,
-//     promises any number of receives and notes all that it gets.
+//   - New returns an in-memory provider that keeps every promise of the seam. If its user
+//     breaks a rule of the seam, it ends the connection or panics. Tests can lose
+//     connections, make posts and registrations fail, delay completions, reorder Writes and
+//     hold Reads: see Faults. A Log records the events in their order.
+//   - A Peer is the scripted other end of a connection: it sends any bytes, exposes memory,
+//     promises any number of receives, and records all messages that it gets.
 //   - Run is the conformance suite that every provider passes.
 //
-// Addresses of the in-memory provider are a name space of its own: nothing is
-// opened in the network. Faults are set and the log is read while connections
-// run. The package is for tests; servers do not import it.
+// The in-memory provider has addresses of its own, and opens nothing in the network. Tests
+// may set faults and read the log while connections run. Only tests import this package.
 package rdmatest

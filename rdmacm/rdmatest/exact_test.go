@@ -25,7 +25,7 @@ func mustPanic(t *testing.T, what string, f func()) {
 	f()
 }
 
-// What a user of the seam must not do is refused loudly.
+// Code that breaks a rule of the seam gets an error or a panic.
 func TestMisuseIsNoticed(t *testing.T) {
 	param := common()
 	kept := make(chan *rdmacm.Recv, 1)
@@ -66,7 +66,7 @@ func TestMisuseIsNoticed(t *testing.T) {
 	}
 }
 
-// V1-12 at the seam: the excess fails its chain alone.
+// V1-12 at the seam: a chain whose Reads exceed ReadDepth fails, and no other chain does.
 func TestReadDepthIsKeptToTheRead(t *testing.T) {
 	s, a, b, f := connected(t, Config{MaxReads: 2}, common())
 	if d := a.Conn().ReadDepth(); d != 2 {
@@ -96,7 +96,7 @@ func TestReadDepthIsKeptToTheRead(t *testing.T) {
 	s.lives(a, b)
 }
 
-// Posts from within the handler's calls wait for Drained.
+// Posts from within the handler's methods wait until Drained has returned.
 func TestPostsOfTheHandlerGoTogether(t *testing.T) {
 	echo := common()
 	echo.Received = func(p *Peer, r *rdmacm.Recv) {
@@ -112,7 +112,7 @@ func TestPostsOfTheHandlerGoTogether(t *testing.T) {
 	p.Log().Order(t, Is(KindReceived, id), IsPost(rdmacm.OpSend, id), Is(KindDrained, id), Is(KindCarried, id))
 }
 
-// A peer that takes no part cannot keep a Disconnect from ending.
+// Disconnect ends the connection in time even if the peer does nothing.
 func TestDisconnectLosesPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -160,7 +160,7 @@ func TestAddressesAreAPrivateNameSpace(t *testing.T) {
 	}
 }
 
-// Requests that are not accepted end with their listener, at the latest.
+// Requests that were not accepted end with their listener at the latest.
 func TestClosedListenerRefusesWhoWaits(t *testing.T) {
 	p := New()
 	l, err := p.Listen(anywhere)
@@ -206,7 +206,7 @@ func TestConnHookComesFirst(t *testing.T) {
 	}
 }
 
-// failing is a test that notes whether it failed.
+// failing is a testing.TB that records whether it failed.
 type failing struct {
 	testing.TB
 	said string
@@ -215,8 +215,7 @@ type failing struct {
 func (f *failing) Helper()                        {}
 func (f *failing) Errorf(format string, a ...any) { f.said = fmt.Sprintf(format, a...) }
 
-// The log has the order that V1-8, V1-9, V1-16, V1-43 and V1-92 are asserted
-// on.
+// The log shows the order of events that tests of V1-8, V1-9, V1-16, V1-43 and V1-92 rely on.
 func TestLogKeepsTheOrder(t *testing.T) {
 	s, a, b, _ := connected(t, Config{}, common())
 	log := s.provider.(*Provider).Log()

@@ -2,25 +2,27 @@ package rdmatest
 
 import "errors"
 
-// When says on which side of a work request's effect a fault strikes.
+// When tells whether a fault strikes before or after the effect of a work request.
 type When uint8
 
 const (
-	// Before: the work request had no effect at the peer.
+	// Before: the work request has no effect at the peer.
 	Before When = iota + 1
-	// After: the peer saw the effect, this side does not learn of it.
+	// After: the work request has its effect at the peer, but its chain does not come back as
+	// done.
 	After
 )
 
-// ErrLost is how a connection ends that a fault lost.
+// ErrLost is the reason that a connection ends with after a fault has lost it.
 var ErrLost = errors.New("rdmatest: connection lost")
 
-// ErrInjected is what fails where a test gave no error of its own.
+// ErrInjected is the error of an injected fault, if the test gave none.
 var ErrInjected = errors.New("rdmatest: injected fault")
 
-// Faults is the script of what goes wrong on one side of a connection. Numbers
-// count from 0 over the life of the connection; a fault whose number is past
-// never strikes. Its methods may be called at any time from any goroutine.
+// Faults are the faults that a test wants at one end of a connection. They name chains, work
+// requests and calls by numbers, which count from 0 over the life of the connection. A fault
+// whose number has passed never strikes. The methods may be called at any time from any
+// goroutine.
 type Faults struct {
 	c *Conn
 
@@ -35,8 +37,8 @@ type Faults struct {
 	reorder        bool
 }
 
-// Posted tells how many chains and work requests were posted so far: the
-// numbers of the next.
+// Posted returns how many chains and work requests were posted so far. These are the numbers of
+// the next chain and of the next work request.
 func (f *Faults) Posted() (chains, works int) {
 	f.c.link.mu.Lock()
 	defer f.c.link.mu.Unlock()
@@ -46,26 +48,26 @@ func (f *Faults) Posted() (chains, works int) {
 // LoseAt ends the connection, for both sides, at work request number work.
 func (f *Faults) LoseAt(work int, when When) { set(f, &f.lose, work, when) }
 
-// FailWork lets work request number work fail without an effect, as a fault of
-// the device would: its chain comes back with err and the connection ends.
+// FailWork makes work request number work fail without an effect, as a faulty device would: its
+// chain comes back with err, and the connection ends.
 func (f *Faults) FailWork(work int, err error) { set(f, &f.failWork, work, orInjected(err)) }
 
-// FailPost refuses chain number chain: it comes back, in order, with err and
-// index 0, and nothing of it was done. The connection lives.
+// FailPost refuses chain number chain. The chain comes back in its turn with err and index 0,
+// and none of its work is done. The connection lives on.
 func (f *Faults) FailPost(chain int, err error) { set(f, &f.failPost, chain, orInjected(err)) }
 
-// FailRegister lets call number call of Register fail.
+// FailRegister makes call number call of Register fail.
 func (f *Faults) FailRegister(call int, err error) { set(f, &f.failRegister, call, orInjected(err)) }
 
-// FailDeregister lets call number call of Deregister, over all regions of the
-// connection, fail: the peer keeps its access until the connection ends.
+// FailDeregister makes call number call of Deregister fail; the calls of all regions of the
+// connection count. The peer keeps its access until the connection ends.
 func (f *Faults) FailDeregister(call int, err error) {
 	set(f, &f.failDeregister, call, orInjected(err))
 }
 
-// DelayDone keeps chain number chain, and with it those behind it, from coming
-// back until release is called or the connection ends. Its work is carried
-// out. After the end it comes back as flushed.
+// DelayDone delays the return of chain number chain, and so of the chains behind it, until
+// release is called. The work of the chain is carried out. If the connection ends before
+// release, the chain comes back as flushed.
 func (f *Faults) DelayDone(chain int) (release func()) {
 	set(f, &f.delayDone, chain, true)
 	return func() {
@@ -76,9 +78,9 @@ func (f *Faults) DelayDone(chain int) (release func()) {
 	}
 }
 
-// HoldReads leaves RDMA Reads posted from now on unanswered until release is
-// called. Work behind them is carried out meanwhile, as a device may do; it
-// comes back in order, behind them.
+// HoldReads leaves the RDMA Reads that are posted from now on unanswered until release is
+// called. Meanwhile the work behind them is carried out, as devices may do. The chains of that
+// work come back in order, behind the Reads.
 func (f *Faults) HoldReads() (release func()) {
 	f.c.link.mu.Lock()
 	defer f.c.link.mu.Unlock()
@@ -95,8 +97,8 @@ func (f *Faults) HoldReads() (release func()) {
 	}
 }
 
-// ReorderWrites places RDMA Writes last first from now on, but always before
-// the Send behind them is delivered: all that RFC 5040 §5.5 promises.
+// ReorderWrites carries RDMA Writes out in reverse order from now on, but before the Send behind
+// them is delivered. RFC 5040 §5.5 promises no more.
 func (f *Faults) ReorderWrites() {
 	f.c.link.mu.Lock()
 	defer f.c.link.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// connected returns a pair of peers on a provider of its own, with the dialing end's script.
+// connected returns a pair of peers on a provider of its own, and the faults of the dialing end.
 func connected(t *testing.T, cfg Config, param PeerParam) (s *suite, a, b *Peer, f *Faults) {
 	t.Helper()
 	p := NewConfig(cfg)

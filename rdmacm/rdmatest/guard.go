@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// within waits for a value of ch, or for its end, and fails the test where neither
-// comes before Guard is over.
+// within waits until ch has a value or is closed. It fails the test if that takes longer than
+// Guard.
 func within[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
@@ -25,7 +25,7 @@ func within[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// returned is closed when f has returned.
+// returned runs f, and closes its result when f has returned.
 func returned(f func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -14,24 +14,24 @@ import (
 // Kind is the kind of an Event.
 type Kind uint8
 
-// Kinds of events. Unless said otherwise Event.Conn is the connection whose
-// method was called or whose handler is about to be called.
+// Kinds of events. Unless the comment says otherwise, Event.Conn is the connection whose method
+// was called or whose handler is about to be called.
 const (
 	// KindProvide: Count receives of Size bytes were promised.
 	KindProvide Kind = iota + 1
-	// KindRegister: memory of Length bytes was exposed at Remote, or not (Err).
+	// KindRegister: memory of Length bytes was exposed at Remote, or Register failed with Err.
 	KindRegister
-	// KindDeregister: the exposure of Remote.STag was revoked, or not (Err).
+	// KindDeregister: the exposure of Remote.STag was revoked, or Deregister failed with Err.
 	KindDeregister
-	// KindPost: one work request was posted; Bytes is what a Send carries.
+	// KindPost: one work request was posted. Bytes is the message of a Send.
 	KindPost
 	// KindCarried: the work request had its effect at the peer.
 	KindCarried
 	// KindInvalidated: the peer invalidated Remote.STag of this side.
 	KindInvalidated
-	// KindDone: a chain comes back, with Err. Work is the failed index.
+	// KindDone: a chain comes back with Err. Work is the index that Done gets.
 	KindDone
-	// KindReceived: a message, Bytes, is handed to the handler.
+	// KindReceived: the handler gets a message, Bytes.
 	KindReceived
 	// KindReleased: a message's buffer came back.
 	KindReleased
@@ -43,7 +43,7 @@ const (
 	KindAbort
 	// KindClosed: the handler's Closed is called, with Err.
 	KindClosed
-	// KindMark: the test's own remark, Text. Conn is 0.
+	// KindMark: the test called Log.Mark with Text. Conn is 0.
 	KindMark
 )
 
@@ -63,12 +63,12 @@ type Event struct {
 	Kind Kind
 	// Conn is the ID of the connection.
 	Conn int
-	// Chain is the number of the chain on its connection, from 0; Work the
-	// index in the chain.
+	// Chain is the number of the chain on its connection, from 0. Work is the index of the work
+	// request in the chain.
 	Chain, Work int
 	Op          rdmacm.Op
 	Remote      rdmacm.Remote
-	// Invalidate is the STag that a Send invalidates or invalidated.
+	// Invalidate is the STag that a Send with Invalidate names.
 	Invalidate  uint32
 	Length      int
 	Bytes       []byte
@@ -77,7 +77,7 @@ type Event struct {
 	Text        string
 }
 
-// String tells the event in a line.
+// String describes the event in one line.
 func (e Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "conn %d %v", e.Conn, e.Kind)
@@ -107,8 +107,8 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// A Log is what happened on all connections of a Provider, in order. Its
-// methods may be called from any goroutine.
+// A Log records the events of all connections of a Provider, in order. Its methods may be called
+// from any goroutine.
 type Log struct {
 	mu     sync.Mutex
 	grown  sync.Cond
@@ -132,11 +132,11 @@ func (l *Log) add(e Event) {
 	l.grown.Broadcast()
 }
 
-// Mark notes something that the provider does not see, such as that a consumer
-// was woken, so that its place in the order can be asserted.
+// Mark adds an event of the test's own, such as that a consumer woke, so that the test can
+// assert its place in the order.
 func (l *Log) Mark(text string) { l.add(Event{Kind: KindMark, Text: text}) }
 
-// Events is a copy of all events so far.
+// Events returns a copy of all events so far.
 func (l *Log) Events() []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +154,7 @@ func (l *Log) Find(match func(Event) bool) []Event {
 	return found
 }
 
-// Wait returns the first event that matches, when there is one.
+// Wait waits for an event that matches, and returns the first one.
 func (l *Log) Wait(ctx context.Context, match func(Event) bool) (Event, error) {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
@@ -177,8 +177,8 @@ func (l *Log) Wait(ctx context.Context, match func(Event) bool) (Event, error) {
 	}
 }
 
-// Order asserts that the log has an event for each of the matches, in this
-// order: each is looked for behind the one before.
+// Order asserts that the log has an event for each of matches, in this order. It searches for
+// each event after the one before.
 func (l *Log) Order(t testing.TB, matches ...func(Event) bool) {
 	t.Helper()
 	events := l.Events()
@@ -193,7 +193,7 @@ func (l *Log) Order(t testing.TB, matches ...func(Event) bool) {
 	}
 }
 
-// String is the whole log, a line an event.
+// String returns the whole log, one line for each event.
 func (l *Log) String() string {
 	var b strings.Builder
 	for i, e := range l.Events() {
@@ -202,18 +202,17 @@ func (l *Log) String() string {
 	return b.String()
 }
 
-// Is matches events of one kind on one connection; 0 stands for any.
+// Is matches events of one kind on one connection. Conn 0 stands for any connection.
 func Is(kind Kind, conn int) func(Event) bool {
 	return func(e Event) bool { return e.Kind == kind && (conn == 0 || e.Conn == conn) }
 }
 
-// IsPost matches the post of a work request on one connection; 0 stands for
-// any.
+// IsPost matches the post of a work request on one connection. Conn 0 stands for any connection.
 func IsPost(op rdmacm.Op, conn int) func(Event) bool {
 	return func(e Event) bool { return e.Kind == KindPost && e.Op == op && (conn == 0 || e.Conn == conn) }
 }
 
-// IsMark matches the test's own remark.
+// IsMark matches a Log.Mark with text.
 func IsMark(text string) func(Event) bool {
 	return func(e Event) bool { return e.Kind == KindMark && e.Text == text }
 }

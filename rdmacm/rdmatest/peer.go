@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Guard is how long a Peer waits before it declares a test hung. It is no
-// bound on what is tested.
+// Guard is the time that a Peer waits before it declares a test hung. Guard says nothing about
+// the speed of providers.
 const Guard = 30 * time.Second
 
 // A Message is what a Peer received.
@@ -30,7 +30,7 @@ type Peer struct {
 	ready    chan struct{}
 	receives int // bytes each
 
-	// received, where set, takes messages over instead of the Peer's notes.
+	// received, if not nil, takes the messages. The Peer then records none.
 	received func(p *Peer, r *rdmacm.Recv)
 
 	mu       sync.Mutex
@@ -43,11 +43,12 @@ type Peer struct {
 	overdue  bool
 }
 
-// PeerParam is how a Peer connects. Handler of ConnParam must be nil.
+// PeerParam are the parameters of a Peer's connection. Handler must be nil, because the Peer is
+// the Handler.
 type PeerParam struct {
 	rdmacm.ConnParam
-	// Received, where set, is called for each message, in the place of the
-	// Peer's own notes, and owns it.
+	// Received, if not nil, is called for each message, and must release it. The Peer then
+	// records no messages.
 	Received func(p *Peer, r *rdmacm.Recv)
 }
 
@@ -108,13 +109,13 @@ func (p *Peer) Conn() rdmacm.Conn {
 	return p.conn
 }
 
-// Outcome is how a chain came back.
+// An Outcome holds the arguments of Done of a chain.
 type Outcome struct {
 	Err    error
 	Failed int
 }
 
-// Post posts one chain and does not wait: its outcome comes by the channel.
+// Post posts one chain and does not wait. The channel delivers the outcome.
 func (p *Peer) Post(work ...rdmacm.Work) <-chan Outcome {
 	out := make(chan Outcome, 1)
 	p.Conn().Post(&rdmacm.Chain{Work: work, Done: func(_ *rdmacm.Chain, err error, failed int) {
@@ -123,7 +124,7 @@ func (p *Peer) Post(work ...rdmacm.Work) <-chan Outcome {
 	return out
 }
 
-// Do posts one chain and waits until it came back.
+// Do posts one chain and waits until it has come back.
 func (p *Peer) Do(work ...rdmacm.Work) Outcome {
 	p.t.Helper()
 	return p.await(p.Post(work...))
@@ -140,19 +141,19 @@ func (p *Peer) Send(b []byte) error {
 	return p.Do(SendOf(b)).Err
 }
 
-// SendInvalidate sends b and invalidates the other side's STag.
+// SendInvalidate sends b as one message, which invalidates stag of the other side.
 func (p *Peer) SendInvalidate(b []byte, stag uint32) error {
 	p.t.Helper()
 	return p.Do(rdmacm.Work{Op: rdmacm.OpSendInvalidate, Local: [][]byte{b}, Invalidate: stag}).Err
 }
 
-// Write places b at to.
+// Write writes b to the peer's memory at to, by an RDMA Write.
 func (p *Peer) Write(to rdmacm.Remote, b []byte) error {
 	p.t.Helper()
 	return p.Do(WriteOf(to, b)).Err
 }
 
-// Read brings n bytes from from.
+// Read reads n bytes of the peer's memory at from, by an RDMA Read.
 func (p *Peer) Read(from rdmacm.Remote, n int) ([]byte, error) {
 	p.t.Helper()
 	b := make([]byte, n)
@@ -160,22 +161,22 @@ func (p *Peer) Read(from rdmacm.Remote, n int) ([]byte, error) {
 	return b, err
 }
 
-// SendOf is the work request of a Send.
+// SendOf returns the work request of a Send.
 func SendOf(pieces ...[]byte) rdmacm.Work {
 	return rdmacm.Work{Op: rdmacm.OpSend, Local: pieces}
 }
 
-// WriteOf is the work request of an RDMA Write.
+// WriteOf returns the work request of an RDMA Write.
 func WriteOf(to rdmacm.Remote, pieces ...[]byte) rdmacm.Work {
 	return rdmacm.Work{Op: rdmacm.OpWrite, Local: pieces, Remote: to}
 }
 
-// ReadOf is the work request of an RDMA Read into pieces.
+// ReadOf returns the work request of an RDMA Read into pieces.
 func ReadOf(from rdmacm.Remote, pieces ...[]byte) rdmacm.Work {
 	return rdmacm.Work{Op: rdmacm.OpRead, Local: pieces, Remote: from}
 }
 
-// At names a place in a region as its peer sees it.
+// At returns the place at offset in a region, as the region's peer names it.
 func At(r rdmacm.Region, offset int) rdmacm.Remote {
 	return rdmacm.Remote{STag: r.STag(), Offset: r.Offset() + uint64(int64(offset))}
 }
@@ -190,7 +191,7 @@ func (p *Peer) Expose(memory []byte, access rdmacm.Access) rdmacm.Region {
 	return r
 }
 
-// Promise provides n further receives of the size that was set at set-up.
+// Promise provides n further receives of the size that was agreed at set-up.
 func (p *Peer) Promise(n int) { p.Conn().Provide(n, p.receives) }
 
 // Receive waits for the next message.
@@ -219,14 +220,14 @@ func (p *Peer) receive() (Message, bool) {
 	return p.messages[p.next-1], true
 }
 
-// Messages is all that was received so far, in order.
+// Messages returns all messages that were received so far, in order.
 func (p *Peer) Messages() []Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.messages)
 }
 
-// End waits for the end of the connection and returns what Closed was told.
+// End waits for the end of the connection, and returns the error that Closed got.
 func (p *Peer) End() error {
 	p.t.Helper()
 	if !p.awaitEnd() {
@@ -248,7 +249,7 @@ func (p *Peer) awaitEnd() bool {
 	}
 }
 
-// watch wakes waiters when the guard is over.
+// watch wakes the waiters when Guard has passed.
 func (p *Peer) watch() (stop func()) {
 	timer := time.AfterFunc(Guard, func() {
 		p.mu.Lock()
@@ -259,14 +260,15 @@ func (p *Peer) watch() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// Seen is what the other side did to this one on an in-memory provider: each
-// Send, RDMA Read and RDMA Write that had its effect, in order.
+// Seen returns the work that the other side carried out at this one: each Send, RDMA Read and
+// RDMA Write that had its effect, in order. It works on in-memory providers only.
 func (p *Peer) Seen() []Event {
 	c := p.Conn().(*Conn)
 	return c.provider.log.Find(Is(KindCarried, c.other.id))
 }
 
-// peerHandler keeps the Handler's methods out of the Peer's.
+// peerHandler is the Handler of a Peer. As a type of its own it keeps the Handler's methods out
+// of the Peer's.
 type peerHandler struct{ p *Peer }
 
 func (h peerHandler) Received(r *rdmacm.Recv) {

@@ -13,33 +13,34 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// backlog is how many connection requests a listener keeps.
+// backlog is the number of connection requests that a listener keeps.
 const backlog = 1024
 
-// Config is what an in-memory provider can be told. The zero Config stands for
-// the values named.
+// Config configures an in-memory provider. Each zero field stands for the default that its
+// comment names.
 type Config struct {
-	// MaxSend: 1 MiB. MaxLocal: 16 pieces.
+	// MaxSend is the largest Send, in bytes; default 1 MiB. MaxLocal is the most pieces of local
+	// memory that a work request may have; default 16.
 	MaxSend, MaxLocal int
-	// NoRemoteInvalidation takes Send with Invalidate away.
+	// NoRemoteInvalidation: the provider offers no Send with Invalidate.
 	NoRemoteInvalidation bool
-	// MaxReads caps InboundReads and OutboundReads: 128.
+	// MaxReads is the upper limit of InboundReads and OutboundReads; default 128.
 	MaxReads int
-	// Seats has the seats of accepted connections; nil: they are not counted.
+	// Seats gives accepted connections their seats. If it is nil, they are not counted.
 	Seats rdmacm.Seats
-	// Patience is how long Disconnect waits for the peer: 10 s.
+	// Patience is the time that Disconnect gives the peer; default 10 s.
 	Patience time.Duration
-	// Stall is how long the oldest chain may take to come back: 30 s, and a quarter more at
-	// most. Then the connection ends with ErrStalled.
+	// Stall is the time that the oldest chain may take to come back; default 30 s. After that,
+	// or a quarter of it later at most, the connection ends with ErrStalled.
 	Stall time.Duration
-	// ShortSends takes Sends of up to 512 bytes by SendShort; otherwise every Send is
-	// a chain, whose outcome can be scripted.
+	// ShortSends: SendShort takes Sends of up to 512 bytes. Otherwise every Send is a chain, so
+	// that Faults can name it.
 	ShortSends bool
-	// Quiet keeps no log, and does not overwrite released messages.
+	// Quiet: the provider keeps no log, and does not overwrite released messages.
 	Quiet bool
-	// Conn is called with each new connection before it carries anything,
-	// and before its handler or anybody else knows of it: the place to set
-	// Faults. It must not call methods of the Conn that need the peer.
+	// Conn is called with each new connection, before the connection carries anything and before
+	// its handler knows of it. A test sets Faults here. Conn must not call methods of the
+	// connection that need the peer.
 	Conn func(c *Conn)
 }
 
@@ -55,10 +56,10 @@ type Provider struct {
 	stags     map[uint32]struct{}
 }
 
-// New opens a provider with its own name space of addresses.
+// New returns a provider with default settings. Each provider has its own addresses.
 func New() *Provider { return NewConfig(Config{}) }
 
-// NewConfig is New with something said.
+// NewConfig returns a provider with the settings of cfg.
 func NewConfig(cfg Config) *Provider {
 	orDefault(&cfg.MaxSend, 1<<20)
 	orDefault(&cfg.MaxLocal, 16)
@@ -84,7 +85,7 @@ func orDefault[T comparable](v *T, d T) {
 // Name is "memory".
 func (p *Provider) Name() string { return "memory" }
 
-// Limits are what Config says.
+// Limits returns the limits that Config sets.
 func (p *Provider) Limits() rdmacm.Limits {
 	return rdmacm.Limits{
 		MaxSend: p.cfg.MaxSend, MaxLocal: p.cfg.MaxLocal,
@@ -92,10 +93,10 @@ func (p *Provider) Limits() rdmacm.Limits {
 	}
 }
 
-// Log is what happened on the provider's connections.
+// Log returns the log of all connections of the provider.
 func (p *Provider) Log() *Log { return p.log }
 
-// port gives a free port. p.mu is held.
+// port returns a free port. The caller holds p.mu.
 func (p *Provider) port() uint16 {
 	p.nextPort++
 	if p.nextPort == 0 {
@@ -104,7 +105,7 @@ func (p *Provider) port() uint16 {
 	return p.nextPort
 }
 
-// Listen starts to accept connections at addr, an address of any kind.
+// Listen starts to accept connections at addr. Any address will do.
 func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +125,7 @@ func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 	return l, nil
 }
 
-// find is the listener for addr, one at an unspecified address included.
+// find returns the listener at addr, or at its port on an unspecified address, or nil.
 func (p *Provider) find(addr netip.AddrPort) *listener {
 	for _, a := range []netip.Addr{addr.Addr(), netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		if l := p.listeners[netip.AddrPortFrom(a, addr.Port())]; l != nil {
@@ -150,7 +151,7 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 		answer:   make(chan struct{}),
 	}
 	p.mu.Unlock()
-	// The peer may look at the private data after Dial returned.
+	// The peer may read the private data after Dial has returned.
 	r.param.PrivateData = append([]byte(nil), param.PrivateData...)
 	if l == nil {
 		return nil, fmt.Errorf("rdmatest: dial %v: %w", addr, syscall.ECONNREFUSED)
@@ -171,7 +172,7 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 		<-r.answer
 	case <-l.closed:
 		err := fmt.Errorf("rdmatest: dial %v: %w", addr, syscall.ECONNREFUSED)
-		// A request that Accept handed out already may still be answered.
+		// If Accept has handed the request out already, the other end may still answer it.
 		if r.drop(err) {
 			return nil, err
 		}
@@ -282,7 +283,7 @@ func (r *request) arrive() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seat = seat; r.settled {
-		seat.Leave() // it was lost meanwhile
+		seat.Leave() // the connection lost it meanwhile
 		return r.err
 	}
 	return nil
@@ -294,7 +295,8 @@ func (r *request) End(why error) { r.settle(nil, why) }
 // Busy implements rdmacm.Holder.
 func (r *request) Busy() bool { return false }
 
-// settle decides the request once. What becomes no connection leaves its seat.
+// settle ends the request with a connection or an error. It returns false if the request had
+// ended before. Without a connection, the request leaves its seat.
 func (r *request) settle(c *Conn, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -310,7 +312,8 @@ func (r *request) settle(c *Conn, err error) bool {
 	return true
 }
 
-// take is settle's counterpart of Accept: the request is in the ULP's hands.
+// take notes that Accept hands the request to the ULP. It returns false if the request has
+// ended.
 func (r *request) take() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -318,7 +321,7 @@ func (r *request) take() bool {
 	return !r.settled
 }
 
-// drop settles a request that no Accept has handed out.
+// drop ends the request with err, unless Accept has handed it out.
 func (r *request) drop(err error) bool {
 	r.mu.Lock()
 	taken := r.taken

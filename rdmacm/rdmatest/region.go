@@ -15,12 +15,12 @@ type Region struct {
 	memory []byte
 	access rdmacm.Access
 
-	// Guarded by the link's lock.
+	// link.mu guards these.
 	invalid bool // by the peer
 	revoked bool // by Deregister
 }
 
-// Register exposes memory at an offset and by an STag that cannot be guessed.
+// Register exposes memory at an offset and under an STag that the peer cannot guess.
 func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -33,7 +33,7 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 		err = rdmacm.ErrClosed
 	case !injected:
 		r.remote.STag = c.provider.stag()
-		// Far from 0 and from the end, on no boundary.
+		// The offset is far from 0 and from the highest one, and is not aligned.
 		var b [8]byte
 		rand.Read(b[:])
 		r.remote.Offset = binary.BigEndian.Uint64(b[:])>>2 | 1<<40
@@ -90,8 +90,7 @@ func (r *Region) Deregister() error {
 	return nil
 }
 
-// reach finds the n bytes at remote that the peer of c asks for. The lock is
-// held.
+// reach returns the n bytes at remote, for an access by the peer of c. The caller holds link.mu.
 func (c *Conn) reach(remote rdmacm.Remote, n int, want rdmacm.Access) ([]byte, error) {
 	r := c.regions[remote.STag]
 	switch {
@@ -100,7 +99,7 @@ func (c *Conn) reach(remote rdmacm.Remote, n int, want rdmacm.Access) ([]byte, e
 	case r.access&want == 0:
 		return nil, fmt.Errorf("%w: STag %#x does not grant that access", rdmacm.ErrNotExposed, remote.STag)
 	}
-	from := remote.Offset - r.remote.Offset // wraps where it is below the region
+	from := remote.Offset - r.remote.Offset // wraps around if remote lies below the region
 	size := uint64(len(r.memory))
 	if from > size || uint64(n) > size-from {
 		return nil, fmt.Errorf("%w: STag %#x, %d bytes at offset %#x", rdmacm.ErrNotExposed, remote.STag, n, remote.Offset)

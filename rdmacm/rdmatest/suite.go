@@ -11,14 +11,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Options fit the suite to a provider.
+// Options adapt the suite to a provider.
 type Options struct {
-	// Listen is the address to listen at; 127.0.0.1, a free port, where unset.
+	// Listen is the address to listen at; default 127.0.0.1 with a free port.
 	Listen netip.AddrPort
-	// Nowhere is an address at which nothing listens and Dial fails; port 1
-	// of Listen's where unset.
+	// Nowhere is an address without a listener, at which Dial fails; default port 1 at the
+	// address of Listen.
 	Nowhere netip.AddrPort
-	// Counted makes a provider whose accepted connections have these seats.
+	// Counted makes a provider that gives accepted connections their seats by seats.
 	Counted func(t *testing.T, seats rdmacm.Seats) rdmacm.Provider
 	// Quick leaves out the largest transfers.
 	Quick bool
@@ -33,10 +33,10 @@ type suite struct {
 	provider rdmacm.Provider
 }
 
-// Run is the conformance suite: what every provider promises at the rdmacm
-// seam, a sub-test each rule. provider is called for each sub-test. A device need not keep the
-// rules that its connections declare as shortcomings (rdmacm.Carrier), but then the suite must
-// show each of them.
+// Run runs the conformance suite. It has one sub-test for each rule that a provider promises at
+// the rdmacm seam, and calls provider for each. A device need not keep the rules that its
+// connections declare as shortcomings (rdmacm.Carrier), but then the suite must show each
+// shortcoming.
 func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 	if !o.Listen.IsValid() {
 		o.Listen = netip.MustParseAddrPort("127.0.0.1:0")
@@ -64,7 +64,8 @@ func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 				t.Run(r.name, func(t *testing.T) {
 					ran++
 					others := goleak.IgnoreCurrent()
-					// Cleanups run last first: peers end before this looks.
+					// Cleanups run in reverse order, so the peers have ended when this one looks
+					// for goroutines.
 					t.Cleanup(func() { goleak.VerifyNone(t, others) })
 					r.test(&suite{T: t, Options: o, provider: provider(t)})
 				})
@@ -82,7 +83,7 @@ type rule struct {
 	test func(s *suite)
 }
 
-// listen opens a listener that closes with the test.
+// listen opens a listener, and closes it at the end of the test.
 func (s *suite) listen() rdmacm.Listener {
 	s.Helper()
 	l, err := s.provider.Listen(s.Options.Listen)
@@ -93,7 +94,7 @@ func (s *suite) listen() rdmacm.Listener {
 	return l
 }
 
-// common is what both ends say where a test has no wish of its own.
+// common returns the parameters of both ends for tests that need no others.
 func common() PeerParam {
 	return PeerParam{ConnParam: rdmacm.ConnParam{
 		Receives: 16, MaxReceives: 2048, ReceiveSize: 4096, InboundReads: 8, OutboundReads: 8,
@@ -125,8 +126,7 @@ func (s *suite) pair(dialer, acceptor PeerParam) (a, b *Peer) {
 	return d.p, b
 }
 
-// both runs a test in each direction: by the end that dialed, and by the one
-// that accepted.
+// both runs a test twice: with a as the end that dialed, and with a as the end that accepted.
 func both(test func(s *suite, a, b *Peer)) func(s *suite) {
 	return with(common(), test)
 }
@@ -146,7 +146,7 @@ func with(param PeerParam, test func(s *suite, a, b *Peer)) func(s *suite) {
 	}
 }
 
-// pattern is n bytes that tell their place and their seed.
+// pattern returns n bytes that look random and depend on seed.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	src := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)})
@@ -154,7 +154,8 @@ func pattern(seed, n int) []byte {
 	return b
 }
 
-// sizes of transfers: around words, pages, segments, and large ones.
+// sizes returns the sizes of transfers up to limit: some around the sizes of words, pages and
+// segments, and some large ones.
 func (s *suite) sizes(limit int) []int {
 	all := []int{0, 1, 2, 3, 4, 5, 7, 1023, 1024, 1447, 1448, 1461, 4095, 4096, 4097,
 		16383, 32767, 32768, 65535, 65536, 65537, 262144, 1 << 20, 1<<20 + 4099, 8 << 20}
@@ -195,7 +196,7 @@ func (s *suite) noError(err error) {
 	}
 }
 
-// killed asserts that the connection ended by a fault, on both sides.
+// killed asserts that the connection ended because of a fault, on both sides.
 func (s *suite) killed(peers ...*Peer) {
 	s.Helper()
 	for _, p := range peers {
@@ -205,8 +206,8 @@ func (s *suite) killed(peers ...*Peer) {
 	}
 }
 
-// killedUnless is killed, for an end that may take it for an orderly end where the
-// shortcoming is declared.
+// killedUnless asserts that the connection of p ended because of a fault. If the device declares
+// the shortcoming, p may take this end for an orderly one.
 func (s *suite) killedUnless(declared rdmacm.Shortcoming, p *Peer) {
 	s.Helper()
 	if err := p.End(); err == nil && !s.lacks(p, declared) {

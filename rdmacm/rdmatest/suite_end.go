@@ -23,7 +23,7 @@ var endRules = []rule{
 	{"PostsAfterDisconnectFail", both(endPostAfterDisconnect)},
 }
 
-// roll notes how chains come back.
+// roll records in which order chains come back, and with which errors.
 type roll struct {
 	s    *suite
 	mu   sync.Mutex
@@ -54,8 +54,7 @@ func (r *roll) post(number int, work ...rdmacm.Work) {
 	}})
 }
 
-// all asserts that n chains came back, and that none succeeded behind one that
-// did not.
+// all asserts that n chains came back, and that after the first failed chain none succeeded.
 func (r *roll) all(n int) {
 	r.s.Helper()
 	r.mu.Lock()
@@ -72,7 +71,7 @@ func (r *roll) all(n int) {
 	}
 }
 
-// many posts n chains of all kinds on a; their bytes are never the end's.
+// many posts n chains of all kinds on a, and returns the roll of how they come back.
 func (s *suite) many(a *Peer, region rdmacm.Region, n int) *roll {
 	r := &roll{s: s, peer: a}
 	big := make([]byte, 256<<10)
@@ -144,7 +143,7 @@ func endPostAfter(s *suite, a, b *Peer) {
 	}
 }
 
-// closer is a Handler that posts from within Closed.
+// closer is a Handler that posts a chain while its Closed runs.
 type closer struct {
 	peerHandler
 	conn func() rdmacm.Conn

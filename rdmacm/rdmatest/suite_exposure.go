@@ -29,15 +29,15 @@ var exposureRules = []rule{
 	{"EndRevokesExposure", exposureEnd},
 }
 
-// access tries one Write or Read by a new connection, at a place counted from
-// the region's start, and says whether it was let through.
+// access tries one Write or Read at a place of a new region, over a connection of its own, and
+// asserts that the peer refuses it. at returns the place in the region.
 func (s *suite) access(op rdmacm.Op, granted rdmacm.Access, memory []byte, at func(rdmacm.Region) rdmacm.Remote, n int) {
 	a, b := s.pair(common(), common())
 	region := b.Expose(memory, granted)
 	before := slices.Clone(memory)
 	local := bytes.Repeat([]byte{0x5a}, n)
 	w := rdmacm.Work{Op: op, Local: [][]byte{local}, Remote: at(region)}
-	// A Write may have left in good order; a Read cannot have come back.
+	// A refused Write may still complete without an error, but a Read cannot.
 	if o := a.Do(w); op == rdmacm.OpRead && o.Err == nil {
 		if granted&rdmacm.RemoteRead == 0 && s.lacks(a, rdmacm.ReadsNeedNoRight) {
 			s.noError(region.Deregister())
@@ -126,8 +126,8 @@ func exposureStale(s *suite) {
 	}
 }
 
-// The use of a connection's STag on another ends the one that uses it, and no
-// other (V1-3, V1-4).
+// A use of another connection's STag ends the connection that uses it, and no other (V1-3,
+// V1-4).
 func exposureForeign(s *suite) {
 	for _, op := range []rdmacm.Op{rdmacm.OpWrite, rdmacm.OpRead} {
 		s.Run(op.String(), func(t *testing.T) {
@@ -167,7 +167,7 @@ func (s *suite) limits() rdmacm.Limits {
 	return a.Conn().Limits()
 }
 
-// V1-6: no arithmetic progression, no quick reuse, never 0.
+// V1-6: STags form no arithmetic progression, return late, and are never 0.
 func exposureUnpredictable(s *suite) {
 	const n = 1000
 	a, _ := s.pair(common(), common())
@@ -195,7 +195,7 @@ func exposureUnpredictable(s *suite) {
 	}
 }
 
-// V1-120, V1-121: what may be advertised is known before there is a connection.
+// V1-120, V1-121: the limits of a connection are known before there is one.
 func exposureLimits(s *suite, a, b *Peer) {
 	for _, l := range []rdmacm.Limits{s.provider.Limits(), s.listen().Limits()} {
 		for _, c := range []rdmacm.Limits{a.Conn().Limits(), b.Conn().Limits()} {
@@ -242,14 +242,13 @@ func exposureInvalidate(s *suite, a, b *Peer) {
 	}
 	s.same("message", m.Bytes, []byte("bye"))
 	s.noError(region.Deregister())
-	// Others stay exposed.
+	// The other region stays exposed.
 	s.noError(a.Write(At(other, 0), pattern(1, 100)))
 	s.lives(a, b)
 	s.noError(other.Deregister())
 }
 
-// refused asserts that the connection of p ended because the peer refuses work that names
-// stag.
+// refused asserts that the connection of p ended because the peer refused an operation on stag.
 func (s *suite) refused(p *Peer, op rdmacm.Op, stag uint32) {
 	s.Helper()
 	err := p.End()
@@ -270,7 +269,7 @@ func exposureInvalidateUnknown(s *suite, a, b *Peer) {
 	s.killed(b)
 }
 
-// An answer may come long after its call was given up, and others were made.
+// A Send may invalidate an STag long after its owner has revoked it and exposed other memory.
 func exposureInvalidateLate(s *suite, a, b *Peer) {
 	if !a.Conn().Limits().RemoteInvalidation {
 		s.Skip("the provider has no remote invalidation")
@@ -308,9 +307,9 @@ func exposureDeregisterTwice(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// IW-103: after Deregister returned, the peer reaches the memory no more, whatever is
-// under way: nothing is written over what the owner puts there, and (with the
-// race detector) the provider does not look at it.
+// IW-103: after Deregister has returned, no work of the peer reaches the memory. Nothing
+// overwrites the owner's later content. With the race detector, the test also shows that the
+// provider does not read the memory.
 func exposureDeregisterWrites(s *suite, a, b *Peer) {
 	const size, writes = 1 << 20, 64
 	memory := make([]byte, size)
@@ -350,8 +349,7 @@ func exposureDeregisterReads(s *suite, a, b *Peer) {
 	for i := range memory {
 		memory[i] = 0x22
 	}
-	// A single such byte may be another's: what is in the sink of a Read that has
-	// failed is anything.
+	// The sink of a failed Read may hold anything, also a single byte of this value.
 	later := bytes.Repeat([]byte{0x22}, 32)
 	for i, o := range out {
 		err := a.await(o).Err

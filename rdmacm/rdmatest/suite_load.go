@@ -14,7 +14,7 @@ var loadRules = []rule{
 	{"StreamsBothWays", both(loadBothWays)},
 }
 
-// Each goroutine's posts keep their order, whatever the others do.
+// The posts of each goroutine keep their order, whatever the other goroutines post.
 func loadConcurrent(s *suite, a, b *Peer) {
 	const goroutines, each = 8, 200
 	memory := make([]byte, goroutines*8)
@@ -90,8 +90,8 @@ func loadRegister(s *suite, a, b *Peer) {
 	within(s.T, "all chains come back", returned(wg.Wait))
 }
 
-// b's receive path stands still, so that in the end nothing of a's leaves any
-// more. a must still receive, and all goes on when b does.
+// b does not return from Received, so that after a time nothing that a posts leaves. Meanwhile a
+// must still receive. When b goes on, everything arrives.
 func loadPeerStalls(s *suite) {
 	const size, writes = 1 << 20, 48
 	hold := make(chan struct{})

@@ -21,7 +21,7 @@ var seatRules = []rule{
 	{"WhatComesIsHeard", counted(census.Config{FirstTimeout: time.Second}, seatHeard)},
 }
 
-// counted runs a test with a provider that has the seats of a Census.
+// counted runs a test with a provider whose accepted connections get their seats from a Census.
 func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *suite) {
 	return func(s *suite) {
 		if s.Counted == nil {
@@ -34,7 +34,7 @@ func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *s
 	}
 }
 
-// comes waits until holds returns true, because the provider does its work later.
+// comes waits until holds returns true.
 func (s *suite) comes(what string, holds func() bool) {
 	s.Helper()
 	for end := time.Now().Add(Guard); !holds(); runtime.Gosched() {
@@ -44,7 +44,7 @@ func (s *suite) comes(what string, holds func() bool) {
 	}
 }
 
-// seats waits until so many seats are taken, and no connection is leaving.
+// seats waits until n seats are taken, and no connection is leaving.
 func (s *suite) seats(c *census.Census, n int) {
 	s.Helper()
 	s.comes(fmt.Sprintf("%d seats are taken, and no connection leaves", n), func() bool {
@@ -77,7 +77,7 @@ func seatHeld(s *suite, c *census.Census) {
 	s.lives(a, b)
 }
 
-// known connects a pair whose seat is a known peer's.
+// known connects a pair, and marks the accepted connection's peer as known.
 func (s *suite) known(l rdmacm.Listener) (a, b *Peer) {
 	s.Helper()
 	dialed := s.dial(l.Addr(), common())
@@ -176,7 +176,7 @@ func seatLost(s *suite, c *census.Census) {
 	s.seats(c, 1)
 }
 
-// ulp is a holder of a seat.
+// ulp is the Holder of a seat for a ULP.
 type ulp struct{ ended chan error }
 
 func (u *ulp) End(why error) { u.ended <- why }
@@ -200,7 +200,7 @@ func seatHolder(s *suite, c *census.Census) {
 	if why := within(s.T, "the holder is told", u.ended); why != census.Evicted {
 		s.Errorf("the holder is told %v", why)
 	}
-	// It is the ULP's to end the connection, and the provider's to leave.
+	// The ULP ends the connection, and the provider then leaves the seat.
 	s.lives(a, b)
 	k.Abort(nil)
 	b.End()

@@ -47,8 +47,8 @@ func sendSizes(s *suite) {
 	}
 }
 
-// sendAnyMemory moves bytes out of, and by a Read into, memory that lies in the
-// heap, in the arena of payload memory and in a mapping, at odd addresses.
+// sendAnyMemory sends bytes from memory in the heap, in the arena of payload memory and in a
+// mapping, at odd addresses. It also reads into such memory by RDMA Read.
 func sendAnyMemory(s *suite, a, b *Peer) {
 	const size = 300
 	pool, err := mem.NewPool(mem.Config{Ceiling: 4 << 20})
@@ -186,8 +186,8 @@ func sendTooLong(s *suite, a, b *Peer) {
 	}
 }
 
-// Arrived messages are the receiver's until it releases them, in any order and
-// from any goroutine, after the end of the connection too.
+// A message belongs to the receiver until the receiver releases it: in any order, from any
+// goroutine, and also after the end of the connection.
 func sendKept(s *suite) {
 	const n = 64
 	var mu sync.Mutex
@@ -235,7 +235,7 @@ func sendDrained(s *suite, a, b *Peer) {
 	}
 }
 
-// A receiver answers from within Received: many calls and replies both ways.
+// A receiver may answer from within Received: many calls and replies in both directions.
 func sendFromReceived(s *suite) {
 	const n, depth = 500, 16
 	echo := common()
@@ -260,7 +260,8 @@ func sendFromReceived(s *suite) {
 	}
 }
 
-// Done may post the next: with a ReadDepth of 1 it is how Reads are chained.
+// Done may post the next chain. With a ReadDepth of 1, this is how a user reads one piece after
+// the other.
 func sendFromDone(s *suite, a, b *Peer) {
 	const n = 100
 	src := pattern(1, n*64)
@@ -290,7 +291,7 @@ func sendFromDone(s *suite, a, b *Peer) {
 	s.same("memory read", got, src)
 }
 
-// A handler that does not return from Received yet can have its posts out.
+// Flush sends the posts of a handler that has not returned from Received yet.
 func sendFlush(s *suite) {
 	hold := make(chan struct{})
 	release := sync.OnceFunc(func() { close(hold) })
@@ -310,8 +311,8 @@ func sendFlush(s *suite) {
 	a.Conn().Disconnect()
 }
 
-// short sends b by SendShort, or by a chain where the device does not take it that
-// way, and spoils b.
+// short sends b by SendShort and then overwrites b. If the device does not take b by SendShort,
+// short sends it by a chain.
 func (p *Peer) short(b []byte) {
 	if p.Conn().SendShort([][]byte{b[:len(b)/2], b[len(b)/2:]}, 0) {
 		clear(b)
@@ -345,8 +346,8 @@ func sendShort(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// A receiver answers at once, many more messages than a batch takes, with chains
-// among them.
+// A receiver answers each message at once by SendShort, with chains among the answers. There are
+// many more messages than the device takes at a time.
 func sendShortFromReceived(s *suite) {
 	const n, depth = 2000, 500
 	echo := common()

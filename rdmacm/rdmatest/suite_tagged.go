@@ -77,7 +77,7 @@ func taggedWriteExact(s *suite, a, b *Peer) {
 	s.same("memory", memory, want)
 }
 
-// When a Send is received, the Writes posted before it are there.
+// When a Send arrives, the data of the Writes before it is in place.
 func taggedWriteThenSend(s *suite, a, b *Peer) {
 	const rounds, writes, size = 30, 7, 3001
 	memory := make([]byte, writes*size)
@@ -88,7 +88,7 @@ func taggedWriteThenSend(s *suite, a, b *Peer) {
 		for i := range writes {
 			w := WriteOf(At(region, i*size), want[i*size:(i+1)*size])
 			if i < writes/2 {
-				a.Post(w) // earlier chains count as well
+				a.Post(w) // Writes of earlier chains are in place as well
 			} else {
 				chain = append(chain, w)
 			}
@@ -174,8 +174,8 @@ func taggedReadsInTurn(s *suite, a, b *Peer) {
 	s.noError(region.Deregister())
 }
 
-// Any number of Reads and Writes, then a Send, in any mixture, and the same in
-// the other direction at the same time.
+// Chains of any number of Reads and Writes and then a Send, in any mixture, run in both
+// directions at the same time.
 func taggedMixed(s *suite, a, b *Peer) {
 	const rounds, size = 25, 20_000
 	type side struct {
@@ -235,7 +235,7 @@ func taggedEmptyChain(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// RFC 5041 §5.2: STag and offset of a Write of no bytes are not validated
+// RFC 5041 §5.2: the receiver does not check the STag and offset of a Write of no bytes
 // (IW-212).
 func taggedZeroWrite(s *suite, a, b *Peer) {
 	s.ok(a.Do(WriteOf(rdmacm.Remote{STag: 0xdeadbeef, Offset: 1<<64 - 1})))

@@ -6,18 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// watchTicks is how often the watch looks in the time that a chain may take.
+// watchTicks is the number of times that the watch looks during Config.Stall.
 const watchTicks = 4
 
-// A watch ends a connection whose oldest chain does not come back in time. Work is carried
-// out at once here, so that there are no bytes to be watched. link.mu guards it.
+// A watch ends a connection whose oldest chain does not come back in time. It watches chains and
+// not bytes, because the device carries out each work request in one step. link.mu guards it.
 type watch struct {
 	timer   *time.Timer
 	running bool
 	ticks   int // since a chain came back
 }
 
-// watchOn makes the watch look, if it does not yet. link.mu is held.
+// watchOn starts the timer of the watch, unless it runs. The caller holds link.mu.
 func (c *Conn) watchOn() {
 	w := &c.watch
 	if w.running || c.dead {
@@ -31,7 +31,7 @@ func (c *Conn) watchOn() {
 	}
 }
 
-// look is the timer's function.
+// look runs when the timer fires.
 func (c *Conn) look() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *Conn) look() {
 	}
 }
 
-// stop ends the watch, with the connection.
+// stop stops the timer. The connection ends.
 func (w *watch) stop() {
 	if w.timer != nil {
 		w.timer.Stop()
