@@ -8,16 +8,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// An AsyncError is a fault of a connection's queues that the device told by an asynchronous event.
+// An AsyncError is a fault of a connection's queues that the device reported by an asynchronous
+// event.
 type AsyncError struct{ Type device.AsyncType }
 
 func (e *AsyncError) Error() string {
 	return fmt.Sprintf("verbs: the device ended the connection: %v", e.Type)
 }
 
-// takeAsync takes the asynchronous events of the device. The goroutine that looks whether the
-// device is there calls it at each look, so no thread waits for events. A connection that ends
-// without a reason calls it as well, because the reason may be among the events.
+// takeAsync takes the asynchronous events of the device. keep calls it at each look, so no
+// thread waits for events. A connection that ends without a reason calls it as well, because the
+// reason may be among the events.
 func (d *rnic) takeAsync() {
 	p := d.p
 	d.taking.Lock()
@@ -54,10 +55,11 @@ func (d *rnic) takeAsync() {
 	}
 }
 
-// awaitPort returns when the port of the device is up, or when the device or the provider has
-// ended. A connection that ends waits for this before it tells the peer. Otherwise rxe fails for
-// good: the kernel's connection manager sends by a queue pair of its own, rxe puts that into error
-// if it sends while the port is down, and the device makes no connection any more (Linux 6.12).
+// awaitPort waits until the port of the device is up, or the device or the provider has ended. A
+// connection that ends waits for this before it tells the peer, because otherwise rxe fails for
+// good: the kernel's connection manager sends by a queue pair of its own. If it sends while the
+// port is down, rxe puts this queue pair into the error state, and the device can make no more
+// connections (Linux 6.12).
 func (d *rnic) awaitPort() {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
@@ -72,8 +74,8 @@ func (d *rnic) awaitPort() {
 	}
 }
 
-// queuesFailed ends the connection for an asynchronous event. An event that comes after the end
-// has begun counts only where nothing else explains the end.
+// queuesFailed ends the connection because of an asynchronous event. If the end has begun, the
+// event counts only if no other reason is known.
 func (c *Conn) queuesFailed(t device.AsyncType) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +84,8 @@ func (c *Conn) queuesFailed(t device.AsyncType) {
 	}
 }
 
-// eventsLocked is how often each asynchronous event came. It is called with Provider.mu held.
+// eventsLocked returns the number of asynchronous events of each type. The caller holds
+// Provider.mu.
 func (d *rnic) eventsLocked() (all []rdmacm.Count) {
 	for t, n := range d.events {
 		all = append(all, rdmacm.Count{What: t.String(), N: n})

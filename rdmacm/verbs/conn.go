@@ -19,14 +19,14 @@ type domain struct {
 	device.Domain
 	own bool // no other connection uses it
 
-	mu     sync.RWMutex // held while something of it is made by users of the Conn
+	mu     sync.RWMutex // held for reading while a user of the Conn makes regions in it
 	closed bool
 }
 
 // A Conn is a connected queue pair.
 type Conn struct {
 	p           *Provider
-	number      uint64 // of its ID
+	number      uint64 // the number of its ID
 	dev         device.Conn
 	rnic        *rnic
 	domain      domain
@@ -35,8 +35,8 @@ type Conn struct {
 	taken       share
 	readDepth   int
 	handler     rdmacm.Handler
-	seat        rdmacm.Seat // Uncounted: this side dialed
-	setup       setup       // of one that this side made, until Established. Provider.mu guards it
+	seat        rdmacm.Seat // Uncounted if this side dialed
+	setup       setup       // takes the events until Established, if this side dialed. Provider.mu guards it
 	moved       atomic.Uint64
 	done        chan struct{}
 	left        chan struct{} // closed when the peer has left
@@ -47,16 +47,15 @@ type Conn struct {
 	out     sends
 	ending  ending
 	watch   watch
-	// batching: calls of the Handler or of Done are under way, and what they post is held
-	// back.
+	// batching: the Handler or a Done is being called, and sendLocked waits until the call
+	// returns.
 	batching bool
-	over     bool // Closed is being called, or was
+	over     bool // Closed was called, or is being called
 }
 
 var _ rdmacm.Conn = (*Conn)(nil)
 
-// newConn makes the queues and the memory of a connection between two addresses, of which
-// local is this side's.
+// newConn makes the queues and the memory of a connection. local is this side's address.
 func (p *Provider) newConn(id device.ID, local, peer netip.AddrPort, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
 	d, err := p.rnicOf(id, local.Addr())
 	if err != nil {
@@ -137,8 +136,8 @@ func (c *Conn) freeMemory() {
 	}
 }
 
-// dismantle takes the connection apart, when its goroutine has ended or has not begun. It may
-// sleep, as devices do.
+// dismantle frees everything of the connection. Its goroutine has ended, or was never started.
+// dismantle may sleep, because calls of devices may.
 func (c *Conn) dismantle() {
 	defer c.rnic.users.Done()
 	c.dev.DestroyQP()

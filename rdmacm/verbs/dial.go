@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// resolveTimeout bounds each step of finding the way to a peer.
+// resolveTimeout is the time limit of each step in finding the route to a peer.
 const resolveTimeout = 10 * time.Second
 
 // A setup takes the events of a connection that this side makes.
 type setup chan device.Event
 
-// eventLocked implements sink. There are fewer events of a set-up than the channel has room for.
+// eventLocked implements sink. The channel has room for all events of a set-up.
 func (s setup) eventLocked(e *device.Event) {
 	select {
 	case s <- *e:
@@ -90,7 +90,8 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 	return c, nil
 }
 
-// await waits for an event of the type wanted. Any other is why there is no connection.
+// await waits for the next event. It returns an error if the event has another type than wanted,
+// because the set-up has then failed.
 func (s setup) await(ctx context.Context, wanted device.EventType) (device.Event, error) {
 	select {
 	case e := <-s:

@@ -8,44 +8,44 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// A phase is how far the end of a connection has come.
+// A phase is a stage of a connection's end.
 type phase uint8
 
 // Phases, in their order.
 const (
 	live phase = iota
-	// leaving: Disconnect was called; what was posted before is carried out.
+	// leaving: Disconnect was called. The work posted before it is still carried out.
 	leaving
-	// draining: the queue pair is in error, and gives its requests back.
+	// draining: the queue pair is in the error state and returns its requests.
 	draining
-	// destroyed: the device touches no memory any more.
+	// destroyed: the device no longer touches memory.
 	destroyed
 )
 
 // Limits of an end.
 const (
-	// leaveTimeout is how long the peer may take to carry out what was posted before
-	// Disconnect.
+	// leaveTimeout is the time that the peer has to let the work posted before Disconnect
+	// complete.
 	leaveTimeout = 10 * time.Second
-	// drainTimeout is how long a device may take to give back its requests.
+	// drainTimeout is the time that a device has to return its requests.
 	drainTimeout = 2 * time.Second
-	// farewellTimeout is how long the peer may take to answer that this side leaves: twice
-	// the 4.3 s after which rdma_cm repeats a message that was lost.
+	// farewellTimeout is the time that the peer has to answer this side's disconnect message. It
+	// is twice the 4.3 s after which rdma_cm repeats a lost message.
 	farewellTimeout = 9 * time.Second
 )
 
-// An ending is how a connection ends. Conn.mu guards it.
+// An ending is the state of a connection's end. Conn.mu guards it.
 type ending struct {
 	phase  phase
-	cause  error // for Closed; the first counts
+	cause  error // the reason for Closed; the first one counts
 	failed bool  // cause is set, or this side or the device found a fault
-	// settled: the connection manager has told an event of the connection, so its set-up is
-	// over. Before that the manager does not tell the peer that this side leaves.
+	// settled: the connection manager has reported an event of the connection, so the set-up is
+	// over. Until then the manager would not tell the peer that this side leaves.
 	settled bool
 	left    bool // the peer has disconnected
 	dirty   bool // requests came back flushed
-	fault   bool // and nothing had explained it
-	cut     bool // work of a chain was among them
+	fault   bool // requests came back flushed, and nothing had explained it
+	cut     bool // work of a chain failed or came back flushed
 	marked  bool // the marker behind short Sends was posted
 	timer   *time.Timer
 	late    bool // the timer fired
@@ -97,7 +97,7 @@ func (c *Conn) Abort(err error) {
 	}
 }
 
-// failLocked ends the connection for a reason. The first counts.
+// failLocked ends the connection because of err. The first reason counts.
 func (c *Conn) failLocked(err error) {
 	e := &c.ending
 	if !e.failed {
@@ -108,7 +108,7 @@ func (c *Conn) failLocked(err error) {
 	}
 }
 
-// limitLocked has the connection's goroutine look again after d.
+// limitLocked wakes the connection's goroutine after d.
 func (c *Conn) limitLocked(d time.Duration) {
 	e := &c.ending
 	if e.timer != nil {
@@ -134,9 +134,10 @@ func (c *Conn) run() {
 	c.conclude()
 }
 
-// ready takes what has completed, and arms the queues. It is false when the connection has
-// ended. Calls of the device cost: there is one that polls, one that posts what the messages
-// lead to, and one that arms the queues and polls again. What comes after that has an event.
+// ready handles completions, and arms the queues. It returns false when the connection has
+// ended. Calls of the device are expensive, so there are three in a quiet round: one polls, one
+// posts the work that the messages led to, and one arms the queues and polls again. Later
+// completions cause an event.
 func (c *Conn) ready() (goOn bool) {
 	for flags := device.TakeEvents; ; {
 		done, more, err := c.dev.Poll(flags)
@@ -161,7 +162,7 @@ func (c *Conn) ready() (goOn bool) {
 	}
 }
 
-// take handles completions. What the Handler posts is held back until step.
+// take handles completions. Posts of the Handler wait until step hands them to the device.
 func (c *Conn) take(done []device.Completion) {
 	if len(done) == 0 {
 		return
@@ -185,7 +186,7 @@ func (c *Conn) take(done []device.Completion) {
 	c.mu.Unlock()
 }
 
-// receive hands over messages.
+// receive hands messages to the Handler.
 func (c *Conn) receive(done []device.Completion) {
 	c.mu.Lock()
 	c.batching = true
@@ -212,8 +213,8 @@ func (c *Conn) receive(done []device.Completion) {
 	c.handler.Drained()
 }
 
-// step brings chains back that are done, and takes the end of the connection as far as it
-// goes now. over: Serve is to return.
+// step returns chains that are done, and continues the end of the connection if one has begun.
+// If over is true, Serve must return.
 func (c *Conn) step() (over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,7 +258,7 @@ func (c *Conn) step() (over bool) {
 	fault := e.fault
 	c.mu.Unlock()
 	if fault {
-		c.rnic.takeAsync() // the events of a queue pair go with it
+		c.rnic.takeAsync() // the queue pair takes its events with it
 	}
 	if c.rnic.open.Active() { // see rnic.awaitPort
 		c.dev.Disconnect()
@@ -266,8 +267,8 @@ func (c *Conn) step() (over bool) {
 	return false
 }
 
-// comeBackLocked calls Done of the chains at the front of the queue that are done; ended:
-// of all, those that are not done with err.
+// comeBackLocked calls Done of the chains at the front of the queue that are done. If ended is
+// set, it calls Done of all chains, and chains that are not done get err.
 func (c *Conn) comeBackLocked(ended bool, err error) {
 	for {
 		p := c.frontLocked(ended)
@@ -288,8 +289,8 @@ func (c *Conn) comeBackLocked(ended bool, err error) {
 	}
 }
 
-// markLocked posts an empty RDMA Write behind short Sends that ask for no signal: when it
-// is done, so are they.
+// markLocked posts an empty RDMA Write behind short Sends that asked for no signal. When the
+// Write is done, the Sends are done.
 func (c *Conn) markLocked() {
 	e, o := &c.ending, &c.out
 	if e.marked {
@@ -315,8 +316,8 @@ func (c *Conn) markLocked() {
 	}
 }
 
-// conclude ends the connection: the queue pair goes, work comes back, memory is revoked and
-// the Handler told.
+// conclude completes the end of the connection: it destroys the queue pair, returns all chains,
+// revokes exposed memory and calls Closed of the Handler.
 func (c *Conn) conclude() {
 	c.dev.DestroyQP()
 	c.mu.Lock()
@@ -326,7 +327,7 @@ func (c *Conn) conclude() {
 	cause := e.cause
 	switch {
 	case e.failed:
-	// siw flushes before it tells that the peer has left.
+	// siw flushes requests before it reports that the peer has left.
 	case e.fault && !(e.left && c.rnic.IWARP), e.cut, c.out.chains > 0:
 		cause = errFault
 	case !e.left:

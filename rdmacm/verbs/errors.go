@@ -11,11 +11,11 @@ import (
 var (
 	// ErrDeviceGone: the device was removed.
 	ErrDeviceGone = errors.New("verbs: the RDMA device is gone")
-	// errFault: the queue pair went into error, and nothing told why.
+	// errFault: the queue pair went into the error state, and no event gave a reason.
 	errFault = errors.New("verbs: the device ended the connection (the peer broke a rule, or is not reachable)")
 )
 
-// A StatusError is a request that a device could not carry out.
+// A StatusError means that a device could not carry out a request.
 type StatusError struct {
 	Status device.Status
 }
@@ -24,7 +24,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("verbs: work request failed: %v", e.Status)
 }
 
-// Unwrap says which of the seam's errors it is.
+// Unwrap returns the seam's error for the status, or nil.
 func (e *StatusError) Unwrap() error {
 	switch e.Status {
 	case device.RemoteAccess:

@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// faults counts connections that did not come about, and those that ended by a fault.
+// faults counts connections whose set-up failed, and those that ended because of a fault.
 type faults struct{ setup, ended atomic.Uint64 }
 
 // event counts an event and passes it on.

@@ -12,11 +12,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Listen starts to accept connections at addr, on each device that has it. [::] is every
-// address of both families, as it is with TCP.
+// Listen starts to accept connections at addr, on each device that carries the address. [::]
+// stands for all addresses of both families, as with TCP.
 //
-// A device may be removed, and come again: the listener goes on when it does. Where devices
-// are skipped, none need be there yet.
+// If a device is removed and comes back, the listener uses it again. With Config.Skip, a
+// listener can begin before any device is there.
 func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 	l := &listener{
 		p: p, addr: addr, requests: make(chan *request), closed: make(chan struct{}), all: make(map[netip.Addr]*bound),
@@ -34,7 +34,7 @@ func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 			}
 		}
 		if addr.Addr().IsUnspecified() {
-			return l, nil // the kernel adds what comes later
+			return l, nil // the kernel adds devices that come later
 		}
 	}
 	l.look()
@@ -63,13 +63,14 @@ type listener struct {
 	looking  sync.WaitGroup
 
 	mu  sync.Mutex
-	all map[netip.Addr]*bound // nil: closed
-	// told is what the log was told of addresses that cannot be listened on. Only the
-	// goroutine that looks uses it.
+	all map[netip.Addr]*bound // nil when the listener is closed
+	// told holds, for each address on which listening failed, the text that the log got. Only
+	// the goroutine that runs look uses it.
 	told map[netip.Addr]string
 }
 
-// add listens on one address more. The first one decides about the port.
+// add listens on one more address. If the listener has no port yet, the first address gets one,
+// and the others use the same.
 func (l *listener) add(at netip.Addr) error {
 	b, err := l.bind(netip.AddrPortFrom(at, l.Addr().Port()))
 	if err != nil {
@@ -118,10 +119,11 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// lookInterval is how often addresses and devices are looked for that have come or gone.
+// lookInterval is the time between two looks at the machine's addresses and devices.
 const lookInterval = time.Second
 
-// addresses are those of this machine that wanted stands for, whether devices carry them or not.
+// addresses returns the addresses of this machine that wanted stands for, whether devices carry
+// them or not.
 func addresses(wanted netip.Addr) []netip.Addr {
 	if !wanted.IsUnspecified() {
 		return []netip.Addr{wanted}
@@ -138,7 +140,8 @@ func addresses(wanted netip.Addr) []netip.Addr {
 	return found
 }
 
-// carrier is the device that carries an address; ok is false if none does that is to be used.
+// carrier returns the device that carries an address. ok is false if there is none, or if it is
+// to be skipped.
 func (p *Provider) carrier(at netip.Addr) (a device.Attributes, ok bool) {
 	d, err := p.channel.Carrier(at)
 	if err != nil {
@@ -149,9 +152,9 @@ func (p *Provider) carrier(at netip.Addr) (a device.Attributes, ok bool) {
 	return a, p.cfg.Skip == nil || !p.cfg.Skip(&a)
 }
 
-// Own returns the addresses at which this machine reaches a listener at the address at: those of
-// devices whose port carries traffic. Whether a device carries connections of the machine to
-// itself, only an attempt tells.
+// Own returns the addresses at which this machine can reach a listener at the address at: those
+// of devices whose port carries traffic. Some devices carry no connections from the machine to
+// itself; only an attempt shows that.
 func (p *Provider) Own(at netip.AddrPort) (own []netip.AddrPort) {
 	for _, a := range addresses(at.Addr()) {
 		if d, ok := p.carrier(a); ok && d.Active {
@@ -161,7 +164,7 @@ func (p *Provider) Own(at netip.AddrPort) (own []netip.AddrPort) {
 	return own
 }
 
-// look begins to listen on addresses that are new, and ends that on those that have gone.
+// look starts to listen on new addresses, and stops to listen on addresses that have gone.
 func (l *listener) look() {
 	found := make(map[netip.Addr]string)
 	for _, at := range addresses(l.addr.Addr()) {

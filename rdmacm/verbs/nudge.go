@@ -2,13 +2,14 @@ package verbs
 
 import "time"
 
-// nudgeAfter is the time that a peer gets to receive the reply of the set-up: siw refuses a
-// connection if more than that reply is there when it looks.
+// nudgeAfter is the time that a peer gets to receive the reply of the set-up. If more than the
+// reply has arrived when siw looks for the reply, siw refuses the connection.
 const nudgeAfter = 2 * time.Second
 
 // nudge makes siw look at its socket. siw may miss bytes that arrive while it accepts a
-// connection: they stay in the socket until more bytes come, and the peer waits for an answer. So
-// if no message has arrived, the device gets an empty RDMA Read. The peer's answer to it is such bytes.
+// connection: they stay in the socket until more bytes arrive, and the peer waits for an answer.
+// So if no message has arrived, nudge posts an empty RDMA Read, and the peer's answer to it
+// brings more bytes.
 func (c *Conn) nudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

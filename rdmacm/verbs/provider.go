@@ -12,22 +12,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Config is how a Provider behaves.
+// Config configures a Provider.
 type Config struct {
-	// Library is how the devices are reached. Required: see Open.
+	// Library reaches the devices. It is required: see Open.
 	Library device.Library
 	// Arena is payload memory, which is registered with each device. It is called when the
 	// first device is used; the memory stays mapped from then on. It may be nil.
 	Arena func() []byte
 	// SetupTimeout bounds a connection's set-up; 0 means 10 s.
 	SetupTimeout time.Duration
-	// StallTimeout is how long a peer may let nothing complete of what is posted; 0 means
-	// 30 s.
+	// StallTimeout is the time after which a connection ends if its peer lets none of the posted
+	// work complete; 0 means 30 s.
 	StallTimeout time.Duration
-	// Seats has the seats of accepted connections; nil: the provider counts its own.
+	// Seats gives accepted connections their seats. If it is nil, the provider counts its own.
 	Seats rdmacm.Seats
-	// Memory bounds what the messages of all connections can take, in bytes; 0: nothing
-	// does. A connection that would exceed it is refused.
+	// Memory is the most memory that the messages of all connections can take, in bytes; 0 means
+	// that there is no limit. The provider refuses a connection that would exceed it.
 	Memory int64
 	// Skip returns true for a device that a listener on all addresses must not use. With
 	// Skip, such a listener listens on each address separately, and looks once a second for
@@ -35,11 +35,11 @@ type Config struct {
 	Skip func(d *device.Attributes) bool
 	// Event, unless nil, is called for each event of a connection. It must not block.
 	Event func(rdmacm.Event)
-	// Log is told what users of devices want to know. It may be nil.
+	// Log gets sentences that users of devices want to read. It may be nil.
 	Log func(text string)
 }
 
-// Limits of all connections. A device that has less gets requests in parts.
+// Limits of all connections. If a device has a lower limit, it gets a work in several requests.
 const (
 	maxSend  = 256 << 10
 	maxLocal = device.SGEs
@@ -49,22 +49,22 @@ const (
 type Provider struct {
 	cfg     Config
 	channel device.Channel
-	ended   chan struct{} // the goroutine of events has
-	closing chan struct{} // Close was called
+	ended   chan struct{} // closed when the goroutine of events has ended
+	closing chan struct{} // closed when Close is called
 	faults  faults
 
-	// mu guards what follows. It is held while an ID is made, so that no event of the ID
-	// comes before the ID is in sinks; and while a sink is told, so that none comes after
-	// forget.
+	// mu guards the fields below. A goroutine that makes an ID holds mu until the ID is in
+	// sinks, so that no event of the ID comes earlier. A goroutine that calls a sink holds mu as
+	// well, so that the sink gets no event after forget.
 	mu      sync.Mutex
-	sinks   map[uint64]sink // by number of ID
+	sinks   map[uint64]sink // by the number of the ID
 	devices map[uint64]*rnic
-	arena   []byte // once devices has one
+	arena   []byte // set when devices has its first entry
 	memory  memory
 	leaving sync.WaitGroup // devices that are open, and IDs that are being closed
 }
 
-// A sink is told the events of an ID, with Provider.mu held. It must not wait.
+// A sink gets the events of an ID. The caller holds Provider.mu. A sink must not wait.
 type sink interface {
 	eventLocked(e *device.Event)
 }
@@ -100,8 +100,9 @@ func New(cfg Config) (*Provider, error) {
 // Name is "verbs".
 func (p *Provider) Name() string { return "verbs" }
 
-// Limits are the same for all connections. RemoteInvalidation is not offered: rxe ends a
-// connection whose peer invalidates an ordinary region, and siw does not say which it was.
+// Limits are the same for all connections. They offer no RemoteInvalidation: rxe ends a
+// connection whose peer invalidates an ordinary region, and siw does not report which region was
+// invalidated.
 func (p *Provider) Limits() rdmacm.Limits {
 	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal}
 }
@@ -129,7 +130,7 @@ func (p *Provider) takeEvents() {
 		case s != nil:
 			s.eventLocked(&e)
 		case e.Made != nil:
-			p.leaving.Go(e.Made.Close) // its listener has gone
+			p.leaving.Go(e.Made.Close) // the listener has gone
 		}
 	})
 	if err != nil {
@@ -137,7 +138,7 @@ func (p *Provider) takeEvents() {
 	}
 }
 
-// watch has s told the events of an ID that make makes.
+// watch calls make, and passes the events of the new ID to s.
 func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +149,7 @@ func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, err
 	return id, err
 }
 
-// heed has c told the events of its ID from now on. It fails if the device was removed before.
+// heed passes the events of c's ID to c from now on. It fails if the device was removed before.
 func (p *Provider) heed(c *Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +162,7 @@ func (p *Provider) heed(c *Conn) error {
 	}
 }
 
-// forget ends the events of an ID: its sink is told none from then on.
+// forget removes the sink of an ID. The sink gets no event after that.
 func (p *Provider) forget(number uint64) {
 	p.mu.Lock()
 	delete(p.sinks, number)

@@ -7,16 +7,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// receives are the promises of a connection, and the buffers that messages arrive in.
+// receives are the receives that the connection has promised, and the buffers for messages.
 // Conn.mu guards them.
 type receives struct {
-	size    int // of a message, in bytes
-	depth   int // of the receive queue
-	owed    int // promised, and not posted yet
-	posted  int // to the device, and not back
-	kept    int // messages that the ULP has
+	size    int // size of the largest message, in bytes
+	depth   int // size of the receive queue, in requests
+	owed    int // number of receives that are promised and not posted yet
+	posted  int // number of receives that the device has
+	kept    int // number of messages that the ULP has not released
 	slabs   []*slab
-	unknown bool // the device knows slabs no more
+	unknown bool // the slabs are no longer registered
 	buffers []*buffer
 	free    []*buffer
 }
@@ -30,12 +30,12 @@ type buffer struct {
 	key    uint32
 }
 
-// receiveBit tells the ID of a receive from that of a work.
+// receiveBit is set in the ID of each Receive, and in no ID of a Work.
 const receiveBit = 1 << 63
 
 func (in *receives) init(size, depth int) { in.size, in.depth = size, depth }
 
-// memoryLocked makes n further buffers. It lets go of mu while the device registers them.
+// memoryLocked makes n more buffers. It releases mu while the device registers them.
 func (c *Conn) memoryLocked(n int) error {
 	if n <= 0 {
 		return nil
@@ -74,7 +74,7 @@ func (c *Conn) Provide(count, size int) {
 	}
 }
 
-// release is Recv.Free.
+// release takes back a message from the ULP. It is the Recv's Free.
 func (b *buffer) release(*rdmacm.Recv) {
 	c := b.c
 	c.mu.Lock()
@@ -84,8 +84,8 @@ func (b *buffer) release(*rdmacm.Recv) {
 	c.mu.Unlock()
 }
 
-// unmapLocked gives back the memory of messages, when the device knows it no more and the
-// ULP has none of them.
+// unmapLocked unmaps the memory of messages, if it is no longer registered and the ULP has
+// released all messages.
 func (c *Conn) unmapLocked() {
 	if c.in.unknown && c.in.kept == 0 {
 		for _, s := range c.in.slabs {
@@ -95,12 +95,12 @@ func (c *Conn) unmapLocked() {
 	}
 }
 
-// growth is how many buffers are made at once where promises are given before messages
-// are released.
+// growth is the number of buffers that are added when none is free, because the ULP promises
+// receives before it releases messages.
 const growth = 16
 
-// receivesLocked puts what was promised into the requests that the next flush posts, and
-// returns how many there are.
+// receivesLocked fills requests with receives that were promised, for the next Flush. It returns
+// how many it has filled.
 func (c *Conn) receivesLocked(requests []device.Receive) (n int, err error) {
 	in := &c.in
 	for n < len(requests) && in.owed > 0 && in.posted < in.depth {
@@ -119,7 +119,7 @@ func (c *Conn) receivesLocked(requests []device.Receive) (n int, err error) {
 	return n, nil
 }
 
-// arrived is the message of a completion.
+// arrived returns the message of a completed receive, or nil if the receive failed.
 func (c *Conn) arrived(done *device.Completion) *rdmacm.Recv {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 type region struct {
 	c      *Conn
 	of     device.Region
-	memory []byte // the device writes to it: it must not be garbage
+	memory []byte // keeps the memory reachable, because the device uses it
 
 	once sync.Once
 	err  error
@@ -30,7 +30,7 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 		rights |= device.RemoteRead
 	}
 	if access&rdmacm.RemoteWrite != 0 {
-		rights |= device.RemoteWrite | device.LocalWrite // the verbs want both
+		rights |= device.RemoteWrite | device.LocalWrite // the verbs require both
 	}
 	c.domain.mu.RLock()
 	defer c.domain.mu.RUnlock()
@@ -43,7 +43,7 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 	}
 	r := &region{c: c, of: m, memory: memory}
 	c.mu.Lock()
-	ended := c.ending.phase == destroyed // nothing revokes it any more
+	ended := c.ending.phase == destroyed // conclude has already revoked the regions
 	if !ended {
 		c.regions[r] = struct{}{}
 	}

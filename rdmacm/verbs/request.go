@@ -12,15 +12,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// backlog is how many requests the kernel keeps for an address that is listened on.
+// backlog is the number of requests that the kernel keeps for an address.
 const backlog = 256
 
-// A bound is an address that a listener listens on.
+// A bound is one address on which a listener listens.
 type bound struct {
 	l        *listener
 	id       device.ID
 	addr     netip.AddrPort
-	removed  atomic.Bool // with its device
+	removed  atomic.Bool // its device was removed
 	closed   chan struct{}
 	arrivals sync.WaitGroup
 }
@@ -82,7 +82,7 @@ func (b *bound) arrive(r *request) {
 	}
 }
 
-// A request is a peer that asks for a connection.
+// A request is a peer's request for a connection.
 type request struct {
 	p                    *Provider
 	id                   device.ID
@@ -92,7 +92,7 @@ type request struct {
 	seat                 rdmacm.Seat
 
 	once sync.Once
-	lost chan struct{} // the peer has gone, or the seat
+	lost chan struct{} // the peer has gone, or the request has lost its seat
 }
 
 // eventLocked implements sink: the peer has given up.
@@ -164,7 +164,7 @@ func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
 	c.readDepth = min(param.OutboundReads, r.initiator, c.rnic.ReadsOutstanding)
 	err = r.p.heed(c)
 	select {
-	case <-r.lost: // the events that c takes from here on do not say so
+	case <-r.lost: // c does not get the event that said so
 		err = errGone
 	default:
 	}

@@ -5,8 +5,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// emptyLocked gives back what the request of s needed, but for regions, which deregisterLocked
-// does.
+// emptyLocked releases the block of s, and leaves its regions to deregisterLocked.
 func (c *Conn) emptyLocked(s *slot) {
 	if s.block != nil {
 		c.out.free = append(c.out.free, s.block)
@@ -16,8 +15,8 @@ func (c *Conn) emptyLocked(s *slot) {
 	s.regions, s.copies, s.joined = s.regions[:0], s.copies[:0], nil
 }
 
-// deregisterLocked ends the regions of requests that are done, before Done of their chains
-// is called. It lets go of mu while the device does so.
+// deregisterLocked deregisters the regions of requests that are done. It runs before Done of
+// their chains is called. It releases mu while it calls the device.
 func (c *Conn) deregisterLocked() {
 	spent := c.out.spent
 	if len(spent) == 0 {
@@ -31,8 +30,8 @@ func (c *Conn) deregisterLocked() {
 	c.mu.Lock()
 }
 
-// returnedLocked takes the completion of a request. What stands before it in the ring is
-// done as well, but for RDMA Reads, which have completions of their own.
+// returnedLocked handles the completion of a request. The requests before it in the ring are
+// then done as well, except RDMA Reads, which have completions of their own.
 func (c *Conn) returnedLocked(done *device.Completion) {
 	o := &c.out
 	if done.ID < o.head || done.ID >= o.tail {
@@ -77,7 +76,7 @@ func (c *Conn) returnedLocked(done *device.Completion) {
 	}
 }
 
-// fail notes the first request of a chain that failed.
+// fail notes that the request failed, if it is the first one of its chain that did.
 func (s *slot) fail(status device.Status) {
 	if p := s.of; p != nil && p.err == nil {
 		p.err, p.failed = rdmacm.ErrFlushed, s.work
@@ -87,7 +86,7 @@ func (s *slot) fail(status device.Status) {
 	}
 }
 
-// failure is the error of a request that ended with status.
+// failure returns the error of a request that ended with status.
 func (s *slot) failure(status device.Status) error {
 	if p := s.of; p != nil && p.chain != nil && status == device.RemoteAccess {
 		w := &p.chain.Work[s.work]
@@ -96,8 +95,9 @@ func (s *slot) failure(status device.Status) error {
 	return &StatusError{Status: status}
 }
 
-// frontLocked takes the first posting off the queue, if nothing of it is left to be done.
-// ended: nothing is done any more.
+// frontLocked removes the first posting from the queue and returns it, if it is a chain and
+// done. It also removes short Sends that are done. If ended is set, the device has gone, and
+// postings are removed although they are not done.
 func (c *Conn) frontLocked(ended bool) *posting {
 	o := &c.out
 	for len(o.queue) > 0 {

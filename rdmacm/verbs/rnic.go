@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// chunkSize is how much of the arena is registered at a time, in bytes.
+// chunkSize is the size of the parts in which the arena is registered, in bytes.
 const chunkSize = 16 << 20
 
 // An rnic is a device that connections use, with the protection domain that they share.
@@ -22,24 +22,24 @@ type rnic struct {
 	shared            device.Domain
 	arena             []byte
 
-	// users are connections. Their number grows while Provider.devices has the rnic, and
-	// with Provider.mu held.
+	// users counts the connections that use the rnic. It grows only while Provider.devices has
+	// the rnic, and under Provider.mu.
 	users sync.WaitGroup
 	gone  chan struct{} // the device was removed
-	ended int           // connections, by the removal. Provider.mu guards it
-	// connections is how many there are. Provider.mu guards it.
+	ended int           // number of connections that the removal ended. Provider.mu guards it
+	// connections is the number of connections of the device. Provider.mu guards it.
 	connections int
-	events      map[device.AsyncType]uint64 // how often each came. Provider.mu guards it
-	taking      sync.Mutex                  // held while events are taken
+	events      map[device.AsyncType]uint64 // number of events of each type. Provider.mu guards it
+	taking      sync.Mutex                  // held by a goroutine that takes events
 
-	// chunks are those of arena; nil: not registered yet. registering is held by the goroutine
-	// that changes one.
+	// chunks are the regions of the arena's chunks. nil: the chunk is not registered yet. A
+	// goroutine that registers a chunk holds registering.
 	chunks      []atomic.Pointer[device.Region]
 	registering sync.Mutex
 }
 
-// rnicOf is the device of id, which local is an address of. The caller becomes one of its
-// users.
+// rnicOf returns the device of id. local is an address of the device. The caller becomes a user
+// of the rnic.
 func (p *Provider) rnicOf(id device.ID, local netip.Addr) (*rnic, error) {
 	a, err := id.Attributes()
 	if err != nil {
@@ -86,8 +86,9 @@ func (p *Provider) openLocked(a *device.Attributes, local netip.Addr) (*rnic, er
 	return d, nil
 }
 
-// keep looks whether the device is still there, and takes its asynchronous events. It closes the device when that was removed,
-// or the provider closes, and no connection uses it any more.
+// keep takes the device's asynchronous events, and watches whether the machine still has the
+// device. When the device was removed or the provider closes, keep waits until no connection
+// uses the device, and then closes it.
 func (d *rnic) keep() {
 	p := d.p
 	look := time.NewTicker(lookInterval)
@@ -131,8 +132,8 @@ func (d *rnic) eventLocked(e *device.Event) {
 	}
 }
 
-// removedLocked ends the connections of the device, which was removed. The kernel waits for
-// that: a removal does not complete while a process has the device open.
+// removedLocked ends the connections of the device after its removal. The kernel cannot complete
+// the removal while a process has the device open.
 func (d *rnic) removedLocked() {
 	if d.p.devices[d.Device] != d {
 		return
@@ -147,8 +148,8 @@ func (d *rnic) removedLocked() {
 	}
 }
 
-// chunk is the number of the chunk of the arena that b begins in, and where in the arena that
-// is; -1: b lies elsewhere.
+// chunk returns the number of the arena's chunk in which b begins, and the place of b in the
+// arena. If b lies elsewhere, number is -1.
 func (d *rnic) chunk(b []byte) (number, at int) {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(d.arena)))
 	if from >= uintptr(len(d.arena)) {
@@ -157,8 +158,9 @@ func (d *rnic) chunk(b []byte) (number, at int) {
 	return int(from / chunkSize), int(from)
 }
 
-// region is the region that has the arena's memory at the beginning of b, and how much of b it
-// has: 0 bytes if b lies elsewhere. It is nil where the chunk is not registered yet.
+// region returns the region of the arena in which b begins, or nil if that chunk is not
+// registered yet. length is the number of bytes of b that lie in the chunk: 0 if b lies
+// elsewhere.
 func (d *rnic) region(b []byte) (r *device.Region, length int) {
 	i, at := d.chunk(b)
 	if i < 0 {
@@ -169,8 +171,8 @@ func (d *rnic) region(b []byte) (r *device.Region, length int) {
 
 func (d *rnic) chunkEnd(i int) int { return min((i+1)*chunkSize, len(d.arena)) }
 
-// register registers the chunk that b begins in. nil: the device does not take it. It may
-// sleep.
+// register registers the chunk in which b begins, and returns its region, or nil if the device
+// refuses the memory. It may sleep.
 func (d *rnic) register(b []byte) *device.Region {
 	i, _ := d.chunk(b)
 	d.registering.Lock()

@@ -10,49 +10,49 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Blocks of staging, which take copies of what the device cannot reach where it is.
+// Staging holds copies of data that the device cannot read where it lies. It consists of blocks.
 const (
 	blockSize = 4096
 	blocks    = 32
-	shortSend = 512 // bytes of the longest SendShort
-	// signalShorts is how many short Sends there are between two that ask for a signal.
+	shortSend = 512 // size of the longest message of SendShort, in bytes
+	// signalShorts is the number of short Sends of which one asks for a signal.
 	signalShorts = 8
 )
 
-// sends are what was posted and is not done. Conn.mu guards them.
+// sends are the chains and short Sends that were posted and are not done. Conn.mu guards them.
 type sends struct {
 	sges   int
-	queue  []*posting // in the order of Post; those before issued are with the device
+	queue  []*posting // in the order of Post; the device has those before issued
 	issued int
 	spare  []*posting
-	// ring has a slot for each request of the send queue: those from head to tail are
-	// with the device.
+	// ring has a slot for each request of the send queue. The device has the requests from head
+	// to tail.
 	ring       []slot
 	head, tail uint64
 	lost       uint64    // the first request that failed
 	sending    bool      // a goroutine hands requests to the device
 	sent       sync.Cond // sending has become false
-	armed      bool      // the goroutine of the connection wakes when the next signal comes, or is awake
-	chains     int       // in queue, but for short Sends
+	armed      bool      // the goroutine of the connection is awake, or the next signal wakes it
+	chains     int       // number of chains in queue
 	unsent     int
 	reads      int             // RDMA Reads posted, not done
-	moved      uint64          // bytes of requests that are done
+	moved      uint64          // bytes moved by requests that are done
 	unsignaled int             // short Sends since the last signal
-	nudge      bool            // an empty RDMA Read is to go out
+	nudge      bool            // an empty RDMA Read is to be posted
 	spent      []device.Region // of requests that are done
 	slabs      []*slab
-	free       [][]byte // blocks
-	key        uint32   // of the blocks
+	free       [][]byte // free blocks of staging
+	key        uint32   // local key of the blocks
 }
 
-// A posting is a chain between Post and Done, or a short Send.
+// A posting is a chain that was posted and has not come back, or a short Send.
 type posting struct {
 	chain *rdmacm.Chain // nil: a short Send
-	// next is the work to be handed to the device next, from byte at on.
+	// next is the index of the work to be handed to the device next, from byte at on.
 	next, at int
-	left     int // requests with the device
+	left     int // number of requests that the device has
 	reads    int
-	send     bool // it has a Send that the device has not
+	send     bool // it has a Send, which the device does not have yet
 	failed   int
 	err      error
 
@@ -64,13 +64,13 @@ func (o *sends) init(depth, sges int) {
 	o.ring, o.sges, o.lost = make([]slot, depth), sges, math.MaxUint64
 }
 
-// blockLocked is a block of staging, or nil.
+// blockLocked returns a block of staging, or nil if all are in use.
 func (c *Conn) blockLocked() []byte {
 	o := &c.out
 	if o.slabs == nil {
 		s, err := newSlab(c.domain.Domain, blocks, blockSize, device.LocalWrite)
 		if err != nil {
-			c.failLocked(err) // no end of work would make room
+			c.failLocked(err) // no work holds a block, so waiting would not help
 			return nil
 		}
 		o.slabs, o.key = []*slab{s}, s.region.LKey()
@@ -118,14 +118,14 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	o.chains++
 	c.watchLocked()
 	if len(ch.Work) == 0 || p.err != nil {
-		c.dev.Wake() // nothing of it completes
+		c.dev.Wake() // no completion will wake the goroutine
 	}
 	c.kickLocked()
 	c.mu.Unlock()
 }
 
-// unfitLocked says why a chain comes back with nothing of it carried out, and which of its
-// work is to blame.
+// unfitLocked returns why the device must not get a chain, and the index of the work at fault,
+// or nil.
 func (c *Conn) unfitLocked(p *posting) (failed int, err error) {
 	if c.ending.phase > live {
 		return -1, rdmacm.ErrClosed
@@ -152,7 +152,7 @@ func (c *Conn) unfitLocked(p *posting) (failed int, err error) {
 	return -1, nil
 }
 
-// checkChain panics for chains that no provider need understand.
+// checkChain panics if the chain breaks a rule that holds for all providers.
 func checkChain(ch *rdmacm.Chain) {
 	if ch.Done == nil {
 		panic("verbs: chain without Done")
@@ -200,7 +200,7 @@ func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	return true
 }
 
-// Progress implements rdmacm.Conn: a device tells of work that is done, no more.
+// Progress implements rdmacm.Conn. A device reports work only when it is done.
 func (c *Conn) Progress() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,25 +221,25 @@ func (c *Conn) Unsent() int {
 	return c.out.unsent
 }
 
-// kickLocked hands the device what waits, unless the Handler is being called: then that is
-// done when it has drained.
+// kickLocked calls sendLocked, unless the Handler is being called. Then step calls it after
+// Drained.
 func (c *Conn) kickLocked() {
 	if !c.batching {
 		c.sendLocked()
 	}
 }
 
-// sendLocked hands the device what it has room for. One goroutine at a time does; what
-// others bring meanwhile it takes along. mu is let go during calls of the device; registering
-// memory is one.
+// sendLocked hands requests to the device until the device has no room or none wait. Only one
+// goroutine at a time does so. It also takes requests that others add meanwhile. It releases mu
+// while it calls the device, for instance to register memory.
 func (c *Conn) sendLocked() {
 	o := &c.out
 	if o.sending {
 		return
 	}
 	o.sending = true
-	// After a fault nothing is posted: it would seem to be done where the device has refused
-	// what stands before it.
+	// After a fault nothing is posted. Otherwise such work would seem to be done although the
+	// device has refused the work before it.
 	for c.ending.phase < draining && !c.ending.failed {
 		receives, err := c.receivesLocked(c.dev.Receives())
 		if err != nil {
@@ -249,7 +249,7 @@ func (c *Conn) sendLocked() {
 		works := c.worksLocked(c.dev.Works())
 		if receives+works == 0 {
 			if o.chains > 0 && !o.armed {
-				// The device may have completed work, and thereby made room, without an event.
+				// The device may have completed work, and so have room again, without an event.
 				o.armed = true
 				c.dev.Wake()
 			}
@@ -261,7 +261,7 @@ func (c *Conn) sendLocked() {
 		_, err = c.dev.Flush(arm, receives, works)
 		c.mu.Lock()
 		if err != nil {
-			// Work that the device has not taken never completes; the end of the connection
+			// Work that the device has not taken never completes. The end of the connection
 			// returns it.
 			c.failLocked(err)
 			break

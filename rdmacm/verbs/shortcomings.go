@@ -2,7 +2,8 @@ package verbs
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm"
 
-// shortcomings are those of Linux's siw, or what any other device may have.
+// shortcomings returns the shortcomings of siw if the device is siw, and otherwise those that
+// any other device may have.
 func (d *rnic) shortcomings() []rdmacm.Shortcoming {
 	if d.SIW {
 		return []rdmacm.Shortcoming{

@@ -31,5 +31,5 @@ func newSlab(d device.Domain, n, size, access int) (*slab, error) {
 
 func (s *slab) unmap() { unix.Munmap(s.memory) }
 
-// address is where b begins, for the device.
+// address returns the address of b's first byte, for the device.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -6,15 +6,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// watchTicks is how often a watch looks in the time that a peer may stall.
+// watchTicks is the number of times that a watch looks during Config.StallTimeout.
 const watchTicks = 4
 
-// A watch ends a connection whose peer lets nothing of what is posted complete for
-// Config.StallTimeout. Its timer runs only while something is posted. Conn.mu guards it.
+// A watch ends a connection whose peer lets none of the posted work complete for
+// Config.StallTimeout. Its timer runs only while work is posted. Conn.mu guards it.
 type watch struct {
 	timer   *time.Timer
 	running bool
-	seen    uint64 // requests that the device was done with
+	seen    uint64 // number of requests that the device was done with
 	ticks   int    // since that number changed
 }
 
@@ -32,7 +32,8 @@ func (c *Conn) watchLocked() {
 	}
 }
 
-// look is the timer's function. An end that has begun has limits of its own.
+// look runs when the timer fires. It leaves a connection alone whose end has begun, because an
+// end has limits of its own.
 func (c *Conn) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

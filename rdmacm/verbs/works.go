@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// A slot is a request that the device has.
+// A slot describes a request that the device has.
 type slot struct {
-	of      *posting // nil: the marker behind short Sends
+	of      *posting // nil: the marker behind short Sends, or the nudge
 	work    int
 	length  int // bytes
 	read    bool
@@ -18,13 +18,13 @@ type slot struct {
 	block   []byte
 	copies  []copyOut
 	regions []device.Region
-	joined  []byte // the device knows it by its address
+	joined  []byte // keeps the memory reachable, because the device knows only its address
 }
 
-// A copyOut is where the bytes of a block go when an RDMA Read is done.
+// A copyOut is a copy that is due when an RDMA Read is done, out of a block of staging.
 type copyOut struct{ to, from []byte }
 
-// worksLocked fills requests from the queue, and returns how many.
+// worksLocked fills requests from the queue, and returns how many it has filled.
 func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	o := &c.out
 	if o.nudge && o.tail-o.head < uint64(len(o.ring)) {
@@ -56,7 +56,7 @@ func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	return n
 }
 
-// complete says that the device has all of p.
+// complete reports whether the device has got all of p.
 func (p *posting) complete() bool {
 	if p.chain == nil {
 		return p.next > 0
@@ -82,8 +82,9 @@ var ops = [...]device.Op{
 	rdmacm.OpWrite: device.Write, rdmacm.OpRead: device.Read, rdmacm.OpSend: device.Send, rdmacm.OpSendInvalidate: device.SendInvalidate,
 }
 
-// workLocked makes w the next request of p: a whole Work, or a part where the device does
-// not take so many pieces or bytes at once. It is false where staging has no room now.
+// workLocked makes w the next request of p. It is a whole Work, or a part of one if the device
+// cannot take all its pieces or bytes at once. workLocked returns false if staging has no room
+// now.
 func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	work := &p.chain.Work[p.next]
 	s.work, s.read = p.next, work.Op == rdmacm.OpRead
@@ -93,7 +94,7 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	}
 	moved, whole, ok := c.piecesLocked(w, s, work, p.at)
 	if ok && !whole && p.send && p.next == len(p.chain.Work)-1 {
-		// A Send is not cut.
+		// A Send must not be divided, so its pieces are joined in one.
 		c.emptyLocked(s)
 		s.joined = bytes.Join(work.Local, nil)
 		joined := rdmacm.Work{Local: [][]byte{s.joined}}
@@ -119,15 +120,15 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	return true
 }
 
-// piecesLocked lists the pieces of work from byte at on, as many as one request takes.
-// whole: there are no more. ok is false where that takes a block of staging and there is
-// none, or memory that the device refuses.
+// piecesLocked lists the pieces of work from byte at on, as many as one request takes. whole is
+// true if no piece is left. ok is false if a piece needs a block of staging and there is none,
+// or if the device refuses the memory.
 func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) (moved int, whole, ok bool) {
 	most, limit := c.out.sges, c.rnic.MaxMessage
 	if s.read {
 		most = min(most, c.rnic.ReadSGEs)
 	}
-	used := 0 // of s.block
+	used := 0 // bytes of s.block
 	for _, b := range work.Local {
 		if at >= len(b) {
 			at -= len(b)
@@ -149,9 +150,9 @@ func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) 
 	return moved, true, true
 }
 
-// sgeLocked names the first n bytes of b for the device: where they are, if the device knows
-// them; or in staging, of which the work has used some bytes already; or registered for as
-// long as the work takes.
+// sgeLocked describes the first n bytes of b to the device. If the device knows the memory, it
+// describes them where they are. If they are short, it describes a place in staging, of which
+// the request already uses some bytes. Otherwise it registers them until the request is done.
 func (c *Conn) sgeLocked(e *device.SGE, s *slot, b []byte, used *int) (n int, ok bool) {
 	if !c.domain.own {
 		r, n := c.rnic.region(b)
@@ -165,7 +166,8 @@ func (c *Conn) sgeLocked(e *device.SGE, s *slot, b []byte, used *int) (n int, ok
 			return n, true
 		}
 	}
-	// On iWARP the peer can write to the sink of a Read: it is no part of other memory.
+	// On iWARP the peer can write to the sink of a Read, so the sink must share no registered
+	// memory with other data.
 	if len(b) <= blockSize-*used && !(s.read && c.rnic.IWARP) {
 		if s.block == nil {
 			if s.block = c.blockLocked(); s.block == nil {

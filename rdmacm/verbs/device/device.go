@@ -1,8 +1,9 @@
-// Package device is what rdmacm/verbs needs of librdmacm and libibverbs: their objects, in
-// calls that do much at once. Package shim implements it with the libraries.
+// Package device is the part of librdmacm and libibverbs that rdmacm/verbs needs. It has the
+// objects of the libraries, with calls that do much at once. Package shim implements it with the
+// libraries.
 //
-// A method says whether it may sleep: then it may take as long as the kernel likes, and
-// runs on a goroutine of its own. The others return at once.
+// If a method may sleep, its comment says so: it may take as long as the kernel takes, and the
+// provider calls it on a goroutine that may wait. The other methods return at once.
 package device
 
 import (
@@ -11,7 +12,7 @@ import (
 	"time"
 )
 
-// SGEs is how many pieces of memory one Work may have.
+// SGEs is the largest number of pieces of memory in one Work.
 const SGEs = 8
 
 // An SGE is a piece of memory that a device knows by LKey.
@@ -31,16 +32,16 @@ const (
 	SendInvalidate
 )
 
-// Signal is a flag of a Work: it has a completion where it succeeds, too.
+// Signal is a flag of a Work: the Work has a completion even if it succeeds.
 const Signal uint8 = 1
 
 // A Work is a request of a send queue, laid out as the shim has it.
 type Work struct {
 	ID, Remote uint64
-	RKey       uint32 // of SendInvalidate: what it invalidates
+	RKey       uint32 // of a SendInvalidate: the key that it invalidates
 	Op         Op
 	Flags      uint8
-	Count      uint16 // of SGE
+	Count      uint16 // number of entries used in SGE
 	SGE        [SGEs]SGE
 }
 
@@ -54,9 +55,9 @@ type Receive struct {
 type Completion struct {
 	ID          uint64
 	Status      Status
-	Length      uint32 // of a message
-	Invalidated uint32 // key that a message invalidated, or 0
-	Receive     uint32 // 1: of a Receive
+	Length      uint32 // size of the message
+	Invalidated uint32 // key that the message invalidated, or 0
+	Receive     uint32 // 1 if a Receive completed, 0 for a Work
 }
 
 // Status is the status of a completion (enum ibv_wc_status).
@@ -68,7 +69,7 @@ const (
 	Flushed         Status = 5 // the queue pair is in error
 	RemoteAccess    Status = 10
 	RetriesExceeded Status = 12
-	NotPromised     Status = 13 // the peer has no receive
+	NotPromised     Status = 13 // the peer has posted no receive
 	ResponseTimeout Status = 20
 )
 
@@ -80,7 +81,7 @@ var statusNames = [...]string{
 	"invalid EE context state", "fatal error of the device", "peer did not answer in time", "general error",
 }
 
-// String says what the status means.
+// String describes the status.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
@@ -93,11 +94,11 @@ type Caps struct {
 	Sends, Receives, SGEs uint32
 }
 
-// A Param is what one side says when a connection is made.
+// A Param has the parameters of one side when a connection is made.
 type Param struct {
 	Data []byte
-	// Responder is how many RDMA Reads this side serves at a time, Initiator how
-	// many it has outstanding.
+	// Responder is the number of RDMA Reads that this side serves at a time, and Initiator the
+	// number that it may have outstanding.
 	Responder, Initiator uint8
 }
 
@@ -130,7 +131,7 @@ var eventNames = [...]string{
 	"MULTICAST_JOIN", "MULTICAST_ERROR", "ADDR_CHANGE", "TIMEWAIT_EXIT",
 }
 
-// String is the name that rdma_cm(7) has, without RDMA_CM_EVENT_.
+// String returns the name in rdma_cm(7), without RDMA_CM_EVENT_.
 func (t EventType) String() string {
 	if t >= 0 && int(t) < len(eventNames) {
 		return eventNames[t]
@@ -142,8 +143,8 @@ func (t EventType) String() string {
 type Event struct {
 	Type   EventType
 	Status int32
-	// ID is the number of the ID that it is about. Listener is that of the listening ID,
-	// and Made the new ID, where Type is ConnectRequest.
+	// ID is the number of the ID that the event is about. In a ConnectRequest, Listener is the
+	// number of the listening ID, and Made the new ID.
 	ID, Listener         uint64
 	Made                 ID
 	Responder, Initiator uint8
@@ -151,7 +152,7 @@ type Event struct {
 	Local, Peer          netip.AddrPort
 }
 
-// Attributes are those of a device and of its port.
+// Attributes are the attributes of a device and of its port.
 type Attributes struct {
 	Name                             string
 	Protocol                         string // "iWARP", "InfiniBand" or "RoCE"
@@ -165,7 +166,7 @@ type Attributes struct {
 	SendsInvalidate bool
 	// SIW: the kernel's software iWARP, by its vendor's number.
 	SIW bool
-	// Device tells the devices of a process apart.
+	// Device is a different number for each device of a process.
 	Device uint64
 }
 
@@ -174,58 +175,60 @@ type Library interface {
 	Open() (Channel, error)
 }
 
-// A Channel is an event channel with what is made on it.
+// A Channel is an event channel. The IDs made with its methods report their events to it.
 type Channel interface {
-	// Events calls told for each event, in order, until Close, and returns nil then. One
-	// goroutine calls it.
-	// told must not wait. It may be called for an ID that was closed already.
+	// Events calls told for each event, in order, until Close, and then returns nil. One
+	// goroutine calls Events. told must not wait, and may get an event of an ID that was closed
+	// already.
 	Events(told func(e Event)) error
-	// Close ends Events. No ID of the channel is left.
+	// Close ends Events. The caller has closed all IDs of the channel before.
 	Close()
-	// Listen may sleep. onlyFamily: [::] takes no IPv4 peers.
+	// Listen makes an ID that listens at addr. onlyFamily: [::] takes no IPv4 peers. Listen may
+	// sleep.
 	Listen(addr netip.AddrPort, onlyFamily bool, backlog int) (ID, error)
-	// Carrier opens the device that carries an address of this machine. It fails where
-	// none does.
+	// Carrier opens the device that carries an address of this machine. It fails if none does.
 	Carrier(addr netip.Addr) (Device, error)
-	// Resolve begins to find the way to addr: AddrResolved or an error follow.
+	// Resolve begins to find the device that leads to addr. The event AddrResolved or an error
+	// event follows.
 	Resolve(addr netip.AddrPort, limit time.Duration) (ID, error)
 }
 
-// A Device is an open one. The library keeps what it knows of the device until Close or Retire.
+// A Device is an open device. The library keeps its data about the device until Close or Retire.
 type Device interface {
-	// Number is that of the ID whose events are about the device alone.
+	// Number returns the number of the ID whose events are about the device alone.
 	Number() uint64
 	Attributes() Attributes
 	OpenDomain() (Domain, error)
-	// Present reports whether the machine still has the device: a removal may come without
-	// an event.
+	// Present reports whether the machine still has the device, because a removal may come
+	// without an event.
 	Present() bool
-	// Async calls told for each asynchronous event that the device has had since the last
-	// call. One goroutine calls it, and neither beside Close or Retire nor after them.
+	// Async calls told for each asynchronous event that has come since the last call. One
+	// goroutine at a time calls it, never during or after Close or Retire.
 	Async(told func(e AsyncEvent))
 	// Active reports whether the device's port carries traffic now.
 	Active() bool
 	// Close may sleep.
 	Close()
-	// Retire is Close of a device that was removed. The kernel completes the removal then.
-	// No domain and no connection of the device is left in this process. It may sleep.
+	// Retire closes a device that was removed, so that the kernel can complete the removal. The
+	// caller has closed all domains and connections of the device before. Retire may sleep.
 	Retire()
 }
 
-// An ID is an end of a connection that is made, or a listener.
+// An ID is one end of a connection that is being made, or a listener.
 type ID interface {
 	Number() uint64
-	// Port is the port that it is bound to.
+	// Port returns the port of the ID.
 	Port() uint16
-	// Route begins to find the route: RouteResolved or an error follow.
+	// Route begins to find the route. The event RouteResolved or an error event follows.
 	Route(limit time.Duration) error
 	Reject(data []byte) error
-	// Attributes of its device. Only where it has one.
+	// Attributes returns the attributes of the ID's device. The caller knows that the ID has a
+	// device.
 	Attributes() (Attributes, error)
 	OpenDomain() (Domain, error)
-	// Create makes the queues of a connection, which has the ID from then on.
+	// Create makes the queues of a connection. The Conn owns the ID from then on.
 	Create(d Domain, caps Caps) (Conn, error)
-	// Close may sleep. Not after Create.
+	// Close closes the ID. It must not be called after Create. It may sleep.
 	Close()
 }
 
@@ -260,28 +263,30 @@ const (
 
 // A Conn is a connected queue pair with its completion queues.
 type Conn interface {
-	// Works and Receives are what Flush posts. Only who calls Flush uses them.
+	// Works and Receives return the requests that Flush will post. Only the caller of Flush uses
+	// them.
 	Works() []Work
 	Receives() []Receive
 	// Accept and Connect may sleep.
 	Accept(p Param) error
 	Connect(p Param) error
-	// Flush posts the first receives and works. One goroutine at a time calls it. posted
-	// is how many works the device has taken.
+	// Flush posts the first receives and works. One goroutine at a time calls it. posted is the
+	// number of works that the device has taken.
 	Flush(armSends bool, receives, works int) (posted int, err error)
-	// Poll returns what has completed, those of receives first, until it is called again;
-	// more: there may be more of it. flags say what is done before. One goroutine calls it,
-	// that of Serve.
+	// Poll returns completions, those of receives first. They are valid until the next Poll.
+	// more: there may be more completions. flags name the steps that Poll takes first. Only the
+	// goroutine of Serve calls Poll.
 	Poll(flags int) (done []Completion, more bool, err error)
-	// Serve calls ready at once, and each time that an armed queue has had a completion
-	// or Wake was called, until ready returns false.
+	// Serve calls ready at once, and again each time that an armed queue has had a completion or
+	// Wake was called. Serve returns when ready returns false.
 	Serve(ready func() bool)
 	Wake()
-	// Disconnect puts the queue pair into error and tells the peer. It may sleep.
+	// Disconnect puts the queue pair into the error state and tells the peer. It may sleep.
 	Disconnect() error
-	// DestroyQP: from then on the device touches no memory. It may sleep. Nothing is
-	// posted beside it or after it.
+	// DestroyQP destroys the queue pair. After it has returned, the device touches no memory. No
+	// post may run during it or follow it. It may sleep.
 	DestroyQP()
-	// Destroy ends everything, the ID too. It may sleep. Serve has returned.
+	// Destroy frees everything, including the ID. It is called after Serve has returned. It may
+	// sleep.
 	Destroy()
 }
