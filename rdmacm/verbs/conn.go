@@ -47,7 +47,7 @@ type Conn struct {
 	out     sends
 	ending  ending
 	watch   watch
-	// batching: the Handler or a Done is being called, and sendLocked waits until the call
+	// batching: the Handler or a Done is being called. Posts wait in the queue until the call
 	// returns.
 	batching bool
 	over     bool // Closed was called, or is being called

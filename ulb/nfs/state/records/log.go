@@ -173,7 +173,7 @@ func transaction(b []byte, sum uint32) (changes []byte, next uint32, ok bool) {
 	return changes, next, next == want
 }
 
-var errChange = errors.New("a change in it is none")
+var errChange = errors.New("it contains a change that cannot be decoded")
 
 // apply applies the changes of one transaction.
 func (c *content) apply(changes []byte) error {
