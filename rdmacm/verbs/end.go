@@ -226,7 +226,8 @@ func (c *Conn) step() (over bool) {
 	e := &c.ending
 	switch {
 	case e.phase == draining:
-		empty := c.out.head == c.out.tail && c.in.posted == 0
+		// Behind the last request that asked for a signal, those that are done never tell so.
+		empty := c.out.head >= c.out.signaled && c.in.posted == 0
 		return e.late || empty && (e.left || e.failed)
 	case e.failed, e.left, e.dirty:
 	case e.phase == leaving && e.late:
@@ -307,6 +308,7 @@ func (c *Conn) markLocked() {
 	o.ring[o.tail%uint64(len(o.ring))] = slot{}
 	c.dev.Works()[0] = device.Work{ID: o.tail, Op: device.Write, Flags: device.Signal}
 	o.tail++
+	o.signaled = o.tail
 	c.mu.Unlock()
 	_, err := c.dev.Flush(true, 0, 1)
 	c.mu.Lock()

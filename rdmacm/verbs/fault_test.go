@@ -142,6 +142,44 @@ func TestDisconnectAfterShortSends(t *testing.T) {
 	})
 }
 
+// TestPeerLeavesAfterShortSends: short Sends that are done have no completion when the queue pair
+// goes into error, so the end of the connection does not wait for one. It gives everything back at
+// once, also if a chain went before them.
+func TestPeerLeavesAfterShortSends(t *testing.T) {
+	for name, chain := range map[string]bool{"short Sends alone": false, "behind a chain": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := fakedevice.New(false)
+				dialer, acceptor := pair(t, d)
+				if chain {
+					if err := acceptor.Send([]byte("chain")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 3 {
+					if !acceptor.Conn().SendShort([][]byte{[]byte("short")}, 0) {
+						t.Fatal("a short Send is not taken")
+					}
+				}
+				synctest.Wait()
+				begun := time.Now() // the bubble's time
+				dialer.Conn().Disconnect()
+				if err := acceptor.End(); err != nil {
+					t.Error("this side ends with", err)
+				}
+				dialer.End()
+				synctest.Wait()
+				if n := d.Left().Conns; n != 0 {
+					t.Errorf("%d connections keep their queues", n)
+				}
+				if d := time.Since(begun); d != 0 {
+					t.Errorf("the end waits %v", d)
+				}
+			})
+		})
+	}
+}
+
 // TestChainBehindShortSends: short Sends occupy all of staging, and none of them had asked for a
 // completion when the connection's goroutine went to sleep.
 func TestChainBehindShortSends(t *testing.T) {

@@ -29,6 +29,7 @@ type sends struct {
 	// to tail.
 	ring       []slot
 	head, tail uint64
+	signaled   uint64    // the requests before it complete, even when the queue pair is in error
 	lost       uint64    // the first request that failed
 	sending    bool      // a goroutine hands requests to the device
 	sent       sync.Cond // sending has become false

@@ -32,6 +32,7 @@ func (c *Conn) worksLocked(requests []device.Work) (n int) {
 		requests[0] = device.Work{ID: o.tail, Op: device.Read, Flags: device.Signal}
 		o.nudge, n = false, 1
 		o.tail++
+		o.signaled = o.tail
 	}
 	for n < len(requests) && o.tail-o.head < uint64(len(o.ring)) {
 		for o.issued < len(o.queue) && o.queue[o.issued].complete() {
@@ -51,6 +52,9 @@ func (c *Conn) worksLocked(requests []device.Work) (n int) {
 		}
 		p.left++
 		o.tail++
+		if w.Flags&device.Signal != 0 {
+			o.signaled = o.tail
+		}
 		n++
 	}
 	return n
