@@ -239,6 +239,25 @@ func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
 	}
 }
 
+// A connection may have more calls under way than the largest surplus. All of their replies stay.
+func TestWindowOfManyCallsIsSafe(t *testing.T) {
+	const window = 5000
+	s, p, conn := newServer(t, rpc.Config{})
+	conn.Window = window
+	m := rpctest.Message(0, rpctest.BUMP, bump(""))
+	c := rpctest.NewCall(conn, m)
+	for range 2 {
+		for xid := range uint32(window) {
+			binary.BigEndian.PutUint32(m, xid)
+			c.Again(conn, m)
+			c.Run(s)
+		}
+	}
+	if n := p.Served[rpctest.BUMP].Load(); n != window {
+		t.Errorf("%d calls, each made twice: %d were executed", window, n)
+	}
+}
+
 // If too many connections have the same call, the entry of the oldest is forgotten.
 func TestTwinsAreFew(t *testing.T) {
 	s, _, _ := newServer(t, rpc.Config{})

@@ -13,7 +13,7 @@ import (
 //
 // The last replies of a connection, up to its window, are "safe", because its client may not have
 // received them: they go only when nothing else is left. The earlier replies of a client's
-// connections are its "surplus". They are kept while there is room, up to most of a connection's,
+// connections are its "surplus". They are kept while there is room, up to most of each connection,
 // because copies of their calls may still wait in a socket.
 //
 // If memory is short, the largest client that has a surplus loses its oldest surplus reply. If no
@@ -28,7 +28,7 @@ const (
 	ownerCost = 512
 )
 
-// most is the largest number of replies of a connection.
+// most is the largest surplus of a connection, in replies.
 const most = 4096
 
 // defaultWindow is the number of safe replies of a connection if its transport sets no
@@ -89,7 +89,7 @@ func (rc *replyCache) linkLocked(e *reply) {
 		cl.owners[1].Add(o)
 	}
 	rc.chargeLocked(cl, cost)
-	if o.replies.Len > most {
+	if o.replies.Len > o.window+most {
 		rc.count.Surplus++
 		rc.discardLocked(o.replies.First)
 	}
