@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"net/netip"
 	"strings"
 	"sync"
@@ -246,6 +247,40 @@ func TestReplayKeepsPayloadMarks(t *testing.T) {
 	if n := p.Served[rpctest.FETCH].Load(); n != 1 {
 		t.Errorf("executed %d times", n)
 	}
+}
+
+// However many replies expire at once, no call waits until all of them are forgotten.
+func TestReplySweepIsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const sweep = 256
+		s, _, conn := newServer(t, rpc.Config{})
+		defer s.Close()
+		m := rpctest.Message(0, rpctest.BUMP, bump(""))
+		c := rpctest.NewCall(conn, m)
+		next := uint32(0)
+		do := func(conn *rpc.Conn) {
+			binary.BigEndian.PutUint32(m, next)
+			next++
+			c.Again(conn, m)
+			c.Run(s)
+		}
+		for range 20 {
+			gone := s.NewConn(netip.MustParseAddrPort("192.0.2.99:700"), local, "tcp", true)
+			for range 100 {
+				do(gone)
+			}
+			gone.Close()
+		}
+		time.Sleep(rpc.ReplyLife + time.Second)
+		for calls, before := 0, uint64(0); before < 2000; calls++ {
+			do(conn)
+			n := s.Stats().ReplyCache.Expired
+			if n-before > sweep || calls > 2000 {
+				t.Fatalf("after %d calls %d replies are forgotten, %d by the last one", calls, n, n-before)
+			}
+			before = n
+		}
+	})
 }
 
 // Memory from which a replay is still being sent is not reused, even if the cache forgets the

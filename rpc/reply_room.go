@@ -31,6 +31,10 @@ const (
 // most is the largest surplus of a connection, in replies.
 const most = 4096
 
+// sweepMost is the largest number of expired replies of a connection or a client that one call
+// forgets. Meanwhile the other calls wait for the lock.
+const sweepMost = 256
+
 // defaultWindow is the number of safe replies of a connection if its transport sets no
 // Conn.Window.
 const defaultWindow = 128
@@ -139,12 +143,12 @@ func (rc *replyCache) chargeLocked(cl *replyClient, n int64) {
 // sweepLocked forgets expired replies of o, and of one client of each rank in turn, so that
 // connections and clients that no longer call are visited as well.
 func (rc *replyCache) sweepLocked(o *replyOwner, now time.Time) {
-	for o.replies.Len > 0 && rc.expireLocked(o.replies.First, now) {
+	for n := 0; n < sweepMost && o.replies.Len > 0 && rc.expireLocked(o.replies.First, now); n++ {
 	}
 	rc.swept = (rc.swept + 1) % len(rc.ranks)
 	if cl := rc.ranks[rc.swept].First; cl != nil {
 		rc.chargeLocked(cl, 0) // the next one is first now
-		for cl.bytes > 0 && rc.expireLocked(cl.next(), now) {
+		for n := 0; n < sweepMost && cl.bytes > 0 && rc.expireLocked(cl.next(), now); n++ {
 		}
 	}
 }
