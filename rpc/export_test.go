@@ -1,6 +1,9 @@
 package rpc
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // ReplyLife is the time for which a reply is remembered.
 const ReplyLife = replyLife
@@ -11,13 +14,14 @@ func (s *Server) CheckReplies() error {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	owners, clients := make(map[*replyOwner]int), make(map[*replyClient]int64)
-	entries, bytes := 0, int64(0)
+	entries, bytes, held := 0, int64(0), int64(0)
 	for k, e := range rc.entries {
 		for ; e != nil; e = e.twin {
 			if entries++; e.key != k {
 				return fmt.Errorf("an entry of %v lies under %v", e.key, k)
 			}
 			if e.done {
+				held += entryCost + int64(cap(e.kept.body)+cap(e.kept.marks)*int(unsafe.Sizeof(keptMark{})))
 				if owners[e.owner] == 0 {
 					clients[e.owner.client] += ownerCost
 				}
@@ -50,6 +54,9 @@ func (s *Server) CheckReplies() error {
 		if rc.clients[cl.addr] != cl || cl.bytes != n || cl.ranked != cl.rank() {
 			return fmt.Errorf("client %v has %d bytes, and counts %d, in rank %d", cl.addr, n, cl.bytes, cl.ranked)
 		}
+	}
+	if held > bytes {
+		return fmt.Errorf("the replies take %d bytes, and are counted as %d", held, bytes)
 	}
 	listed := 0
 	for r := range rc.ranks {

@@ -21,8 +21,11 @@ type keptMark struct {
 	eligible   bool
 }
 
-// Size returns how many bytes k holds.
-func (k *Kept) Size() int { return len(k.body) }
+// markCost is the memory of a keptMark, in bytes.
+const markCost = 24
+
+// Size returns how many bytes of memory k has. A result may take less, if k has been reused.
+func (k *Kept) Size() int { return cap(k.body) + markCost*cap(k.marks) }
 
 // Keep copies the outcome and the results in w. It reuses memory of k.
 func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {

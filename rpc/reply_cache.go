@@ -36,6 +36,7 @@ type replyCache struct {
 	ranks   [2 * surplusRank]queue.List[replyClient, *replyClient]
 	swept   int // the rank that sweepLocked visited last
 	count   ReplyCacheStats
+	unused  sync.Pool // entries without a call, whose memory the next ones use
 }
 
 // replyLife: a Linux client that gets no answer over TCP repeats a call after 1, 3 and 6 minutes
@@ -73,9 +74,6 @@ type replyOwner struct {
 	replies queue.List[reply, *reply] // in order of time
 }
 
-// unused are entries without a call, whose memory the next ones use.
-var unused = sync.Pool{New: func() any { return new(reply) }}
-
 // left reports that no living client waits for answers on the connection, as far as the server can
 // tell.
 func (o *replyOwner) left() bool {
@@ -86,6 +84,7 @@ func newReplyCache(size int64) *replyCache {
 	return &replyCache{
 		seed: maphash.MakeSeed(), size: size,
 		entries: make(map[replyKey]*reply), clients: make(map[netip.Addr]*replyClient),
+		unused: sync.Pool{New: func() any { return new(reply) }},
 	}
 }
 
@@ -242,7 +241,7 @@ func (e *reply) claim(o *replyOwner) {
 
 // addLocked adds a running entry.
 func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
-	e := unused.Get().(*reply)
+	e := rc.unused.Get().(*reply)
 	e.key, e.owner, e.twin = k, o, rc.entries[k]
 	rc.entries[k] = e
 	rc.count.Entries++
@@ -297,9 +296,9 @@ func (rc *replyCache) removeLocked(e *reply) {
 		delete(rc.entries, e.key)
 	}
 	rc.count.Entries--
-	if !e.shared && cap(e.kept.body) <= 4*entryCost {
+	if !e.shared && e.kept.Size() <= 4*entryCost {
 		*e = reply{kept: Kept{body: e.kept.body, marks: e.kept.marks}}
-		unused.Put(e)
+		rc.unused.Put(e)
 	}
 }
 

@@ -365,6 +365,24 @@ func TestReplyCacheBoundedByBytes(t *testing.T) {
 	}
 }
 
+// A short reply may use the memory of a longer one that was forgotten. It counts with all of that
+// memory, so that the bound holds for any order of replies.
+func TestReplyCountsWithItsMemory(t *testing.T) {
+	s, _, conn := newServer(t, rpc.Config{ReplyCacheBytes: 64 << 10})
+	for xid := range uint32(2000) {
+		length := uint32(8)
+		if xid%10 == 0 {
+			length = 1200
+		}
+		if _, err := rpctest.NewCall(conn, rpctest.Message(xid, rpctest.WIDE, u32(length))).Run(s).Results(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CheckReplies(); err != nil {
+			t.Fatal(xid, err)
+		}
+	}
+}
+
 // If the replay does not fit the duplicate's room, the duplicate is refused, and the reply
 // stays for a duplicate with enough room.
 func TestReplayWithoutRoom(t *testing.T) {
