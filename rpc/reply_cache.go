@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"hash/maphash"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -54,7 +53,7 @@ type reply struct {
 	twin               *reply // the next older entry with the same key
 	done               bool
 	at                 time.Time // when it was made, or last repeated
-	waiting            []*Call   // copies of a running call
+	waiting            queue.List[waiter, *waiter]
 	kept               Kept
 	shared             bool // a reply is being sent from kept, so its memory must not be reused
 }
@@ -66,12 +65,18 @@ type replyOwner struct {
 	peer                    netip.AddrPort
 	conn                    *Conn // nil: the connection has ended
 	succeeded               bool  // the client repeats its calls on a newer connection
-	// joined are the entries that calls of this connection wait for.
-	joined map[*reply]struct{}
+	// joined are the calls of this connection that wait, and the entries that they wait for.
+	joined map[*Call]*reply
 
 	client  *replyClient              // nil before the first reply
 	window  int                       // the number of replies that are safe, from the last one on
 	replies queue.List[reply, *reply] // in order of time
+}
+
+// A waiter is a call that waits for the end of a running one.
+type waiter struct {
+	queue.Links[waiter] // links in reply.waiting
+	call                *Call
 }
 
 // left reports that no living client waits for answers on the connection, as far as the server can
@@ -149,11 +154,12 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			}
 			rc.count.Joined++
 			c.state.lender = nil // the receiving goroutine goes on
-			e.waiting = append(e.waiting, c)
+			c.state.waiter.call = c
+			e.waiting.Add(&c.state.waiter)
 			if o.joined == nil {
-				o.joined = make(map[*reply]struct{})
+				o.joined = make(map[*Call]*reply)
 			}
-			o.joined[e] = struct{}{}
+			o.joined[c] = e
 			rc.mu.Unlock()
 			return false
 		}
@@ -180,24 +186,25 @@ type match struct {
 //     acknowledge data.
 //   - Both connections have the same port, which only one client can have.
 func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now time.Time) (m match) {
-	named := len(cred.Machine) > 0 || cred.Principal != ""
 	for e := rc.entries[k]; e != nil; {
-		from, older := e.owner, e.twin
-		switch {
-		case rc.expireLocked(e, now):
-		case from == o:
+		older := e.twin
+		if !rc.expireLocked(e, now) && e.owner == o {
 			return match{entry: e}
-		case named || from.peer == o.peer || from.left():
-			m.entry = cmp.Or(m.entry, e)
-		default:
-			m.others++
-			m.oldest = e
-			if !e.done {
-				m.running = e
-			}
-			m.lags = m.lags || from.id > o.id
 		}
 		e = older
+	}
+	named := len(cred.Machine) > 0 || cred.Principal != ""
+	for e := rc.entries[k]; e != nil; e = e.twin {
+		from := e.owner
+		if named || from.peer == o.peer || from.left() {
+			return match{entry: e}
+		}
+		m.others++
+		m.oldest = e
+		if !e.done {
+			m.running = e
+		}
+		m.lags = m.lags || from.id > o.id
 	}
 	return m
 }
@@ -217,13 +224,9 @@ func (rc *replyCache) ended(c *Conn) (left []*Call) {
 	defer rc.mu.Unlock()
 	o := rc.ownerLocked(c)
 	o.conn = nil
-	for e := range o.joined {
-		e.waiting = slices.DeleteFunc(e.waiting, func(k *Call) bool {
-			if k.Conn == c {
-				left = append(left, k)
-			}
-			return k.Conn == c
-		})
+	for k, e := range o.joined {
+		e.waiting.Remove(&k.state.waiter)
+		left = append(left, k)
 	}
 	o.joined = nil
 	return left
@@ -257,9 +260,10 @@ func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (wai
 	now := time.Now()
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	waiting, e.waiting = e.waiting, nil
-	for _, c := range waiting {
-		delete(c.Conn.owner.joined, e)
+	for p := e.waiting.First; p != nil; p = e.waiting.First {
+		e.waiting.Remove(p)
+		delete(p.call.Conn.owner.joined, p.call)
+		waiting = append(waiting, p.call)
 		e.shared, kept = true, e.kept
 	}
 	switch {

@@ -258,6 +258,29 @@ func TestWindowOfManyCallsIsSafe(t *testing.T) {
 	}
 }
 
+// If a call's own connection has its reply, the cache asks no other connection whether its peer
+// has left it: that is a system call under the lock of all.
+func TestCopyOnItsOwnConnectionAsksNoOther(t *testing.T) {
+	s, _, _ := newServer(t, rpc.Config{})
+	m := rpctest.Message(1, rpctest.BUMP, bump(""))
+	asked, told := 0, make([]uint64, 3)
+	conns := make([]*rpc.Conn, len(told))
+	for i := range conns {
+		conns[i] = from(s, uint16(700+i))
+		conns[i].Left = func() bool { asked++; return false }
+		told[i] = counter(t, rpctest.NewCall(conns[i], m).Run(s))
+	}
+	asked = 0
+	for i, c := range conns {
+		if n := counter(t, rpctest.NewCall(c, m).Run(s)); n != told[i] {
+			t.Errorf("connection %d is told %d, and %d before", i, n, told[i])
+		}
+	}
+	if asked != 0 {
+		t.Errorf("the cache asked %d times", asked)
+	}
+}
+
 // If too many connections have the same call, the entry of the oldest is forgotten.
 func TestTwinsAreFew(t *testing.T) {
 	s, _, _ := newServer(t, rpc.Config{})

@@ -193,6 +193,8 @@ type callState struct {
 	entry *reply
 	// apart: the call waits for another one that looks the same, and is executed afterwards.
 	apart bool
+	// waiter belongs to the duplicate-request cache.
+	waiter waiter
 	// took is the time at which Serve got the call, if the Server has an observer.
 	took time.Time
 	// place belongs to the executor.
