@@ -8,12 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-var linux = flag.String("linux", "", "`address` and port of Linux's own server, which exports its root with no_root_squash and insecure, for TestPrincipals")
+var (
+	linux     = flag.String("linux", "", "`address` and port of Linux's own server, which exports its root with no_root_squash and insecure, for TestPrincipals")
+	linuxName = flag.String("linux-name", "", "`host` of that server in the realm of /etc/krb5.conf, if it takes krb5i besides sys; /etc/krb5.keytab has the keys of the principals")
+)
 
 // Bits of a mode, for users that are neither the owner nor in the group.
 const (
@@ -63,21 +68,60 @@ var uses = []use{
 	{"CLONE", 2, mayRead | mayWrite, false, func(h *held) nfs4test.Op { return clone(h.file.Stateid, h.other.Stateid, 0, 0, 0) }},
 }
 
-// A principal is a user that calls: one that only says its number, or one that is proven.
+// spends: the operation changes what is open or locked, so that another cannot follow it.
+func (u *use) spends() bool { return u.takes == 0 || strings.HasPrefix(u.name, "LOCK") }
+
+// A principal is a user that calls: one that only says its number, or one that is proven, whose
+// number the server knows.
 type principal struct {
 	name   string
 	uid    uint32
 	proven string
 }
 
-var (
-	openers = []principal{{"a user", 1000, ""}, {"a proven user", 65534, "alice@TEST"}}
-	// others use what an opener has open. They are of its client.
-	others = []principal{
-		{"another user", 2000, ""}, {"a user of no account", 65534, ""}, {"the machine", 0, ""},
-		{"another proven user", 65534, "bob@TEST"}, {"the proven machine", 65534, "host/client@TEST"},
+// A cast are the principals of a test.
+type cast struct {
+	// user and other are users with a number and an account.
+	user, other uint32
+	// openers open files. All use what they have open, openers included, as one client.
+	openers, all []principal
+}
+
+// castOf returns a cast of users that only say their numbers.
+func castOf(user, other uint32) cast {
+	opener := principal{"a user", user, ""}
+	return cast{user, other, []principal{opener}, []principal{
+		opener, {"another user", other, ""}, {"a user of no account", 65534, ""}, {"the machine", 0, ""},
+	}}
+}
+
+// and adds a proven opener, and other principals.
+func (c cast) and(opener principal, others ...principal) cast {
+	c.openers = append(c.openers, opener)
+	c.all = append(append(c.all, opener), others...)
+	return c
+}
+
+// A site without Kerberos knows no account of a principal.
+var withoutKerberos = castOf(1000, 2000).and(principal{"a proven user", 65534, "alice@TEST"},
+	principal{"another proven user", 65534, "bob@TEST"}, principal{"the proven machine", 65534, "host/client@TEST"})
+
+// withKerberos are principals of a realm. Three of them have the names of users of each Debian,
+// and so their numbers.
+var withKerberos = castOf(1, 2).and(principal{"the proven user", 1, "daemon@KRB5.TEST"},
+	principal{"another proven user", 2, "bin@KRB5.TEST"}, principal{"the proven superuser", 0, "root@KRB5.TEST"},
+	principal{"the proven machine", 65534, "host/client.krb5.test@KRB5.TEST"})
+
+// realmOf returns the realm of withKerberos, by a krb5.conf and a keytab of its principals.
+func realmOf(server, conf, keytab string) *nfs4test.Realm {
+	r := &nfs4test.Realm{Server: server, Users: map[string]gss.Mechanism{}}
+	for _, p := range withKerberos.all {
+		if p.proven != "" {
+			r.Users[p.proven] = krb5.New(krb5.Config{Conf: conf, Keytab: keytab, Principal: p.proven})
+		}
 	}
-)
+	return r
+}
 
 // A standing is what a principal is to a file that is open.
 type standing struct {
@@ -86,9 +130,9 @@ type standing struct {
 }
 
 func (p *principal) standing(opener *principal, owner, mode uint32) standing {
-	s := standing{opener: *p == *opener, owner: p.proven == "" && p.uid == owner, bits: mode}
+	s := standing{opener: *p == *opener, owner: p.uid == owner, bits: mode}
 	switch {
-	case p.proven == "" && p.uid == 0:
+	case p.uid == 0:
 		s.bits = mayRead | mayWrite
 	case s.owner:
 		s.bits = mode >> 6
@@ -272,14 +316,26 @@ func (s *session) become(minor, owner, mode uint32) {
 // by each operation that takes one, in each minor version, when the files' owner and mode have
 // changed since. docs/nfs4.md has the rules, and where Linux's server differs.
 func TestPrincipals(t *testing.T) {
-	each(t, func(t *testing.T, site *nfs4test.Site) { principals(t, site, may) })
-	if *linux != "" {
-		t.Run("linux", func(t *testing.T) {
-			site := nfs4test.Far(t, netip.MustParseAddrPort(*linux))
-			takesLocks(t, site)
-			principals(t, site, mayOnLinux)
-		})
+	each(t, func(t *testing.T, site *nfs4test.Site) {
+		c := withoutKerberos
+		if site.RPC == nil {
+			c = castOf(c.user, c.other) // a daemon believes no principal
+		}
+		principals(t, site, c, may)
+	})
+	if *linux == "" {
+		return
 	}
+	name, c, realm := "linux", castOf(1, 2), (*nfs4test.Realm)(nil)
+	if *linuxName != "" {
+		name, c, realm = "linux under Kerberos", withKerberos, realmOf("nfs/"+*linuxName+"@KRB5.TEST", "/etc/krb5.conf", "/etc/krb5.keytab")
+	}
+	t.Run(name, func(t *testing.T) {
+		site := nfs4test.Far(t, netip.MustParseAddrPort(*linux))
+		site.Realm = realm
+		takesLocks(t, site)
+		principals(t, site, c, mayOnLinux)
+	})
 }
 
 // takesLocks waits for the end of the server's time of grace, which is longer for locks than for
@@ -293,19 +349,16 @@ func takesLocks(t *testing.T, site *nfs4test.Site) {
 	})
 }
 
-func principals(t *testing.T, site *nfs4test.Site, allows func(u *use, s standing) bool) {
+func principals(t *testing.T, site *nfs4test.Site, cast cast, allows func(u *use, s standing) bool) {
 	for minor := range uint32(3) {
 		maker := newSession(t, site, 1, fmt.Sprint("maker for 4.", minor))
 		for _, file := range []string{"file", "other"} {
 			maker.makeFile(nameOf(file, minor))
 		}
 		c := newCaller(t, site, minor)
-		for _, opener := range openers {
-			if opener.proven != "" && site.RPC == nil {
-				continue // a far site proves nothing
-			}
+		for _, opener := range cast.openers {
 			for _, now := range []struct{ owner, mode uint32 }{
-				{0, 0o666}, {0, 0o644}, {0, 0o600}, {1000, 0o600}, {1000, 0}, {2000, 0o600}, {2000, 0},
+				{0, 0o666}, {0, 0o644}, {0, 0o600}, {cast.user, 0o600}, {cast.user, 0}, {cast.other, 0o600}, {cast.other, 0},
 			} {
 				maker.become(minor, 0, 0o666)
 				c.as(&opener)
@@ -315,14 +368,17 @@ func principals(t *testing.T, site *nfs4test.Site, allows func(u *use, s standin
 					*held
 				}
 				var cells []cell
+				var open []*held
 				for i := range uses {
-					for j := range others {
-						if u, by := &uses[i], &others[j]; u.minor <= minor && (by.proven == "" || site.RPC != nil) {
-							cells = append(cells, cell{by, u, c.holds(u)})
+					u := &uses[i]
+					for j := range cast.all {
+						if u.minor > minor {
+							continue
 						}
-					}
-					if u := &uses[i]; u.minor <= minor {
-						cells = append(cells, cell{&opener, u, c.holds(u)})
+						if j == 0 || u.spends() {
+							open = append(open, c.holds(u))
+						}
+						cells = append(cells, cell{&cast.all[j], u, open[len(open)-1]})
 					}
 				}
 				maker.become(minor, now.owner, now.mode)
@@ -338,8 +394,8 @@ func principals(t *testing.T, site *nfs4test.Site, allows func(u *use, s standin
 					}
 				}
 				c.as(&opener)
-				for _, x := range cells {
-					x.gives()
+				for _, h := range open {
+					h.gives()
 				}
 			}
 		}

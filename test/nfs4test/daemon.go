@@ -17,8 +17,8 @@ type DaemonConfig struct {
 	// Program is the path of the daemon, Directory the directory that it exports as its root, and
 	// State its state directory; if empty, it gets a new one.
 	Program, Directory, State string
-	// NFS has lines for the section [nfs] of its configuration.
-	NFS string
+	// NFS and Kerberos have lines for the sections [nfs] and [kerberos] of its configuration.
+	NFS, Kerberos string
 	// Options are further options of the export.
 	Options string
 }
@@ -37,8 +37,8 @@ func StartDaemon(t testing.TB, cfg DaemonConfig) *Daemon {
 	}
 	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))}), 2049)
 	file := filepath.Join(t.TempDir(), "nfsrdmad.toml")
-	text := fmt.Sprintf("tcp = [%q]\nrdma = [\"none\"]\nrpcbind = false\nstate_dir = %q\n\n[nfs]\n%s\n\n[[export]]\npath = %q\nname = \"/\"\noptions = \"rw,no_root_squash,insecure%s\"\n",
-		at, cfg.State, cfg.NFS, cfg.Directory, cfg.Options)
+	text := fmt.Sprintf("tcp = [%q]\nrdma = [\"none\"]\nrpcbind = false\nstate_dir = %q\n\n[nfs]\n%s\n\n[kerberos]\n%s\n\n[[export]]\npath = %q\nname = \"/\"\noptions = \"rw,no_root_squash,insecure%s\"\n",
+		at, cfg.State, cfg.NFS, cfg.Kerberos, cfg.Directory, cfg.Options)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -7,16 +7,18 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
 // Far returns a Site whose server runs elsewhere: each of its Peers speaks to an address over a
 // TCP connection of its own. Such a Site has only Peers, and these answer a call before Begin
-// returns.
+// returns. Peers with a Principal need the Site's Realm.
 func Far(t testing.TB, server netip.AddrPort) *Site { return &Site{T: t, server: server} }
 
 // patience is the longest wait for an event that must happen. A test that passes never waits so
@@ -25,6 +27,10 @@ const patience = time.Minute
 
 // A wireTo is a connection to a server elsewhere, with one call at a time.
 type wireTo struct {
+	xid *atomic.Uint32
+	// proven are contexts of principals on this connection.
+	proven map[string]*gss.Client
+
 	mu   sync.Mutex
 	conn net.Conn
 }
@@ -37,7 +43,7 @@ func (s *Site) farPeer(minor uint32, machine byte) *Peer {
 		s.T.Fatal(err)
 	}
 	s.T.Cleanup(func() { conn.Close() })
-	return &Peer{Site: s, Minor: minor, far: &wireTo{conn: conn}}
+	return &Peer{Site: s, Minor: minor, far: &wireTo{xid: &s.xid, conn: conn}}
 }
 
 // Hangup ends the connection of a Peer of a Far Site.
@@ -48,6 +54,11 @@ func (w *wireTo) begin(p *Peer, message []byte) *rpctest.Call {
 	p.T.Helper()
 	c := rpctest.NewCall(nil, message)
 	c.Header.XID = binary.BigEndian.Uint32(message)
+	if p.Principal != "" {
+		c.End, c.Reply = rpctest.Sent, w.prove(p, message)
+		c.Done <- struct{}{}
+		return c
+	}
 	reply, err := w.exchange(message)
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):

@@ -45,6 +45,7 @@ type Site struct {
 	Program *nfs4.Program
 	RPC     *rpc.Server
 	Pool    *mem.Pool
+	Realm   *Realm // of a Far Site
 
 	share  *mem.Share
 	xid    atomic.Uint32
@@ -119,7 +120,8 @@ type Peer struct {
 	*Site
 	Conn *rpc.Conn
 	// Minor is the minor version of its compounds, UID the user that it claims to be. If
-	// Principal is set, it is proven to be that principal, by RPCSEC_GSS with integrity.
+	// Principal is set, it is proven to be that principal, by RPCSEC_GSS with integrity: on a Far
+	// Site by its Realm, elsewhere without a proof.
 	Minor     uint32
 	UID, GID  uint32
 	Principal string
