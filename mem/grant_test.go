@@ -48,7 +48,7 @@ func TestGetDoesNotOvertakeAnswersOwed(t *testing.T) {
 }
 
 // A request that found no pages, because Trim had them, gets them afterwards.
-func TestTrimServesWhoCameMeanwhile(t *testing.T) {
+func TestTrimServesRequestsThatCameMeanwhile(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	w := newWish("w", 4*mib, nil)
 	p.mu.Lock()

@@ -8,7 +8,7 @@ import (
 
 // A request whose group is at its limit waits alone: others pass it, also of its own share, and
 // its share is not charged meanwhile.
-func TestGroupAtItsLimitHoldsUpNobodyElse(t *testing.T) {
+func TestGroupAtItsLimitDelaysOnlyItsOwnRequests(t *testing.T) {
 	p := newPool(t, 8*mib, 6*mib)
 	g, other := p.NewGroup(), p.NewGroup()
 	a, b := p.NewShare(), p.NewShare()

@@ -124,7 +124,7 @@ func TestGetGivesAlignedMemoryOfTheSizeAskedFor(t *testing.T) {
 	}
 }
 
-func TestWhatCanNeverBeGrantedIsRefusedAtOnce(t *testing.T) {
+func TestTooLargeRequestIsRefusedAtOnce(t *testing.T) {
 	p := newPool(t, 6*mib, 0)
 	s := p.NewShare()
 	for _, size := range []int{3*mib + 1, 1 << 62, -1} {
@@ -147,7 +147,7 @@ func TestWhatCanNeverBeGrantedIsRefusedAtOnce(t *testing.T) {
 }
 
 // A share at its limit waits for its own memory and delays no other share.
-func TestShareAtItsLimitHoldsUpNobody(t *testing.T) {
+func TestShareAtItsLimitDelaysNoOtherShare(t *testing.T) {
 	p := newPool(t, 8*mib, 2*mib)
 	var log []string
 	a, b := p.NewShare(), p.NewShare()

@@ -115,7 +115,7 @@ func pressed(t *testing.T, f func(t *testing.T, p *Pool, l *ended)) {
 // While no request waits, a peer may take any time. When one waits, the pool ends peers that make
 // no progress, within seconds, the largest holders first, by client, then by share, until there
 // is enough. It does not end peers that move the data in their memory.
-func TestWhoMakesNoProgressIsEnded(t *testing.T) {
+func TestPeerWithoutProgressIsEnded(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		small := l.connect(p, "small", 0).take(t, nil, 2)
 		two := l.connect(p, "two-a", 0).take(t, nil, 2)
@@ -217,7 +217,7 @@ func (w *wish) cancel(p *Pool) bool { return w.waiter.share.Cancel(&w.Request) }
 // A peer is not to blame for memory that a file system or our own executor keeps. Ending a
 // connection does not help a request of its own, or a request in a file system of whose memory
 // the peer holds nothing.
-func TestWhoIsNotEnded(t *testing.T) {
+func TestPoolEndsNoPeerInVain(t *testing.T) {
 	t.Run("the peer is not waited for", func(t *testing.T) {
 		pressed(t, func(t *testing.T, p *Pool, l *ended) {
 			a := l.connect(p, "a", 0).take(t, nil, 16)

@@ -186,7 +186,7 @@ func TestCloseOfServer(t *testing.T) {
 }
 
 // CloseWithin drops the waiting calls, and leaves behind the calls that do not end in time.
-func TestCloseWithinLeavesBehindWhatDoesNotEnd(t *testing.T) {
+func TestCloseWithinLeavesStuckCallsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 2})
 		var all []*rpctest.Call

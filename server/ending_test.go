@@ -15,7 +15,7 @@ import (
 
 // However many steps do not end, an ending stays within its time. It continues after each
 // of them, and names exactly these steps.
-func TestEndingIsBoundedAndNamesWhatIsLeft(t *testing.T) {
+func TestEndingIsBoundedAndNamesUnfinishedSteps(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		stuck []int // of ten steps

@@ -49,8 +49,8 @@ func (d *daemon) again(t *testing.T, exports map[string]string, more ...string) 
 }
 
 // ends sends a signal, waits for the end, and checks the exit status, which says whether the daemon
-// left something behind when its time was over. TestEndingIsBoundedAndNamesWhatIsLeft is about that
-// time.
+// left something behind when its time was over. TestEndingIsBoundedAndNamesUnfinishedSteps is
+// about that time.
 func ends(t *testing.T, p *servertest.Process, s syscall.Signal, status int) {
 	t.Helper()
 	p.Signal(s)

@@ -27,7 +27,7 @@ type swimmingWrapper struct{ wrapped }
 
 func (swimmingWrapper) Swim() string { return "outer" }
 
-func TestWhatWrapsAFileSystemKeepsItsFurtherInterfaces(t *testing.T) {
+func TestAsFindsInterfacesBehindWrappers(t *testing.T) {
 	inner := &swimming{says: "inner"}
 	for _, c := range []struct {
 		name string

@@ -11,7 +11,7 @@ import (
 
 // AUTH_BADCRED alone means nothing to a user: the message says that the port may be the reason,
 // and the remedy. Other errors stay as they are.
-func TestDenialSaysWhatItMeans(t *testing.T) {
+func TestDenialExplainsBadCred(t *testing.T) {
 	if text := denial(fmt.Errorf("client: %w", &rpc.ReplyError{Denied: true, Auth: rpc.AuthBadCred})); !strings.Contains(text, "AUTH_BADCRED") ||
 		!strings.Contains(text, "secure") || !strings.Contains(text, "root") {
 		t.Error(text)

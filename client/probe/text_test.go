@@ -9,7 +9,7 @@ import (
 )
 
 // Text from a server stays on its line of the report, and cannot control the terminal.
-func TestReportShowsWhatAServerSays(t *testing.T) {
+func TestServerTextCannotControlTheReport(t *testing.T) {
 	evil := "/x\x1b]0;owned\a\r\x1b[2J\xff\n  RPCSEC_GSS           known"
 	p := Report{
 		Transports: []Listener{{

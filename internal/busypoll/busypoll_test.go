@@ -364,7 +364,7 @@ func TestPollsYield(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotPoll(t *testing.T) {
+func TestPollNeedsAGroupAndAFreeProcessor(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.ready(t)
 	s.now += procsFor

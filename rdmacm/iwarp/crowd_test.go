@@ -63,7 +63,7 @@ func setUp(t testing.TB, addr netip.AddrPort) {
 // No set-up waits for a silent peer, even if there are more silent peers, at the same address,
 // than set-ups may be under way. A silent peer might stay for many minutes, and a raw peer does
 // not wait so long.
-func TestSilentPeersDelayNobody(t *testing.T) {
+func TestSilentPeersDelayNoOtherPeer(t *testing.T) {
 	for name, from := range map[string]string{"of the same address": "127.0.0.1", "of another": "127.0.0.2"} {
 		passed := t.Run(name, func(t *testing.T) {
 			c := census.New(census.Config{SetupTimeout: 24 * time.Hour})

@@ -99,7 +99,7 @@ func TestInitiatorSettlesReadDepths(t *testing.T) {
 }
 
 // IW-406, IW-411, IW-78: if the initiator cannot agree to the reply, it sends a Terminate of MPA.
-func TestInitiatorTerminatesWhatItCannotAgreeTo(t *testing.T) {
+func TestInitiatorTerminatesAfterUnacceptableReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg   Config
 		reply wire.Enhanced

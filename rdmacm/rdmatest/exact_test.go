@@ -161,7 +161,7 @@ func TestAddressesAreAPrivateNameSpace(t *testing.T) {
 }
 
 // Requests that were not accepted end with their listener at the latest.
-func TestClosedListenerRefusesWhoWaits(t *testing.T) {
+func TestClosedListenerRefusesWaitingRequests(t *testing.T) {
 	p := New()
 	l, err := p.Listen(anywhere)
 	if err != nil {

@@ -14,7 +14,7 @@ var endRules = []rule{
 	{"LossOfThePeerFlushesInOrder", both(endPeerLost)},
 	{"PostAfterTheEnd", both(endPostAfter)},
 	{"PostFromClosed", endPostFromClosed},
-	{"DisconnectDeliversWhatWasPosted", both(endDisconnect)},
+	{"DisconnectDeliversPostedWork", both(endDisconnect)},
 	{"DisconnectFinishesReads", both(endDisconnectReads)},
 	{"DisconnectIdle", both(endDisconnectIdle)},
 	{"DisconnectByBoth", both(endDisconnectBoth)},

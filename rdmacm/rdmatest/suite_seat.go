@@ -14,11 +14,11 @@ import (
 
 var seatRules = []rule{
 	{"AConnectionHasASeat", counted(census.Config{}, seatHeld)},
-	{"WithoutASeatNobodyIsHeard", counted(census.Config{Seats: 1}, seatRefused)},
+	{"ConnectionWithoutASeatIsRefused", counted(census.Config{Seats: 1}, seatRefused)},
 	{"TheSeatIsLeftAtTheEnd", counted(census.Config{}, seatLeft)},
-	{"WhoLosesTheSeatIsEnded", counted(census.Config{Seats: 1}, seatLost)},
+	{"ConnectionThatLosesItsSeatIsEnded", counted(census.Config{Seats: 1}, seatLost)},
 	{"TheULPMayHoldTheSeat", counted(census.Config{Seats: 1}, seatHolder)},
-	{"WhatComesIsHeard", counted(census.Config{FirstTimeout: time.Second}, seatHeard)},
+	{"ProviderTellsTheSeatOfMessages", counted(census.Config{FirstTimeout: time.Second}, seatHeard)},
 }
 
 // counted runs a test with a provider whose accepted connections get their seats from a Census.

@@ -25,7 +25,7 @@ var sendRules = []rule{
 	{"PostFromReceived", sendFromReceived},
 	{"PostFromDone", both(sendFromDone)},
 	{"FlushLetsPostsOut", sendFlush},
-	{"UnsentIsWhatTheNetworkHasNot", both(sendUnsent)},
+	{"UnsentCountsSendsNotOnTheNetwork", both(sendUnsent)},
 	{"ShortOnesAndChainsKeepTheirOrder", both(sendShort)},
 	{"ShortOnesFromReceived", sendShortFromReceived},
 	{"ShortOnesBeforeAnOrderlyEnd", both(sendShortThenLeave)},

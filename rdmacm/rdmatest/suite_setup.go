@@ -17,8 +17,8 @@ var setupRules = []rule{
 	{"TooMuchPrivateDataIsRefused", setupTooMuchPrivateData},
 	{"RejectCarriesPrivateData", setupReject},
 	{"AddressesAreThePeers", setupAddresses},
-	{"ReadDepthIsWhatBothWant", setupReadDepth},
-	{"NobodyListens", setupNobodyListens},
+	{"ReadDepthIsAtMostOutboundReads", setupReadDepth},
+	{"DialWithoutAListenerFails", setupNoListener},
 	{"DialGivesUpWithItsContext", setupDialCancelled},
 	{"AcceptAfterClose", setupAcceptAfterClose},
 	{"ConnectionsOutliveTheirListener", setupListenerClosed},
@@ -174,7 +174,7 @@ func setupReadDepth(s *suite) {
 	}
 }
 
-func setupNobodyListens(s *suite) {
+func setupNoListener(s *suite) {
 	param := common()
 	newPeer(s.T, &param)
 	if c, err := s.provider.Dial(s.Context(), s.Nowhere, param.ConnParam); err == nil {

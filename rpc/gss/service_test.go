@@ -83,7 +83,7 @@ func TestCredentialReachesTheProgram(t *testing.T) {
 }
 
 // A principal without numbers is the anonymous user, without another user's numbers.
-func TestPrincipalWithoutNumbersIsNobody(t *testing.T) {
+func TestPrincipalWithoutNumbersIsAnonymous(t *testing.T) {
 	var events []gss.Event
 	s := newSite(t, gss.Config{
 		Identify: func(string) (uid, gid uint32, groups []uint32, ok bool, err error) {
@@ -124,7 +124,7 @@ func TestPrivacyLeavesSharedPayloadsAlone(t *testing.T) {
 
 // Under privacy arguments and results cannot be read on their way, under integrity they
 // can.
-func TestWhatTravels(t *testing.T) {
+func TestOnlyPrivacyHidesArgumentsAndResults(t *testing.T) {
 	secret := bytes.Repeat([]byte("a secret."), 20)
 	for name, service := range services {
 		s := newSite(t, gss.Config{})

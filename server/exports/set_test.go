@@ -12,7 +12,7 @@ import (
 
 // A new list of exports keeps the unchanged ones, in any order. The others are added,
 // removed or replaced.
-func TestWhatDidNotChangeStays(t *testing.T) {
+func TestUnchangedExportsStay(t *testing.T) {
 	fs := memfs.New(memfs.Options{})
 	o := NewSet(zap.NewNop(), export.NewTable([export.KeySize]byte{1}), nil)
 	of := func(name string, readOnly bool) *export.Export {

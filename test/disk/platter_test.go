@@ -9,7 +9,7 @@ import (
 func sectors(n int, b byte) []byte { return bytes.Repeat([]byte{b}, n*sectorSize) }
 
 // A flushed write survives a power cut. Of the other writes, those survive that the cut keeps.
-func TestPlatterKeepsWhatWasFlushed(t *testing.T) {
+func TestPlatterKeepsFlushedWrites(t *testing.T) {
 	p := newPlatter(1 << 20)
 	p.write(sectors(8, 'a'), 0)
 	p.flush()

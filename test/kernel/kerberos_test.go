@@ -282,10 +282,10 @@ func TestKerberosCallbacks(t *testing.T) {
 	}
 }
 
-// TestKerberosMachineIsNobody uses a server without a user for the client's machine, which it
+// TestKerberosMachineIsAnonymous uses a server without a user for the client's machine, which it
 // therefore serves as the anonymous user: the work of the machine for its users succeeds all the
 // same.
-func TestKerberosMachineIsNobody(t *testing.T) {
+func TestKerberosMachineIsAnonymous(t *testing.T) {
 	onceKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberosTo(t, security, krb5realm.Options{})
 		if err := os.Chmod(k.folder, 0o777|os.ModeSticky); err != nil {

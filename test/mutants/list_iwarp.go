@@ -147,7 +147,7 @@ var iwarpMutants = []mutant{
 		"",
 		"rdmacm/iwarp", "TestInitiatorSettlesReadDepths"},
 	{"IW-406: the initiator agrees to any number", "rdmacm/iwarp", "Setup.settle",
-		"if s.PeerORD > maxIRD {", "if s.PeerORD > 1<<20 {", "rdmacm/iwarp", "TestInitiatorTerminatesWhatItCannotAgreeTo"},
+		"if s.PeerORD > maxIRD {", "if s.PeerORD > 1<<20 {", "rdmacm/iwarp", "TestInitiatorTerminatesAfterUnacceptableReply"},
 	{"IW-10: reserved bits go out", "rdmacm/iwarp/wire", "Control.Put",
 		"b[1] = c.RDMAP<<rdmaVersionShift |",
 		"b[1] = c.RDMAP<<rdmaVersionShift | 0x10 |",
@@ -315,7 +315,7 @@ var iwarpMutants = []mutant{
 	{"IW-411: a Read is the ready message where the responder serves none", "rdmacm/iwarp", "Setup.settle",
 		"fits := form != wire.RTRRead || theirs.IRD > 0",
 		"fits := form != wire.RTRRead || theirs.ORD < 1<<15",
-		"rdmacm/iwarp", "TestInitiatorTerminatesWhatItCannotAgreeTo"},
+		"rdmacm/iwarp", "TestInitiatorTerminatesAfterUnacceptableReply"},
 	{"IW-412: forms without the model are taken for it", "rdmacm/iwarp/wire", "ParseEnhanced",
 		`if ird&enhancedHigh == 0 {
 		return e

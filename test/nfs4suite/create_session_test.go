@@ -66,7 +66,7 @@ func TestCreateSessionThatFails(t *testing.T) {
 	is(t, "the next", createSession(p, createArgs(id.Clientid, id.Sequenceid+1)).Status, ok)
 }
 
-func TestCreateSessionOfNobody(t *testing.T) {
+func TestCreateSessionOfUnknownClientIsRefused(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	id := exchanged(p, "client", 1)
 	for _, wrong := range []uint64{0, 1, id.Clientid + 1, id.Clientid ^ 1<<63, ^uint64(0)} {

@@ -357,7 +357,7 @@ func TestRemovedAndOpen(t *testing.T) {
 
 // While a client has a file open with a deny mode against writing, no other client can remove the
 // file, or replace it by a RENAME. Others can rename it.
-func TestRemoveWhatIsDenied(t *testing.T) {
+func TestDenyModeRefusesRemoveByOtherClients(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
 		s.makeFile("file")

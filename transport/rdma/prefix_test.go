@@ -14,7 +14,7 @@ import (
 // a stranger changes its Position-Zero chunk, the XID too, after the program has judged the
 // call by the first bytes. The call that is served has the judged bytes, however the peer cut the
 // chunk.
-func TestWhatWasJudgedIsServed(t *testing.T) {
+func TestServedCallHasTheJudgedBytes(t *testing.T) {
 	nothingLeft(t)
 	b := newBench(t, benchConfig{})
 	var change func()

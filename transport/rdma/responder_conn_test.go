@@ -330,7 +330,7 @@ func TestInvalidationBelongsToItsCall(t *testing.T) {
 // V1-90: an RDMA operation of a call breaks the connection. The retry of the call on the next
 // connection is answered with ERR_CHUNK, once; the same XID from another address, or without
 // chunks, is served. V1-93: failing work closes the connection.
-func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
+func TestRetryOfCallThatBrokeTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		write, reply bool
 		device       rdmacm.Provider

@@ -43,7 +43,7 @@ func bump(c net.Conn, xid uint32) error {
 
 // MaxConns idle connections of strangers keep no client out: a newcomer takes the seat of the
 // oldest of them.
-func TestIdleConnectionsLockNobodyOut(t *testing.T) {
+func TestIdleConnectionsKeepNoClientOut(t *testing.T) {
 	const most = 50
 	f := start(t, Config{MaxConns: most})
 	var idle []net.Conn

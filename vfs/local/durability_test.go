@@ -213,7 +213,7 @@ func TestFailedSync(t *testing.T) {
 
 // If a sync call fails, every caller that waits for it gets the error, and sees a new
 // verifier.
-func TestFailedSyncIsToldToAllWhoWait(t *testing.T) {
+func TestFailedSyncIsToldToEveryWaitingCaller(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{SyncHook: s.hook})
 	f := w.create(w.fs.Root(), "f")

@@ -70,7 +70,7 @@ func TestUUIDByTheNameOfTheDevice(t *testing.T) {
 
 // A time that is a multiple of FSINFO's time_delta comes back exactly as it was set (RFC
 // 1813 §3.3.19).
-func TestTimesAreKeptToWhatIsTold(t *testing.T) {
+func TestTimesAreKeptToTheToldGranularity(t *testing.T) {
 	dirs := places(t)
 	for kind := range diskTypes {
 		dirs[kind] = func(t *testing.T) string { return newDiskOf(t, kind).dir }

@@ -196,7 +196,7 @@ func TestIndexDoesNotTakeOneFileForAnother(t *testing.T) {
 }
 
 // The index finds a file again that a local program renamed, anywhere in the tree.
-func TestIndexFindsWhatMoved(t *testing.T) {
+func TestIndexFindsMovedFiles(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})
 	a, b := w.mkdir(w.fs.Root(), "a"), w.mkdir(w.fs.Root(), "b")
 	sub := w.mkdir(a, "sub")

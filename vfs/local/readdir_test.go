@@ -26,7 +26,7 @@ func (w *world) listed(dir vfs.Handle) map[string]vfs.DirEntry {
 
 // The next listing shows each change by a local program, whatever the FS remembers of the directory, and
 // whether or not its files have nodes.
-func TestListingsShowWhatOthersChange(t *testing.T) {
+func TestListingsShowChangesByLocalPrograms(t *testing.T) {
 	for name, forget := range map[string]func(*local.FS){
 		"files held open": func(*local.FS) {},
 		"files let go":    (*local.FS).EvictAll,

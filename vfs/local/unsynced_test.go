@@ -15,7 +15,7 @@ import (
 
 // A COMMIT of written data makes a sync or finds a changed verifier, even while the
 // sweeper drops idle files that are being written.
-func TestSweeperKeepsWhatIsToBeSynced(t *testing.T) {
+func TestSweeperLosesNoUnsyncedWrite(t *testing.T) {
 	const files, rounds, writers = 1000, 30, 3
 	dir := places(t)["tmpfs"] // syncs of tmpfs cost nothing
 	if dir == nil {

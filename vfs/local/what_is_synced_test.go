@@ -15,7 +15,7 @@ import (
 // is as durable as promised in any case. A file with a new name is synced as well as the
 // directory, unless the log has both in one transaction. An object without a descriptor
 // to sync needs a sync of the whole file system.
-func TestWhatIsSynced(t *testing.T) {
+func TestEachChangeIsSyncedAsPromised(t *testing.T) {
 	for _, on := range []struct {
 		name   string
 		dir    func(*testing.T) string

@@ -67,7 +67,7 @@ func TestETypesAreThoseOfTheFileThatAreServed(t *testing.T) {
 	}
 }
 
-func TestInitiateSaysWhatIsMissing(t *testing.T) {
+func TestInitiateNamesTheMissingPart(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)

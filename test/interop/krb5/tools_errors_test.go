@@ -21,7 +21,7 @@ import (
 )
 
 // The tools report a missing or wrong setting with its cause and its remedy.
-func TestToolsSayWhatIsWrong(t *testing.T) {
+func TestToolsNameCauseAndRemedy(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
 	ways := targets(t, s, "rw,insecure,sec=krb5p")

@@ -97,7 +97,7 @@ func TestNameOfANumber(t *testing.T) {
 }
 
 // A call that must not wait does not look up names that are not remembered.
-func TestOnlyWhatIsRememberedIsKnownAtOnce(t *testing.T) {
+func TestOnlyRememberedNamesAreKnownAtOnce(t *testing.T) {
 	s := newSite(t)
 	blocked := func(what string, want bool) {
 		t.Helper()
@@ -127,7 +127,7 @@ func TestOnlyWhatIsRememberedIsKnownAtOnce(t *testing.T) {
 }
 
 // Names that clients invent use a limited amount of memory and push out no real name.
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestRememberedNamesAreBounded(t *testing.T) {
 	s := newSite(t)
 	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil {
 		t.Fatal(err)

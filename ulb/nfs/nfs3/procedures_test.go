@@ -43,7 +43,7 @@ func TestWriteThenReadBack(t *testing.T) {
 	})
 }
 
-func TestWriteWhoseCountIsNotItsDataIsGarbage(t *testing.T) {
+func TestWriteWithWrongCountIsGarbage(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		f := s.create(s.root, "f", 0o600)
 		_, err := s.run(s.message(wire.ProcWrite, &wire.Write3Args{FileHandle: f, Count: 4, Data: eligible("hello")})).Results()

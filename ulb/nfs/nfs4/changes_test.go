@@ -74,7 +74,7 @@ func TestCreate(t *testing.T) {
 }
 
 // If the caller may not set an owner, CREATE does not list the owner as set.
-func TestCreateTellsWhatWasSet(t *testing.T) {
+func TestCreateListsOnlySetAttributes(t *testing.T) {
 	p := treeSite(t, "/data").Peer(0)
 	p.UID, p.GID = 1000, 1000
 	attrs := fattr(func(w *xdr.Writer) { w.Uint32(0o700); w.String("7"); w.String("1000") }, wire.Fattr4Mode, wire.Fattr4Owner, wire.Fattr4OwnerGroup)

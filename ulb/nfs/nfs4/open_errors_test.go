@@ -140,7 +140,7 @@ func TestOpenOnReadOnlyExport(t *testing.T) {
 }
 
 // Operations on content report the type of an object that is no regular file.
-func TestContentOfWhatIsNoFile(t *testing.T) {
+func TestContentOperationsReportTheObjectsType(t *testing.T) {
 	s := kindsSite(t)
 	for _, c := range []struct {
 		name  string

@@ -167,7 +167,7 @@ func TestReaddirTellsErrorsOfEntries(t *testing.T) {
 }
 
 // A listing returns the same attributes as GETATTR.
-func TestReaddirTellsWhatGetattrTells(t *testing.T) {
+func TestReaddirReturnsTheAttributesOfGetattr(t *testing.T) {
 	eachWay(t, func(t *testing.T, s *nfs4test.Site) {
 		p := s.Peer(2)
 		var all []uint32

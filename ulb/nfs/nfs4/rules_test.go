@@ -90,7 +90,7 @@ func TestSecInfoNoNameNeedsNoFlavor(t *testing.T) {
 
 // The object's whole value is compared, even if it is longer than the given one (RFC 8881
 // §18.31.3).
-func TestVerifyOfWhatIsLonger(t *testing.T) {
+func TestVerifyComparesTheWholeValue(t *testing.T) {
 	owner := func(name string) wire.FAttr4 {
 		w := xdr.NewWriter(make([]byte, 0, 64))
 		w.Opaque([]byte(name))

@@ -129,7 +129,7 @@ func TestSetattr(t *testing.T) {
 }
 
 // SETATTR lists the attributes that it set, also if it fails.
-func TestSetattrSaysWhatItSet(t *testing.T) {
+func TestSetattrListsSetAttributes(t *testing.T) {
 	p := newPeer(t)
 	var res wire.Setattr4Res
 	last(t, p.run(t, ok, join(at("file"), setattr(anonymous, mode(0o644)))...), &res)

@@ -113,7 +113,7 @@ func TestClientThatHasRestarted(t *testing.T) {
 	(&client{peer: p, id: e}).owner("owner").opens(t, "file", bothMode, denyBoth)
 }
 
-func TestConfirmationOfNobody(t *testing.T) {
+func TestConfirmationOfUnknownClientIsRefused(t *testing.T) {
 	p := newPeer(t)
 	c, s := p.set(t, "x", 1)
 	other := s
@@ -167,7 +167,7 @@ func TestNameOfAClientWithoutState(t *testing.T) {
 	p.oneOf(t, []status{wire.NFS4ErrExpired, wire.NFS4ErrStaleClientID}, renew(c))
 }
 
-func TestRenewOfNobody(t *testing.T) {
+func TestRenewOfUnknownClientIsRefused(t *testing.T) {
 	p := newPeer(t)
 	p.run(t, wire.NFS4ErrStaleClientID, renew(0))
 	p.run(t, wire.NFS4ErrStaleClientID, renew(1<<64-1))
@@ -179,7 +179,7 @@ func TestRenewOfNobody(t *testing.T) {
 
 // Only the principal that made a client, and the one that has a file open by it, may
 // RENEW its lease (RFC 7530 §16.28.5).
-func TestRenewOfSomebodyElse(t *testing.T) {
+func TestRenewByOtherPrincipalNeedsAnOpenFile(t *testing.T) {
 	c := newClient(t)
 	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id))
 	mine := (&client{peer: c.as(1), id: c.id}).owner("owner")

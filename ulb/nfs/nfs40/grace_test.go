@@ -206,7 +206,7 @@ func TestExpiredClientDoesNotClaim(t *testing.T) {
 }
 
 // If no client can reclaim, there is no grace.
-func TestRestartOfNobody(t *testing.T) {
+func TestRestartWithoutClientsHasNoGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
 		h.start(t).client(t, "client")

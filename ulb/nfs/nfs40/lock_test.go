@@ -314,7 +314,7 @@ func TestClaimOfLockWithoutGrace(t *testing.T) {
 
 // An object that is no regular file has neither locks nor opens. LOCK and OPEN_CONFIRM report
 // the object's type, and the seqid is used up (RFC 7530 §13.2, §9.1.7).
-func TestStatesOfWhatIsNoFile(t *testing.T) {
+func TestOnlyRegularFilesHaveState(t *testing.T) {
 	for _, kind := range kinds {
 		if kind == "file" {
 			continue

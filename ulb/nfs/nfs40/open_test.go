@@ -35,7 +35,7 @@ func TestOpenOfBadNames(t *testing.T) {
 	}
 }
 
-func TestOpenOfWhatIsNotThere(t *testing.T) {
+func TestOpenOfMissingFileFails(t *testing.T) {
 	o := newClient(t).owner("o")
 	o.run(t, wire.NFS4ErrNoEnt, putRootFH, o.open("missing", readMode, denyNone))
 }

@@ -19,7 +19,7 @@ func closedSite(t testing.TB) (root, caller *peer) {
 	return root, root.as(7)
 }
 
-func TestWhatOthersMayNot(t *testing.T) {
+func TestUserWithoutPermissionIsRefused(t *testing.T) {
 	chown := attrs(text("7"), wire.Fattr4Owner)
 	times := attrs(func(w *xdr.Writer) { w.Uint32(1); w.Int64(1); w.Uint32(0) }, wire.Fattr4TimeModifySet)
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestWhatOthersMayNot(t *testing.T) {
 
 // If a caller creates an object with another user as owner, the call is refused, or the
 // result shows that the owner was not set (RFC 7530 §16.4.4).
-func TestCreateForSomebodyElse(t *testing.T) {
+func TestCreateSetsNoOtherOwner(t *testing.T) {
 	_, p := closedSite(t)
 	r := p.oneOf(t, []status{ok, wire.NFS4ErrPerm}, join(at("dir"), create("new", wire.NF4Dir, attrs(text("9"), wire.Fattr4Owner)))...)
 	var res wire.Create4Res
@@ -86,7 +86,7 @@ func TestOpensThatOthersMayNot(t *testing.T) {
 
 // Users that have permission may use another user's stateid. It gives no rights to
 // others.
-func TestStateIDOfSomebodyElse(t *testing.T) {
+func TestStateIDOfAnotherUserGivesNoRights(t *testing.T) {
 	root, p := closedSite(t)
 	o := root.client(t, "c").owner("o")
 	id := o.opens(t, "file", bothMode, denyNone)

@@ -66,7 +66,7 @@ func evict(s *nfs4test.Site, id uint64) {
 
 // The size of a request is that of the whole message, including the parts that an RDMA transport
 // carried in chunks (RFC 8881 §18.36.3, ca_maxrequestsize).
-func TestRequestSizeCountsWhatTravelsBeside(t *testing.T) {
+func TestRequestSizeCountsChunks(t *testing.T) {
 	c := &rpc.Call{}
 	c.MessageLen = 200
 	c.Placed = []rpc.Placed{{Position: 100, Length: 4096}, {Position: 160, Length: 3}}

@@ -49,7 +49,7 @@ func recorded(minor uint32) life {
 
 // A client that uses another one's name neither gets that client's claim nor ends it:
 // neither before that client has come back, nor before it has claimed anything.
-func TestNameOfOneWhoMayClaimIsKept(t *testing.T) {
+func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 	const here, there = "10.0.0.1", "10.0.0.2"
 	for minor := range uint32(2) {
 		for _, c := range []struct {

@@ -206,7 +206,7 @@ func TestCloseUnlocks(t *testing.T) {
 
 // A CLOSE with try does not wait for the file system. If a lock is claimed, the file system
 // has to give up the claim, so the CLOSE does nothing and answers WouldWait.
-func TestCloseOfWhatIsClaimedWaits(t *testing.T) {
+func TestCloseWithTryDoesNotWaitForAClaim(t *testing.T) {
 	m := newManager(t)
 	l := newLocker(t, m, "client")
 	claimer := &lockedClaimer{}

@@ -69,7 +69,7 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 }
 
 // If one of the conflicting clients has a valid lease, the Manager evicts none of the others.
-func TestNobodyGoesInVain(t *testing.T) {
+func TestManagerEvictsNoClientInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
 		old, firm, other := newClient(m, 1, "old"), newClient(m, 1, "firm"), newClient(m, 1, "other")
@@ -101,7 +101,7 @@ func (s *stuck) Remove([]Record) error {
 
 // The Manager grants no state to another client while the record of its holder cannot be
 // removed, because the holder could claim the state after a restart.
-func TestNothingIsGivenAwayWhoseRecordStays(t *testing.T) {
+func TestStateStaysWithItsHolderWhileTheRecordStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records := &stuck{failing: true}
 		m, err := New(Config{Records: records})

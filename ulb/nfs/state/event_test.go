@@ -63,7 +63,7 @@ func TestGraceIsTold(t *testing.T) {
 
 // The Manager reports each client whose state it takes away, with the reason. A client without
 // state, or a client that restarts, causes no Event.
-func TestWhatIsTakenIsTold(t *testing.T) {
+func TestManagerReportsTakenState(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  Why
 		take func(t *testing.T, m *Manager)

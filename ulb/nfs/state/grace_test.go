@@ -280,7 +280,7 @@ func TestGraceLastsUntilTheRecordsAreRemoved(t *testing.T) {
 }
 
 // A client that goes within grace is waited for no longer.
-func TestGraceWithoutOneWhoGoes(t *testing.T) {
+func TestGraceDoesNotWaitForADestroyedClient(t *testing.T) {
 	d := &disk{}
 	lives(t, d, holds, func(t *testing.T, m *Manager) {
 		is(t, "DESTROY_CLIENTID", m.Destroy(confirmed(t, m, me())), ok)

@@ -30,7 +30,7 @@ func lockFirst(t *testing.T, m *Manager, c *Client, key FileKey) *revocable {
 
 // A client with revoked state is told so until it has freed all of it. Until then it may claim
 // nothing after a restart, because another client may have got conflicting state.
-func TestWhatIsRevokedIsToldAndNotClaimed(t *testing.T) {
+func TestClientWithRevokedStateIsToldAndMayNotClaim(t *testing.T) {
 	for _, freed := range []bool{false, true} {
 		key, other := fileKey(1), fileKey(2)
 		other.Domain = "another"

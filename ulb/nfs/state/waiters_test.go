@@ -361,7 +361,7 @@ func TestWaitersOfManyAddresses(t *testing.T) {
 
 // If an owner changes its write lock to a read lock, the Manager notifies the waiting readers
 // as after an unlock, but not the waiting writers (RFC 8881 §18.10.3, §20.11.3).
-func TestLockMadeSharedTellsThoseWhoWait(t *testing.T) {
+func TestDowngradedLockNotifiesWaitingReaders(t *testing.T) {
 	m := newManager(t)
 	var told []string
 	m.NotifyLocks(func(n LockNotice) { told = append(told, n.Tag.(string)) })

@@ -121,7 +121,7 @@ func TestSearchesShareTheTime(t *testing.T) {
 }
 
 // A call whose file was met does not wait for the end of the search.
-func TestSearchAnswersWhatIsMet(t *testing.T) {
+func TestCallOfAFoundFileDoesNotAwaitTheSearch(t *testing.T) {
 	w := newWorld(t)
 	w.x.Patience = await.Limit
 	w.mkdir("from")

@@ -76,7 +76,7 @@ func TestDiskHangs(t *testing.T) {
 const frozenVar = "STALLED_FROZEN"
 
 // A process that freezes fails its test, with the step that it froze in, and ends.
-func TestAloneEndsWhatFreezes(t *testing.T) {
+func TestAloneEndsAFrozenProcess(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestFrozen$")
 	cmd.Env = append(os.Environ(), frozenVar+"=1")
 	out, err := cmd.CombinedOutput()
@@ -87,7 +87,7 @@ func TestAloneEndsWhatFreezes(t *testing.T) {
 
 func TestFrozen(t *testing.T) {
 	if os.Getenv(frozenVar) == "" {
-		t.Skip("for a process of TestAloneEndsWhatFreezes")
+		t.Skip("for a process of TestAloneEndsAFrozenProcess")
 	}
 	silence = 3 * time.Second
 	if !Alone(t, 1) {

@@ -140,7 +140,7 @@ func (s *Store) sumAt(t *testing.T, b []byte) uint32 {
 
 // Open refuses anything that is not a file of records, with an explanation, and does not change
 // it.
-func TestWhatIsNoFileOfRecordsIsRefused(t *testing.T) {
+func TestOpenRefusesAnythingButAFileOfRecords(t *testing.T) {
 	whole := written(t, 4)
 	for _, c := range []struct {
 		name, why string
