@@ -55,23 +55,24 @@ func (d *rnic) takeAsync() {
 	}
 }
 
-// awaitPort waits until the port of the device is up, or the device or the provider has ended. A
-// connection that ends waits for this before it tells the peer, because otherwise rxe fails for
+// awaitPort waits until the port of the device is up, or the device or the provider has ended. up is
+// false in the latter cases. A connection that ends waits for this before it tells the peer, because otherwise rxe fails for
 // good: the kernel's connection manager sends by a queue pair of its own. If it sends while the
 // port is down, rxe puts this queue pair into the error state, and the device can make no more
 // connections (Linux 6.12).
-func (d *rnic) awaitPort() {
+func (d *rnic) awaitPort() (up bool) {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
 	for !d.open.Active() {
 		select {
 		case <-look.C:
 		case <-d.gone:
-			return
+			return false
 		case <-d.p.closing:
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // queuesFailed ends the connection because of an asynchronous event. If the end has begun, the

@@ -152,8 +152,12 @@ func TestEndWhileThePortIsDown(t *testing.T) {
 			t.Error("the peer was told while the port was down")
 		default:
 		}
+		begun := time.Now() // the bubble's time
 		d.SetActive(true)
 		b.End()
+		if d := time.Since(begun); d > time.Second {
+			t.Errorf("the peer was told %v after the port had come up", d)
+		}
 		a, b = pairOf(t, p)
 		a.Conn().Disconnect()
 		a.End()
@@ -161,6 +165,31 @@ func TestEndWhileThePortIsDown(t *testing.T) {
 		time.Sleep(time.Minute)
 		if left := d.Left(); left.Conns != 0 {
 			t.Errorf("%d connections are left", left.Conns)
+		}
+	})
+}
+
+// A provider that closes while the port is down does not wait for an answer of a peer that it cannot
+// tell anything.
+func TestCloseWhileThePortIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		p, err := verbs.New(verbs.Config{Library: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { // the listener is closed before
+			begun := time.Now() // the bubble's time
+			p.Close()
+			if d := time.Since(begun); d != 0 {
+				t.Errorf("Close takes %v", d)
+			}
+		})
+		a, b := pairOf(t, p)
+		d.SetActive(false)
+		for _, side := range []*rdmatest.Peer{a, b} {
+			side.Conn().Abort(nil)
+			side.End()
 		}
 	})
 }

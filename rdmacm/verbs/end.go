@@ -49,6 +49,7 @@ type ending struct {
 	marked  bool // the marker behind short Sends was posted
 	timer   *time.Timer
 	late    bool // the timer fired
+	told    bool // Disconnect was called of the device, while the port was up
 }
 
 // eventLocked implements sink.
@@ -261,10 +262,12 @@ func (c *Conn) step() (over bool) {
 	if fault {
 		c.rnic.takeAsync() // the queue pair takes its events with it
 	}
-	if c.rnic.open.Active() { // see rnic.awaitPort
+	told := c.rnic.open.Active() // see rnic.awaitPort
+	if told {
 		c.dev.Disconnect()
 	}
 	c.mu.Lock()
+	e.told = told
 	return false
 }
 
@@ -361,7 +364,17 @@ func (c *Conn) conclude() {
 	c.handler.Closed(cause)
 	close(c.done)
 	go func() {
-		c.rnic.awaitPort()
+		defer c.dismantle()
+		up := c.rnic.awaitPort()
+		c.mu.Lock()
+		settled, told := e.settled, e.told
+		c.mu.Unlock()
+		if !up || !settled {
+			return // no disconnect message is under way
+		}
+		if !told {
+			c.dev.Disconnect()
+		}
 		// While the ID exists, the kernel repeats the disconnect message until the peer
 		// answers. Otherwise, if the message is lost, the peer keeps the connection.
 		late := time.NewTimer(farewellTimeout)
@@ -371,6 +384,5 @@ func (c *Conn) conclude() {
 		case <-c.rnic.gone:
 		case <-late.C:
 		}
-		c.dismantle()
 	}()
 }

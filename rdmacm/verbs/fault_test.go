@@ -110,7 +110,11 @@ func TestEndOfASetupThatNeverIsOver(t *testing.T) {
 			if acceptor.End() == nil {
 				t.Error("the end is told as orderly")
 			}
+			begun := time.Now() // the bubble's time
 			dialer.End()
+			if d := time.Since(begun); d != 0 {
+				t.Errorf("the peer is told %v after this side's end", d)
+			}
 		})
 	}
 }

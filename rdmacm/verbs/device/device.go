@@ -281,7 +281,8 @@ type Conn interface {
 	// Wake was called. Serve returns when ready returns false.
 	Serve(ready func() bool)
 	Wake()
-	// Disconnect puts the queue pair into the error state and tells the peer. It may sleep.
+	// Disconnect puts the queue pair into the error state, unless DestroyQP was called, and
+	// tells the peer. It may sleep.
 	Disconnect() error
 	// DestroyQP destroys the queue pair. After it has returned, the device touches no memory. No
 	// post may run during it or follow it. It may sleep.
