@@ -7,8 +7,8 @@ import (
 
 // In version 1 credits count calls: a requester may have as many calls outstanding as the
 // responder granted (RFC 8166 §3.3.1). Each direction of a connection has credits of its
-// own. This file holds this side's calls to the peer's grant, and the peer's calls to
-// messages.granted.
+// own. A requester keeps its calls within the peer's grant. A responder ends the connection
+// of a peer that makes many more calls than messages.granted.
 
 // credits are those of a requester. Its caller's lock guards them.
 type credits struct {

@@ -125,7 +125,7 @@ var faults = [faultCount]struct {
 	faultLateReply:    {"late_reply", answerDrop, "the call of this reply was given up", "RFC 8166 §8.1.4"},
 	faultReplyReads:   {"reply_with_read_list", answerDrop, "a reply has a Read list", "RFC 8166 §4.3.1"},
 	faultReplyLists:   {"reply_lists", answerDrop, "the reply does not return the chunks that the call offered", "RFC 8166 §3.4.6"},
-	faultReplyMessage: {"reply_message", answerDrop, "what the reply's header announces is no reply to its call", "RFC 8166 §4.2.1"},
+	faultReplyMessage: {"reply_message", answerDrop, "the RPC message of the reply does not answer its call", "RFC 8166 §4.2.1"},
 	faultStrayError:   {"stray_error", answerDrop, "no call waits for this RDMA_ERROR", "RFC 8166 §4.2.4"},
 	faultErrorCode:    {"error_undecodable", answerDrop, "the RDMA_ERROR cannot be decoded", "RFC 8166 §4.5"},
 

@@ -73,8 +73,8 @@ func (s *responder) goOn() {
 // lookInterval is the time between two looks at held calls.
 const lookInterval = time.Second
 
-// lookLaterLocked has held calls looked at again. Room comes by other connections too, which give
-// back memory: no event of this connection tells of that.
+// lookLaterLocked starts the timer for another look at the held calls. Other connections
+// give back memory too, and no event of this connection shows that.
 func (s *responder) lookLaterLocked() {
 	h := &s.held
 	if h.look != nil || h.closed {

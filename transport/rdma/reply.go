@@ -311,8 +311,9 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 }
 
 // blame finds the call whose reply the peer refused after the work had come back as done.
-// It remembers the call, so that its retry does not fail the same way. It runs late: the retry of a
-// call that operationFailed remembers may have been answered, and is not to be answered so again.
+// It remembers the call, so that its retry does not fail the same way. If operationFailed
+// has remembered a call of this connection, blame does nothing: the retry of that call may
+// have been refused already, and must not be refused twice.
 func (s *responder) blame(why error) {
 	e, ok := errors.AsType[*rdmacm.RefusedError](why)
 	if !ok || e.Op == rdmacm.OpRead || s.blamed.Load() { // a failed Read has come back as failed
