@@ -14,7 +14,8 @@ type courtesy struct {
 
 // blame notes that state of c conflicts with the request. The caller holds m.mu.
 func (l *courtesy) blame(m *Manager, c *Client) {
-	switch {
+	switch _, known := l.clients[c]; {
+	case known:
 	case !m.courteous(c):
 		l.firm = true
 	case !l.firm:

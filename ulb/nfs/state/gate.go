@@ -131,27 +131,28 @@ func (s *State) allows(access Access) bool {
 	return o != nil && access&^o.access == 0
 }
 
-// exempts reports whether the deny mode of an open does not count for i: the caller shows the
-// stateid of that open, or changes a name of a file that its own machine has open. (Linux's
-// server lets every machine do so.) A caller of NFSv3 has nothing open.
-func (i *Intent) exempts(s *State) bool {
-	if by := i.By; by != nil && (s == by || s == by.open) {
-		return true
+// exempts reports whether the deny modes of head, and of the opens that follow it, do not count
+// for i: the caller shows the stateid of the only one of them, or changes a name of a file that
+// its own machine has open. (Linux's server lets every machine do so.) A caller of NFSv3 has
+// nothing open.
+func (i *Intent) exempts(head *State) bool {
+	if by := i.By; by != nil && (head == by || head == by.open) {
+		return head.next == nil
 	}
-	return i.Use.ofNames() && !i.Version3 && slices.Contains(s.Client.known.met, clientaddr.Of(i.From))
+	return i.Use.ofNames() && !i.Version3 && slices.Contains(head.Client.known.met, clientaddr.Of(i.From))
 }
 
 // conflictLocked reports whether an open of a file, unless exempts is true for it, conflicts with
 // a new access or a new deny mode. late receives the clients of such opens. exempts may be nil.
-func (m *Manager) conflictLocked(id fileID, deny, access Access, exempts func(*State) bool, late *courtesy) (conflict bool) {
+func (m *Manager) conflictLocked(id fileID, deny, access Access, exempts func(head *State) bool, late *courtesy) (conflict bool) {
 	of := m.files.byID[id]
 	if of == nil {
 		return false
 	}
-	of.opens.each(deny, access, func(s *State) bool {
-		if exempts == nil || !exempts(s) {
+	of.opens.each(deny, access, func(head *State) bool {
+		if exempts == nil || !exempts(head) {
 			conflict = true
-			late.blame(m, s.Client)
+			late.blame(m, head.Client)
 		}
 		return !late.firm
 	})

@@ -1,8 +1,11 @@
 package state
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -26,6 +29,104 @@ func TestUseIsDeniedByAllThatDenyIt(t *testing.T) {
 			t.Error("the late client is gone, and won nothing")
 		}
 	})
+}
+
+// A client whose lease ran out has a file open very often, and many ranges of it locked. Another
+// client came after it, and its lease is valid. A request that conflicts with both asks about
+// each client once, because the Manager's mutex is held meanwhile, and anyone may send such
+// requests.
+func TestSearchAsksAboutEachClientOnce(t *testing.T) {
+	timed(t, Config{}, func(t *testing.T, m *Manager) {
+		fs := &struct{ vfs.FileSystem }{}
+		key := FileKey{fs, fileKey(1).Handle}
+		who := identity("late", 1, "me")
+		asked := &askedCompanion{}
+		who.Follow = func(*Client) Companion { return asked }
+		late := complete(t, m, who)
+		live := complete(t, m, identity("live", 1, "me"))
+		locks := func(c *Client, id nfs4wire.StateID4, at uint64) {
+			_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte("locker"), Offset: at, Length: 1})
+			is(t, "LOCK", s, ok)
+		}
+		for i := range uint64(100) {
+			locks(late, open(t, m, late, fmt.Sprint(i), key, AccessRead, AccessWrite), 2*i)
+		}
+		pass(leaseTime)
+		m.Renew(live)
+		locks(live, open(t, m, live, "owner", key, AccessRead, AccessWrite), 1000)
+		pass(leaseTime / 2)
+		for _, search := range []struct {
+			name string
+			do   func()
+		}{
+			{"a WRITE of NFSv3", func() {
+				if a := anonymously(m, fs, key, UseWrite); a != No {
+					t.Errorf("answer %d", a)
+				}
+			}},
+			{"OPEN", func() {
+				_, s := m.Open(&OpenArgs{Client: live, OwnerName: []byte("writer"), Key: key, Access: AccessWrite})
+				is(t, "OPEN", s, nfs4wire.NFS4ErrShareDenied)
+			}},
+			{"LOCKT", func() {
+				_, s := m.TestLock(live, []byte("tester"), key, 0, 2000, true, nil, true)
+				is(t, "LOCKT", s, nfs4wire.NFS4ErrDenied)
+			}},
+		} {
+			asked.times.Store(0)
+			search.do()
+			if n := asked.times.Load(); n != 1 {
+				t.Errorf("%s asks %d times whether a request of the client is under way", search.name, n)
+			}
+		}
+	})
+}
+
+// An askedCompanion counts how often the Manager asks whether a request is under way.
+type askedCompanion struct {
+	companion
+	times atomic.Int64
+}
+
+func (a *askedCompanion) Busy() bool {
+	a.times.Add(1)
+	return false
+}
+
+// A stateid exempts its caller from the deny mode of its own open, and from no other open of its
+// client (RFC 8881 §9.1.2).
+func TestStateIDExemptsItsOpenAlone(t *testing.T) {
+	m := newManager(t)
+	fs := &struct{ vfs.FileSystem }{}
+	key := FileKey{fs, fileKey(1).Handle}
+	c := newClient(m, 1, "client")
+	var by [3]*State
+	ask := func(want Answer) {
+		t.Helper()
+		for _, s := range by {
+			if s == nil {
+				continue
+			}
+			i := Intent{Use: UseRead, FS: fs, File: key.Handle, Op: &vfs.Op{}, By: s}
+			if a := m.Ask(&i); a != want {
+				t.Errorf("answer %d, not %d", a, want)
+			}
+		}
+	}
+	var ids [len(by)]nfs4wire.StateID4
+	for i := range by {
+		ids[i] = open(t, m, c, fmt.Sprint(i), key, AccessWrite, AccessRead)
+		by[i], _ = m.Find(&ids[i], c)
+		ask([...]Answer{Yes, No, No}[i])
+	}
+	for i, want := range []Answer{No, Yes, Yes} {
+		if _, s := m.CloseOpen(&Ref{ID: ids[i], Client: c, Key: key}, false); s != ok {
+			t.Fatal(s)
+		}
+		by[i] = nil
+		ask(want)
+	}
+	nothingLeft(t, m)
 }
 
 // anonymously returns the answer to a caller of NFSv3 that does not want to wait.

@@ -57,8 +57,10 @@ func (m *Manager) mark(domain any) {
 func (m *Manager) opensBy(domain any) (all []*State) {
 	for _, of := range m.files.byID {
 		of.opens.each(AccessBoth, 0, func(s *State) bool {
-			if s.Key.Domain == domain {
-				all = append(all, s)
+			for ; s != nil; s = s.next {
+				if s.Key.Domain == domain {
+					all = append(all, s)
+				}
 			}
 			return true
 		})

@@ -56,13 +56,21 @@ func (m modes) has(access Access) (has bool) {
 }
 
 // opens are the opens of a file, grouped by their access and deny bits. There are at most 16
-// groups, so that a search for a conflict is short.
+// groups, and a search looks at one open of each client in a group. So it stays short, however
+// often one client has the file open.
 type opens []openGroup
 
 type openGroup struct {
 	access, deny Access
-	states       []*State // each state once; never empty
+	// heads has one open of each client; never empty. The other opens of the client in the group
+	// follow it by State.next.
+	heads []*State
+	// byClient finds the head of a client. It is nil until there are more than fewHeads.
+	byClient map[*Client]*State
 }
+
+// fewHeads is the number of heads up to which a group needs no byClient.
+const fewHeads = 8
 
 // group finds or makes the group of s.
 func (all *opens) group(s *State) *openGroup {
@@ -76,17 +84,65 @@ func (all *opens) group(s *State) *openGroup {
 	return &(*all)[len(*all)-1]
 }
 
+// head returns the head of the opens of c, or nil.
+func (g *openGroup) head(c *Client) *State {
+	if g.byClient != nil {
+		return g.byClient[c]
+	}
+	for _, s := range g.heads {
+		if s.Client == c {
+			return s
+		}
+	}
+	return nil
+}
+
+// setHead makes s, whose place in the list is s.at, the head of its client's opens.
+func (g *openGroup) setHead(s *State) {
+	g.heads[s.at] = s
+	switch {
+	case g.byClient != nil:
+		g.byClient[s.Client] = s
+	case len(g.heads) > fewHeads:
+		g.byClient = make(map[*Client]*State, len(g.heads))
+		for _, s := range g.heads {
+			g.byClient[s.Client] = s
+		}
+	}
+}
+
 func (all *opens) add(s *State) {
 	g := all.group(s)
-	s.at = len(g.states)
-	g.states = append(g.states, s)
+	if h := g.head(s.Client); h != nil {
+		if s.prev, s.next = h, h.next; s.next != nil {
+			s.next.prev = s
+		}
+		h.next = s
+		return
+	}
+	s.at = len(g.heads)
+	g.heads = append(g.heads, s)
+	g.setHead(s)
 }
 
 func (all *opens) remove(s *State) {
 	g := all.group(s)
-	if g.states = without(g.states, s); len(g.states) == 0 {
-		*all = slices.DeleteFunc(*all, func(g openGroup) bool { return len(g.states) == 0 })
+	if s.next != nil {
+		s.next.prev = s.prev
 	}
+	switch {
+	case s.prev != nil:
+		s.prev.next = s.next
+	case s.next != nil:
+		s.next.at = s.at
+		g.setHead(s.next)
+	default:
+		delete(g.byClient, s.Client)
+		if g.heads = without(g.heads, s); len(g.heads) == 0 {
+			*all = slices.DeleteFunc(*all, func(g openGroup) bool { return len(g.heads) == 0 })
+		}
+	}
+	s.prev, s.next = nil, nil
 }
 
 // without removes s from list, in which each state stores its index.
@@ -97,14 +153,14 @@ func without(list []*State, s *State) []*State {
 	return list[:last]
 }
 
-// each calls f for the opens that have any of the access bits or any of the deny bits, until f
-// returns false.
-func (all opens) each(access, deny Access, f func(*State) bool) {
+// each calls f for each head of the opens that have any of the access bits or any of the deny
+// bits, until f returns false.
+func (all opens) each(access, deny Access, f func(head *State) bool) {
 	for i := range all {
 		if g := &all[i]; g.access&access == 0 && g.deny&deny == 0 {
 			continue
 		}
-		for _, s := range all[i].states {
+		for _, s := range all[i].heads {
 			if !f(s) {
 				return
 			}

@@ -2,11 +2,14 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
-// The search for a conflicting open skips the opens that cannot conflict, and ends at the
-// first that does.
+// The search for a conflicting open skips the opens that cannot conflict, looks at one open of
+// each client, and ends at the first that conflicts.
 func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
 	m := newManager(t)
 	a := newClient(m, 1, "a")
@@ -38,4 +41,51 @@ func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
 			t.Errorf("an open %s: %d looks, want %d; conflict %v (firm %v), want %v", c.name, looks, c.looks, conflict, late.firm, c.conflict)
 		}
 	}
+}
+
+// In whichever order opens begin and end, a search finds one open of each client in a group, and
+// the others of that client follow it.
+func TestGroupsOfOpens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all opens
+		var clients [3 * fewHeads]Client
+		var has []*State
+		t.Repeat(map[string]func(*rapid.T){
+			"open": func(t *rapid.T) {
+				s := &State{Client: &clients[rapid.IntRange(0, len(clients)-1).Draw(t, "client")], modes: mode(AccessRead, Access(rapid.IntRange(0, 1).Draw(t, "deny")))}
+				all.add(s)
+				has = append(has, s)
+			},
+			"close": func(t *rapid.T) {
+				if len(has) > 0 {
+					i := rapid.IntRange(0, len(has)-1).Draw(t, "which")
+					all.remove(has[i])
+					has = slices.Delete(has, i, i+1)
+				}
+			},
+			"": func(t *rapid.T) {
+				type place struct {
+					c *Client
+					m modes
+				}
+				found, heads := 0, map[place]bool{}
+				all.each(AccessRead, 0, func(head *State) bool {
+					at := place{head.Client, head.modes}
+					if heads[at] {
+						t.Error("two heads of a client")
+					}
+					heads[at] = true
+					for s := head; s != nil; s = s.next {
+						if found++; !slices.Contains(has, s) || s.Client != at.c || s.modes != at.m {
+							t.Error("an open that does not belong here")
+						}
+					}
+					return true
+				})
+				if found != len(has) {
+					t.Errorf("the search finds %d opens of %d", found, len(has))
+				}
+			},
+		})
+	})
 }

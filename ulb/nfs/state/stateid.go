@@ -55,10 +55,12 @@ type State struct {
 	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	at   int   // of an open: its index in its group of file.opens
-	// Of an open:
-	modes modes
-	locks map[*Owner]*State
+	// Of an open. at is its index among the heads of its group of file.opens, if it is one. next
+	// and prev are its neighbours among the opens of its client in the group.
+	at         int
+	next, prev *State
+	modes      modes
+	locks      map[*Owner]*State
 	// Of a lock:
 	open *State
 	held byterange.Holder[*State]
