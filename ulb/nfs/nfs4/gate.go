@@ -15,7 +15,8 @@ import (
 // name (RFC 8881 §8.4.2).
 func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) Status {
 	switch k.Program.state.Ask(&state.Intent{
-		Use: use, FS: o.Export.FS, File: o.Handle, Name: name, Op: k.opIn(o), By: by, From: k.Call.Conn.Peer.Addr(),
+		Use: use, FS: o.Export.FS, File: o.Handle, Name: name, Op: k.opIn(o), By: by,
+		Client: k.Client, From: k.Call.Conn.Peer.Addr(),
 	}) {
 	case state.Yes:
 		return wire.NFS4OK

@@ -22,7 +22,9 @@ type Intent struct {
 	Op *vfs.Op
 	// By is the open or the lock whose stateid the caller shows; nil if it shows none.
 	By *State
-	// From is the caller's address. Version3: the caller speaks NFSv3.
+	// Client is the client whose session the caller uses; nil in NFSv3 and in minor version 0. From
+	// is the caller's address. Version3: the caller speaks NFSv3.
+	Client   *Client
 	From     netip.Addr
 	Version3 bool
 }
@@ -133,13 +135,19 @@ func (s *State) allows(access Access) bool {
 
 // exempts reports whether the deny modes of head, and of the opens that follow it, do not count
 // for i: the caller shows the stateid of the only one of them, or changes a name of a file that
-// its own machine has open. (Linux's server lets every machine do so.) A caller of NFSv3 has
-// nothing open.
+// its own client has open. (Linux's server lets every client do so.) In minor version 0 nothing
+// but the address says which client changes a name. A caller of NFSv3 has nothing open.
 func (i *Intent) exempts(head *State) bool {
 	if by := i.By; by != nil && (head == by || head == by.open) {
 		return head.next == nil
 	}
-	return i.Use.ofNames() && !i.Version3 && slices.Contains(head.Client.known.met, clientaddr.Of(i.From))
+	switch {
+	case !i.Use.ofNames(), i.Version3:
+		return false
+	case i.Client != nil:
+		return head.Client == i.Client
+	}
+	return slices.Contains(head.Client.known.met, clientaddr.Of(i.From))
 }
 
 // conflictLocked reports whether an open of a file, unless exempts is true for it, conflicts with

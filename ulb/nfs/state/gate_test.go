@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 
@@ -93,6 +94,37 @@ func (a *askedCompanion) Busy() bool {
 	return false
 }
 
+// A client may change the names of files that it has open with a deny mode. From minor version 1
+// on it is known by its session, so another client of the same machine, or of the same IPv6
+// prefix, may not remove them. In minor version 0 nothing but the address says which client
+// changes a name.
+func TestOnlyTheOpenerRemovesWhatItDenies(t *testing.T) {
+	m := newManager(t)
+	fs := &struct{ vfs.FileSystem }{}
+	key := FileKey{fs, fileKey(1).Handle}
+	opener, neighbour := clientFrom(t, m, "2001:db8::1", "opener"), clientFrom(t, m, "2001:db8::2", "neighbour")
+	open(t, m, opener, "owner", key, AccessRead, AccessWrite)
+	open(t, m, opener, "another owner", key, AccessRead, AccessWrite)
+	for _, c := range []struct {
+		name   string
+		client *Client
+		from   string
+		want   Answer
+	}{
+		{"the opener", opener, "2001:db8::1", Yes},
+		{"the opener, from elsewhere", opener, "192.0.2.1", Yes},
+		{"another client of the machine", neighbour, "2001:db8::1", No},
+		{"another client of the prefix", neighbour, "2001:db8::2", No},
+		{"a client of minor version 0, from the machine", nil, "2001:db8::1", Yes},
+		{"a client of minor version 0, from elsewhere", nil, "192.0.2.1", No},
+	} {
+		i := Intent{Use: UseRemove, FS: fs, File: key.Handle, Op: &vfs.Op{}, Client: c.client, From: netip.MustParseAddr(c.from)}
+		if a := m.Ask(&i); a != c.want {
+			t.Errorf("%s: answer %d, not %d", c.name, a, c.want)
+		}
+	}
+}
+
 // A stateid exempts its caller from the deny mode of its own open, and from no other open of its
 // client (RFC 8881 §9.1.2).
 func TestStateIDExemptsItsOpenAlone(t *testing.T) {
@@ -107,7 +139,7 @@ func TestStateIDExemptsItsOpenAlone(t *testing.T) {
 			if s == nil {
 				continue
 			}
-			i := Intent{Use: UseRead, FS: fs, File: key.Handle, Op: &vfs.Op{}, By: s}
+			i := Intent{Use: UseRead, FS: fs, File: key.Handle, Op: &vfs.Op{}, By: s, Client: c}
 			if a := m.Ask(&i); a != want {
 				t.Errorf("answer %d, not %d", a, want)
 			}
