@@ -59,8 +59,12 @@ func older(a, b *Seat) *Seat {
 	return a
 }
 
-// oldestSetup returns the seat whose set-up began first, or nil.
+// oldestSetup returns the seat whose set-up ends before other set-ups of a, or nil: one from a
+// privileged port only if a has too many of these, or no others.
 func (a *address) oldestSetup() *Seat {
+	if s := a.others.arriving.first; s != nil && !a.manyPrivileged() {
+		return s
+	}
 	return older(a.privileged.arriving.first, a.others.arriving.first)
 }
 

@@ -162,6 +162,46 @@ func TestMountsKeepTheirPlacesBeforeTheirFirstCall(t *testing.T) {
 	}
 }
 
+// A mount that connects keeps its set-up while newcomers from other ports of its address begin
+// theirs, whether its own address or all addresses together have as many as there may be.
+func TestMountsKeepTheirSetups(t *testing.T) {
+	from := func(n int, port uint16) Peer { return Peer{Addr: netip.AddrPortFrom(host(n), port)} }
+	for _, hosts := range []int{1, 2} {
+		c := New(Config{Setups: 100})
+		var mounts []*guest
+		for port := range uint16(privilegedPlaces) {
+			g, err := tryEnterAs(c, from(1, 700+port), Arriving)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mounts = append(mounts, g)
+		}
+		for port := range uint16(200) {
+			for n := 1; n <= hosts; n++ {
+				_, _ = tryEnterAs(c, from(n, 2000+port), Arriving)
+			}
+		}
+		if n := count(mounts, true); n != 0 {
+			t.Errorf("newcomers from %d hosts: %d of %d mounts lost their set-ups", hosts, n, len(mounts))
+		}
+		c.Close()
+	}
+}
+
+// If all set-ups come from privileged ports, the oldest one ends.
+func TestMountsEndTheirOwnSetups(t *testing.T) {
+	c := New(Config{Setups: 100})
+	defer c.Close()
+	for port := range uint16(200) {
+		if _, err := tryEnterAs(c, Peer{Addr: netip.AddrPortFrom(host(1), 1+port)}, Arriving); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.Stats().Seats[Arriving]; n != 50 {
+		t.Errorf("%d set-ups from privileged ports of one host, want 50", n)
+	}
+}
+
 // A site with many addresses costs others no more than one with few. If there really are many
 // sites, an address that lost connections to them can come back.
 func TestManyAddressesOfOneSite(t *testing.T) {
