@@ -35,7 +35,7 @@ func (f *failedGroups) failed(uid uint32, err error) {
 		f.leftOut++
 		return
 	}
-	f.log.Warn("groups of a user cannot be looked up: calls of that user to exports with manage_gids have to wait",
+	f.log.Warn("groups of a user cannot be looked up: calls of that user to exports with manage_gids have to wait, unless the groups of before hold",
 		zap.Uint32("uid", uid), zap.Error(err), zap.Int("others_before", f.leftOut),
 		zap.String("remedy", "see what holds up the services of the lines passwd and initgroups or group of /etc/nsswitch.conf: getent passwd UID, getent initgroups NAME"))
 	f.last, f.leftOut = now, 0

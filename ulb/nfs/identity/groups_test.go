@@ -524,3 +524,26 @@ func TestFindAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Users whose look-ups fail take no places of users whose groups are known. So while the service
+// does not answer, no number of calls makes the groups of before forgotten.
+func TestFailedUsersPushNoGroupsOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		if _, _, err := find(g, oneClient, 1000); err != nil {
+			t.Fatal(err)
+		}
+		s.set(func() { s.fails = errors.New("down") })
+		for uid := range uint32(maxMembersOf + 1) {
+			if _, _, err := find(g, oneClient, 2000+uid); !errors.Is(err, vfs.ErrDelay) {
+				t.Fatalf("user %d: %v", 2000+uid, err)
+			}
+		}
+		if n := g.Stats().Known; n > maxMembersOf {
+			t.Errorf("%d users are remembered", n)
+		}
+		time.Sleep(DefaultAge)
+		if groups, _, err := find(g, otherClient, 1000); err != nil || !slices.Equal(groups, []uint32{1001, 1002}) {
+			t.Errorf("the groups of before: %v, %v", groups, err)
+		}
+	})
+}

@@ -48,20 +48,28 @@ func (m *member) holds(now time.Time) bool {
 // An asker is a client address that has remembered members, queued members, or waiting calls.
 type asker struct {
 	client      netip.Addr
-	first, last *member // by the age of their answers, the oldest first
+	first, last *member // those without an answer first, then the others, by age, the oldest first
 	count       int
 	queue       []*member
 	waiting     int
 }
 
+// push puts m in its place: last if it has an answer, else first.
 func (a *asker) push(m *member) {
 	m.asker, m.prev, m.next = a, a.last, nil
-	if a.last != nil {
-		a.last.next = m
+	if m.answer == nil {
+		m.prev, m.next = nil, a.first
+	}
+	if m.prev != nil {
+		m.prev.next = m
 	} else {
 		a.first = m
 	}
-	a.last = m
+	if m.next != nil {
+		m.next.prev = m
+	} else {
+		a.last = m
+	}
 	a.count++
 }
 
@@ -80,7 +88,7 @@ func (a *asker) unlink(m *member) {
 	a.count--
 }
 
-// oldest returns the member to forget next: the oldest that is not being looked up, or nil.
+// oldest returns the member to forget next: the first that is not being looked up, or nil.
 func (a *asker) oldest() *member {
 	m := a.first
 	for m != nil && !m.asked.IsZero() {
