@@ -37,6 +37,9 @@ type directory struct {
 	Handle string `json:"handle"`
 }
 
+// inBoot stands in an FSID before the name of the boot.
+const inBoot = " in boot "
+
 // A mount shows directory Top in place of a subdirectory of directory In.
 type mount struct {
 	Top directory `json:"top"`
@@ -96,7 +99,7 @@ func identify(fd int) (directory, error) {
 	}
 	d := directory{FSID: fmt.Sprintf("%x", id.FSID), Handle: id.Handle.String()}
 	if !id.Lasting {
-		d.FSID += " in boot " + boot()
+		d.FSID += inBoot + boot()
 	}
 	return d, nil
 }
@@ -107,13 +110,21 @@ func boot() string {
 	return strings.TrimSpace(string(b))
 }
 
+// mayBe reports whether d can be the directory that it was. After a reboot, the handles alone
+// decide in a file system that the machine does not know again.
+func (d directory) mayBe(was directory) bool {
+	_, boot, only := strings.Cut(d.FSID, inBoot)
+	_, before, onlyThen := strings.Cut(was.FSID, inBoot)
+	return d.Handle == was.Handle && (d.FSID == was.FSID || only && onlyThen && boot != before)
+}
+
 // is reports whether r is the directory that it was. If something else than before is mounted
 // around it, the directory in which it is mounted must be the one that it was: only the
 // administrator can mount.
 func (r *root) is(was *root) bool {
 	now, before := r.directory, was.directory
-	for i := 0; now != before; i++ {
-		if i == min(len(r.Mounts), len(was.Mounts)) || r.Mounts[i].Top == was.Mounts[i].Top {
+	for i := 0; !now.mayBe(before); i++ {
+		if i == min(len(r.Mounts), len(was.Mounts)) || r.Mounts[i].Top.mayBe(was.Mounts[i].Top) {
 			return false
 		}
 		now, before = r.Mounts[i].In, was.Mounts[i].In
@@ -176,7 +187,7 @@ func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known 
 		return nil, root{}, fmt.Errorf("%s: %w", dir, err)
 	}
 	switch {
-	case !known || is.directory == was.directory:
+	case !known || is.mayBe(was.directory):
 	case is.is(&was):
 		o.Log.Info("another file system than before is mounted at the path of an export, and is served now", zap.String("export", name), zap.String("path", dir))
 	case way.within == "":

@@ -224,6 +224,32 @@ func TestExportInAFileSystemThatIsMadeAnew(t *testing.T) {
 	}
 }
 
+// Where nothing names a file system after a reboot, the daemon knows its directories by their
+// handles. So a reboot does not let clients of the outer export exchange the inner directory.
+func TestExportStaysTheDirectoryThatItWasBeforeTheBoot(t *testing.T) {
+	for _, dir := range []string{"inner", "run/jobs"} {
+		s := newRootsSite(t)
+		s.remount("ramfs", s.srv, dir)
+		if dir == "run/jobs" {
+			s.remount("tmpfs", filepath.Join(s.srv, "run"), "jobs")
+		}
+		s.sub = filepath.Join(s.srv, dir)
+		s.all[1].Path = config.Dir{Path: s.sub}
+		s.must(s.open())
+		s.stop()
+		s.aBootLater()
+		s.restart("")
+		s.stop()
+		s.must(os.Rename(s.sub, s.sub+".away"))
+		s.must(os.Mkdir(s.sub, 0o777))
+		s.aBootLater()
+		s.restart("is another directory than before")
+		s.must(os.Remove(s.sub))
+		s.must(os.Rename(s.sub+".away", s.sub))
+		s.restart("")
+	}
+}
+
 // Clients of an outer export can rename the directories above a mount, so that the path leads
 // through another mount.
 func TestExportIsNoOtherMount(t *testing.T) {
