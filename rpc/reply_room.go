@@ -78,9 +78,13 @@ func (rc *replyCache) linkLocked(e *reply) {
 	o, cost := e.owner, e.cost()
 	if o.replies.Len == 0 {
 		addr := clientaddr.Of(o.peer.Addr())
-		if o.client = rc.clients[addr]; o.client == nil {
-			o.client = &replyClient{addr: addr}
-			rc.clients[addr] = o.client
+		if cl := rc.clients[addr]; cl != nil {
+			o.client = cl
+		} else {
+			if o.client == nil { // else the record that the cache forgot with the last reply
+				o.client = &replyClient{addr: addr}
+			}
+			rc.clients[addr], o.client.ranked = o.client, 0
 			rc.ranks[0].Add(o.client)
 		}
 		o.client.owners[0].Add(o)
