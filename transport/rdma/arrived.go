@@ -40,11 +40,10 @@ func (c *call) begin() {
 		c.ask()
 		return
 	}
-	// The call is not known yet, so only the reply's room bounds the memory for the reply.
+	// The call is not known yet, so only the room for its reply bounds the memory for it.
 	c.stage = stageZero
-	room := c.Room()
-	most := min(room.ReplyChunk+c.writeBytes(), s.maxReply)
-	c.reserve(min(room.ReplyChunk, most), most)
+	room := c.Room().Largest()
+	c.reserve(min(room, s.maxReply), pages(min(room+c.writeBytes(), s.maxReply)))
 }
 
 // admit continues with an admitted call.

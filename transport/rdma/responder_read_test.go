@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"hash/crc32"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
@@ -281,6 +283,40 @@ func TestRoomBoundsMemory(t *testing.T) {
 	answered(t, b.call(p, message{xid: 1, proc: wire.ProcNoMsg, reads: at(0, cut(zero, len(call))...), reply: []wire.Segment{seg(1, 1<<32-1, 0)}}))
 	if s := b.pool.Stats(); s.Peak > 3<<20 {
 		t.Errorf("%d bytes were reserved", s.Peak)
+	}
+}
+
+// A Long Call may offer no chunk for its reply. Its reply then has all the room of a Send: for its
+// words, and for a payload that goes inline (V1-56).
+func TestLongCallIsAnsweredInline(t *testing.T) {
+	const inline = 16 << 10
+	b := newBench(t, benchConfig{server: Config{InlineSend: inline, InlineReceive: inline}})
+	b.program.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		j.Known = a.Header.Procedure == rpctest.NULL
+		return rpc.Done
+	}
+	p := b.peerWith(private(false, inline, inline), 64)
+	const n = 8000
+	for i, m := range [][]byte{
+		rpctest.Message(0, rpctest.GET, count(n)),
+		rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) }),
+		rpctest.Message(2, rpctest.NULL, nil), // from here on the program knows the peer
+		rpctest.Message(3, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) }),
+	} {
+		xid := uint32(i)
+		zero := p.Expose(m, rdmacm.RemoteRead)
+		h, payload := answered(t, b.call(p, message{xid: xid, proc: wire.ProcNoMsg, reads: at(0, cut(zero, len(m))...)}))
+		d := results(t, xid, payload)
+		if h.Proc != wire.ProcMsg {
+			t.Errorf("call %d is answered by %v", i, h.Proc)
+		}
+		if i != 2 && !bytes.Equal(d.Opaque(n), pattern(n)) {
+			t.Errorf("call %d brought something else", i)
+		}
+		// The reply's payload has memory of the call, behind the page of the call itself.
+		if s := b.pool.Stats(); i == 0 && s.Peak < int64(pages(len(m))+n) {
+			t.Errorf("%d bytes were reserved", s.Peak)
+		}
 	}
 }
 
