@@ -65,6 +65,9 @@ func (c *call) admit() {
 // check checks the header of a call and sorts its Read list.
 func (c *call) check() Fault {
 	s, h := c.responder, &c.in
+	if h.fault != faultNone {
+		return h.fault
+	}
 	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
 	if !chunks {
 		if h.Proc == wire.ProcNoMsg || len(h.payload()) < 4 {

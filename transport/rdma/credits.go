@@ -51,22 +51,6 @@ var errOverrun = errors.New("rdma: peer calls beyond its credits")
 // allowed without an exact count. It spares an ordinary call the exact count.
 const overrunSlack = 16
 
-// enter begins a call for the message m. It returns false if the connection drains, or was
-// ended because of too many calls.
-func (s *responder) enter(m *inbound) bool {
-	n := s.k.enter()
-	if n == 0 {
-		s.k.drop(faultDraining, m)
-		return false
-	}
-	if n <= s.mostCalls()+overrunSlack || !s.overrun(n) {
-		return true
-	}
-	m.recv.Release()
-	s.k.leave()
-	return false
-}
-
 // mostCalls returns the most calls that this side can count for a peer that keeps to its
 // credits: those outstanding, and as many whose answers the peer has received before this
 // side noticed.

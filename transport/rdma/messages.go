@@ -59,6 +59,8 @@ func (m *messages) promise(n int) { m.device.Provide(n, m.receiveSize) }
 type inbound struct {
 	wire.Header
 	recv *rdmacm.Recv
+	// fault is the fault of the header that the responder will answer, or faultNone.
+	fault Fault
 }
 
 // payload returns the Payload stream that follows the header.
@@ -123,7 +125,8 @@ func (k *connection) refuse(f Fault, m *inbound) {
 		k.drop(f, m)
 		return
 	}
-	k.responder.reject(f, m)
+	m.fault = f
+	k.responder.arrived(m)
 }
 
 // mayBeReply reports whether a message with a faulty header may be a reply. Both directions

@@ -8,6 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A peer that keeps calling and reads no answers has no more calls under way than its grant, as
@@ -71,6 +72,27 @@ func TestPeerThatReadsNoErrors(t *testing.T) {
 	if n := b.server.Stats().Overruns(); n != 1 {
 		t.Errorf("%d connections ended because their peer calls too much", n)
 	}
+}
+
+// A call with a faulty header occupies its record and its message until its RDMA_ERROR has left.
+// The connection is charged for them, as for other calls.
+func TestErrorsThatWaitAreCharged(t *testing.T) {
+	const calls = 100
+	b := newBench(t, benchConfig{})
+	p := b.peerWith(nil, 2*calls)
+	release := serverEnd(p).Faults().DelayDone(0)
+	faulty := message{proc: 5, payload: make([]byte, 900)}.bytes()
+	for range calls {
+		if err := p.Send(faulty); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, p.Receive(), 0, 1, wire.ErrChunk)
+	}
+	if n := b.pool.Stats().Charged; n < calls*callCost {
+		t.Errorf("%d bytes are charged for %d calls", n, calls)
+	}
+	release()
+	await.Until(t, "the charges are gone", func() bool { return b.pool.Stats().Charged == 0 })
 }
 
 // Answers that the peer has received do not count against its grant, even if this side learns

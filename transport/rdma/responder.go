@@ -74,7 +74,8 @@ func (k *holder) End(why error) {
 	(*connection)(k).end(faultStarved, why)
 }
 
-// arrived begins the call m, on the receiving goroutine.
+// arrived begins the call m, on the receiving goroutine. A call with a faulty header costs
+// as much until its RDMA_ERROR has left, so the same bounds hold for it.
 func (s *responder) arrived(m *inbound) {
 	if s.full() && s.hold(m) {
 		return
@@ -102,16 +103,6 @@ func (s *responder) begin(m *inbound) {
 	c.responder, c.in = s, *m
 	c.charge(callCost + cap(m.recv.Bytes))
 	c.begin()
-}
-
-// reject answers a message with an RDMA_ERROR.
-func (s *responder) reject(f Fault, m *inbound) {
-	if !s.enter(m) {
-		return
-	}
-	c := getCall()
-	c.responder, c.in = s, *m
-	c.refuse(f)
 }
 
 // grant grants the peer more credits, from the next reply on. It promises the receives for
