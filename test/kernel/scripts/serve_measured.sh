@@ -4,6 +4,7 @@ image=$1; shift
 mkdir -p /srv/memory
 must mount -t tmpfs -o size=700m memory /srv/memory
 mkdir /srv/memory/disk
+module loop ext4
 must mount -o loop "$image" /srv/memory/disk
 if [ $# -gt 0 ]; then
 	software_rdma
