@@ -109,7 +109,11 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 		return nil, err
 	}
 	if err = s.start(key, []*export.Export{{
-		Name: opt.Name, FS: fs, Options: export.Options{ReadOnly: opt.ReadOnly, Secure: opt.Secure, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}, Clients: opt.Clients,
+		Name: opt.Name, FS: fs, Clients: opt.Clients,
+		Options: export.Options{
+			ReadOnly: opt.ReadOnly, Secure: opt.Secure,
+			Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody,
+		},
 	}}); err != nil {
 		return nil, err
 	}

@@ -64,14 +64,15 @@ func (s *Server) answers(ctx context.Context) bool {
 
 // silent reports whether a call over w that ended with err shows that the daemon hangs.
 func (s *Server) silent(ctx context.Context, t *running, l *listener, w *way, err error) bool {
-	if err == nil {
-		s.answered.Store(w.at, true)
+	switch {
+	case err == nil:
+		if w.device {
+			s.answered.Store(w.at, true)
+		}
 		return false
-	}
-	if context.Cause(ctx) != context.DeadlineExceeded {
+	case context.Cause(ctx) != context.DeadlineExceeded:
 		return false
-	}
-	if !w.device {
+	case !w.device:
 		return true
 	}
 	_, before := s.answered.Load(w.at)
