@@ -42,7 +42,7 @@ type executor struct {
 	watching    bool
 	quiet       int       // ticks of the watch since the last Turn
 	asked       time.Time // when lend was last called
-	// lends counts the Turns; replaced counts those that became late.
+	// lends is the number of Turns so far, replaced the number of Turns that became late.
 	lends, replaced uint64
 }
 

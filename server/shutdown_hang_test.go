@@ -249,7 +249,8 @@ func (h *stuckServer) leaves(name string) {
 	}
 }
 
-// A server within a program ends in the same way, and its error names what it left behind.
+// Serve of a server within a program returns as the daemon ends, although calls hang. Its error
+// lists the calls that are left behind.
 func TestServeReturnsWhileCallsHang(t *testing.T) {
 	one, two := memfs.New(memfs.Options{RootMode: 0o777}), memfs.New(memfs.Options{RootMode: 0o777})
 	h := callThatHangs(t, "/one", one, &export.Export{Name: "/two", FS: two, Options: export.Options{Squash: export.NoSquash}})

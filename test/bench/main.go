@@ -174,7 +174,7 @@ func (s *stage) measure(ctx context.Context, p *peer, w workload) (*bench.Result
 	return m, json.Unmarshal(out, m)
 }
 
-// machine names what was measured on.
+// machine describes the machine: its processor and its kernel.
 func machine() string {
 	model := runtime.GOARCH
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {

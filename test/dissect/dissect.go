@@ -130,7 +130,7 @@ func Streams(frames []Frame) map[string][]Frame {
 	return of
 }
 
-// Layers counts the frames in which tshark named each layer.
+// Layers returns for each layer the number of frames that have it, by tshark's names.
 func Layers(frames []Frame) map[string]int {
 	n := map[string]int{}
 	for _, f := range frames {

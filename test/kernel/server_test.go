@@ -187,7 +187,8 @@ func (s *server) run(options lab.Options, name string, args ...string) {
 	s.t.Log(lastLine(s.boot(options, name, args...).Succeed()))
 }
 
-// lastLine returns the last line of a guest's output, in which scripts say what they have done.
+// lastLine returns the last line of text. The scripts of the guests end with a line that sums up
+// their work.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]

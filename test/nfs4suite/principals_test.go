@@ -180,7 +180,7 @@ func newCaller(t *testing.T, site *nfs4test.Site, minor uint32) *caller {
 // as makes what follows another principal's.
 func (c *caller) as(p *principal) { c.UID, c.GID, c.Principal = p.uid, p.uid, p.proven }
 
-// run runs operations, of which only the last may fail.
+// run makes one compound of ops. Only the last operation may fail.
 func (c *caller) run(ops ...nfs4test.Op) ([]nfs4test.OpResult, wire.NFSStat4) {
 	c.T.Helper()
 	if c.session != nil {

@@ -272,8 +272,8 @@ func (c *conn) full(most int64) bool {
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)
 }
 
-// Bounds for replies while memory is short, in bytes: for those that wait to be sent, and
-// for those that are gathered.
+// Bounds while memory is short, in bytes: pressedQueue for the replies that wait to be sent,
+// pressedBatch for the replies that one write gathers.
 const (
 	pressedQueue = 32 << 10
 	pressedBatch = 8 << 10

@@ -459,7 +459,8 @@ func (k *Compound) enter(i int, o *Object) Status {
 	return wire.NFS4OK
 }
 
-// leave leaves the entered exports. It is deferred. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
+// leave leaves the entered exports. It is deferred. If the operation panicked, leave also ends
+// the compound with NFS4ERR_SERVERFAULT.
 func (k *Compound) leave() {
 	if k.inside {
 		k.inside = false

@@ -27,7 +27,8 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 }
 
 // WouldWait is the status of a request with Try if only clients without a lease conflict with it.
-// To evict them the Manager waits for the disk. The request has changed nothing.
+// To evict them the Manager waits for the disk. The request has granted and released nothing;
+// a LOCK that wants to wait is queued already.
 const WouldWait Status = -1
 
 // settled calls f with m.mu held. If only clients without a lease conflict with the request,

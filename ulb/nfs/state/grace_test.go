@@ -33,7 +33,7 @@ func lives(t *testing.T, d *disk, all ...life) {
 
 func me() *Identity { return identity("client", 1, "me") }
 
-// holds is a life in which the client gets state.
+// holds makes the client get state. It is one life of the server for the function lives.
 func holds(t *testing.T, m *Manager) { complete(t, m, me()) }
 
 func TestNoRecordsNoGrace(t *testing.T) {

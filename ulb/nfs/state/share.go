@@ -145,7 +145,7 @@ func (all *opens) remove(s *State) {
 	s.prev, s.next = nil, nil
 }
 
-// without removes s from list, in which each state stores its index.
+// without removes s from list. Each state in list stores its index in at.
 func without(list []*State, s *State) []*State {
 	last := len(list) - 1
 	list[s.at], list[last].at = list[last], s.at
