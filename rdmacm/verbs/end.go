@@ -247,7 +247,7 @@ func (c *Conn) step() (over bool) {
 		}
 		return false
 	}
-	e.fault = e.dirty && !e.left && !e.failed
+	e.fault = e.dirty && !e.failed && !c.leftFlushesLocked()
 	e.phase = draining
 	for c.out.sending {
 		c.out.sent.Wait()
@@ -270,6 +270,10 @@ func (c *Conn) step() (over bool) {
 	e.told = told
 	return false
 }
+
+// leftFlushesLocked reports whether the requests came back flushed because the peer has left. siw
+// flushes them then. Other devices flush them only for a fault, or after this side has left.
+func (c *Conn) leftFlushesLocked() bool { return c.ending.left && c.rnic.IWARP }
 
 // comeBackLocked calls Done of the chains at the front of the queue that are done. If ended is
 // set, it calls Done of all chains, and chains that are not done get err.
@@ -332,8 +336,7 @@ func (c *Conn) conclude() {
 	cause := e.cause
 	switch {
 	case e.failed:
-	// siw flushes requests before it reports that the peer has left.
-	case e.fault && !(e.left && c.rnic.IWARP), e.cut, c.out.chains > 0:
+	case e.fault && !c.leftFlushesLocked(), e.cut, c.out.chains > 0:
 		cause = errFault
 	case !e.left:
 		cause = rdmacm.ErrTimeout
