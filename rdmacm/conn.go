@@ -39,9 +39,10 @@ type Conn interface {
 	ReadDepth() int
 
 	// Provide promises to accept count further messages of up to size bytes each, in
-	// addition to earlier promises. Each message that arrives uses up one receive. A
-	// message beyond the promise, or a longer one, ends the connection. size may not be
-	// smaller than at set-up.
+	// addition to earlier promises. The promise counts for what the peer sends after it has
+	// received a message that this side posts later: the device may not have the receives
+	// before. Each message that arrives uses up one receive. A message beyond the promise,
+	// or a longer one, ends the connection. size may not be smaller than at set-up.
 	Provide(count, size int)
 
 	// Post hands over a chain. It never blocks and never fails: Done reports every error,

@@ -215,6 +215,16 @@ func (s *suite) killedUnless(declared rdmacm.Shortcoming, p *Peer) {
 	}
 }
 
+// promise makes p promise n further receives, and tells the peer to by a message: a promise counts
+// from the next message on.
+func (s *suite) promise(p, to *Peer, n int) {
+	s.Helper()
+	p.Promise(n)
+	to.Promise(1)
+	s.noError(p.Send([]byte("more")))
+	to.Receive()
+}
+
 // lives asserts that the connection still carries messages both ways.
 func (s *suite) lives(a, b *Peer) {
 	s.Helper()

@@ -179,7 +179,7 @@ func endDisconnect(s *suite, a, b *Peer) {
 	memory := make([]byte, n*20_000)
 	want := pattern(1, len(memory))
 	region := b.Expose(memory, rdmacm.RemoteWrite)
-	b.Promise(n)
+	s.promise(b, a, n)
 	r := &roll{s: s, peer: a}
 	for i := range n {
 		at := i * 20_000

@@ -19,7 +19,7 @@ func loadConcurrent(s *suite, a, b *Peer) {
 	const goroutines, each = 8, 200
 	memory := make([]byte, goroutines*8)
 	region := b.Expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite)
-	b.Promise(goroutines * each)
+	s.promise(b, a, goroutines*each)
 	var wg, back sync.WaitGroup
 	back.Add(goroutines * each)
 	for g := range goroutines {

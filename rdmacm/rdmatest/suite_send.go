@@ -83,7 +83,7 @@ func sendAnyMemory(s *suite, a, b *Peer) {
 
 func sendUnsent(s *suite, a, b *Peer) {
 	const n = 50
-	b.Promise(n)
+	s.promise(b, a, n)
 	var last <-chan Outcome
 	for i := range n {
 		last = a.Post(SendOf(pattern(i, 100)))
@@ -127,7 +127,7 @@ func sendGathers(s *suite, a, b *Peer) {
 
 func sendInOrder(s *suite, a, b *Peer) {
 	const n = 200
-	b.Promise(n)
+	s.promise(b, a, n)
 	var last <-chan Outcome
 	for i := range n {
 		last = a.Post(SendOf(pattern(i, i*17%4096)))
@@ -140,13 +140,14 @@ func sendInOrder(s *suite, a, b *Peer) {
 
 func sendAsPromised(s *suite, a, b *Peer) {
 	b.Promise(3)
-	b.Promise(5)
+	s.promise(b, a, 5)
 	for i := range 16 + 3 + 5 {
 		s.noError(a.Send([]byte{byte(i)}))
 	}
 	for i := range 16 + 3 + 5 {
 		s.same("message", b.Receive().Bytes, []byte{byte(i)})
 	}
+	s.promise(b, a, 1)
 	s.lives(a, b)
 }
 
@@ -323,7 +324,7 @@ func (p *Peer) short(b []byte) {
 
 func sendShort(s *suite, a, b *Peer) {
 	const n = 600
-	b.Promise(n)
+	s.promise(b, a, n)
 	size := func(i int) int { return i * 17 % 700 }
 	for i := range n {
 		if i%7 == 3 {
@@ -381,7 +382,7 @@ func sendShortFromReceived(s *suite) {
 // Messages that SendShort took before Disconnect still arrive.
 func sendShortThenLeave(s *suite, a, b *Peer) {
 	const n = 100
-	b.Promise(n)
+	s.promise(b, a, n)
 	for i := range n {
 		a.short(pattern(i, 100))
 	}

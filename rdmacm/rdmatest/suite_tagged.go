@@ -189,7 +189,7 @@ func taggedMixed(s *suite, a, b *Peer) {
 		x.src, x.dst = pattern(i, size), make([]byte, size)
 		x.readable = x.p.Expose(x.src, rdmacm.RemoteRead)
 		x.writable = x.p.Expose(x.dst, rdmacm.RemoteWrite)
-		x.p.Promise(rounds)
+		s.promise(x.p, sides[1-i].p, rounds)
 	}
 	got := make([][2][]byte, rounds)
 	var sent []<-chan Outcome
@@ -247,7 +247,7 @@ func taggedDoneInOrder(s *suite, a, b *Peer) {
 	const n = 300
 	src := pattern(1, 5000)
 	region := b.Expose(src, rdmacm.RemoteRead|rdmacm.RemoteWrite)
-	b.Promise(n)
+	s.promise(b, a, n)
 	order := make(chan int, n)
 	reads := make(chan struct{}, a.Conn().ReadDepth())
 	for i := range n {

@@ -104,3 +104,38 @@ func TestAWakeUpTakesThreeCalls(t *testing.T) {
 		}
 	}
 }
+
+// A message may tell the peer of promised receives. So the device gets all of them before it,
+// also where one call cannot hand over so many.
+func TestReceivesAreHandedOverBeforeMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		p := open(t, d, nil)
+		l := listen(t, p)
+		granting := peerParam()
+		granting.Received = func(p *rdmatest.Peer, m *rdmacm.Recv) {
+			m.Release()
+			p.Promise(100)
+			p.Post(rdmatest.SendOf([]byte("100 more")))
+		}
+		accepted := make(chan *rdmatest.Peer)
+		go func() { accepted <- rdmatest.AcceptPeer(t, l, granting) }()
+		asking := rdmatest.DialPeer(t, p, l.Addr(), peerParam())
+		b := <-accepted
+		synctest.Wait()
+		var works []int // of each call
+		d.Take = func(n int) int {
+			works = append(works, n)
+			return n
+		}
+		asking.Post(rdmatest.SendOf([]byte("more?")))
+		asking.Receive()
+		synctest.Wait()
+		if !slices.Equal(works, []int{1, 0, 1}) {
+			t.Errorf("the calls hand over %v messages", works)
+		}
+		b.Conn().Disconnect()
+		asking.End()
+		b.End()
+	})
+}

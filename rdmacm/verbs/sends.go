@@ -247,7 +247,10 @@ func (c *Conn) sendLocked() {
 			c.failLocked(err)
 			break
 		}
-		works := c.worksLocked(c.dev.Works())
+		works := 0
+		if c.in.owed == 0 { // a message may tell the peer of the receives that it follows
+			works = c.worksLocked(c.dev.Works())
+		}
 		if receives+works == 0 {
 			if o.chains > 0 && !o.armed {
 				// The device may have completed work, and so have room again, without an event.
