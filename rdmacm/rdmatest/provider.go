@@ -53,7 +53,10 @@ type Provider struct {
 	listeners map[netip.AddrPort]*listener
 	nextPort  uint16
 	nextID    int
-	stags     map[uint32]struct{}
+	stags     map[uint32]struct{} // in use, or retired lately
+
+	retired     [4096]uint32 // STags that are no longer in use, a ring
+	retirements int
 }
 
 // New returns a provider with default settings. Each provider has its own addresses.

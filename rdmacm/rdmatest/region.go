@@ -46,7 +46,7 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 	return r, nil
 }
 
-// stag draws a steering tag that is not in use on any connection.
+// stag draws a steering tag that is not in use on any connection and was not lately.
 func (p *Provider) stag() uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,10 +84,18 @@ func (r *Region) Deregister() error {
 	}
 	r.revoked = true
 	delete(c.regions, r.remote.STag)
-	c.provider.mu.Lock()
-	delete(c.provider.stags, r.remote.STag)
-	c.provider.mu.Unlock()
+	c.provider.retire(r.remote.STag)
 	return nil
+}
+
+// retire frees an STag for further use once many others have been retired.
+func (p *Provider) retire(stag uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	oldest := &p.retired[p.retirements%len(p.retired)]
+	p.retirements++
+	delete(p.stags, *oldest)
+	*oldest = stag
 }
 
 // reach returns the n bytes at remote, for an access by the peer of c. The caller holds link.mu.
