@@ -2,7 +2,9 @@ package verbs_test
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,25 +138,43 @@ func TestStateOfThePortIsTold(t *testing.T) {
 	})
 }
 
-// A connection that ends while the port is down tells the peer when the port is up again. The
-// device, which loses its connection manager otherwise, makes connections as before.
+// oneSeat is a Seats with one Seat, which counts how often it was given up.
+type oneSeat struct {
+	rdmacm.Seat
+	left atomic.Int32
+}
+
+func (s *oneSeat) Arrive(netip.AddrPort, rdmacm.Holder) (rdmacm.Seat, error) { return s, nil }
+func (s *oneSeat) AcceptFailed(error) time.Duration                          { return 0 }
+func (s *oneSeat) EvictStranger()                                            {}
+func (s *oneSeat) Leave()                                                    { s.left.Add(1) }
+
+// A connection that ends while the port is down tells the peer when the port is up again. Until
+// then it keeps no memory, queues or seat. The device, which loses its connection manager
+// otherwise, makes connections as before.
 func TestEndWhileThePortIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
-		p := open(t, d, nil)
+		seat := &oneSeat{Seat: rdmacm.Uncounted}
+		p := open(t, d, seat)
 		a, b := pairOf(t, p)
+		both := d.Left()
 		d.SetActive(false)
-		a.Conn().Abort(nil)
-		a.End()
+		b.Conn().Abort(nil)
+		b.End()
 		time.Sleep(time.Hour)
+		left := d.Left()
+		if left.Queues != 1 || left.Regions >= both.Regions || left.Domains >= both.Domains || seat.left.Load() == 0 || p.Stats().Devices[0].Connections != 1 {
+			t.Errorf("%+v are left of %+v, the seat was given up %d times", left, both, seat.left.Load())
+		}
 		select {
-		case <-b.Conn().Done():
+		case <-a.Conn().Done():
 			t.Error("the peer was told while the port was down")
 		default:
 		}
 		begun := time.Now() // the bubble's time
 		d.SetActive(true)
-		b.End()
+		a.End()
 		if d := time.Since(begun); d > time.Second {
 			t.Errorf("the peer was told %v after the port had come up", d)
 		}

@@ -139,13 +139,22 @@ func (c *Conn) freeMemory() {
 // dismantle frees everything of the connection. Its goroutine has ended, or was never started.
 // dismantle may sleep, because calls of devices may.
 func (c *Conn) dismantle() {
-	defer c.rnic.users.Done()
-	c.dev.DestroyQP()
-	c.p.forget(c.number)
-	c.dev.Destroy()
+	c.freeQueues()
+	c.seat.Leave()
+	c.freeID()
+}
+
+// freeQueues frees everything but the ID and the seat.
+func (c *Conn) freeQueues() {
+	c.dev.DestroyQueues()
 	c.freeMemory()
 	c.p.giveBack(c.rnic, c.taken)
-	c.seat.Leave()
+}
+
+func (c *Conn) freeID() {
+	c.p.forget(c.number)
+	c.dev.Destroy()
+	c.rnic.users.Done()
 }
 
 // Peer, Local, Limits, PeerPrivateData, ReadDepth and Done implement rdmacm.Conn.

@@ -29,6 +29,9 @@ const (
 	leaveTimeout = 10 * time.Second
 	// drainTimeout is the time that a device has to return its requests.
 	drainTimeout = 2 * time.Second
+	// refusalTimeout is the time that a device has to report that the peer refused work, after
+	// the peer has left. The refusal and the disconnect message take different ways.
+	refusalTimeout = 250 * time.Millisecond
 	// farewellTimeout is the time that the peer has to answer this side's disconnect message. It
 	// is twice the 4.3 s after which rdma_cm repeats a lost message.
 	farewellTimeout = 9 * time.Second
@@ -241,9 +244,9 @@ func (c *Conn) step() (over bool) {
 	default:
 		return false
 	}
-	if !e.settled && !e.late {
+	if wait := c.beforeDrainLocked(); wait > 0 && !e.late {
 		if e.timer == nil {
-			c.limitLocked(drainTimeout)
+			c.limitLocked(wait)
 		}
 		return false
 	}
@@ -269,6 +272,18 @@ func (c *Conn) step() (over bool) {
 	c.mu.Lock()
 	e.told = told
 	return false
+}
+
+// beforeDrainLocked returns how long the queue pair stays as it is before it drains, at most.
+func (c *Conn) beforeDrainLocked() time.Duration {
+	e := &c.ending
+	switch {
+	case !e.settled:
+		return drainTimeout
+	case e.phase == live && e.left && !e.failed && !e.dirty && c.out.head < c.out.signaled:
+		return refusalTimeout
+	}
+	return 0
 }
 
 // leftFlushesLocked reports whether the requests came back flushed because the peer has left. siw
@@ -328,7 +343,7 @@ func (c *Conn) markLocked() {
 // conclude completes the end of the connection: it destroys the queue pair, returns all chains,
 // revokes exposed memory and calls Closed of the Handler.
 func (c *Conn) conclude() {
-	c.dev.DestroyQP()
+	c.dev.DestroyQueues()
 	c.mu.Lock()
 	e := &c.ending
 	e.phase = destroyed
@@ -366,26 +381,36 @@ func (c *Conn) conclude() {
 	c.p.event(rdmacm.Event{Kind: rdmacm.EventClosed, Peer: c.peer, Err: cause})
 	c.handler.Closed(cause)
 	close(c.done)
-	go func() {
-		defer c.dismantle()
-		up := c.rnic.awaitPort()
-		c.mu.Lock()
-		settled, told := e.settled, e.told
-		c.mu.Unlock()
-		if !up || !settled {
-			return // no disconnect message is under way
-		}
-		if !told {
-			c.dev.Disconnect()
-		}
-		// While the ID exists, the kernel repeats the disconnect message until the peer
-		// answers. Otherwise, if the message is lost, the peer keeps the connection.
-		late := time.NewTimer(farewellTimeout)
-		defer late.Stop()
-		select {
-		case <-c.left:
-		case <-c.rnic.gone:
-		case <-late.C:
-		}
-	}()
+	go c.farewell()
+}
+
+// farewell tells the peer of the end if that is still to be done, and waits for the answer. While
+// the ID exists, the kernel repeats the disconnect message until the peer answers. Otherwise, if
+// the message is lost, the peer keeps the connection. The seat stays taken meanwhile, so the
+// limits for peers bound the number of IDs. Only the ID waits for the port: while the port is
+// down, no peer can make connections.
+func (c *Conn) farewell() {
+	defer c.freeID()
+	defer c.seat.Leave()
+	c.freeQueues()
+	if !c.rnic.open.Active() {
+		c.seat.Leave()
+	}
+	up := c.rnic.awaitPort()
+	c.mu.Lock()
+	settled, told := c.ending.settled, c.ending.told
+	c.mu.Unlock()
+	if !up || !settled {
+		return // no disconnect message is under way
+	}
+	if !told {
+		c.dev.Disconnect()
+	}
+	late := time.NewTimer(farewellTimeout)
+	defer late.Stop()
+	select {
+	case <-c.left:
+	case <-c.rnic.gone:
+	case <-late.C:
+	}
 }

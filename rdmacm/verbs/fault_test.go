@@ -68,6 +68,38 @@ func TestEndComesWithoutTheEvent(t *testing.T) {
 	})
 }
 
+// A peer that refuses work also leaves. If its disconnect message overtakes the refusal, the
+// caller still learns which work was refused.
+func TestRefusalAfterThePeerHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		a, b := pair(t, d)
+		d.Hold(true)
+		var out []<-chan rdmatest.Outcome
+		for _, p := range [][2]*rdmatest.Peer{{a, b}, {b, a}} {
+			memory, _ := exposed(p[1], 8)
+			memory.Offset++
+			out = append(out, p[0].Post(rdmatest.WriteOf(memory, make([]byte, 8))))
+		}
+		d.Tell(device.Disconnected)
+		synctest.Wait()
+		d.Hold(false) // the device refuses one of the Writes, and flushes the other
+		refused := 0
+		for _, o := range out {
+			if err := (<-o).Err; errors.Is(err, rdmacm.ErrNotExposed) {
+				refused++
+			} else if !errors.Is(err, rdmacm.ErrFlushed) {
+				t.Error("a Write ends with", err)
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d Writes are told as refused, want 1", refused)
+		}
+		a.End()
+		b.End()
+	})
+}
+
 // TestEndBeforeTheSetupIsOver: the side that accepts leaves, or aborts, before the connection
 // manager has told that the set-up is over. The peer is told all the same, as soon as it is.
 func TestEndBeforeTheSetupIsOver(t *testing.T) {

@@ -281,13 +281,13 @@ type Conn interface {
 	// Wake was called. Serve returns when ready returns false.
 	Serve(ready func() bool)
 	Wake()
-	// Disconnect puts the queue pair into the error state, unless DestroyQP was called, and
+	// Disconnect puts the queue pair into the error state, unless DestroyQueues was called, and
 	// tells the peer. It may sleep.
 	Disconnect() error
-	// DestroyQP destroys the queue pair. After it has returned, the device touches no memory. No
-	// post may run during it or follow it. It may sleep.
-	DestroyQP()
-	// Destroy frees everything, including the ID. It is called after Serve has returned. It may
-	// sleep.
+	// DestroyQueues destroys the queue pair and the completion queues, with their descriptor.
+	// After it has returned, the device touches no memory. It is called after Serve has
+	// returned. No post may run during it or follow it. A second call does nothing. It may sleep.
+	DestroyQueues()
+	// Destroy frees the rest, including the ID. It is called after DestroyQueues. It may sleep.
 	Destroy()
 }

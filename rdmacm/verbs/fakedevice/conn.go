@@ -89,6 +89,7 @@ func (i *id) Create(o device.Domain, caps device.Caps) (device.Conn, error) {
 	i.conn = c
 	c.in.users++
 	d.left.Conns++
+	d.left.Queues++
 	return c, nil
 }
 
@@ -124,7 +125,7 @@ func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error)
 	defer c.flushes.Add(-1)
 	defer c.lock()()
 	if c.noQP {
-		panic("fakedevice: Flush after DestroyQP")
+		panic("fakedevice: Flush after DestroyQueues")
 	}
 	if armSends {
 		c.sends.armed = true
@@ -372,23 +373,24 @@ func (c *conn) Disconnect() error {
 	return nil
 }
 
-func (c *conn) DestroyQP() {
+func (c *conn) DestroyQueues() {
 	defer c.lock()()
-	if c.flushes.Load() > 0 {
-		panic("fakedevice: DestroyQP beside Flush")
+	if c.serving || c.flushes.Load() > 0 {
+		panic("fakedevice: DestroyQueues before Serve returned or beside Flush")
 	}
 	if c.noQP {
 		return
 	}
 	c.noQP = true
+	c.id.c.d.left.Queues--
 	c.reads, c.works, c.promised = nil, nil, nil
 	c.in.users--
 }
 
 func (c *conn) Destroy() {
 	defer c.lock()()
-	if c.serving || !c.noQP {
-		panic("fakedevice: Destroy before Serve returned or before DestroyQP")
+	if !c.noQP {
+		panic("fakedevice: Destroy before DestroyQueues")
 	}
 	c.gone = true
 	c.id.c.d.left.Conns--

@@ -59,7 +59,7 @@ type Device struct {
 }
 
 // Left is what users of a device have made and not given back.
-type Left struct{ Channels, Devices, IDs, Domains, Regions, Conns int }
+type Left struct{ Channels, Devices, IDs, Domains, Regions, Queues, Conns int }
 
 // New is a device like rxe; iwarp: like siw. With Attributes.SIW, a side that accepts a connection
 // gets nothing before its own first RDMA Read is answered: siw may miss what arrives while it

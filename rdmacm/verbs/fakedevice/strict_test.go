@@ -136,9 +136,9 @@ func TestUseAfterTheEndPanics(t *testing.T) {
 	for name, use := range map[string]func(a *side){
 		"domain with users":  func(a *side) { a.domain.Close() },
 		"deregistered twice": func(a *side) { a.region.Deregister(); a.region.Deregister() },
-		"Flush":              func(a *side) { a.conn.DestroyQP(); a.conn.Flush(false, 0, 0) },
+		"Flush":              func(a *side) { a.conn.DestroyQueues(); a.conn.Flush(false, 0, 0) },
 		"Destroy":            func(a *side) { a.conn.Destroy() },
-		"Wake":               func(a *side) { a.conn.DestroyQP(); a.conn.Destroy(); a.conn.Wake() },
+		"Wake":               func(a *side) { a.conn.DestroyQueues(); a.conn.Destroy(); a.conn.Wake() },
 		"ID":                 func(a *side) { a.id.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {

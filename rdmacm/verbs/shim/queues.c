@@ -57,16 +57,17 @@ int vb_deregister(vb_region *r)
 	return -e;
 }
 
-/* destroy_queues undoes vb_create but for the queue pair. */
-static void destroy_queues(vb_conn *c)
+void vb_destroy_queues(vb_conn *c)
 {
+	vb_destroy_qp(c);
 	if (c->sends)
 		lib.ibv_destroy_cq(c->sends);
 	if (c->receives)
 		lib.ibv_destroy_cq(c->receives);
 	if (c->channel)
 		lib.ibv_destroy_comp_channel(c->channel);
-	free(c);
+	c->sends = c->receives = NULL;
+	c->channel = NULL;
 }
 
 int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
@@ -99,17 +100,14 @@ int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
 	q.cap.max_recv_sge = 1;
 	if (lib.rdma_create_qp(i->id, d->pd, &q))
 		goto fail;
-	if (ibv_req_notify_cq(c->receives, 0)) {
-		e = errno ? errno : EIO;
-		lib.rdma_destroy_qp(i->id);
-		destroy_queues(c);
-		return -e;
-	}
+	if (ibv_req_notify_cq(c->receives, 0))
+		goto fail;
 	*made = c;
 	return 0;
 fail:
 	e = errno ? errno : EIO;
-	destroy_queues(c);
+	vb_destroy_queues(c);
+	free(c);
 	return -e;
 }
 
@@ -117,8 +115,8 @@ void vb_destroy(vb_conn *c)
 {
 	vb_id *i = c->id;
 
-	vb_destroy_qp(c);
-	destroy_queues(c);
+	vb_destroy_queues(c);
+	free(c);
 	vb_id_close(i);
 }
 

@@ -468,9 +468,9 @@ func (c *conn) Disconnect() error {
 	return nil
 }
 
-func (c *conn) DestroyQP() { C.vb_destroy_qp(c.c) }
-
-func (c *conn) Destroy() {
+func (c *conn) DestroyQueues() {
 	c.file.Close()
-	C.vb_destroy(c.c)
+	C.vb_destroy_queues(c.c)
 }
+
+func (c *conn) Destroy() { C.vb_destroy(c.c) }

@@ -119,6 +119,7 @@ int vb_flush(vb_conn *, int arm_send, int receives, int works, int *posted);
 int vb_poll(vb_conn *, int flags);
 int vb_disconnect(vb_conn *);
 void vb_destroy_qp(vb_conn *);
+void vb_destroy_queues(vb_conn *); /* and the queue pair */
 void vb_destroy(vb_conn *); /* and the id */
 
 const char *vb_status_text(int status);
