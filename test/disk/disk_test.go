@@ -104,7 +104,7 @@ func TestDisk(t *testing.T) {
 				t.Logf("the file system did not survive: %s", out.Unmountable)
 			}
 			if n := len(out.Wrong); n > 0 {
-				t.Errorf("go test -tags hostile ./test/disk -run TestDisk -faults 1 -seed %d\n%d wrong:\n%s", seed, n, strings.Join(out.Wrong[:min(n, 8)], "\n"))
+				t.Errorf("go test -tags hostile ./test/disk -run TestDisk -faults 1 -seed %d\n%d wrong:\n%s", seed, n, strings.Join(out.Wrong[:min(n, 12)], "\n"))
 			}
 			figures.add(f.name+", "+kind.name, out)
 		})

@@ -6,11 +6,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A round is one disk with one fault. Its seed determines the kind of fault, the request at which
@@ -75,6 +78,7 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start star
 		at = 1 + at/4 // so that many calls follow
 	}
 	d.insert(formatted.clone())
+	begin := kernelLog()
 	r.mounted = f.mount(t, d)
 	state := t.TempDir()
 	r.prepare()
@@ -99,6 +103,10 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start star
 	if !r.server.Alive() {
 		r.report("the server ended:\n%s", r.server.Said())
 	}
+	if len(r.wrong) > 0 {
+		_, said, _ := strings.Cut(kernelLog(), begin[max(0, len(begin)-200):])
+		r.report("meanwhile the kernel said:\n%s", said)
+	}
 	for _, w := range r.writers {
 		w.call.Close()
 	}
@@ -121,6 +129,16 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start star
 	}
 	out.Answered, out.Verifiers, out.Wrong = int(r.answered.Load()), int(r.verifiers.Load()), r.wrong
 	return out
+}
+
+// kernelLog returns the kernel's log. It tells of failures that the disk does not know of.
+func kernelLog() string {
+	b := make([]byte, 1<<20)
+	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[:n])
 }
 
 // prepare creates the first files of the round, with values in all of their slots.
