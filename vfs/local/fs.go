@@ -254,8 +254,8 @@ func (fs *FS) release() error {
 }
 
 // procName returns the name of descriptor fd in /proc/self/fd, with a NUL at its end.
-func procName(buf *[24]byte, fd int) []byte {
-	return append(strconv.AppendInt(buf[:0], int64(fd), 10), 0)
+func procName(buf *[24]byte, fd int) *byte {
+	return &append(strconv.AppendInt(buf[:0], int64(fd), 10), 0)[0]
 }
 
 // reopen opens the file behind an O_PATH descriptor.

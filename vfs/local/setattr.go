@@ -208,8 +208,7 @@ func sysChown(fd int, uid, gid uint32) error {
 // sysChmod uses the path in /proc/self/fd, because chmod by an O_PATH descriptor needs Linux 6.6.
 func sysChmod(proc, fd int, mode uint32) error {
 	var buf [24]byte
-	name := procName(&buf, fd)
-	_, _, e := syscall.Syscall(unix.SYS_FCHMODAT, uintptr(proc), uintptr(unsafe.Pointer(&name[0])), uintptr(mode))
+	_, _, e := syscall.Syscall(unix.SYS_FCHMODAT, uintptr(proc), uintptr(unsafe.Pointer(procName(&buf, fd))), uintptr(mode))
 	return errnoErr(e)
 }
 

@@ -59,10 +59,10 @@ func sysOpenParent(dir, levels int) (int, error) {
 	return openat2(dir, &wayUp[(maxClimb-levels)*len("../")], unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
 }
 
-// sysOpenat opens name, which ends in NUL.
-func sysOpenat(dir int, name []byte, flags int, mode uint32) (int, error) {
+// sysOpenat opens name, which is from cname or procName.
+func sysOpenat(dir int, name *byte, flags int, mode uint32) (int, error) {
 	for {
-		fd, _, e := syscall.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&name[0])),
+		fd, _, e := syscall.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(name)),
 			uintptr(flags), uintptr(mode), 0, 0)
 		if e != syscall.EINTR {
 			return int(fd), errnoErr(e)
@@ -188,11 +188,14 @@ func sysRenameat(fromDir int, from []byte, toDir int, to []byte) error {
 }
 
 // sysReadlink reads the text of the symlink fd.
-func sysReadlink(fd int, buf []byte) (int, error) { return sysReadlinkat(fd, []byte{0}, buf) }
+func sysReadlink(fd int, buf []byte) (int, error) {
+	var empty byte
+	return sysReadlinkat(fd, &empty, buf)
+}
 
-// sysReadlinkat reads the text of the symlink name in dir. The name ends in NUL.
-func sysReadlinkat(dir int, name, buf []byte) (int, error) {
-	n, _, e := syscall.Syscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&name[0])),
+// sysReadlinkat reads the text of the symlink name in dir. name is from cname or procName.
+func sysReadlinkat(dir int, name *byte, buf []byte) (int, error) {
+	n, _, e := syscall.Syscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(name)),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
 	return int(n), errnoErr(e)
 }
@@ -213,8 +216,7 @@ func advance(p *byte, by uint64) *byte { return (*byte)(unsafe.Add(unsafe.Pointe
 func sysLink(proc, fd, dir int, name []byte) error {
 	var from [24]byte
 	var to [maxName + 1]byte
-	p := procName(&from, fd)
-	_, _, e := syscall.Syscall6(unix.SYS_LINKAT, uintptr(proc), uintptr(unsafe.Pointer(&p[0])),
+	_, _, e := syscall.Syscall6(unix.SYS_LINKAT, uintptr(proc), uintptr(unsafe.Pointer(procName(&from, fd))),
 		uintptr(dir), uintptr(unsafe.Pointer(cname(&to, name))), unix.AT_SYMLINK_FOLLOW, 0)
 	return errnoErr(e)
 }
