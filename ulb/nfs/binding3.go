@@ -8,8 +8,9 @@ import (
 )
 
 // Binding3 is the binding of NFS version 3 (RFC 8267 §4). The eligible arguments are the
-// data of WRITE and the text of SYMLINK, the eligible results the data of READ and the
-// text of READLINK. Each call has at most one of them. No other item is placed directly.
+// data of WRITE and the text of SYMLINK. The eligible results are the data of READ and the
+// text of READLINK. Each call has at most one eligible item. No other item is placed
+// directly.
 var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 	nfs3wire.ProcNull: {Name: "NULL"},
 	nfs3wire.ProcGetattr: {
@@ -144,12 +145,12 @@ var BindingMount3 = rpc.Binding{Procedures: []rpc.Procedure{
 	mount3wire.ProcExport:  {Name: "EXPORT", MaxResults: MaxMountReply},
 }}
 
-// directoryReply returns the largest size of a directory listing for which the client
-// allows count bytes.
+// directoryReply returns the largest size, in bytes, of the reply to a READDIR or
+// READDIRPLUS in which the client allows count bytes.
 func directoryReply(count uint32) int {
 	return 4 + nfs3wire.PostOpAttrMaxSize + nfs3wire.CookieVerfSize + int(min(count, MaxDirectory)) + 8
 }
 
-// handle reads the file handle with which the arguments of every procedure except NULL
-// begin. It is the object of the call.
+// handle decodes the file handle that begins the arguments of every procedure except NULL.
+// It stores the handle as the object of the call.
 func handle(args *xdr.Decoder, s *rpc.Shape) { s.Object = args.Opaque(nfs3wire.FileHandleSize) }

@@ -17,9 +17,9 @@ const MaxCompound = MaxTransfer + 64<<10
 const MaxOperations = 128
 
 // Binding4 is the binding of NFS version 4 (RFC 8267 §6). The eligible arguments are the
-// data of WRITE and the text of a symbolic link, the eligible results the data of READ
-// and the text of READLINK. A compound may have any number of them. No other item is
-// placed directly.
+// data of WRITE and the text of a symbolic link. The eligible results are the data of READ
+// and the text of READLINK. A compound may have any number of eligible items. No other item
+// is placed directly.
 var Binding4 = rpc.Binding{Procedures: []rpc.Procedure{
 	wire.ProcNull: {Name: "NULL"},
 	wire.ProcCompound: {
@@ -27,7 +27,8 @@ var Binding4 = rpc.Binding{Procedures: []rpc.Procedure{
 	},
 }}
 
-// walk4 holds the variables that a walk passes by pointer to the rows of operations.
+// walk4 holds the variables of one walkCompound that the skip functions of rows4 change. It
+// is pooled, so that a walk allocates nothing.
 type walk4 struct {
 	args  xdr.Decoder
 	words int
@@ -76,5 +77,5 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	s.Once = once && minor == 0
 }
 
-// maxTag is the longest tag of a compound.
+// maxTag is the maximum length of a compound's tag, in bytes.
 const maxTag = 1024

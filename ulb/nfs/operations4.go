@@ -12,13 +12,13 @@ const MaxAttributes = 4096
 
 // A row4 is the part of the binding for one operation of a COMPOUND.
 type row4 struct {
-	// skip steps over the arguments. It may add the size of the results that they request
-	// to *words and to the Shape.
+	// skip steps over the arguments. If the arguments determine the size of the result, as
+	// the count of a READ does, skip adds that size, in bytes, to *words or to the Shape.
 	skip func(d *xdr.Decoder, s *rpc.Shape, words *int)
 	// most is the largest size of the result after its status, in bytes. It excludes
 	// eligible payload and the bytes that skip adds.
 	most int
-	// once: the operation must not be executed twice.
+	// once is true if the operation must not be executed twice.
 	once bool
 }
 
@@ -29,19 +29,19 @@ func rowOf(op wire.OpNum) *row4 {
 	return &rows4[op]
 }
 
-// nothing is for operations without arguments.
+// nothing is the skip function of operations without arguments.
 func nothing(*xdr.Decoder, *rpc.Shape, *int) {}
 
-// fixed is for operations whose arguments are n bytes long.
+// fixed returns the skip function of operations whose arguments are n bytes long.
 func fixed(n int) func(*xdr.Decoder, *rpc.Shape, *int) {
 	return func(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Skip(n) }
 }
 
-// name is for operations whose argument is a name.
+// name is the skip function of operations whose only argument is a name.
 func name(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Opaque(1 << 30) }
 
-// rows4 are the operations by number. An operation that is not served has no row: a
-// compound ends there.
+// rows4 holds the row of each operation, indexed by operation number. An operation without
+// a row is not served, so walkCompound stops at it.
 var rows4 = [...]row4{
 	wire.OpAccess:             {skip: fixed(4), most: wire.Access4ResOKMaxSize},
 	wire.OpClose:              {skip: fixed(4 + wire.StateID4MaxSize), most: wire.StateID4MaxSize, once: true},
@@ -103,7 +103,7 @@ var rows4 = [...]row4{
 	wire.OpClone:      {skip: fixed(wire.Clone4ArgsMaxSize)},
 }
 
-// Sizes of results that the definition does not bound, in bytes.
+// Largest sizes of results that the XDR definition does not bound, in bytes.
 const (
 	// MaxOpen4 is room for the result of OPEN, including a delegation with its
 	// permissions.
@@ -167,8 +167,9 @@ func readPlus4(d *xdr.Decoder, _ *rpc.Shape, words *int) {
 	*words += int(min(d.Uint32(), MaxTransfer))
 }
 
-// The walk of these decodes the arguments into a value that it drops. Each is a function of its
-// own, because a value that is decoded through an interface or a type parameter is allocated.
+// Each of the following skip functions decodes the arguments into a value and discards the
+// value. They are separate functions, because a value that is decoded through an interface
+// or a type parameter is allocated on the heap.
 
 func lock4(d *xdr.Decoder, _ *rpc.Shape, _ *int)        { new(wire.Lock4Args).Decode(d) }
 func lockt4(d *xdr.Decoder, _ *rpc.Shape, _ *int)       { new(wire.Lockt4Args).Decode(d) }

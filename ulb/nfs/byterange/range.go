@@ -1,7 +1,7 @@
 package byterange
 
 // ToEnd is the Last of a Range that reaches to the end of the file, however long the file
-// becomes. It is also such a range's length on the wire.
+// becomes. On the wire, the length of such a range is also ToEnd.
 const ToEnd = 1<<64 - 1
 
 // A Range is a part of a file, and how it is locked.
@@ -35,5 +35,6 @@ func (r *Range) Length() uint64 {
 // Overlaps reports whether r and o have a byte in common.
 func (r *Range) Overlaps(o *Range) bool { return r.First <= o.Last && o.First <= r.Last }
 
-// Conflicts reports whether two owners cannot have locked r and o at once.
+// Conflicts reports whether r and o conflict if they belong to different owners: they
+// overlap, and at least one of them is a write lock.
 func (r *Range) Conflicts(o *Range) bool { return (r.Write || o.Write) && r.Overlaps(o) }

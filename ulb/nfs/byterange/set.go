@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// A set is the locked parts of a file of one holder, in ascending order. They do not overlap, and
-// neighbours that could be merged are merged.
+// A set holds the ranges that one Holder has locked in a file, in ascending order. They do
+// not overlap. Adjacent ranges of the same mode are merged into one.
 type set []Range
 
 // from returns the index of the first range whose last byte is at or after offset.
@@ -30,7 +30,7 @@ func (rs set) touching(r Range) set {
 	return rs[from:to]
 }
 
-// lock returns the ranges after r was locked in its mode, which replaces the earlier mode.
+// lock returns the ranges after a lock of r. In r, its mode replaces earlier modes.
 func (rs set) lock(r Range) set {
 	rs = rs.unlock(r.First, r.Last)
 	i := rs.from(r.First)

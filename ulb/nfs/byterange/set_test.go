@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cells is the number of parts of a file that the tests lock as a whole: single bytes at the
-// lowest and the highest offsets, and one large part between them.
+// cells is the number of parts of a file that the test locks, each as a whole: single bytes
+// at the lowest and the highest offsets, and one large part between them.
 const cells = 12
 
 // startOf and lastOf return the first and the last byte of a cell.
@@ -25,8 +25,8 @@ func lastOf(cell int) uint64 {
 	return startOf(cell+1) - 1
 }
 
-// Each byte has the mode of the latest lock or unlock, and the ranges are as few as
-// possible.
+// After any locks and unlocks, each byte has the mode of the last operation on it, and the
+// set has as few ranges as possible.
 func TestRangesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rs set

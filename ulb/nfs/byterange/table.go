@@ -10,12 +10,12 @@ type Table[O any] struct {
 	holders uint64 // holders numbered so far
 }
 
-// A Holder is what one owner has locked in the file of one Table. Locks of the same Holder do not
-// conflict: a later one replaces an earlier one.
+// A Holder holds the ranges that one owner has locked in the file of one Table. Locks of
+// the same Holder do not conflict: a later lock replaces an earlier one.
 type Holder[O any] struct {
 	Owner  O
 	ranges set
-	number uint64 // its place among holders with the same first byte; 0 if the Table does not know it
+	number uint64 // orders ranges with the same first byte; 0 until the first Lock or Unlock
 }
 
 // Ranges returns the locked ranges of h, in ascending order. They are valid until h changes.

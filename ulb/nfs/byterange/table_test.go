@@ -31,7 +31,7 @@ func TestTableFindsEveryRange(t *testing.T) {
 			h, r := &holders[rapid.IntRange(0, len(holders)-1).Draw(t, "holder")], draw()
 			before := len(h.Ranges())
 			if splits := h.Splits(r.First, r.Last); rapid.IntRange(0, 9).Draw(t, "how") < 6 {
-				count += table.Lock(h, r) // side by side with conflicting locks, too
+				count += table.Lock(h, r) // the table also takes conflicting locks, because callers check for conflicts
 			} else {
 				count += table.Unlock(h, r.First, r.Last)
 				if len(h.Ranges()) > before != splits {
@@ -75,7 +75,8 @@ func TestTableFindsEveryRange(t *testing.T) {
 	})
 }
 
-// A search visits the ranges that it finds and few others, and ends when it is told to.
+// A search visits the ranges that it finds and few others. It ends when the callback
+// returns false.
 func TestSearchVisitsFewRanges(t *testing.T) {
 	const n = 1 << 16
 	var table Table[int]

@@ -2,8 +2,8 @@
 // of a directory beneath one, into the file handle with which NFSv3 begins. It is served on
 // NFS's own ports, so that clients need no port mapper (mountport=2049,mountproto=tcp).
 //
-// A list of clients and their mounts is kept in memory, for people to look at. Nothing
-// depends on it, and its length is bounded.
+// The package keeps a list of clients and their mounts in memory, only for DUMP, which
+// people use. Nothing else depends on the list, and its length is bounded.
 package mount3
 
 import (
@@ -24,8 +24,8 @@ import (
 type Program struct {
 	exports *export.Table
 	mounts  mountList
-	// names leads from one export into another where mounts are crossed. If it is nil, it
-	// leads nowhere.
+	// names finds the exports of mounts below another export. If it is nil, no mount is
+	// crossed.
 	names *pseudo.FS
 }
 
@@ -48,9 +48,9 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 	return &nfs.BindingMount3
 }
 
-// Judge admits every client, because each export decides for itself in MNT. For DUMP and
-// EXPORT it computes the size of the list as it is now, so that the server reserves no more
-// than that.
+// Judge admits every client, because mnt checks whether the export serves the client. For
+// DUMP and EXPORT it computes the present size of the list, so that the server reserves no
+// more memory than that.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	switch wire.Procedure(a.Header.Procedure) {
 	case wire.ProcMnt:
@@ -168,7 +168,7 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// putFlavors lists the flavors under which the export serves a client (RFC 2623 §2.6).
+// putFlavors writes the flavors under which the export serves a client (RFC 2623 §2.6).
 func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 	flavors := e.SecurityFor(c.Peer.Addr())
 	if len(flavors) == 0 {
@@ -180,16 +180,16 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 	}
 }
 
-// anonymous returns the credential that replaces that of a caller whose flavor the export does
-// not accept. A client asks for a handle before it has a user's credential (RFC 2623 §2.3.2)
-// and must get it. But a caller without the proof that the export wants must not learn what
-// lies in directories beneath the root that only some users may search. The flavor stays,
-// because it decides with the port which exports serve the caller.
+// anonymous returns the credential that replaces cred if the export does not accept cred's
+// flavor. A client asks for a handle before it has a user's credential (RFC 2623 §2.3.2),
+// so MNT must serve it. But such a caller must not learn the content of directories that
+// only some users may search. The flavor stays the same, because the flavor and the port
+// decide which exports serve the caller.
 func anonymous(c *rpc.Cred) *rpc.Cred { return &rpc.Cred{Flavor: c.Flavor, Anonymous: true} }
 
-// walk goes from an export's root to a directory beneath it, with the caller's rights,
-// through mounts too. If out is not Done, the call continues by out, and the walk begins
-// anew.
+// walk goes from an export's root to a directory below it, with the caller's rights, also
+// through mounts. If out is not Done, the call has to wait, and Serve returns out. When the
+// call continues, the walk starts again at the export's root.
 func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names []string) (at pseudo.Place, out rpc.Outcome, err error) {
 	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred, Looked: who} // mounts have the options of e
 	if !e.Admits(c.Conn, &c.Cred) {
@@ -205,8 +205,8 @@ func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names 
 	}
 }
 
-// A stage records how far a walk came before it had to wait: the number of exports it had
-// crossed into, and the lane of the last. The walk continues in that lane.
+// A stage records how far a walk came before it had to wait: the number of exports that it
+// had crossed into, and the lane of the last of them. The walk continues in that lane.
 type stage struct {
 	depth int
 	lane  any
@@ -227,7 +227,7 @@ func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth in
 			return nil, rpc.Done, syscall.EACCES
 		}
 	}
-	defer e.Leave(v.Conn) // the call may belong to another goroutine by then
+	defer e.Leave(v.Conn) // v.Conn, because after Detach the call may belong to another goroutine
 	lane := e.FS.Lane()
 	if was, _ := c.Progress.(stage); !c.Try && depth > was.depth && was.lane != lane {
 		// The walk moves to the lane of this export. If it stalls there, it does not hold up

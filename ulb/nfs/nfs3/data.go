@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// read is READ (RFC 1813 §3.3.6). The file's bytes land in the memory reserved
-// for the call and go out from there.
+// read is READ (RFC 1813 §3.3.6). The file system reads into the memory reserved for the
+// call, and the transport sends from there.
 func (r *request) read() rpc.Outcome {
 	var args wire.Read3Args
 	args.Decode(r.args)
@@ -47,8 +47,8 @@ func (r *request) readable(count uint32) int {
 	return min(int(min(count, nfs.MaxTransfer)), r.call.ResultRoom(r.w, wire.Read3ResMaxReducedSize))
 }
 
-// write is WRITE (RFC 1813 §3.3.7). The data goes to the file system as the
-// slice that it landed in.
+// write is WRITE (RFC 1813 §3.3.7). The file system gets the slice in which the transport
+// placed the data, without a copy.
 func (r *request) write() rpc.Outcome {
 	var args wire.Write3Args
 	args.Decode(r.args)
@@ -57,8 +57,8 @@ func (r *request) write() rpc.Outcome {
 	}
 	var res wire.Write3Res
 	r.data[0] = args.Data.Data
-	// Taken before the write: if a sync fails meanwhile, it may lose this data. The client
-	// then sees another verifier in the reply to its COMMIT.
+	// The verifier is read before the write. If a sync fails during the write, it may lose
+	// this data. The client then sees another verifier in the reply to its COMMIT.
 	verf := wire.WriteVerf3(r.fs().Verifier())
 	var n int
 	var done vfs.Stability

@@ -7,17 +7,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Ask makes the program ask m before each access to a file, because an NFSv4 client may have
-// opened the file with a deny mode (RFC 8881 §9.7). Ask is called before the program serves.
+// Ask makes the program ask m before each access to a file, because an NFSv4 client may
+// have opened the file with a deny mode (RFC 8881 §9.7). It must be called before the
+// program serves calls.
 func (p *Program) Ask(m *state.Manager) { p.state = m }
 
-// may returns nil if the caller may use file h now. If name is not nil, the file is the one that
-// name leads to in directory h, if there is one.
+// may returns nil if the caller may use file h now. If name is not nil, h is a directory,
+// and the caller uses the file that name leads to in h, if there is one.
 //
-// A denied call gets NFS3ERR_ACCES, as from Linux's server, which has NFS4ERR_FILE_OPEN for it
-// in NFSv4. With NFS3ERR_JUKEBOX the client's programs would hang as long as another client has
-// the file open. After a restart the client may still claim its open. A call that this open
-// would deny gets NFS3ERR_JUKEBOX, because the grace period is short.
+// A denied call gets NFS3ERR_ACCES, as from Linux's server. With NFS3ERR_JUKEBOX the client
+// would repeat the call, and its programs would hang, as long as another client has the
+// file open. During the grace period after a restart, an NFSv4 client may still reclaim an
+// open with a deny mode. Calls that such an open would deny get NFS3ERR_JUKEBOX then,
+// because the grace period is short.
 func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
 	m := r.program.state
 	if m == nil {

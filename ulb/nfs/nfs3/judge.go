@@ -81,9 +81,9 @@ func changes(p wire.Procedure) bool {
 	return nfs.Binding3.Procedures[p].Once || p == wire.ProcCommit
 }
 
-// enter enters the export of the call. Since the call was judged, the export may have been
-// replaced or removed, or be a mount that is asleep. enter then judges the call by the
-// present export. blocks: the mount must be woken, and the call may not wait.
+// enter enters the export of the call. After Judge, the export may have been replaced or
+// removed, or its mount may have gone to sleep. enter then judges the call again, by the
+// present export. blocks is true if the mount must be woken and the call may not wait.
 func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *refusal, blocks bool) {
 	for e = o.Export; ; {
 		if e.Enter(c.Conn) {
@@ -109,7 +109,8 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *r
 	}
 }
 
-// A refusal is the Subject of a call that is answered early. It holds the status.
+// A refusal is the Subject of a call that is answered early. Its value is the status to
+// answer.
 type refusal wire.NFSStat3
 
 var (
@@ -125,8 +126,8 @@ func early(j *rpc.Judgement, why *refusal) rpc.Outcome {
 	return rpc.Done
 }
 
-// absent is the number of optional items (attributes before or after) that follow the status
-// in the result of a failed procedure (RFC 1813 §3.3).
+// absent holds, by procedure, the number of optional items (attributes before or after)
+// that follow the status in the result of a failed call (RFC 1813 §3.3).
 var absent = [...]int{
 	wire.ProcSetattr: 2, wire.ProcLookup: 1, wire.ProcAccess: 1, wire.ProcReadlink: 1, wire.ProcRead: 1,
 	wire.ProcWrite: 2, wire.ProcCreate: 2, wire.ProcMkdir: 2, wire.ProcSymlink: 2, wire.ProcMknod: 2,
@@ -135,7 +136,7 @@ var absent = [...]int{
 	wire.ProcFsstat: 1, wire.ProcFsinfo: 1, wire.ProcPathconf: 1, wire.ProcCommit: 2,
 }
 
-// refuse answers a call with a status alone.
+// refuse answers a call with a status and no attributes.
 func refuse(c *rpc.Call, w *xdr.Writer, why *refusal) rpc.Outcome {
 	w.Uint32(uint32(*why))
 	for range absent[c.Header.Procedure] {

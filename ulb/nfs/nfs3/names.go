@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// made writes the result of the four procedures that create an object. Their results have one
-// form (RFC 1813 §3.3.8 to §3.3.11), encoded here as CREATE's.
+// made writes the result of CREATE, MKDIR, SYMLINK or MKNOD. Their results have the same
+// form (RFC 1813 §3.3.8 to §3.3.11) and are encoded here as CREATE's.
 func (r *request) made(s wire.NFSStat3, obj *vfs.Object, ch *vfs.Change) rpc.Outcome {
 	res := wire.Create3Res{Status: s}
 	if s == wire.NFS3OK {

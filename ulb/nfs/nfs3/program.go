@@ -17,7 +17,7 @@ import (
 // A Program serves NFS version 3.
 type Program struct {
 	exports  *export.Table
-	state    *state.Manager // nil: every access is allowed
+	state    *state.Manager // if nil, every access is allowed
 	requests sync.Pool
 	// names is the tree of names, which leads from an export to the mounts below it. If it is
 	// nil, no mount is crossed.
@@ -47,8 +47,9 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 	return &nfs.Binding3
 }
 
-// A request holds the state of one procedure. Requests are pooled. Everything that a
-// procedure passes to a file system by pointer lives here, so that a call allocates nothing.
+// A request holds the state of one call. Requests are pooled. Everything that a procedure
+// passes to a file system by pointer is a field of request, so that a call allocates
+// nothing.
 type request struct {
 	program *Program
 	call    *rpc.Call
@@ -71,8 +72,8 @@ type request struct {
 	view   pseudo.View
 }
 
-// procedures holds the procedures by number. Each one decodes its arguments, does its work,
-// encodes its results, and returns Done or another outcome.
+// procedures holds the procedures by number. Each procedure decodes its arguments, does its
+// work, encodes its results, and returns Done or another outcome.
 var procedures = [...]func(*request) rpc.Outcome{
 	wire.ProcNull:        func(*request) rpc.Outcome { return rpc.Done },
 	wire.ProcGetattr:     (*request).getattr,
@@ -135,7 +136,8 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 }
 
 // wait continues a call whose caller could not be identified because of err. If err is an
-// export.Pending, the call resumes later in lane. Otherwise the client is told to come again.
+// export.Pending, the call resumes in lane when the answer is there. Otherwise the client
+// gets NFS3ERR_JUKEBOX.
 func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	pending, ok := errors.AsType[export.Pending](err)
 	if !ok {
@@ -146,8 +148,8 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	return rpc.Outcome{Pending: true}
 }
 
-// end releases everything that a request holds. It is deferred, so that a procedure that
-// panics keeps no export.
+// end leaves the export and returns r to the pool. It is deferred, so that it runs even if
+// the procedure panics.
 func (p *Program) end(r *request) {
 	if r.export != nil {
 		r.export.Leave(r.call.Conn)
@@ -158,7 +160,8 @@ func (p *Program) end(r *request) {
 	p.requests.Put(r)
 }
 
-// openAlso opens a second handle, which must belong to the same export.
+// openAlso returns the file that the call's second file handle names. It must be in the
+// same export.
 func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
 	o, err := r.program.exports.Find(fh.Data)
 	switch {
@@ -166,7 +169,7 @@ func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
 		return vfs.Handle{}, wire.NFS3ErrStale
 	case err != nil:
 		return vfs.Handle{}, wire.NFS3ErrBadHandle
-	case o.Export.ID != r.export.ID: // by ID: one of them may have been replaced meanwhile
+	case o.Export.ID != r.export.ID: // by ID, because one of them may have been replaced meanwhile
 		return vfs.Handle{}, wire.NFS3ErrXDev
 	}
 	return o.Handle, wire.NFS3OK
@@ -174,7 +177,7 @@ func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
 
 func (r *request) fs() vfs.FileSystem { return r.export.FS }
 
-// block returns the outcome of a Try that would have to wait.
+// block returns the outcome of a call with Try that would have had to wait.
 func (r *request) block() rpc.Outcome { return rpc.WouldBlock(r.fs().Lane()) }
 
 // seal returns the client's handle for a file system's handle. It is valid until the next

@@ -33,16 +33,16 @@ var statusOfErrno = map[syscall.Errno]wire.NFSStat3{
 	syscall.ESTALE:       wire.NFS3ErrStale,
 	syscall.EOPNOTSUPP:   wire.NFS3ErrNotSupp,
 	syscall.ENOSYS:       wire.NFS3ErrNotSupp,
-	// NFSv3 has no status for these errors. The status is chosen by the client's best
-	// reaction.
+	// NFSv3 has no status of its own for these errors. The table gives the status to which
+	// clients react best.
 	syscall.ELOOP:     wire.NFS3ErrInvalid,
 	syscall.EILSEQ:    wire.NFS3ErrInvalid,
 	syscall.EOVERFLOW: wire.NFS3ErrFBig,
 	syscall.ETXTBSY:   wire.NFS3ErrAccess,
-	// This machine has mounted a file system on the name. That does not pass by itself, so
+	// Another file system of this machine is mounted on the name. Waiting does not help, so
 	// the status is not NFS3ERR_JUKEBOX. Linux's server answers the same.
 	syscall.EBUSY: wire.NFS3ErrAccess,
-	// A resource is short for a time. The client repeats the call.
+	// A resource is short only for a time, so the client should repeat the call.
 	syscall.EAGAIN:    wire.NFS3ErrJukebox,
 	syscall.ENOMEM:    wire.NFS3ErrJukebox,
 	syscall.ENFILE:    wire.NFS3ErrJukebox,

@@ -13,8 +13,8 @@ const (
 	changing        = vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessXattrWrite
 	notOfFiles      = vfs.AccessLookup | vfs.AccessDelete
 	notOfDirs       = vfs.AccessExecute
-	_          uint = uint(vfs.AccessExecute) - wire.Access4Execute     // the numbers agree
-	_          uint = uint(vfs.AccessXattrList) - wire.Access4XattrList // to the last
+	_          uint = uint(vfs.AccessExecute) - wire.Access4Execute     // does not compile if vfs's number is lower
+	_          uint = uint(vfs.AccessXattrList) - wire.Access4XattrList // the same check for the highest bit
 )
 
 // access is ACCESS (RFC 8881 §18.1, RFC 7530 §16.1). On a read-only export it grants no right

@@ -22,7 +22,7 @@ type assignment struct {
 	rest vfs.SetAttr
 	// asked holds the attributes that the client sets.
 	asked wire.Bitmap4
-	// status is the error of the first bad value. A bad value is decoded, but not valid.
+	// status is the error of the first value that was decoded but is not valid, or NFS4_OK.
 	status Status
 	// values decodes the attribute values.
 	values xdr.Decoder

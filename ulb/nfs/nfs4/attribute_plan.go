@@ -5,36 +5,37 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A plan lists the steps that encode one set of attributes. It is made once and followed for
+// A plan lists the steps that encode one set of attributes. It is made once and used for
 // each object.
 type plan struct {
 	asked wire.Bitmap4
 	minor uint32
 	made  bool
-	// or is NFS4_OK, or the status of a GETATTR that asks for this set.
+	// or is the status of a GETATTR of this set if the set cannot be read; otherwise
+	// NFS4_OK.
 	or Status
-	// set holds the asked attributes that the answer contains; needs says what must be looked
-	// up for them.
+	// set holds the asked attributes that the answer contains. needs is the set of facts
+	// that must be looked up for them.
 	set   wire.Bitmap4
 	needs need
-	// rows are the attributes of set, in order.
+	// rows lists the attributes of set in ascending order. Its first n elements are used.
 	rows [maxRows]planned
 	n    int
 }
 
 // planned is an attribute of a plan.
 type planned struct {
-	row uint8 // of attributeTable
+	row uint8 // index in attributeTable
 	// run is the total length, in bytes, of the fixed-length values from this attribute up to
 	// the next one of variable length. It is 0 if this attribute has a variable length.
 	run uint16
 }
 
-// maxRows is the maximum number of attributes that are served.
+// maxRows is the maximum number of attributes in a plan.
 const maxRows = 56
 
-// plans caches the plans that a pooled Compound followed last, because clients ask for a few
-// sets again and again. A new plan replaces the one in its slot.
+// plans caches the plans that a pooled Compound used last, because clients ask for a few
+// sets again and again. A new plan replaces the old plan in its slot.
 type plans [4]plan
 
 // plan returns the plan for a set of attributes in the compound's minor version. It is valid

@@ -26,7 +26,7 @@ const (
 // An attribute is one row of the table (RFC 8881 §5.8, RFC 7530 §5.8, RFC 7862 §12).
 type attribute struct {
 	number uint32
-	// since is the first minor version that has it.
+	// since is the first minor version that has the attribute.
 	since uint32
 	need  need
 	// most is the length of the longest value, in bytes. If skip is nil, all values are that

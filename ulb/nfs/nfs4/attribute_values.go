@@ -78,12 +78,13 @@ var attributeTable = []attribute{
 	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(f.changeType())) }},
 	{number: wire.Fattr4ModeUmask, since: 2, most: 8, set: setModeUmask},
 	{number: wire.Fattr4XattrSupport, since: 2, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.k.keepsXattrs()) }},
-	// Clients of minor version 1 ask for it as well.
+	// RFC 9754 defines open_arguments for minor version 2, but clients of minor version 1
+	// ask for it too.
 	{number: wire.Fattr4OpenArguments, since: 1, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
 }
 
-// openArguments lists the arguments that OPEN understands (RFC 9754 §3). Of the wishes about
-// delegations, OPEN understands only that none is wanted.
+// openArguments lists the arguments that OPEN understands (RFC 9754 §3). Of the wishes
+// about delegations, OPEN understands only the wish for no delegation.
 var openArguments = wire.OpenArguments4{
 	ShareAccess:     wire.Bits(wire.OpenArgsShareAccessRead, wire.OpenArgsShareAccessWrite, wire.OpenArgsShareAccessBoth),
 	ShareDeny:       wire.Bits(wire.OpenArgsShareDenyNone, wire.OpenArgsShareDenyRead, wire.OpenArgsShareDenyWrite, wire.OpenArgsShareDenyBoth),
@@ -137,12 +138,12 @@ func (f *facts) changeType() wire.ChangeAttrType4 {
 		// higher value is not a later one.
 		return wire.NFS4ChangeTypeIsUndefined
 	}
-	// If the ctime does not grow with a change, the file system raises Change in memory. That
-	// increment is lost when the daemon ends, so the server promises only the ctime. With
-	// this type, a client treats a lower Change as a new state as well. Saving the increment
-	// at a clean stop would not help after a crash. From Linux 6.13 on, the usual file
-	// systems give each change that follows a look a new ctime, and Change needs no
-	// increment.
+	// If the ctime does not grow with a change, the file system raises Change in memory.
+	// That increment is lost when the daemon ends, so the server promises only what holds
+	// for the ctime. With this type, a client treats a lower Change as a new state as well.
+	// Saving the increment at a clean stop would not help after a crash. From Linux 6.13
+	// on, the usual file systems give a change a new ctime whenever the old ctime has been
+	// read, so Change needs no increment.
 	return wire.NFS4ChangeTypeIsTimeMetadata
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// changeInfo says how a directory changed (RFC 8881 §3.3.1). If the value before or after the
-// change is not known, the result is not atomic.
+// changeInfo converts the change of a directory to change_info4 (RFC 8881 §3.3.1). If the
+// value before or after the change is not known, the result is not atomic.
 func changeInfo(ch *vfs.Change) (c wire.ChangeInfo4) {
 	if ch.HasAfter {
 		c.After = ch.After.Change
@@ -22,8 +22,8 @@ func changeInfo(ch *vfs.Change) (c wire.ChangeInfo4) {
 }
 
 // unchanged returns the status of a REMOVE, RENAME or LINK that failed in the file system.
-// The standards have no NFS4ERR_PERM for these operations, so EPERM (of a sticky directory)
-// becomes NFS4ERR_ACCESS.
+// The standards have no NFS4ERR_PERM for these operations. The file system returns EPERM
+// for a sticky directory, so EPERM becomes NFS4ERR_ACCESS.
 func (k *Compound) unchanged(err error) Status {
 	if errors.Is(err, syscall.EPERM) {
 		return wire.NFS4ErrAccess
@@ -31,8 +31,9 @@ func (k *Compound) unchanged(err error) Status {
 	return k.Failed(err)
 }
 
-// leads returns status if a name in directory o leads into an export: the operation must not
-// touch such a name. Otherwise it returns NFS4_OK, or the status of the lookup.
+// leads checks that a name in directory o does not lead into an export, because the
+// operation must not touch such a name. If the name does, leads returns the given status.
+// Otherwise leads returns NFS4_OK, or the status of a failed lookup.
 func (k *Compound) leads(o *Object, name []byte, status Status) Status {
 	e, s := k.belowOf(o, name)
 	if e != nil {

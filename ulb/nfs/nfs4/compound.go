@@ -51,7 +51,7 @@ type Compound struct {
 
 	// Client is the client that SEQUENCE named; it is nil in minor version 0.
 	Client *state.Client
-	// Session belongs to the package of the minor version.
+	// Session is set and used only by the package of the minor version.
 	Session any
 	// Replay is the stored reply of a Replayed compound.
 	Replay *rpc.Kept
@@ -73,13 +73,14 @@ type Compound struct {
 	start    func()
 	tagged   bool // the tag is valid UTF-8
 	inside   bool // Operation.Run has not returned; still true in leave after a panic
-	// maintains: the following operations on the current object are maintenance by the client
-	// itself, not work for one of its users.
+	// maintains is true if the following operations on the current object are maintenance
+	// by the client itself, not work for one of its users.
 	maintains bool
-	// unsuited: the export of the current object does not accept the caller's security
-	// flavor.
+	// unsuited is true if the export of the current object does not accept the caller's
+	// security flavor.
 	unsuited bool
-	// replaced: since a file handle was put, its export has been replaced.
+	// replaced is true if an export of this compound was replaced after its file handle was
+	// put.
 	replaced bool
 	// given holds the arguments of the operation and everything after them (minor version 0
 	// only).
@@ -97,12 +98,13 @@ type Compound struct {
 	// object.
 	uses [2]useOfState
 	data [1][]byte // the data of a WRITE
-	// lent is the unused rest of the lentInAll bytes that were allocated, not reserved, for
-	// READs.
+	// lent is the unused rest of the memory that READs of this compound allocated because
+	// no memory was reserved for them. lentInAll is the number of bytes allocated for this
+	// purpose.
 	lent      []byte
 	lentInAll int
 	// broughtBy is 1 + the index of the operation that left the current object's attributes
-	// in Attr; 0 if none did.
+	// in Attr. It is 0 if no operation did.
 	broughtBy int
 	// dirChange is the change attribute of the directory in which child found a name.
 	dirChange uint64
@@ -112,20 +114,20 @@ type Compound struct {
 	scratch
 }
 
-// brought notes that the operation left the attributes of the current object in k.Attr. It
-// does so only under Op.Try: after a wait the attributes may be older than those that other
-// callers have already seen.
+// brought records that the operation left the attributes of the current object in k.Attr.
+// It does so only under Op.Try, because after a wait the attributes may be older than those
+// that other callers have already seen.
 func (k *Compound) brought() {
 	if k.Op.Try {
 		k.broughtBy = k.Index + 1
 	}
 }
 
-// Brought reports whether k.Attr holds the attributes of the current object as the previous
-// operation found them.
+// Brought reports whether the previous operation left the attributes of the current object
+// in k.Attr.
 func (k *Compound) Brought() bool { return k.broughtBy > 0 && k.broughtBy == k.Index }
 
-// KeepBody keeps the body of the result although the status is not NFS4_OK.
+// KeepBody makes the engine send the body of the result although the status is not NFS4_OK.
 func (k *Compound) KeepBody() { k.keepBody = true }
 
 // FS returns the file system of the current file handle.
@@ -143,8 +145,8 @@ func (k *Compound) SetCurrent(o Object) {
 // SetStateID makes id the current stateid.
 func (k *Compound) SetStateID(id wire.StateID4) { k.StateID, k.HasStateID = id, true }
 
-// Block returns the status Blocked for an operation that the file system could not do without
-// waiting. lane is the lane of the executor in which the operation will wait (see rpc).
+// Block returns the status Blocked. The operation calls it if the file system would have
+// had to wait. lane is the lane of the executor in which the operation will wait (see rpc).
 func (k *Compound) Block(lane any) Status {
 	k.lane = lane
 	return Blocked
@@ -185,7 +187,7 @@ func (k *Compound) begin(p *Program, c *rpc.Call, w *xdr.Writer) {
 	k.Op.Cred = &k.Cred
 }
 
-// reset prepares k for the next compound. It keeps the plans and two buffers.
+// reset prepares k for the next compound. It keeps the plans and the buffers of two names.
 func (k *Compound) reset() {
 	owner, group := k.facts.owner[:0], k.facts.group[:0]
 	*k = Compound{plans: k.plans}
@@ -199,8 +201,9 @@ type scratch struct {
 	entered           [2]*export.Export
 }
 
-// run executes operations from k.Index on, until one fails, one has to wait, or the last one
-// has finished. The second result is false if the compound will go on later.
+// run executes operations from k.Index on, until an operation fails, an operation has to
+// wait, or the last one has finished. The second result is false if the compound will
+// continue later.
 func (k *Compound) run() (rpc.Outcome, bool) {
 	k.broughtBy = 0 // attributes found before the wait may be old
 	for ; k.Index < k.Count; k.Index++ {
@@ -248,9 +251,9 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 	return k.ended(), true
 }
 
-// usualTurn is the time after which a compound that runs on a goroutine of the executor lets
-// other calls go first, between two of its operations. A compound may hold many slow
-// operations.
+// usualTurn is the time after which a compound on a goroutine of the executor lets other
+// calls run, between two of its operations. The reason is that a compound may have many
+// slow operations.
 const usualTurn = 100 * time.Millisecond
 
 func (k *Compound) ended() rpc.Outcome {
@@ -258,13 +261,13 @@ func (k *Compound) ended() rpc.Outcome {
 	if k.Client != nil {
 		k.meet()
 	}
-	return rpc.Done // failures are counted for each operation
+	return rpc.Done // an operation's failure is counted for the operation, not for the call
 }
 
 // meet marks the connection of a client's session as known, if an export serves the client
-// and accepts its flavor. It is needed because a connection that only renews a lease puts no
-// file handle. With RPCSEC_GSS any service is enough: a client may renew its lease under
-// another service than the calls of its users.
+// and accepts its flavor. Judge cannot mark a connection that only renews a lease, because
+// no compound on it begins with a file handle. With RPCSEC_GSS any service is enough,
+// because a client may renew its lease under another service than its users' calls.
 func (k *Compound) meet() {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {
@@ -274,16 +277,16 @@ func (k *Compound) meet() {
 	}
 }
 
-// Served reports whether an export serves the caller. If none does, the caller is Denied: it
-// needs no client record, and those are limited and shared with other clients. The peer may be
-// known all the same, by its calls under another flavor.
+// Served reports whether an export serves the caller. If none does, the caller is Denied,
+// because client records are few and all clients share them. The peer may still be known,
+// because of calls under another flavor.
 func (k *Compound) Served() bool {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	return slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c, cred) })
 }
 
-// stranger reports a caller that no export serves to the administrator. Such a refusal makes
-// the client's mount fail.
+// stranger reports a caller that no export serves to the administrator, because such a
+// refusal makes the client's mount fail.
 func (k *Compound) stranger(answer rpc.AuthStat) {
 	r := export.Refusal{Client: k.Call.Conn.Peer, Status: answer, Reason: export.Stranger}
 	for _, e := range k.Program.exports.All() {
@@ -294,8 +297,8 @@ func (k *Compound) stranger(answer rpc.AuthStat) {
 	k.Program.exports.Refused(&r)
 }
 
-// step executes one operation and writes its result. If the status is below 0, the next
-// attempt discards the partial result.
+// step executes one operation and writes its result. If the status is negative, the result
+// is incomplete. rpc then discards it before the next attempt (rpc.Call.Mark).
 func (k *Compound) step() Status {
 	k.Number = wire.OpNum(k.Args.Uint32())
 	if k.Minor == 0 {
@@ -306,7 +309,7 @@ func (k *Compound) step() Status {
 		return k.put(nil, wire.NFS4ErrResource)
 	}
 	if !k.Decoded() {
-		// The count in the request is higher than the number of operations that are there.
+		// The request claims more operations than it contains.
 		k.Number = wire.OpIllegal
 		return k.put(nil, wire.NFS4ErrBadXDR)
 	}
@@ -356,9 +359,9 @@ func (k *Compound) put(op *Operation, s Status) Status {
 	return s
 }
 
-// notBrought is the status of an operation whose arguments were not received, because the
-// compound is longer than the server accepts from an unknown peer (see judgeByName). The
-// arguments themselves are not at fault.
+// notBrought returns the status of an operation whose arguments were not fetched, because
+// the compound is longer than the server accepts from an unknown peer (see judgeByName).
+// The status does not blame the arguments.
 func (k *Compound) notBrought() Status {
 	if k.Minor == 0 {
 		return wire.NFS4ErrResource
@@ -366,8 +369,9 @@ func (k *Compound) notBrought() Status {
 	return wire.NFS4ErrReqTooBig
 }
 
-// perform checks that op has what it needs (room, file handles, export, caller), runs it, and
-// judges the object that it has put.
+// perform checks that op may run (room in the reply, file handles, export, caller) and runs
+// it. After an operation that changes the current object, perform checks the security
+// flavor for the new object.
 func (k *Compound) perform(op *Operation) (s Status) {
 	if op.Once {
 		if s := k.room(op.Most); s != wire.NFS4OK {
@@ -435,8 +439,8 @@ func (k *Compound) ready(op *Operation) Status {
 	return k.identify(op)
 }
 
-// enter enters the export of o. If the export has been replaced since the handle was put, or
-// is a sleeping mount, enter finds its successor or wakes it.
+// enter enters the export of o. If the export was replaced after the handle was put, enter
+// enters its successor. If the export is a sleeping mount, enter wakes it.
 func (k *Compound) enter(i int, o *Object) Status {
 	for !o.Export.Enter(k.Call.Conn) {
 		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)
@@ -476,18 +480,17 @@ func (k *Compound) leave() {
 	}
 }
 
-// WaitFor returns the status Waiting for an operation that has to wait for an event
-// elsewhere. The engine calls start after the operation has returned. start begins the wait
-// and arranges that Resume is called exactly once, from any goroutine, perhaps before start
-// returns. Then the operation runs again from its arguments on. start does nothing else with
-// the compound.
+// WaitFor returns the status Waiting for an operation that has to wait for an event. The
+// engine calls start after the operation has returned. start begins the wait and arranges
+// that Resume is called exactly once, from any goroutine, perhaps before start returns.
+// start does nothing else with the compound. After Resume the operation runs again and
+// decodes its arguments again.
 func (k *Compound) WaitFor(start func()) Status {
 	k.start = start
 	return Waiting
 }
 
-// Resume continues a compound that waits. lane is the lane of the executor to continue in, or
-// nil.
+// Resume continues a waiting compound in the given lane of the executor. lane may be nil.
 func (k *Compound) Resume(lane any) {
 	k.on = lane
 	k.Call.Resume(lane)

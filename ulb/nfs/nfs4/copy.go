@@ -67,7 +67,8 @@ func clone(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// A pair is the saved and the current file, open to copy from one to the other.
+// A pair holds the saved and the current file, open for a copy from the saved one to the
+// current one.
 type pair struct {
 	k                           *Compound
 	fs                          vfs.Copier
@@ -75,8 +76,8 @@ type pair struct {
 	fromOffset, toOffset, count uint64
 }
 
-// open opens both files and checks the range: it must lie within the source file. A count of
-// 0 becomes the number of bytes up to the end of the source file.
+// open opens both files and checks that the range lies within the source file. A count of 0
+// becomes the number of bytes up to the end of the source file.
 func (p *pair) open(from, to *wire.StateID4) Status {
 	k := p.k
 	var ok bool

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// read is READ (RFC 8881 §18.22). The file's bytes land in the memory reserved for the
-// call and go out from there.
+// read is READ (RFC 8881 §18.22). The file system reads into the memory reserved for the
+// call, and the transport sends from there.
 func read(k *Compound) Status {
 	var args wire.Read4Args
 	args.Decode(k.Args)
@@ -47,14 +47,15 @@ func read(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// unreserved is the number of bytes that all READs of one compound share if no payload memory
-// was reserved for them: the compound does not begin with one of our handles, or its READs
-// ask for more than one transfer.
+// unreserved is the number of bytes that all READs of one compound share if the server
+// reserved no payload memory for them. This is the case if the compound does not begin with
+// one of this server's handles, or if its READs ask for more than one transfer.
 const unreserved = 32 << 10
 
-// readable returns memory for a READ of count bytes, limited to what the reply can carry. It
-// may always be shorter than count. If no memory is left, s ends the compound. lent: the
-// memory was not reserved; the caller removes the bytes that the READ used from k.lent.
+// readable returns memory for a READ of count bytes. The memory may be shorter than count,
+// because the reply limits it. If no memory is left, s is the error status. If lent is
+// true, the memory was not reserved, and the caller removes the bytes that the READ used
+// from k.lent.
 func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	n := min(int(min(count, nfs.MaxTransfer)), k.PayloadRoom(wire.Read4ResOKMaxReducedSize))
 	if n == 0 {
@@ -73,8 +74,8 @@ func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	return k.lent[:min(n, len(k.lent))], true, wire.NFS4OK
 }
 
-// memoryLeft returns the number of bytes of the call's payload memory that no result has
-// taken yet.
+// memoryLeft returns the number of bytes of the call's payload memory that are still
+// unused.
 func (k *Compound) memoryLeft() int {
 	if k.Call.Memory == nil {
 		return 0
@@ -82,8 +83,8 @@ func (k *Compound) memoryLeft() int {
 	return len(k.Call.Memory.Bytes()) - k.Call.ResultsAt
 }
 
-// write is WRITE (RFC 8881 §18.32). The data goes to the file system as the slice that it
-// landed in.
+// write is WRITE (RFC 8881 §18.32). The file system gets the slice in which the transport
+// placed the data, without a copy.
 func write(k *Compound) Status {
 	var args wire.Write4Args
 	args.Decode(k.Args)
@@ -95,8 +96,8 @@ func write(k *Compound) Status {
 		return s
 	}
 	k.data[0] = args.Data.Data
-	// Taken before the write: if a sync fails meanwhile, it may lose this data. The client
-	// then sees another verifier in the reply to its COMMIT.
+	// The verifier is read before the write. If a sync fails during the write, it may lose
+	// this data. The client then sees another verifier in the reply to its COMMIT.
 	verf := wire.Verifier4(k.FS().Verifier())
 	stable := vfs.Stability(args.Stable)
 	var n int

@@ -12,7 +12,7 @@ type facts struct {
 	k      *Compound
 	object Object
 	attr   *vfs.Attr
-	// brought: attr already holds what the previous operation found.
+	// brought is true if the previous operation left the object's attributes in attr.
 	brought bool
 	info    vfs.Info
 	usage   vfs.Usage
@@ -64,7 +64,7 @@ func (k *Compound) measure(start, room int) Status {
 	return wire.NFS4OK
 }
 
-// newFacts empties k's facts and makes them those of o.
+// newFacts resets k.facts for object o and returns it.
 func (k *Compound) newFacts(o Object) *facts {
 	f := &k.facts
 	*f = facts{k: k, owner: f.owner[:0], group: f.group[:0], object: o}

@@ -33,9 +33,9 @@ func putFH(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// present returns NFS4ERR_STALE if the object that PUTFH has put no longer exists (RFC 8881
-// §15.1.2.7). It looks only if no later operation would notice: PUTFH is the last operation,
-// or GETFH follows it.
+// present returns NFS4ERR_STALE if the object of a PUTFH no longer exists (RFC 8881
+// §15.1.2.7). It checks this only if no later operation would notice: if PUTFH is the last
+// operation, or GETFH follows it.
 func (k *Compound) present() Status {
 	next := *k.Args
 	if k.Index+1 < k.Count && wire.OpNum(next.Uint32()) != wire.OpGetFH || !k.admits(&k.Current) || k.refused(k.Current.Export) {

@@ -28,10 +28,10 @@ func (k *Compound) identify(op *Operation) Status {
 // refused reports whether an export refuses the caller because the caller has no account.
 func (k *Compound) refused(e *export.Export) bool { return e.Refuses(&k.Call.Cred) }
 
-// mayUnknown reports whether a caller without an account may run an operation on the current
-// object, although its export requires an account. It may run
-// operations that a mount needs, on the root only; operations that give state back; and, as the
-// client's machine, operations on its users' state.
+// mayUnknown reports whether a caller without an account may run an operation on the
+// current object, although its export requires an account. Allowed are the operations that
+// a mount needs, on the root only, and the operations that give up state. A caller that
+// acts as the client's machine may also run operations on the state of the client's users.
 func (k *Compound) mayUnknown(op *Operation) bool {
 	switch op.Number {
 	case wire.OpGetattr, wire.OpSecInfoNoName, wire.OpLookupp:
@@ -42,7 +42,8 @@ func (k *Compound) mayUnknown(op *Operation) bool {
 	return k.machineMay(op.Number)
 }
 
-// lookSaved does for the saved object what identify does for the current one.
+// lookSaved checks that the saved object's export does not refuse the caller, and looks up
+// the facts about the caller that this export needs.
 func (k *Compound) lookSaved() Status {
 	e := k.Saved.Export
 	if k.refused(e) {
@@ -62,7 +63,7 @@ func (k *Compound) look(e *export.Export) Status {
 }
 
 // acts reports whether an operation on the current object depends on the caller's identity.
-// GETFH does not: it has no error for an unknown caller.
+// GETFH and SAVEFH do not. GETFH has no error status for an unknown caller.
 func (op *Operation) acts() bool { return op.Number != wire.OpGetFH && op.Number != wire.OpSaveFH }
 
 // counts reports whether an operation of minor version 0 uses up a seqid of an owner, even if

@@ -38,8 +38,9 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 }
 
 // judgeByName judges a compound that does not begin with a file handle: it begins at the
-// root, or neither reads nor writes. Clients read and write by handle. A peer that has shown
-// no handle of ours therefore gets little memory, and the server fetches little data for it.
+// root, or neither reads nor writes. Clients read and write by handle. A peer that has not
+// yet sent one of this server's handles therefore gets little memory, and the server
+// fetches little data for it.
 func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 	if a.Conn.Known() {
 		return
@@ -60,5 +61,6 @@ func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 // compound without a file handle from a peer that is not known.
 const nameless = 64 << 10
 
-// minReply is room for the tag and for one operation that fails for lack of room, in bytes.
+// minReply is the size, in bytes, of a reply with the longest tag and one operation that
+// failed for lack of room.
 const minReply = 4 + 4 + maxTag + 4 + 8

@@ -62,8 +62,9 @@ func lockFile(k *Compound) Status {
 	})
 }
 
-// claimer returns the part of the file system that holds the locks against local processes of
-// this machine, or nil. It may have to wait, so under Try the operation is Blocked.
+// claimer returns the part of the file system that takes locks against local processes of
+// this machine, or nil if there is none. A claimer may have to wait, so under Try the
+// operation is Blocked.
 func (k *Compound) claimer() (vfs.Claimer, Status) {
 	c, ok := vfs.As[vfs.Claimer](k.FS())
 	if ok && k.Op.Try {
@@ -144,7 +145,7 @@ func (k *Compound) lock(a *state.LockArgs) Status {
 	return s
 }
 
-// denied writes the lock that conflicts.
+// denied writes a LOCK4denied result that describes the conflicting lock.
 func (k *Compound) denied(d *state.Denied) Status {
 	res := wire.Lock4Denied{
 		Offset: d.Offset, Length: d.Length, Locktype: wire.ReadLt,

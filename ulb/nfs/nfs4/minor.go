@@ -7,17 +7,19 @@ import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 type Status = wire.NFSStat4
 
 const (
-	// Blocked: under Compound.Op.Try the operation would have had to wait. It has changed
-	// nothing and will run again from its arguments on, without Try.
+	// Blocked means that under Compound.Op.Try the operation would have had to wait. The
+	// operation has changed nothing. It will decode its arguments and run again, without
+	// Try.
 	Blocked Status = -1
-	// Waiting: the operation waits for an event that it named by Compound.WaitFor. It will
-	// run again from its arguments on, without Try.
+	// Waiting means that the operation waits for the event that it passed to
+	// Compound.WaitFor. It will decode its arguments and run again, without Try.
 	Waiting Status = -2
-	// Replayed: the compound was executed before. The reply is Compound.Replay.
+	// Replayed means that the compound was executed before. The reply is Compound.Replay.
 	Replayed Status = -3
-	// Discarded: the request gets no reply.
+	// Discarded means that the request gets no reply.
 	Discarded Status = -4
-	// Denied: the caller may not call at all. RPC tells it so.
+	// Denied means that the caller may not make this call. The server answers with an RPC
+	// error.
 	Denied Status = -5
 )
 
@@ -27,13 +29,13 @@ type Minor interface {
 	// operations that it implements in another way.
 	Operations() []Operation
 	// Before is called before each operation, including the first. It checks that the
-	// operation may stand at its place: k.Index is the operation's index, k.Count the number
-	// of operations in the compound. If it returns wire.NFS4OK, the operation runs. Any other
-	// status becomes the operation's result.
+	// operation is allowed at its position in the compound: k.Index is the operation's
+	// index, k.Count the number of operations. If Before returns wire.NFS4OK, the operation
+	// runs. Any other status becomes the operation's result.
 	Before(k *Compound, op *Operation) Status
 	// After is called once when the compound has ended, in whatever way, with all of its
-	// results in k.W. If k.Status is Discarded or Denied, no results are sent. After is not
-	// called for a Replayed compound.
+	// results in k.W. If k.Status is Discarded or Denied, these results are not sent. After
+	// is not called for a Replayed compound.
 	After(k *Compound)
 }
 
@@ -44,16 +46,16 @@ type Operation struct {
 	// writes the part of the result that follows the status to k.W. With another status, the
 	// engine discards what Run wrote, unless Run called k.KeepBody.
 	Run func(k *Compound) Status
-	// Handle: the operation works on the current file handle. Without one, the answer is
-	// NFS4ERR_NOFILEHANDLE. k.Current.Export is entered while the operation runs.
+	// Handle is true if the operation uses the current file handle. If none is set, the
+	// answer is NFS4ERR_NOFILEHANDLE. k.Current.Export is entered while the operation runs.
 	Handle bool
-	// Saved: the operation also works on the saved file handle.
+	// Saved is true if the operation also uses the saved file handle.
 	Saved bool
-	// Changes: the operation changes the file system. On a read-only export, the answer is
-	// NFS4ERR_ROFS.
+	// Changes is true if the operation changes the file system. On a read-only export, the
+	// answer is NFS4ERR_ROFS.
 	Changes bool
-	// Once: the operation must not run if the reply has no room for its result. Most is the
-	// size of the largest result without the status, in bytes.
+	// Once is true if the operation must not run unless the reply has room for its result.
+	// Most is the size of the largest result without the status, in bytes.
 	Once bool
 	Most int
 }

@@ -51,7 +51,7 @@ func (k *Compound) mayLead(e *export.Export, name []byte) bool {
 // file system fails, it returns the status of that failure.
 func (k *Compound) below(name []byte) (*export.Export, Status) { return k.belowOf(&k.Current, name) }
 
-// belowOf is below for directory o, whose export has been entered.
+// belowOf is like below, for directory o. The caller has entered the export of o.
 func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
 	if !k.mayLead(o.Export, name) {
 		return nil, wire.NFS4OK
@@ -65,7 +65,7 @@ func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
 }
 
 // opIn returns an Op with the caller's identity in the export of o. It is valid until the
-// next call about the tree of names.
+// next call of opIn or of a method of k.Program.names.
 func (k *Compound) opIn(o *Object) *vfs.Op {
 	if o.Export == k.Current.Export {
 		return &k.Op
@@ -104,8 +104,8 @@ func (k *Compound) child(name []byte) (Object, Status) {
 	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
 }
 
-// unseen reports to the administrator a name that the client does not find in the tree of
-// exports. Such a refusal makes the client's mount fail.
+// unseen reports to the administrator that the client did not find a name in the tree of
+// exports, because such a refusal makes the client's mount fail.
 func (k *Compound) unseen(err error, name []byte) {
 	names, c := k.Program.names, k.Call.Conn
 	if names == nil || k.Current.Export != k.Program.exports.Root() || !errors.Is(err, syscall.ENOENT) {
@@ -123,8 +123,8 @@ func (k *Compound) unseen(err error, name []byte) {
 	k.Program.exports.Refused(&r)
 }
 
-// named is child, or out if the export of the current directory does not accept the caller's
-// flavor.
+// named returns the object that a name leads to. It calls child, or out if the export of
+// the current directory does not accept the caller's flavor.
 func (k *Compound) named(name []byte) (Object, Status) {
 	if k.unsuited {
 		return k.out(name)
@@ -132,9 +132,9 @@ func (k *Compound) named(name []byte) (Object, Status) {
 	return k.child(name)
 }
 
-// cross returns the export of the mount on a name of the current directory. err is the error
-// of the name's Lookup. cross returns an error if err does not mean a mount, or the mount is
-// not served.
+// cross returns the export of the mount on a name of the current directory. err is the
+// error of the name's Lookup. If err does not mean a mount, cross returns err. If the mount
+// is not served, it returns another error.
 func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	names := k.Program.names
 	if names == nil || !k.Current.Export.CrossMount || !errors.Is(err, syscall.EXDEV) {
@@ -144,8 +144,9 @@ func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	return names.Cross(k.lookAround(), &at, name)
 }
 
-// notFound is Failed for a Lookup. A name that another file system covers is hidden from the
-// client; the only NFSv4 status for that is NFS4ERR_ACCESS.
+// notFound returns the status of a Lookup that failed with err. A name that another file
+// system covers is hidden from the client. The only NFSv4 status for that is
+// NFS4ERR_ACCESS.
 func (k *Compound) notFound(err error) Status {
 	if errors.Is(err, syscall.EXDEV) {
 		return wire.NFS4ErrAccess
@@ -153,8 +154,9 @@ func (k *Compound) notFound(err error) Status {
 	return k.notDirectory(err)
 }
 
-// notDirectory is Failed for an operation that needs a directory. If the current object is a
-// symbolic link, the status is NFS4ERR_SYMLINK instead of NFS4ERR_NOTDIR (RFC 8881 §18.13.4).
+// notDirectory returns the status of an operation on a directory that failed with err. If
+// the current object is a symbolic link, the status is NFS4ERR_SYMLINK instead of
+// NFS4ERR_NOTDIR (RFC 8881 §18.13.4).
 func (k *Compound) notDirectory(err error) Status {
 	if !errors.Is(err, syscall.ENOTDIR) {
 		return k.Failed(err)

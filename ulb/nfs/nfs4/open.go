@@ -46,18 +46,18 @@ type opening struct {
 
 	object Object
 	kind   vfs.Type
-	// made: this OPEN created the file, or repeats the one that did.
+	// made is true if this OPEN, or an earlier transmission of it, created the file.
 	made   bool
 	change wire.ChangeInfo4
 	// set holds the attributes that were set.
 	set wire.Bitmap4
-	// resize: the last step sets the file's size to size.
+	// resize is true if the last step sets the file's size to size.
 	resize bool
 	size   uint64
 
-	// file is the open file that the state will keep. cutter is open for writing, for an OPEN
-	// that truncates a file without opening it to write. Either is nil if the file system has
-	// no open files.
+	// file is the open file that the state will own. cutter is a second open file, for
+	// writing. It is used if the OPEN truncates a file that it does not open for writing.
+	// Either is nil if the file system has no open files.
 	file, cutter vfs.File
 	state        state.Opening
 }
@@ -81,8 +81,8 @@ func (o *opening) run() Status {
 	return wire.NFS4OK
 }
 
-// suits refuses a caller whose flavor the export does not accept. It runs after the owner's
-// seqid is used up, because the client increments its seqid after this error.
+// suits refuses a caller whose flavor the export does not accept. It runs only after the
+// owner's seqid is used up, because the client increments its seqid after this error.
 func (o *opening) suits() Status {
 	k := o.k
 	switch {
@@ -103,8 +103,8 @@ func (o *opening) close() {
 	}
 }
 
-// wants holds, by minor version, the bits of share_access beside the access: the wish for a
-// delegation, and the delegation features of RFC 9754 §5.
+// wants holds, by minor version, the bits of share_access that may be set in addition to
+// the access: the wish for a delegation, and the delegation features of RFC 9754 §5.
 var wants = [...]uint32{
 	1: wire.Open4ShareAccessWantDelegMask | wire.Open4ShareAccessWantSignalDelegWhenResrcAvail |
 		wire.Open4ShareAccessWantPushDelegWhenUncontended | wantRFC9754,
@@ -207,21 +207,21 @@ func (o *opening) lookup() Status {
 	return k.mustBeRegular(k.Attr.Type)
 }
 
-// opens converts to the access that a file system is asked for.
+// opens converts an access of the state to the access that a file system opens a file for.
 func opens(a state.Access) vfs.OpenAccess { return vfs.OpenAccess(a) }
 
 const _ uint = uint(state.AccessRead) - uint(vfs.OpenRead) + uint(state.AccessWrite) - uint(vfs.OpenWrite) // the bits of both types agree
 
-// open opens the file. If the OPEN truncates the file without opening it to write, open also
-// opens the cutter, which checks the permission.
+// open opens the file. If the OPEN truncates the file without opening it for writing, open
+// also opens the cutter, because that checks the caller's permission to write.
 func (o *opening) open() Status {
 	var err error
 	access := opens(o.access)
 	if o.made || o.reclaim {
 		access |= vfs.OpenOwner
 	} else if o.deny != 0 {
-		// A deny mode keeps others from the file. It is granted only to a caller that may
-		// write.
+		// A deny mode keeps other users from the file, so it is granted only to a caller
+		// that has permission to write.
 		if err := o.k.granted(o.object.Handle, vfs.OpenWrite); err != nil {
 			return o.k.Failed(err)
 		}
@@ -247,7 +247,7 @@ func (o *opening) openFile(access vfs.OpenAccess) (vfs.File, error) {
 	return nil, k.granted(o.object.Handle, access)
 }
 
-// share records the open in the state, if no other open conflicts.
+// share records the open in the state. It fails if another open conflicts.
 func (o *opening) share() (s Status) {
 	k := o.k
 	a := state.OpenArgs{
@@ -271,7 +271,7 @@ func (o *opening) share() (s Status) {
 	return s
 }
 
-// cut sets the file's size. By now no conflicting open exists.
+// cut sets the file's size. share has already checked that no other open conflicts.
 func (o *opening) cut() Status {
 	if !o.resize {
 		return wire.NFS4OK

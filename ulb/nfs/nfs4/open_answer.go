@@ -20,8 +20,8 @@ func (o *opening) answer() {
 	k.SetStateID(o.state.ID)
 }
 
-// delegation returns that no delegation was granted. If the client said in the request which
-// one it wants, the answer gives the reason (RFC 8881 §18.16.3).
+// delegation returns the part of the result that grants no delegation. If the client asked
+// for a delegation, this part contains the reason (RFC 8881 §18.16.3).
 func (o *opening) delegation() (d wire.OpenDelegation4) {
 	want := o.args.ShareAccess & wire.Open4ShareAccessWantDelegMask
 	if o.k.Minor == 0 || want == wire.Open4ShareAccessWantNoPreference {

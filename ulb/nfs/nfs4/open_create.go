@@ -62,8 +62,8 @@ func (o *opening) create() Status {
 	return wire.NFS4OK
 }
 
-// notMade returns the status if Create failed. If UNCHECKED4 fails because the name belongs
-// to an object that is no regular file, the status names the object's type.
+// notMade returns the status after Create failed. If an UNCHECKED4 OPEN fails because the
+// name belongs to an object that is no regular file, the status names the object's type.
 func (o *opening) notMade(err error, mode vfs.CreateMode) Status {
 	if mode == vfs.Unchecked && errors.Is(err, syscall.EEXIST) {
 		if s := o.lookup(); s != wire.NFS4OK {
@@ -73,8 +73,9 @@ func (o *opening) notMade(err error, mode vfs.CreateMode) Status {
 	return o.k.notDirectory(err)
 }
 
-// assigned records the attributes set, and the size that is still to be set: that of a new
-// file, or 0 for an existing file that is to be truncated (RFC 8881 §18.16.3).
+// assigned records which attributes were set, and the size that is still to be set. That is
+// the requested size of a new file, or 0 for an existing file that is truncated (RFC 8881
+// §18.16.3).
 func (o *opening) assigned(a *assignment, made *vfs.Object, mode wire.Createmode4) {
 	if o.made {
 		o.set = a.applied(made)

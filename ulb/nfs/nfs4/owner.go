@@ -11,16 +11,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// sendsNames reports whether users and groups are sent to the caller by name: if the caller
-// uses RPCSEC_GSS, so is itself known by name, or if the configuration says so for all
-// callers. Other callers get the digits of the numbers (RFC 7530 §5.9).
+// sendsNames reports whether the caller gets users and groups by name. A caller with
+// RPCSEC_GSS does, because it is itself known by name. All callers do if the configuration
+// says so. Other callers get the decimal digits of the numbers (RFC 7530 §5.9).
 func (k *Compound) sendsNames() bool {
 	p := k.Program
 	return p.identity != nil && (p.sendNames || k.Call.Cred.Flavor == rpc.AuthGSS)
 }
 
-// names looks up the names of the owner and the group of f.attr, if n asks for them and the
-// caller gets names.
+// names looks up the names of the owner and the group of f.attr, if n contains needOwner or
+// needGroup and the caller gets names.
 func (f *facts) names(n need) Status {
 	k := f.k
 	f.owner, f.group = f.owner[:0], f.group[:0]
@@ -41,8 +41,8 @@ func (f *facts) names(n need) Status {
 	return wire.NFS4OK
 }
 
-// putIdentity writes owner or owner_group (RFC 8881 §5.9): the name, or the digits of the
-// number if there is no name.
+// putIdentity writes owner or owner_group (RFC 8881 §5.9): the name, or the decimal digits
+// of the number if the name is empty.
 func putIdentity(w *xdr.Writer, name []byte, id uint32) {
 	if len(name) > 0 {
 		w.Opaque(name)

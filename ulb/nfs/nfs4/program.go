@@ -18,12 +18,13 @@ import (
 type Config struct {
 	Exports *export.Table
 	State   *state.Manager
-	// Identity translates between users and groups and their numbers. If it is nil, only the
-	// digits of numbers are sent and accepted. SendNames: every caller gets names, not only
-	// callers with RPCSEC_GSS.
+	// Identity translates between names and numbers of users and groups. If it is nil, only
+	// the digits of numbers are sent and accepted. If SendNames is true, every caller gets
+	// names. Otherwise only callers with RPCSEC_GSS do.
 	Identity  *identity.Map
 	SendNames bool
-	// Minors holds the minor versions, indexed by number. A nil one is not served.
+	// Minors holds the minor versions, indexed by number. A minor version that is nil is
+	// not served.
 	Minors [3]Minor
 }
 

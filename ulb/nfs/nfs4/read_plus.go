@@ -39,8 +39,8 @@ func readPlus(k *Compound) Status {
 	r.end = args.Offset + min(uint64(args.Count), nfs.MaxTransfer, 1<<64-1-args.Offset)
 	err := r.segmented()
 	if errors.Is(err, errChanged) {
-		// The file changed between the two looks. Holes may be out of date, so everything is
-		// sent as data.
+		// The file changed while its holes were looked up. The holes may be out of date, so
+		// everything is sent as data.
 		r.again(args.Offset)
 		err = r.data(r.end)
 	}
@@ -62,7 +62,8 @@ func boolWord(b bool) uint32 {
 
 var errChanged = errors.New("the file has changed between two looks at it")
 
-// segments writes the segments of a READ_PLUS, from at to end.
+// segments writes the segments of a READ_PLUS. at and end are offsets in the file: the next
+// segment begins at at, and the last one ends at end.
 type segments struct {
 	k       *Compound
 	fs      vfs.Sparse
@@ -71,12 +72,12 @@ type segments struct {
 	start   int // offset of the result in the reply
 	n       uint32
 	eof     bool
-	change  uint64 // change is the file's change attribute at the first look; size its size
+	change  uint64 // the file's change attribute when the first segment was written; size is its size then
 	size    uint64
 	full    bool // the reply has no more room
 }
 
-// again discards the segments written so far and starts at offset.
+// again discards the segments written so far, and starts again at offset.
 func (r *segments) again(offset uint64) {
 	r.k.W.Truncate(r.start)
 	r.at, r.n, r.eof, r.full = offset, 0, false, false
@@ -88,7 +89,7 @@ func (r *segments) head() {
 	r.k.W.Uint32(0)
 }
 
-// segmented writes holes and data in turn. It returns errChanged if the file changed
+// segmented writes alternating holes and data. It returns errChanged if the file changed
 // meanwhile.
 func (r *segments) segmented() error {
 	k := r.k
@@ -151,8 +152,8 @@ func (r *segments) hole(end uint64) {
 	r.eof = end >= r.size
 }
 
-// data reads from r.at to end, as far as the reply has room, and writes one data segment. Its
-// length, bytes and end of file come from one Read.
+// data reads from r.at to end, as far as the reply has room, and writes one data segment.
+// Its length, its bytes and the end-of-file flag come from one Read.
 func (r *segments) data(end uint64) error {
 	k := r.k
 	room := k.Room() - dataSegment

@@ -22,8 +22,8 @@ const cookieShift = 2
 type lister struct {
 	k *Compound
 	f *facts
-	// asked holds the attributes of each entry. plus: some of them differ from entry to entry
-	// and are not known from the name alone.
+	// asked holds the attributes that the client wants of each entry. plus is true if some
+	// of them differ from entry to entry and do not follow from the name.
 	asked wire.Bitmap4
 	needs need
 	plus  bool

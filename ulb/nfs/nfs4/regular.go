@@ -8,9 +8,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// closedOr is Failed for an operation on the content of the current file. If the object is no
-// regular file, it returns NFSv4's status for that. If the open file was closed meanwhile, it
-// returns the status of the stateid.
+// closedOr returns the status of an operation on the content of the current file that
+// failed with err. If the object is no regular file, it returns NFSv4's status for that. If
+// the open file was closed meanwhile, it returns the status of the stateid. Otherwise it
+// returns what Failed returns.
 func (k *Compound) closedOr(err error) Status {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -49,10 +50,10 @@ func (k *Compound) orOfType(s Status) Status {
 	return s
 }
 
-// mustBeRegular returns NFS4_OK for a regular file, and otherwise the status of an operation
-// on content for an object of type t (RFC 8881 §18.16.4, §18.22.3; RFC 7530 §16.16.6,
-// §16.23.5; for COPY and CLONE RFC 7862 §15.2.3, §15.13.3). A SETATTR of the size has only
-// NFS4ERR_WRONG_TYPE from minor version 1 on (RFC 8881 §15.2).
+// mustBeRegular returns NFS4_OK if t is a regular file. Otherwise it returns the status of
+// an operation on content for an object of type t (RFC 8881 §18.16.4, §18.22.3; RFC 7530
+// §16.16.6, §16.23.5; for COPY and CLONE RFC 7862 §15.2.3, §15.13.3). A SETATTR of the size
+// returns NFS4ERR_WRONG_TYPE for every type from minor version 1 on (RFC 8881 §15.2).
 func (k *Compound) mustBeRegular(t vfs.Type) Status {
 	switch {
 	case t == vfs.Regular:

@@ -35,7 +35,7 @@ func remove(k *Compound) Status {
 }
 
 // unlink removes a name from the current directory. It tries to remove a file first. If the
-// file system answers that the name is a directory's, it removes a directory.
+// file system answers that the name belongs to a directory, unlink removes the directory.
 func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 	dir := k.Current.Handle
 	ch, err := k.FS().Remove(&k.Op, dir, name)

@@ -49,9 +49,9 @@ func rename(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// notRenamed returns the status of a RENAME that the file system refused. For ENOTDIR there
-// are two causes: one of the two handles is no directory, or the two names are of different
-// kinds.
+// notRenamed returns the status of a RENAME that the file system refused. ENOTDIR has two
+// possible causes: one of the two handles is no directory, or one name belongs to a
+// directory and the other does not.
 func (k *Compound) notRenamed(err error) Status {
 	switch {
 	case errors.Is(err, syscall.EISDIR):

@@ -2,10 +2,10 @@ package nfs4
 
 import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// A Limiter is a Session that limits the size of replies further than the transport does.
+// A Limiter is a Session that limits the size of replies below the transport's limit.
 type Limiter interface {
-	// Left returns the number of bytes of words and payload that the reply may still grow by,
-	// and the status to answer if that is not enough.
+	// Left returns the number of bytes by which the reply, with its directly placed data,
+	// may still grow, and the status to answer if that is not enough.
 	Left(k *Compound) (n int, or Status)
 }
 
@@ -18,9 +18,9 @@ func (k *Compound) Tail() int {
 	return 0
 }
 
-// exceeded checks that the reply written so far can be carried back. If not, it returns the
-// status that replaces the result of the last operation. An operation that changes something
-// has already been checked by room.
+// exceeded checks that the reply written so far fits into the limits of the transport and
+// of the session. If not, it returns the status that replaces the result of the last
+// operation. Before an operation that changes something, room has already checked this.
 func (k *Compound) exceeded() Status {
 	if k.W.Overflow() || k.W.Available() < k.Tail() {
 		return k.tooBig()
@@ -33,8 +33,8 @@ func (k *Compound) exceeded() Status {
 	return wire.NFS4OK
 }
 
-// room checks that a result of n bytes, after its status, can be carried back. It returns
-// NFS4_OK, or the status to answer instead.
+// room checks that a result of n bytes, without its status, fits into the reply. It returns
+// NFS4_OK, or the status to answer instead of running the operation.
 func (k *Compound) room(n int) Status {
 	n += k.Tail()
 	if l, ok := k.Session.(Limiter); ok {
@@ -48,7 +48,8 @@ func (k *Compound) room(n int) Status {
 	return wire.NFS4OK
 }
 
-// Room returns by how many bytes the reply may still grow, without payloads.
+// Room returns the number of bytes by which the reply may still grow, without directly
+// placed data.
 func (k *Compound) Room() int {
 	n := k.Call.WordsRoom(k.W)
 	if l, ok := k.Session.(Limiter); ok {
@@ -58,8 +59,8 @@ func (k *Compound) Room() int {
 	return max(n-k.Tail(), 0)
 }
 
-// tooBig returns the status for a reply that cannot be carried back: the session's status if
-// its limit is narrower than the transport's.
+// tooBig returns the status for a reply that does not fit. If the session's limit is lower
+// than the transport's, it is the session's status.
 func (k *Compound) tooBig() Status {
 	if k.Minor == 0 {
 		return wire.NFS4ErrResource
@@ -73,8 +74,8 @@ func (k *Compound) tooBig() Status {
 }
 
 // PayloadRoom returns the maximum length, in bytes, of the next result that may be placed
-// directly, if rest bytes of words accompany it. The limit is its Write chunk, or the room
-// left in the reply.
+// directly. rest is the number of bytes of XDR that go with it. The limit is the result's
+// Write chunk, or the room left in the reply.
 func (k *Compound) PayloadRoom(rest int) int {
 	rest += k.Tail()
 	n := k.Call.ResultRoom(k.W, rest)

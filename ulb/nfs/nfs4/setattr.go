@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// setattr is SETATTR (RFC 8881 §18.30, RFC 7530 §16.32). The file system sets all attributes
-// or none. With an error, the result therefore lists no attribute, except when setSize has
-// already set the size.
+// setattr is SETATTR (RFC 8881 §18.30, RFC 7530 §16.32). The file system sets all
+// attributes or none. The result of a failed SETATTR therefore lists no attribute, unless
+// setSize has already set the size.
 func setattr(k *Compound) Status {
 	var args wire.Setattr4Args
 	args.Decode(k.Args)

@@ -6,8 +6,8 @@ import (
 )
 
 // setSize sets attributes including the size. It sets the size through the open file of the
-// stateid, with the rights from the OPEN. It sets the other attributes with the caller's
-// rights.
+// stateid, with the rights that the OPEN was granted. It sets the other attributes with the
+// caller's rights.
 func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	f, s := k.OpenFor(id, state.AccessWrite)
 	if s != wire.NFS4OK {
@@ -20,8 +20,8 @@ func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	*rest = a.set
 	rest.SetSize = false
 	if !rest.IsZero() && k.Op.Try {
-		// SETATTR takes two steps here. A Try may not do only the first one, and the second
-		// one might have to wait.
+		// SETATTR takes two steps here. Under Try it must not do the first step alone, and
+		// the second step might have to wait.
 		return k.Block(k.FS().Lane())
 	}
 	if _, err := f.SetSize(&k.Op, a.set.Size); err != nil {

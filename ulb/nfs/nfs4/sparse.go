@@ -6,9 +6,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A borrowed is an open file for one operation: the file of a stateid, or, if the stateid is
-// special, a file opened for this operation with the caller's rights. As for READ and WRITE, a
-// file's owner has them whatever the mode (RFC 1813 §4.4).
+// A borrowed is an open file for one operation: the file of a stateid, or, if the stateid
+// is special, a file opened for this operation with the caller's rights. As for READ and
+// WRITE, a file's owner may read and write it whatever the mode is (RFC 1813 §4.4).
 type borrowed struct {
 	vfs.File
 	own bool
@@ -48,7 +48,7 @@ func (k *Compound) borrow(o *Object, id *wire.StateID4, want state.Access) (borr
 	return borrowed{}, k.Failed(err)
 }
 
-// borrowSparse is borrow on the current object for an operation on holes. It returns
+// borrowSparse is like borrow, on the current object, for an operation on holes. It returns
 // NFS4ERR_NOTSUPP if the file system does not know about holes.
 func (k *Compound) borrowSparse(id *wire.StateID4, want state.Access) (vfs.Sparse, borrowed, Status) {
 	fs, ok := vfs.As[vfs.Sparse](k.FS())

@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Identifier is the Minor of a version whose compounds do not name their client (minor
-// version 0). There, operations name it by a client ID or by a stateid.
+// An Identifier is the Minor of minor version 0, whose compounds do not name their client.
+// Its operations name the client by a client ID or by a stateid.
 type Identifier interface {
 	// Client finds the client by a client ID from the arguments and renews its lease. It
 	// returns NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED if there is no such client.
@@ -36,8 +36,8 @@ func (o *Object) key() state.FileKey {
 }
 
 // ref returns the reference for a stateid of the arguments. If the argument is the special
-// current stateid, ref uses the compound's current stateid instead. Except for CLOSE and
-// OPEN_DOWNGRADE, it then stands for the newest seqid (RFC 8881 §8.2.3).
+// current stateid, ref uses the compound's current stateid instead. It then sets the seqid
+// to 0, which means the newest, except for CLOSE and OPEN_DOWNGRADE (RFC 8881 §8.2.3).
 func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	r := state.Ref{ID: *id, Client: k.Client}
 	if k.Current.IsSet() {
@@ -56,9 +56,9 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	return r, wire.NFS4OK
 }
 
-// OpenFor returns the open file through which an operation may do want (AccessRead or
-// AccessWrite) to the current file: the file of the stateid in its arguments, if the caller
-// opened it for that.
+// OpenFor returns the open file through which an operation may read (want is AccessRead) or
+// write (AccessWrite) the current file. It is the file of the stateid in the arguments, if
+// the caller opened it for this access.
 //
 // The file is nil if another principal opened it, if the stateid is special, or if the file
 // system has no open files. The operation then uses the file handle, and the file system
@@ -68,13 +68,14 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 // A stateid that is open only for writing may also read, if the caller has read permission
 // (RFC 7530 §9.1.6, RFC 8881 §9.1.2).
 //
-// NFS4ERR_LOCKED: another open has a deny mode against this access. NFS4ERR_OPENMODE: the
-// stateid was not opened for this access. Also NFS4ERR_GRACE, and errors about the stateid.
+// OpenFor returns NFS4ERR_LOCKED if another open has a deny mode against this access, and
+// NFS4ERR_OPENMODE if the stateid was not opened for this access. It may also return
+// NFS4ERR_GRACE, and errors about the stateid.
 func (k *Compound) OpenFor(id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	return k.openFor(&k.Current, id, want)
 }
 
-// openFor is OpenFor for an object o that may be another than the current one.
+// openFor is like OpenFor, for object o, which may be another object than the current one.
 func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	m := k.Program.state
 	use := &k.uses[0]
@@ -121,8 +122,8 @@ type useOfState struct {
 }
 
 // closed returns the status of an operation whose open file was closed meanwhile. If the
-// stateids are still valid for the operation, an OPEN_DOWNGRADE replaced the open file. The
-// client is told to repeat the operation (NFS4ERR_DELAY).
+// stateids are still valid for the operation, an OPEN_DOWNGRADE replaced the open file.
+// closed then returns NFS4ERR_DELAY, so that the client repeats the operation.
 func (k *Compound) closed() Status {
 	for _, u := range k.uses {
 		if u.state == nil {

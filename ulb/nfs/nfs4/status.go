@@ -32,16 +32,16 @@ var statusOfErrno = map[syscall.Errno]Status{
 	syscall.ESTALE:       wire.NFS4ErrStale,
 	syscall.EOPNOTSUPP:   wire.NFS4ErrNotSupp,
 	syscall.ENOSYS:       wire.NFS4ErrNotSupp,
-	// NFSv4 has no status for these errors. The status is chosen by the client's best
-	// reaction.
+	// NFSv4 has no status of its own for these errors. The table gives the status to which
+	// clients react best.
 	syscall.ELOOP:     wire.NFS4ErrInvalid,
 	syscall.EILSEQ:    wire.NFS4ErrInvalid,
 	syscall.EOVERFLOW: wire.NFS4ErrFBig,
 	syscall.ETXTBSY:   wire.NFS4ErrAccess,
-	// This machine has mounted a file system on the name. That does not pass by itself, so
+	// Another file system of this machine is mounted on the name. Waiting does not help, so
 	// the status is not NFS4ERR_DELAY. Linux's server answers the same.
 	syscall.EBUSY: wire.NFS4ErrAccess,
-	// A resource is short for a time. The client repeats the call.
+	// A resource is short only for a time, so the client should repeat the call.
 	syscall.EAGAIN:    wire.NFS4ErrDelay,
 	syscall.ENOMEM:    wire.NFS4ErrDelay,
 	syscall.ENFILE:    wire.NFS4ErrDelay,

@@ -9,8 +9,9 @@ import (
 )
 
 // numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530
-// §9.1.7). Such operations of one owner run one after the other, each once. A repeated one
-// gets the stored reply. Later minor versions have no such seqids: the operation just runs.
+// §9.1.7). The operations of one owner run one at a time, in the order of their seqids. A
+// repeated operation gets the stored reply. Later minor versions have no such seqids, so
+// the operation just runs.
 func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
 	if k.Minor != 0 {
 		return run()
@@ -54,8 +55,8 @@ func (k *Compound) request() state.Request {
 	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}
 }
 
-// reply returns the reply to store for a request. Its result begins at offset at of the
-// writer.
+// reply returns the reply to store for the request to. The result begins at offset at of
+// k.W.
 func (k *Compound) reply(to *state.Request, at int, s Status) *state.Reply {
 	r := &state.Reply{To: *to, Status: s}
 	if s == wire.NFS4OK || k.keepBody {
@@ -79,7 +80,7 @@ func (k *Compound) again(r *state.Reply) Status {
 	return r.Status
 }
 
-// counts reports whether the client goes on to the next seqid after status s (RFC 7530
+// counts reports whether the client continues with the next seqid after status s (RFC 7530
 // §9.1.7).
 func counts(s Status) bool {
 	switch s {
@@ -90,8 +91,8 @@ func counts(s Status) bool {
 	return s >= 0
 }
 
-// ownerOf returns the owner whose seqids number the operations on a stateid of a kind. It
-// returns nil from minor version 1 on.
+// ownerOf returns the owner whose seqids order the operations on a stateid of the given
+// kind. It returns nil from minor version 1 on.
 func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, Status) {
 	if k.Minor != 0 {
 		return nil, wire.NFS4OK

@@ -53,8 +53,8 @@ func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	if asked.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
 		return false, wire.NFS4ErrAttrNotSupp
 	}
-	// A value longer than the given one is different, so the writer needs no more room than
-	// that.
+	// A value longer than the client's is different, so the writer needs no more room than
+	// the client's value.
 	w := xdr.NewWriter(make([]byte, 0, len(given.AttrVals)))
 	k.plan(&asked).put(w, f)
 	return !w.Overflow() && bytes.Equal(w.Bytes(), given.AttrVals), wire.NFS4OK

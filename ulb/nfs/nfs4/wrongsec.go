@@ -6,17 +6,18 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// NFS4ERR_WRONGSEC tells a client that an export does not accept the flavor of its call (RFC
-// 8881 §2.6.3.1.1). RFC 7530 §3.3.2 has less exact rules; minor version 0 follows the same
-// ones. Few operations have the error:
+// NFS4ERR_WRONGSEC tells a client that an export does not accept the flavor of its call
+// (RFC 8881 §2.6.3.1.1). RFC 7530 §3.3.2 has less exact rules, and minor version 0 follows
+// those of RFC 8881. Few operations may return NFS4ERR_WRONGSEC:
 //
-//   - An operation that puts a file handle, about the object put. If the next operation does not
-//     touch the object, or has the error itself, the put succeeds.
-//   - LOOKUP, LOOKUPP and OPEN by name, about the object that they lead to.
+//   - An operation that puts a file handle may return it about that object. If the next
+//     operation does not use the object, or may return NFS4ERR_WRONGSEC itself, the put
+//     succeeds.
+//   - LOOKUP, LOOKUPP and OPEN by name may return it about the object that they lead to.
 //
-// RENAME and LINK may have it about the saved file handle (§2.6.3.1.2), but do not here:
-// between two exports they answer NFS4ERR_XDEV under any flavor, and within one export both
-// directories have one policy.
+// RENAME and LINK might return it about the saved file handle (§2.6.3.1.2), but this server
+// never does so. Between two exports they return NFS4ERR_XDEV under any flavor. Within one
+// export both directories have the same policy.
 
 // puts reports whether an operation is a put filehandle operation.
 func puts(n wire.OpNum) bool {
@@ -38,7 +39,7 @@ func (k *Compound) secure() Status {
 	rest := *k.Args
 	for i := k.Index + 1; i < k.Count; i++ {
 		switch next := wire.OpNum(rest.Uint32()); {
-		case next == wire.OpSaveFH: // the operation after it decides
+		case next == wire.OpSaveFH: // the operation after SAVEFH decides
 		case rest.Err() != nil || judgesItself(next, &rest):
 			return wire.NFS4OK
 		default:
@@ -48,8 +49,8 @@ func (k *Compound) secure() Status {
 	return wire.NFS4OK
 }
 
-// judgesItself reports whether operation n does not use the object that was put, or has
-// NFS4ERR_WRONGSEC itself. args are its arguments.
+// judgesItself reports whether operation n does not use the object that was put, or may
+// return NFS4ERR_WRONGSEC itself. args are its arguments.
 func judgesItself(n wire.OpNum, args *xdr.Decoder) bool {
 	switch n {
 	case wire.OpLookup, wire.OpLookupp, wire.OpSecInfo, wire.OpSecInfoNoName:
@@ -75,9 +76,9 @@ func byName(claim wire.OpenClaimType4) bool {
 // admits reports whether the export of an object accepts the caller's flavor.
 func (k *Compound) admits(o *Object) bool { return o.Export.Admits(k.Call.Conn, &k.Call.Cred) }
 
-// admit checks that an operation may touch the current object. secure has already refused the
-// flavor, except for operations that check it themselves. For those admit sets k.unsuited,
-// and they must not access the file system.
+// admit checks that an operation may use the current object. If the flavor is not accepted,
+// secure has already refused it, except for the operations that check it themselves. For
+// them admit sets k.unsuited, and they must not access the file system.
 func (k *Compound) admit(n wire.OpNum) Status {
 	if k.unsuited = !k.admits(&k.Current); !k.unsuited {
 		return wire.NFS4OK
@@ -92,8 +93,8 @@ func (k *Compound) admit(n wire.OpNum) Status {
 	return k.cannotSay(n, wire.NFS4ErrStale)
 }
 
-// admitSaved checks that an operation may touch the saved object. RENAME and LINK do not
-// touch a saved object of another export.
+// admitSaved checks that an operation may use the saved object. RENAME and LINK do not
+// access a saved object of another export.
 func (k *Compound) admitSaved(n wire.OpNum) Status {
 	if n == wire.OpRename || n == wire.OpLink || k.admits(&k.Saved) {
 		return wire.NFS4OK
@@ -101,10 +102,10 @@ func (k *Compound) admitSaved(n wire.OpNum) Status {
 	return k.cannotSay(n, wire.NFS4ErrAccess)
 }
 
-// cannotSay returns the status for a refused flavor in an operation that does not have
+// cannotSay returns the status for a refused flavor in an operation that cannot return
 // NFS4ERR_WRONGSEC. If the export was replaced since the object was put, the status is
-// NFS4ERR_DELAY: the client repeats the compound and gets NFS4ERR_WRONGSEC at the put. GETFH
-// does not have NFS4ERR_DELAY.
+// NFS4ERR_DELAY: the client repeats the compound and gets NFS4ERR_WRONGSEC at the put.
+// GETFH cannot return NFS4ERR_DELAY.
 func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 	if k.replaced && n != wire.OpGetFH {
 		return wire.NFS4ErrDelay
@@ -120,10 +121,10 @@ func (k *Compound) arrive() Status {
 	return k.wrongSec(&k.Current)
 }
 
-// out is child for a directory of an export that does not accept the caller's flavor. It does
-// not access the file system. If the name leads into another export, out returns that
-// export's root. If not, it returns the directory itself, because every name in it has the
-// same policy.
+// out returns the object that a name leads to, in a directory of an export that does not
+// accept the caller's flavor. It does not access the file system. If the name leads into
+// another export, out returns that export's root. Otherwise it returns the directory
+// itself, because every name in it has the same policy.
 func (k *Compound) out(name []byte) (Object, Status) {
 	if s := k.checkName(name); s != wire.NFS4OK {
 		return Object{}, s
@@ -151,7 +152,8 @@ type Maintainer interface {
 	MachineMay(cred *rpc.Cred, op wire.OpNum) bool
 }
 
-// machineMay asks the session. It is false if the session is no Maintainer.
+// machineMay returns what the session's MachineMay returns, and false if the session is no
+// Maintainer.
 func (k *Compound) machineMay(n wire.OpNum) bool {
 	m, ok := k.Session.(Maintainer)
 	return ok && m.MachineMay(&k.Call.Cred, n)

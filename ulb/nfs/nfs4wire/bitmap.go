@@ -2,12 +2,13 @@ package nfs4wire
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// bitmapWords is the number of words of a bitmap that are kept. They hold all attributes
-// and operations of today's standards, and some more.
+// bitmapWords is the number of words that a Bitmap4 stores. They suffice for all attributes
+// and operations of today's standards.
 const bitmapWords = 3
 
-// A Bitmap4 is the XDR type bitmap4: a set of small numbers, such as attribute numbers
-// (RFC 8881 §3.3.7). Numbers beyond 95 are not kept; Beyond reports them.
+// A Bitmap4 is the XDR type bitmap4: a set of small numbers, such as attribute numbers (RFC
+// 8881 §3.3.7). It stores the numbers up to 95. Beyond reports whether there were higher
+// ones.
 type Bitmap4 struct {
 	words  [bitmapWords]uint32
 	beyond bool

@@ -8,8 +8,9 @@ package nfs4wire
 
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package nfs4wire -o nfs4_gen.go nfs4.x
 
-// The program, its version, its procedures, and those of the callback program, whose
-// number the client chooses in minor version 0 and names in CREATE_SESSION.
+// Numbers of NFS version 4 and of the callback program: program, versions and procedures.
+// The callback program has no fixed number: the client chooses it in SETCLIENTID (minor
+// version 0) or CREATE_SESSION.
 const (
 	Program         = 100003
 	Version         = 4

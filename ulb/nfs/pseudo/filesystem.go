@@ -20,7 +20,7 @@ const (
 // FS is the tree of names of a table. It holds the directories above and between the exports.
 type FS struct {
 	exports *export.Table
-	export  *export.Export // of the directories
+	export  *export.Export // the export of the tree's own directories
 	tree    atomic.Pointer[tree]
 }
 
@@ -55,8 +55,9 @@ func Of(t *export.Table) *FS {
 	return s.FS
 }
 
-// FileSystem returns the file system of export e for a caller. Only through this method does
-// the caller see directories of the tree.
+// FileSystem returns the file system of export e for a caller. Callers that need the
+// directories of the tree must use it, because e.FS of the tree's own export shows only an
+// empty root.
 func (f *FS) FileSystem(e *export.Export, by *rpc.Conn, caller *rpc.Cred) vfs.FileSystem {
 	if f == nil || e != f.export {
 		return e.FS
@@ -64,7 +65,8 @@ func (f *FS) FileSystem(e *export.Export, by *rpc.Conn, caller *rpc.Cred) vfs.Fi
 	return Seen{f, by, caller}
 }
 
-// now returns the tree of the present exports.
+// now returns the tree of the present exports. It builds a new tree if the exports have
+// changed.
 func (f *FS) now() *tree {
 	of := f.exports.Tree()
 	t := f.tree.Load()

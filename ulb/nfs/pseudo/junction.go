@@ -16,8 +16,8 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View is the viewpoint of a call: the peer and the caller's flavor decide which exports are
-// visible, and the caller's rights apply in their directories.
+// A View says for whom the tree is walked. The peer and the caller's flavor decide which
+// exports are visible, and the caller's rights apply in the exports' directories.
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
@@ -51,8 +51,8 @@ func (f *FS) MayLead(e *export.Export, name []byte) bool {
 	return above != nil && len(above.children) > 0 && len(t.byName[string(name)]) > 0
 }
 
-// nodeOf returns the node where e is attached. For a mount, it is the node of the export that
-// the mount is below.
+// nodeOf returns the node where e is attached. If e is a mount, it returns the node of the
+// export above the mount.
 func (t *tree) nodeOf(e *export.Export) *node {
 	if m := e.Mount(); m != nil {
 		return t.byExport[m.TopID()]
@@ -73,7 +73,8 @@ func (f *FS) Path(e *export.Export) string {
 }
 
 // Below returns the export into which a name in directory at leads. If junction is nil, the
-// name belongs to the file system of at, if to any. The caller has entered the export of at.
+// name leads into no export: it belongs to the file system of at, or does not exist. The
+// caller has entered the export of at.
 func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, err error) {
 	t := f.now()
 	if at.Export == f.export {
@@ -119,9 +120,10 @@ func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
 	return at, nil
 }
 
-// Cross returns the export that is mounted on a name in directory at. It is called when the
-// directory's file system has answered EXDEV for the name. The result can be entered. The
-// error EXDEV means that the mount is not served. The caller has entered the export of at.
+// Cross returns the export of the file system that is mounted on a name in directory at. It
+// is called after the directory's file system has returned EXDEV for the name. The caller
+// can enter the result. If the mount is not served, Cross returns EXDEV. The caller has
+// entered the export of at.
 func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
 	if !at.Export.CrossMount {
 		return nil, syscall.EXDEV
@@ -174,8 +176,8 @@ func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string
 	return above.export, n.namesFrom(above), nil
 }
 
-// Covered returns the file ID of the object that the root of e hides (RFC 8881 §5.8.2.23). ok
-// is false if it hides none. If e is a mount, the caller has entered it.
+// Covered returns the file ID of the object that the root of e hides (RFC 8881 §5.8.2.23).
+// ok is false if the root hides no object. If e is a mount, the caller has entered it.
 func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err error) {
 	if e.Mount() != nil {
 		var a vfs.Attr
@@ -219,15 +221,16 @@ func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, err
 	return o.Attr.FileID, err
 }
 
-// As returns an Op with the caller's identity in e. It is valid until the next use of v. If e
-// manages groups, Table.Look has been called before.
+// As returns an Op with the caller's identity in e. It is valid until the next use of v. If
+// e manages groups, Table.Look must have been called before.
 func (v *View) As(e *export.Export) *vfs.Op {
 	e.Identify(v.Caller, v.Looked, &v.cred)
 	v.Op.Cred = &v.cred
 	return &v.Op
 }
 
-// unknown reports whether an error only means that the answer must be waited for.
+// unknown reports whether err means only that the answer is not there yet, and that the
+// caller must wait for it.
 func unknown(err error) bool {
 	if errors.Is(err, vfs.ErrWouldBlock) {
 		return true
@@ -267,8 +270,8 @@ func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err e
 	return at, nil
 }
 
-// enter enters an export, or its successor if it was replaced, and looks up the caller for
-// it. It wakes a mount that is asleep.
+// enter enters an export, or its successor if it was replaced, and looks up the facts about
+// the caller that the export needs. It wakes a sleeping mount.
 func (f *FS) enter(v *View, e *export.Export) (*export.Export, error) {
 	for {
 		if e.Enter(v.Conn) {

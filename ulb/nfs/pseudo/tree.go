@@ -26,16 +26,16 @@ type tree struct {
 	built  vfs.Time
 }
 
-// node is one path of the tree. It is a directory, an export, or both: a client that the
-// export does not serve sees a directory instead, if an export beneath serves the client.
+// node is one path of the tree. It is a directory, an export, or both. A client that the
+// export does not serve sees a directory instead, if an export below it serves the client.
 type node struct {
 	name     string
 	path     string   // absolute and clean
 	names    []string // elements of path
 	parent   *node    // nil for the root
 	children map[string]*node
-	sorted   []*node        // children by cookie
-	export   *export.Export // nil: no export is attached here
+	sorted   []*node        // children, ordered by cookie
+	export   *export.Export // nil if no export is attached here
 	handle   vfs.Handle
 	fileID   uint64
 	cookie   uint64
