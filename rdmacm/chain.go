@@ -13,8 +13,8 @@ const (
 	OpRead
 	// OpSend sends Local as one message.
 	OpSend
-	// OpSendInvalidate is OpSend that also invalidates the peer's STag
-	// Invalidate.
+	// OpSendInvalidate sends Local as one message, which also invalidates the peer's STag
+	// Work.Invalidate.
 	OpSendInvalidate
 )
 
@@ -33,7 +33,7 @@ func (o Op) String() string {
 	return "Op(?)"
 }
 
-// Remote names memory of the peer's.
+// Remote names memory of the peer by its STag and the tagged offset of its first byte.
 type Remote struct {
 	STag   uint32
 	Offset uint64
@@ -47,12 +47,12 @@ type Work struct {
 	// pieces only for an OpRead. The pieces of a Send or an RDMA Write must not change
 	// until Done.
 	//
-	// The pieces may lie anywhere in the process, Go's heap included, and need not be
-	// aligned. Some devices reach only memory that was registered with them. Such a device
-	// knows the arena of payload memory (mem.Pool.OnArena). If a piece lies elsewhere, the
-	// device's provider copies it, or registers it for as long as the work takes. So the
-	// caller keeps payload in the arena, where the device moves it directly. A message's
-	// header and words are short, and may lie where they were encoded.
+	// The pieces may lie anywhere in the process, Go's heap included, and need not be aligned.
+	// Some devices reach only memory that was registered with them. The provider of such a
+	// device registers the arena of payload memory (mem.Pool.OnArena). If a piece lies
+	// elsewhere, the provider copies it, or registers it until the work is done. So the caller
+	// should keep payload in the arena, where the device accesses it directly. A message's
+	// header and XDR are short, and may lie where they were encoded.
 	Local [][]byte
 	// Remote is the memory of the peer that an OpWrite or OpRead names.
 	Remote Remote
@@ -75,24 +75,25 @@ func (w *Work) Length() int {
 type Chain struct {
 	// Work is carried out in order. A Read's data is in place when Done is called.
 	Work []Work
-	// The provider calls Done exactly once, chain after chain in the order of Post, also if
-	// the connection has ended. If all of Work completed, err is nil, and the caller may
-	// use the local memory again. A nil err does not mean that the peer received anything.
+	// The provider calls Done exactly once for each chain, in the order of Post, also if the
+	// connection has ended. If all of Work completed, err is nil, and the caller may use the
+	// local memory again. A nil err does not mean that the peer received anything.
 	//
-	// Otherwise errors.Is tells the cause from err. ErrFlushed: the connection ended while
-	// the work was outstanding. err then also wraps the reason for the end; if this side
-	// aborted, that is the error given to Abort. ErrClosed: the connection had ended
-	// before. Any other error: work of this very chain failed, because the peer refused it
-	// or the device could not do it, and would fail again. failed is the index of the work
-	// request that failed or did not complete, or -1 if the provider cannot name one.
+	// If err is not nil, errors.Is tells the cause. ErrFlushed means that the connection ended
+	// while the work was outstanding. err then also wraps the reason for the end. If this side
+	// aborted, that is the error given to Abort. ErrClosed means that the connection had ended
+	// before Post. Any other error means that work of this chain failed, because the peer
+	// refused it or the device could not do it, and that it would fail again. failed is the
+	// index of the work request that failed or did not complete, or -1 if the provider cannot
+	// name one.
 	//
 	// The provider may call Done from within Post. Done must not block.
 	Done func(c *Chain, err error, failed int)
-	// Context is the caller's own.
+	// Context is for the caller. Providers do not use it.
 	Context any
-	// Provider is for the provider's own use; it is nil in a new chain. The caller leaves
-	// it as it is, so that a chain that is posted again still has the provider's notes.
+	// Provider is for the provider. It is nil in a new chain. The caller does not change it, so
+	// that the provider finds its data again if the chain is posted again.
 	Provider any
-	// Next is for the provider's queues between Post and Done.
+	// Next links the chains in the provider's queues between Post and Done.
 	Next *Chain
 }

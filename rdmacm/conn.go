@@ -9,13 +9,14 @@ type Limits struct {
 	MaxSend int
 	// MaxLocal is the number of local pieces that one Work may gather or scatter.
 	MaxLocal int
-	// RemoteInvalidation: Send with Invalidate (RFC 5040 §5.3) works in both directions.
-	// This side may post OpSendInvalidate. The peer may invalidate any STag that Register
-	// gave out on this connection. When the provider calls Received with Recv.Invalidated,
-	// the peer can no longer reach that memory, and Deregister has nothing left to do. If
-	// the peer names an STag of another connection, or one that cannot have been given out,
-	// the connection ends. If the peer names an STag that was deregistered, however long
-	// ago, nothing happens: the answer to an abandoned call may be late.
+	// RemoteInvalidation is true if Send with Invalidate (RFC 5040 §5.3) works in both
+	// directions. This side may then post OpSendInvalidate, and the peer may invalidate any
+	// STag that Register returned on this connection. When the provider calls Received with
+	// Recv.Invalidated, the peer can no longer reach that memory, and Deregister has nothing
+	// left to do. If the peer names an STag of another connection, or one that cannot have been
+	// returned by Register, the connection ends. If the peer names an STag that was
+	// deregistered, however long ago, nothing happens, because the answer to an abandoned call
+	// may be late.
 	//
 	// If RemoteInvalidation is false, a chain with OpSendInvalidate fails by itself, and
 	// none of its work is carried out. A ULP announces remote invalidation to its peer only
@@ -38,11 +39,11 @@ type Conn interface {
 	// fails with ErrReadDepth.
 	ReadDepth() int
 
-	// Provide promises to accept count further messages of up to size bytes each, in
-	// addition to earlier promises. The promise counts for what the peer sends after it has
-	// received a message that this side posts later: the device may not have the receives
-	// before. Each message that arrives uses up one receive. A message beyond the promise,
-	// or a longer one, ends the connection. size may not be smaller than at set-up.
+	// Provide promises to accept count more messages of up to size bytes each, in addition to
+	// earlier promises. The peer may rely on the promise only after it has received a message
+	// that this side posted after Provide, because the device may not have the receives
+	// earlier. Each message that arrives uses up one receive. A message without a receive, or a
+	// longer message, ends the connection. size may not be smaller than at set-up.
 	Provide(count, size int)
 
 	// Post hands over a chain. It never blocks and never fails: Done reports every error,
@@ -53,29 +54,29 @@ type Conn interface {
 	// pieces and the list again at once. No completion follows: a failure shows only as the
 	// end of the connection.
 	//
-	// SendShort returns false, and has done nothing, if the device cannot take the Send
-	// this way now; the caller then posts the Send as a chain. A device takes only short
-	// Sends, and only while no earlier work waits. So the order of Posts and SendShorts is
-	// the order on the wire. A peer that does not read makes this side hold no more than
-	// one batch of some KiB, besides the ULP's chains. Unsent does not count it.
+	// If the device cannot take the Send this way now, SendShort returns false and has done
+	// nothing. The caller then posts the Send as a chain. A device takes only short Sends, and
+	// only while no earlier work waits, so messages go out in the order of the calls of Post
+	// and SendShort. If the peer does not read, this side buffers at most one batch of a few
+	// KiB of such Sends. Unsent does not count them.
 	SendShort(local [][]byte, invalidate uint32) bool
-	// Flush sends the work that Post and SendShort hold back. The provider holds back what
-	// is posted within Handler calls until Drained has returned, and sends all other work
-	// at once. So only a Handler that wants work sent earlier needs Flush.
+	// Flush sends the work that was posted but not sent yet. The provider does not send work
+	// that is posted within a call of the Handler until Drained has returned. It sends all
+	// other work at once. So only a Handler that wants its work sent earlier needs Flush.
 	Flush()
 
-	// Unsent counts the posted chains whose Send the provider has not handed to the network
-	// yet, so that the peer cannot have received it. It shows a peer that does not read
-	// before its deadline passes, however late Done is called.
+	// Unsent returns the number of posted chains whose Send the provider has not handed to the
+	// network yet, so that the peer cannot have received it. With Unsent the ULP notices a peer
+	// that does not read, without waiting for Done, which the provider may call much later.
 	Unsent() int
 
-	// Progress grows with what the peer does of what is posted: by each byte that the
-	// network takes of it, and by each byte that an RDMA Read brings. A provider without
-	// a view of bytes counts those of work that completed.
+	// Progress returns a counter of bytes. It grows with each byte of posted work that the
+	// network takes, and with each byte that an RDMA Read brings. A provider that does not see
+	// single bytes counts the bytes of work that completed.
 	//
-	// By the same measure the provider watches its peer: where work is posted and nothing
-	// moves for as long as the provider waits, it ends the connection with ErrStalled. A
-	// peer that is slow, and goes on, is not ended.
+	// The provider watches its peer by the same measure. If work is posted and nothing moves
+	// during the provider's stall timeout, it ends the connection with ErrStalled. A slow peer
+	// that continues is not ended.
 	Progress() uint64
 
 	// Register exposes memory to the peer. The peer may read or write it, by the region's
@@ -83,12 +84,12 @@ type Conn interface {
 	// the STag. The memory must stay valid that long.
 	Register(memory []byte, access Access) (Region, error)
 
-	// Disconnect ends the connection in order: the provider first carries out the work
-	// posted before, within its own deadline, if the peer takes part. Handler.Closed
-	// reports the end.
+	// Disconnect ends the connection in order. If the peer cooperates, the provider first
+	// carries out the work that was posted before, within a time limit of its own.
+	// Handler.Closed reports the end.
 	Disconnect()
-	// Abort ends the connection at once. Outstanding chains come back as flushed
-	// (Chain.Done). Closed gets err, or ErrAborted if err is nil.
+	// Abort ends the connection at once. The provider calls Done of outstanding chains with
+	// ErrFlushed. Closed gets err, or ErrAborted if err is nil.
 	Abort(err error)
 	// Done is closed after Handler.Closed has returned.
 	Done() <-chan struct{}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors of every provider. A provider wraps them in errors that say more.
+// Errors of every provider. A provider wraps them in errors with more detail.
 var (
 	// ErrClosed: the connection had ended before the work was posted.
 	ErrClosed = errors.New("rdmacm: connection closed")
@@ -13,21 +13,21 @@ var (
 	ErrFlushed = errors.New("rdmacm: work flushed by the end of the connection")
 	// ErrAborted: this side aborted the connection.
 	ErrAborted = errors.New("rdmacm: connection aborted")
-	// ErrSetup: a peer answered and no connection came of it, because it does not speak the
-	// provider's protocol, did not go on, or cannot be agreed with. A refusal by the peer
-	// is a RejectedError instead.
+	// ErrSetup: a peer answered, but the connection was not set up, because the peer does not
+	// speak the provider's protocol, stopped in the middle of the set-up, or cannot agree with
+	// this side. If the peer refuses, the error is a RejectedError instead.
 	ErrSetup = errors.New("rdmacm: connection set-up failed")
-	// ErrNoAgreement: both sides speak the protocol and want different things. It is an
+	// ErrNoAgreement: both sides speak the protocol, but want different things. It wraps
 	// ErrSetup.
 	ErrNoAgreement = fmt.Errorf("%w: no agreement with the peer", ErrSetup)
 	// ErrReadDepth: more RDMA Reads posted than Conn.ReadDepth allows.
 	ErrReadDepth = errors.New("rdmacm: more RDMA Reads than the peer allows")
 	// ErrTimeout: the peer did not take part in time.
 	ErrTimeout = errors.New("rdmacm: peer did not answer in time")
-	// ErrStalled: for as long as the provider waits, the peer took nothing of the posted
-	// work, answered no RDMA Read, or stopped within a message. It is an ErrTimeout.
+	// ErrStalled: during the provider's stall timeout, the peer took none of the posted work,
+	// answered no RDMA Read, or stopped within a message. It wraps ErrTimeout.
 	ErrStalled = fmt.Errorf("rdmacm: peer left work undone: %w", ErrTimeout)
-	// ErrNoMemory: what the provider may take for the messages of connections is taken.
+	// ErrNoMemory: the limit of the memory for the messages of all connections is reached.
 	ErrNoMemory = errors.New("rdmacm: no memory for the messages of another connection")
 	// ErrNotExposed: the peer asked for memory that is not exposed to it, or the peer
 	// refused access to memory that this side named.
@@ -43,10 +43,10 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("rdmacm: peer rejected the connection (%d bytes of private data)", len(e.PrivateData))
 }
 
-// A RefusedError: the peer ended the connection because it refuses work that this side
-// posted. It is part of the error that Closed gets. Some providers report a chain as done
-// (Chain.Done) before the peer has its work; then only this error names the refused work.
-// It is an ErrNotExposed.
+// A RefusedError means that the peer ended the connection because it refuses work that this
+// side posted. The error that Closed gets wraps it. Some providers call Done of a chain without
+// an error before the peer has the work. Then only this error names the refused work. It wraps
+// ErrNotExposed.
 type RefusedError struct {
 	// Op is the kind of work. STag is the memory that the work named: the STag of
 	// Work.Remote, or Work.Invalidate.
@@ -60,7 +60,7 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return ErrNotExposed }
 
-// A LengthError: a message is longer than the receive provided for it.
+// A LengthError means that a message is longer than the receive provided for it.
 type LengthError struct {
 	Length, Limit int
 }

@@ -15,7 +15,8 @@ const (
 	EventConnected
 	EventRejected
 	EventClosed
-	// EventRefused: a connection got no seat; the provider closed it and read nothing.
+	// EventRefused: Seats refused the connection. The provider closed it and read nothing from
+	// it.
 	EventRefused
 )
 
@@ -43,8 +44,8 @@ type Event struct {
 	Err error
 }
 
-// Fault reports whether the set-up failed or the connection ended without either side
-// wishing it.
+// Fault reports whether the set-up failed, or the connection ended although neither side wanted
+// to end it.
 func (e *Event) Fault() bool {
 	return e.Err != nil && !errors.Is(e.Err, net.ErrClosed) && !errors.Is(e.Err, ErrAborted)
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 )
 
-// A provider can be written outside this module: this one uses exported packages alone. Another
-// provider carries its connections, and it gives them seats.
+// A provider can be written outside this module: this provider uses only exported packages. It
+// wraps an in-memory provider, which carries its connections, and gives each accepted
+// connection a seat.
 type provider struct {
 	rdmacm.Provider
 	seats rdmacm.Seats
@@ -48,7 +49,7 @@ func (l *listener) serve() {
 	}
 }
 
-// arrive gets a seat for a request and hands the request to Accept.
+// arrive asks for a seat for a request, and then hands the request to Accept.
 func (l *listener) arrive(carrier rdmacm.Request) {
 	r := &request{Request: carrier, seat: rdmacm.Uncounted, lost: make(chan struct{})}
 	if l.seats != nil {

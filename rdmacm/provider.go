@@ -44,19 +44,19 @@ type Request interface {
 	// (RFC 8797 §5.2). It is valid until Accept or Reject.
 	PrivateData() []byte
 	// Seat is the connection's seat, or Uncounted if the provider has no Seats. After Accept
-	// the ULP may hold the seat, and marks its peer as known; it never leaves the seat.
+	// the ULP may call Hold and Known of the seat. It must not call Leave, because the provider
+	// does.
 	Seat() Seat
-	// Accept completes the connection. The first receives are promised before that: they
-	// are part of p.
+	// Accept completes the connection. p contains the first promise of receives.
 	Accept(p ConnParam) (Conn, error)
-	// Reject refuses the connection, with private data for the peer's ULP: at most
-	// MaxRejectData bytes. Zeros may follow them at the peer.
+	// Reject refuses the connection and sends private data of at most MaxRejectData bytes to
+	// the peer's ULP. The peer's ULP may get zeros after this data.
 	Reject(privateData []byte) error
 }
 
-// Lengths of private data that every provider can carry, in bytes. They are InfiniBand's,
-// less rdma_cm's header of 36 bytes in a REQ. InfiniBand's messages have a fixed size, so
-// zeros follow the ULP's data.
+// Lengths of private data that every provider can carry, in bytes. They are InfiniBand's. From
+// the length in a REQ, the 36 bytes of rdma_cm's header are subtracted. InfiniBand's messages
+// have a fixed size, so zeros follow the ULP's data.
 const (
 	MaxRequestData = 56
 	MaxAcceptData  = 196
@@ -65,17 +65,17 @@ const (
 
 // ConnParam holds one side's parameters of a new connection.
 type ConnParam struct {
-	// PrivateData goes to the peer's ULP: at most MaxRequestData bytes in a
-	// request, MaxAcceptData in its answer. Zeros may follow it at the peer.
+	// PrivateData goes to the peer's ULP. It has at most MaxRequestData bytes in a request, and
+	// MaxAcceptData in the answer. The peer's ULP may get zeros after this data.
 	PrivateData []byte
 	// Handler receives messages and the end of the connection. Required.
 	Handler Handler
-	// Receives is the number of messages of ReceiveSize bytes that are accepted from the
-	// first moment; it acts as the first Provide.
+	// Receives is the number of messages of up to ReceiveSize bytes that are accepted from the
+	// beginning, as if by a first call of Provide.
 	Receives, ReceiveSize int
-	// MaxReceives is the most messages that the ULP will have promised and not received at
-	// any time; 0 means Receives. A device makes a receive queue of this length, and the
-	// ULP cannot promise more.
+	// MaxReceives is the largest number of receives that the ULP will have promised, and no
+	// message has used, at any time; 0 means Receives. A device makes a receive queue of this
+	// length, so the ULP cannot promise more.
 	MaxReceives int
 	// InboundReads is the number of RDMA Reads by the peer that this side wants to serve at
 	// a time (IRD). It is 0 if this side never exposes memory for reading.
@@ -92,11 +92,12 @@ type Handler interface {
 	// Received passes a message. The Handler must give r back by r.Release, from any
 	// goroutine.
 	Received(r *Recv)
-	// Drained means that no more input is at hand for now, so the Handler should send the
-	// replies that it held back. It comes at least once after each run of Received.
+	// Drained means that no more input is available for now, so the Handler should post the
+	// replies that it has collected. The provider calls it at least once after each series of
+	// Received calls.
 	Drained()
-	// Closed is the last call. It comes once, after every posted chain came back. err is
-	// nil after an orderly end.
+	// Closed is the last call. The provider makes it once, after it has called Done of every
+	// posted chain. err is nil after an orderly end.
 	Closed(err error)
 }
 
@@ -107,12 +108,12 @@ type Recv struct {
 	// Invalidated is this side's STag that the message invalidated (Send with Invalidate),
 	// or 0.
 	Invalidated uint32
-	// Free takes the buffer back; the provider sets it.
+	// Free takes the buffer back. The provider sets it.
 	Free func(r *Recv)
 	// Provider is for the provider's own use.
 	Provider any
 }
 
-// Release gives the message's buffer back. It does not promise the used receive again: see
-// Conn.Provide.
+// Release gives the message's buffer back. It does not promise a receive in place of the one
+// that the message used: see Conn.Provide.
 func (r *Recv) Release() { r.Free(r) }

@@ -12,28 +12,29 @@ import (
 // The provider calls Arrive as soon as a peer's connection arrives, before it reads from it,
 // allocates for it or waits for it. No set-up waits for another peer's set-up.
 type Seats interface {
-	// Arrive asks for a seat for a connection from peer. Until Seat.Hold, Seats ends the
-	// connection through h. After an error the provider closes the connection.
+	// Arrive asks for a seat for a connection from peer. To end the connection before
+	// Seat.Hold, Seats calls h.End. If Arrive returns an error, the provider closes the
+	// connection.
 	Arrive(peer netip.AddrPort, h Holder) (Seat, error)
-	// AcceptFailed is told each error of accept(2), and returns how long the listener waits
-	// before it accepts again.
+	// The listener calls AcceptFailed for each error of accept(2). AcceptFailed returns the
+	// time to wait before the next accept.
 	AcceptFailed(err error) (pause time.Duration)
 	// EvictStranger ends a connection whose peer is not known. The provider calls it when it
 	// has no memory for another connection.
 	EvictStranger()
 }
 
-// A Seat is the place of one connection from its arrival until its end. Any goroutine may call
-// the methods.
+// A Seat is the entry of one connection in Seats, from its arrival until its end. Any goroutine
+// may call the methods.
 type Seat interface {
-	// Hold notes that the connection is set up, and replaces its Holder by h. The provider
-	// calls it in Request.Accept, and the ULP when it takes the connection over. moved grows
-	// with the connection's activity; nil if that is not known. If the seat was lost before,
-	// Hold calls h.End.
+	// Hold records that the connection is set up, and replaces its Holder by h. The provider
+	// calls it in Request.Accept, and the ULP when it takes the connection over. moved is a
+	// counter that grows with the connection's activity, or nil if the activity is not known.
+	// If Seats has already taken the seat away, Hold calls h.End.
 	Hold(h Holder, moved *atomic.Uint64)
-	// Heard notes that a whole message has come. The provider calls it; it takes no lock.
+	// Heard records that a whole message has arrived. The provider calls it. It takes no lock.
 	Heard()
-	// Known notes that the peer made a call that only a known peer makes. The ULP calls it.
+	// Known records that the peer made a call that only a known peer makes. The ULP calls it.
 	Known()
 	// Leave gives the seat up. The provider calls it when the connection has released all
 	// scarce resources of the machine, such as its descriptor, whatever ended it. A second

@@ -1,6 +1,7 @@
 package rdmacm
 
-// A Shortcoming is a rule of this package that a device cannot keep, as people read it.
+// A Shortcoming names a rule of this package that a device cannot keep, in words for
+// administrators.
 type Shortcoming string
 
 // Shortcomings that are known.
@@ -10,10 +11,10 @@ const (
 	// FaultLooksOrderly: the peer broke a rule, the device answered that and ended the
 	// connection, and Closed gets nil.
 	FaultLooksOrderly Shortcoming = "a fault of the peer that the device answers looks like its leaving"
-	// FaultIsNotNamed: this side broke a rule, and Closed does not get the RefusedError, or
-	// gets nil.
+	// FaultIsNotNamed: this side broke a rule, and Closed gets an error without a RefusedError,
+	// or nil.
 	FaultIsNotNamed Shortcoming = "a peer that refuses work does not say which, and seems to leave"
-	// GuessableSTags: peers may guess an STag from those before.
+	// GuessableSTags: peers may guess an STag from earlier ones.
 	GuessableSTags Shortcoming = "STags can be guessed from those before"
 	// RefusalLosesItsData: Dial fails with another error than RejectedError if the peer
 	// refuses.

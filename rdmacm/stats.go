@@ -2,16 +2,16 @@ package rdmacm
 
 // Stats are the counters of a provider, for metrics.
 type Stats struct {
-	// Faults counts what peers did that a connection could not go on with.
+	// Faults counts, by kind, what peers did that ended a connection or its set-up.
 	Faults []Count
 	// Devices are those that are in use now. A provider that needs none has none.
 	Devices []DeviceStats
-	// Memory is what the messages of connections take of the device's memory, and
-	// MemoryLimit what they may take, in bytes; 0: there is no limit.
+	// Memory is the number of bytes that the messages of all connections take, and MemoryLimit
+	// the largest number that they may take. MemoryLimit 0 means that there is no limit.
 	Memory, MemoryLimit int64
 }
 
-// A Count is how often something happened that its name says.
+// A Count is the number N of times that the event named What has happened.
 type Count struct {
 	What string
 	N    uint64
@@ -21,12 +21,14 @@ type Count struct {
 type DeviceStats struct {
 	// Name is the kernel's name of the device, such as "mlx5_0". Protocol is as in Carrier.
 	Name, Protocol string
-	// Connections is how many the device has now, and MaxConnections how many it can have.
+	// Connections is the number of connections of the device, and MaxConnections the largest
+	// number possible.
 	Connections, MaxConnections int
-	// Registered is payload memory that the device can reach, in bytes.
+	// Registered is the size of the payload memory that is registered with the device, in
+	// bytes.
 	Registered int64
-	// Active: the device's port carries traffic.
+	// Active is true if the device's port carries traffic.
 	Active bool
-	// Events is how often each asynchronous event of the device came, by its name.
+	// Events counts the device's asynchronous events, by their names.
 	Events []Count
 }

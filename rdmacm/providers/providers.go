@@ -23,7 +23,7 @@ type Config struct {
 	// CRC and FPDU configure the software RNIC: see iwarp.ParseCRCMode and
 	// iwarp.ParseFPDUSize. Empty means the default.
 	CRC, FPDU string
-	// Seats decides which accepted connections may stay, and gives each a seat.
+	// Seats decides which accepted connections may stay, and gives each of them a seat.
 	Seats rdmacm.Seats
 	// SetupTimeout bounds the set-up of a connection. StallTimeout is how long a peer may
 	// leave work undone. 0 means the provider's default.
@@ -33,22 +33,22 @@ type Config struct {
 	// Arena returns the payload memory, which devices register. If Arena is nil, there is no
 	// such memory.
 	Arena func() []byte
-	// BesideIWARP: the software RNIC listens at the same port. The devices then leave siw out,
-	// because siw would need the same TCP port.
+	// BesideIWARP is true if the software RNIC listens at the same port. The devices then leave
+	// out siw, the kernel's software iWARP, because siw would need the same TCP port.
 	BesideIWARP bool
 	// Memory is the most memory that the messages of all connections over devices may take, in
 	// bytes. 0 means that there is no limit.
 	Memory int64
-	// Log, unless nil, gets sentences about devices and their addresses.
+	// Log, unless nil, is called with messages about devices and their addresses.
 	Log func(text string)
 }
 
 // A Provider is an open provider.
 type Provider interface {
 	rdmacm.Provider
-	// Own returns the addresses at which this machine can reach its own Listener at the address
-	// at. It returns none while the machine has no such address, or no device that can carry the
-	// connection.
+	// Own returns the addresses at which this machine can reach its own Listener that listens
+	// at the address at. It returns none while the machine has no such address, or no device
+	// that can carry the connection.
 	Own(at netip.AddrPort) []netip.AddrPort
 	// Stats returns the provider's present counters.
 	Stats() rdmacm.Stats
@@ -120,9 +120,10 @@ func openIWARP(cfg *Config) (Provider, error) {
 	return iwarp.New(c)
 }
 
-// ServesDevices reports whether this program was built for RDMA devices and the machine has one
-// other than siw, which uses the software RNIC's protocol and TCP port. By convention a siw
-// device has a name such as siw0; once it is open, its vendor number tells.
+// ServesDevices reports whether this program was built for RDMA devices and the machine has a
+// device other than siw, which uses the software RNIC's protocol and TCP port. ServesDevices
+// recognizes siw by its usual name, such as siw0. Once a device is open, the provider
+// recognizes siw by its vendor number.
 func ServesDevices() bool {
 	all, _ := filepath.Glob("/sys/class/infiniband/*")
 	return verbsBuilt && slices.ContainsFunc(all, func(d string) bool { return !strings.HasPrefix(filepath.Base(d), "siw") })

@@ -4,7 +4,7 @@ package providers
 
 import "errors"
 
-// verbsBuilt: this program can reach RDMA devices.
+// verbsBuilt is true if this program can use RDMA devices.
 const verbsBuilt = false
 
 var errNotBuilt = errors.New(`this program was built without RDMA devices: use nfsrdmad-verbs, or build with "make build VERBS=1"; --rdma-provider iwarp needs no device`)

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/shim"
 )
 
-// verbsBuilt: this program can reach RDMA devices.
+// verbsBuilt is true if this program can use RDMA devices.
 const verbsBuilt = true
 
 func verbsReady() error {

@@ -16,9 +16,9 @@ func (e *AsyncError) Error() string {
 	return fmt.Sprintf("verbs: the device ended the connection: %v", e.Type)
 }
 
-// takeAsync takes the asynchronous events of the device. keep calls it at each look, so no
-// thread waits for events. A connection that ends without a reason calls it as well, because the
-// reason may be among the events.
+// takeAsync takes the asynchronous events of the device. keep calls it once every lookInterval,
+// so no thread waits for events. A connection that ends for an unknown reason calls it as well,
+// because the reason may be among the events.
 func (d *rnic) takeAsync() {
 	p := d.p
 	d.taking.Lock()
@@ -42,7 +42,7 @@ func (d *rnic) takeAsync() {
 	if !port {
 		return
 	}
-	active := d.open.Active() // the events may be old
+	active := d.open.Active() // the events may be older than the port's present state
 	p.mu.Lock()
 	changed := active != d.Active
 	d.Active = active
@@ -55,11 +55,13 @@ func (d *rnic) takeAsync() {
 	}
 }
 
-// awaitPort waits until the port of the device is up, or the device or the provider has ended. up is
-// false in the latter cases. A connection that ends waits for this before it tells the peer, because otherwise rxe fails for
-// good: the kernel's connection manager sends by a queue pair of its own. If it sends while the
-// port is down, rxe puts this queue pair into the error state, and the device can make no more
-// connections (Linux 6.12).
+// awaitPort waits until the port of the device is up. up is false if the device was removed, or
+// the provider was closed, before that.
+//
+// A connection that ends calls awaitPort before it tells the peer. Otherwise rxe may fail for
+// good (Linux 6.12): the kernel's connection manager sends through a queue pair of its own. If
+// it sends while the port is down, rxe puts this queue pair into the error state, and the
+// device can make no more connections.
 func (d *rnic) awaitPort() (up bool) {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()

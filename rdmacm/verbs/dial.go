@@ -14,7 +14,7 @@ import (
 // resolveTimeout is the time limit of each step in finding the route to a peer.
 const resolveTimeout = 10 * time.Second
 
-// A setup takes the events of a connection that this side makes.
+// A setup receives the events of the connection manager while this side dials.
 type setup chan device.Event
 
 // eventLocked implements sink. The channel has room for all events of a set-up.
@@ -90,8 +90,8 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 	return c, nil
 }
 
-// await waits for the next event. It returns an error if the event has another type than wanted,
-// because the set-up has then failed.
+// await waits for the next event. If the event is not of the wanted type, the set-up has
+// failed, and await returns an error.
 func (s setup) await(ctx context.Context, wanted device.EventType) (device.Event, error) {
 	select {
 	case e := <-s:
@@ -111,5 +111,6 @@ func (s setup) await(ctx context.Context, wanted device.EventType) (device.Event
 	}
 }
 
-// consumerReject is the reason of InfiniBand's REJ that the peer's ULP gave.
+// consumerReject is the reason code of InfiniBand's REJ if the peer's ULP rejected the
+// connection.
 const consumerReject = 28

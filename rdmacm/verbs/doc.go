@@ -3,28 +3,27 @@
 //
 // # Parts and goroutines
 //
-// A Provider has one event channel, whose goroutine takes the events of the connection
-// manager and never waits. A Conn has a completion channel of its own, whose goroutine polls
-// both completion queues, calls the Handler and each Done, and ends the connection. Any
-// goroutine posts: the one that finds no sender becomes the sender, and hands the device up
-// to 64 requests at a time; the others leave theirs in the queue.
-//
+// A Provider has one event channel, whose goroutine takes the events of the connection manager
+// and never waits. A Conn has a completion channel of its own, whose goroutine polls both
+// completion queues, calls the Handler and each Done, and ends the connection. Any goroutine
+// may post. Only one goroutine at a time hands requests to the device, up to 64 in a call.
+// Other goroutines only add their requests to the queue.
 // # Memory
 //
-// A device reaches registered memory only. The arena of payload memory is registered in
-// chunks of 16 MiB, when work first names one, in a protection domain that all connections
-// of the device share; no key of that domain has remote rights. Messages arrive in buffers
-// of their connection. What lies elsewhere is copied up to 4 KiB, and registered for as long
-// as the work takes beyond that.
+// A device reaches registered memory only. The arena of payload memory is registered in chunks
+// of 16 MiB, when work first names a chunk, in a protection domain that all connections of the
+// device share. No key of that domain has remote rights. Each connection has its own buffers
+// for the messages that arrive. Data that lies elsewhere is copied if it has up to 4 KiB.
+// Longer data is registered until the work is done.
 //
-// A connection on iWARP, or one that may expose memory, has a protection domain of its own:
-// the key of an RDMA Read's sink is on the wire there, and siw lets a peer read what a key
-// of the domain names, whatever its rights (RFC 5042 §6.1.1). It registers each piece of
-// payload for as long as the work takes.
+// A connection on iWARP, or one that may expose memory, has a protection domain of its own. The
+// reason is that the key of an RDMA Read's sink is on the wire in iWARP, and that siw lets a
+// peer read the memory of every key of the domain, whatever its rights (RFC 5042 §6.1.1). Such
+// a connection registers each piece of payload until the work is done.
 //
 // # Lock
 //
-// Conn.mu guards all of a Conn but what its goroutine alone uses. It is not held during
-// calls of the Handler, of Done, or of the device that may sleep. Methods whose names end
-// in Locked are called with it.
+// Conn.mu guards all of a Conn except the fields that only its goroutine uses. It is not held
+// during calls of the Handler, of Done, or of a device method that may sleep. The caller of a
+// method whose name ends in Locked holds it.
 package verbs

@@ -24,7 +24,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("verbs: work request failed: %v", e.Status)
 }
 
-// Unwrap returns the seam's error for the status, or nil.
+// Unwrap returns the rdmacm error that corresponds to the status, or nil.
 func (e *StatusError) Unwrap() error {
 	switch e.Status {
 	case device.RemoteAccess:
@@ -35,7 +35,7 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// A flushedError is rdmacm.ErrFlushed with the reason.
+// A flushedError is rdmacm.ErrFlushed together with the reason for the end of the connection.
 type flushedError struct{ reason error }
 
 func (e *flushedError) Error() string   { return rdmacm.ErrFlushed.Error() + ": " + e.reason.Error() }

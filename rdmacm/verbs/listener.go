@@ -64,13 +64,13 @@ type listener struct {
 
 	mu  sync.Mutex
 	all map[netip.Addr]*bound // nil when the listener is closed
-	// told holds, for each address on which listening failed, the text that the log got. Only
+	// told holds the last message about a failure to listen that the log got, by address. Only
 	// the goroutine that runs look uses it.
 	told map[netip.Addr]string
 }
 
-// add listens on one more address. If the listener has no port yet, the first address gets one,
-// and the others use the same.
+// add listens on one more address. If port 0 was requested, the first address gets a free port,
+// and the other addresses use the same.
 func (l *listener) add(at netip.Addr) error {
 	b, err := l.bind(netip.AddrPortFrom(at, l.Addr().Port()))
 	if err != nil {
@@ -119,11 +119,11 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// lookInterval is the time between two looks at the machine's addresses and devices.
+// lookInterval is the time between two checks of the machine's addresses and devices.
 const lookInterval = time.Second
 
-// addresses returns the addresses of this machine that wanted stands for, whether devices carry
-// them or not.
+// addresses returns the addresses of this machine that wanted stands for, with and without an
+// RDMA device.
 func addresses(wanted netip.Addr) []netip.Addr {
 	if !wanted.IsUnspecified() {
 		return []netip.Addr{wanted}
@@ -140,8 +140,8 @@ func addresses(wanted netip.Addr) []netip.Addr {
 	return found
 }
 
-// carrier returns the device that carries an address. ok is false if there is none, or if it is
-// to be skipped.
+// carrier returns the device that carries an address. ok is false if there is none, or if
+// Config.Skip excludes it.
 func (p *Provider) carrier(at netip.Addr) (a device.Attributes, ok bool) {
 	d, err := p.channel.Carrier(at)
 	if err != nil {
@@ -152,9 +152,9 @@ func (p *Provider) carrier(at netip.Addr) (a device.Attributes, ok bool) {
 	return a, p.cfg.Skip == nil || !p.cfg.Skip(&a)
 }
 
-// Own returns the addresses at which this machine can reach a listener at the address at: those
-// of devices whose port carries traffic. Some devices carry no connections from the machine to
-// itself; only an attempt shows that.
+// Own returns the addresses at which this machine can reach a listener at the address at. They
+// are addresses of devices whose port carries traffic. Some devices carry no connections from
+// the machine to itself. Only an attempt to connect shows that.
 func (p *Provider) Own(at netip.AddrPort) (own []netip.AddrPort) {
 	for _, a := range addresses(at.Addr()) {
 		if d, ok := p.carrier(a); ok && d.Active {
@@ -164,7 +164,7 @@ func (p *Provider) Own(at netip.AddrPort) (own []netip.AddrPort) {
 	return own
 }
 
-// look starts to listen on new addresses, and stops to listen on addresses that have gone.
+// look starts listening on new addresses, and stops listening on addresses that have gone.
 func (l *listener) look() {
 	found := make(map[netip.Addr]string)
 	for _, at := range addresses(l.addr.Addr()) {

@@ -8,8 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// memory counts the memory that the messages of connections take. A connection takes all that it
-// can ever need when it begins, so that it never waits for memory later. Provider.mu guards it.
+// memory counts the memory that the messages of connections take. A connection reserves all
+// that it can ever need when it begins, so that it never waits for memory later. Provider.mu
+// guards it.
 type memory struct {
 	taken    int64
 	byClient map[netip.Addr]int64
@@ -23,14 +24,15 @@ func messageMemory(receives, size int) int64 {
 	return int64(receives)*int64(room(size)) + blocks*blockSize
 }
 
-// A share is the memory of one connection, as memory counts it.
+// A share is the memory that take reserved for one connection.
 type share struct {
 	client netip.Addr
 	bytes  int64
 }
 
-// take adds a connection of d with n bytes for its messages. The connections of one client
-// address may take half of the part of Config.Memory that other addresses leave.
+// take counts a new connection of d, and reserves n bytes for its messages. The connections of
+// one client address may together have half of the part of Config.Memory that other addresses
+// leave.
 func (p *Provider) take(d *rnic, peer netip.Addr, n int64) (share, error) {
 	s := share{clientaddr.Of(peer), n}
 	p.mu.Lock()

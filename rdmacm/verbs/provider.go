@@ -24,7 +24,8 @@ type Config struct {
 	// StallTimeout is the time after which a connection ends if its peer lets none of the posted
 	// work complete; 0 means 30 s.
 	StallTimeout time.Duration
-	// Seats gives accepted connections their seats. If it is nil, the provider counts its own.
+	// Seats limits the accepted connections. If it is nil, the provider makes Seats with the
+	// default limits.
 	Seats rdmacm.Seats
 	// Memory is the most memory that the messages of all connections can take, in bytes; 0 means
 	// that there is no limit. The provider refuses a connection that would exceed it.
@@ -35,11 +36,12 @@ type Config struct {
 	Skip func(d *device.Attributes) bool
 	// Event, unless nil, is called for each event of a connection. It must not block.
 	Event func(rdmacm.Event)
-	// Log gets sentences that users of devices want to read. It may be nil.
+	// Log is called with messages for administrators of devices. It may be nil.
 	Log func(text string)
 }
 
-// Limits of all connections. If a device has a lower limit, it gets a work in several requests.
+// Limits of all connections. If a device has a lower limit, the provider divides a work into
+// several requests.
 const (
 	maxSend  = 256 << 10
 	maxLocal = device.SGEs
@@ -97,18 +99,18 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Name is "verbs".
+// Name returns "verbs".
 func (p *Provider) Name() string { return "verbs" }
 
-// Limits are the same for all connections. They offer no RemoteInvalidation: rxe ends a
-// connection whose peer invalidates an ordinary region, and siw does not report which region was
-// invalidated.
+// Limits returns the limits of all connections. They offer no RemoteInvalidation, because rxe
+// ends a connection whose peer invalidates an ordinary region, and siw does not report which
+// region was invalidated.
 func (p *Provider) Limits() rdmacm.Limits {
 	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal}
 }
 
-// Close ends the provider, when its listeners are closed and its connections have ended. It
-// waits for the devices to let go of them.
+// Close ends the provider. The caller has closed its listeners and ended its connections
+// before. Close waits until all devices are closed.
 func (p *Provider) Close() error {
 	close(p.closing)
 	p.leaving.Wait()
@@ -138,7 +140,7 @@ func (p *Provider) takeEvents() {
 	}
 }
 
-// watch calls make, and passes the events of the new ID to s.
+// watch calls make to make an ID, and passes the events of the ID to s.
 func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +151,7 @@ func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, err
 	return id, err
 }
 
-// heed passes the events of c's ID to c from now on. It fails if the device was removed before.
+// heed makes c the receiver of its ID's events. It fails if the device was removed before.
 func (p *Provider) heed(c *Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +164,7 @@ func (p *Provider) heed(c *Conn) error {
 	}
 }
 
-// forget removes the sink of an ID. The sink gets no event after that.
+// forget removes the sink of an ID. The sink gets no more events.
 func (p *Provider) forget(number uint64) {
 	p.mu.Lock()
 	delete(p.sinks, number)

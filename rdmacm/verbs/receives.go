@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// receives are the receives that the connection has promised, and the buffers for messages.
-// Conn.mu guards them.
+// receives holds the receives that the connection has promised, and the buffers for messages.
+// Conn.mu guards it.
 type receives struct {
 	size    int // size of the largest message, in bytes
 	depth   int // size of the receive queue, in requests
@@ -16,7 +16,7 @@ type receives struct {
 	posted  int // number of receives that the device has
 	kept    int // number of messages that the ULP has not released
 	slabs   []*slab
-	unknown bool // the slabs are no longer registered
+	unknown bool // the memory of the slabs is no longer registered
 	buffers []*buffer
 	free    []*buffer
 }
@@ -84,7 +84,7 @@ func (b *buffer) release(*rdmacm.Recv) {
 	c.mu.Unlock()
 }
 
-// unmapLocked unmaps the memory of messages, if it is no longer registered and the ULP has
+// unmapLocked unmaps the memory of messages once it is no longer registered and the ULP has
 // released all messages.
 func (c *Conn) unmapLocked() {
 	if c.in.unknown && c.in.kept == 0 {
@@ -95,12 +95,12 @@ func (c *Conn) unmapLocked() {
 	}
 }
 
-// growth is the number of buffers that are added when none is free, because the ULP promises
-// receives before it releases messages.
+// growth is the number of buffers that are added when none is free. That happens because the
+// ULP may promise receives before it releases messages.
 const growth = 16
 
-// receivesLocked fills requests with receives that were promised, for the next Flush. It returns
-// how many it has filled.
+// receivesLocked fills requests with receives that were promised and not posted yet. They are
+// for the next Flush. It returns the number of requests that it filled.
 func (c *Conn) receivesLocked(requests []device.Receive) (n int, err error) {
 	in := &c.in
 	for n < len(requests) && in.owed > 0 && in.posted < in.depth {

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// backlog is the number of requests that the kernel keeps for an address.
+// backlog is the number of waiting requests that the kernel keeps for an address.
 const backlog = 256
 
 // A bound is one address on which a listener listens.
@@ -95,7 +95,7 @@ type request struct {
 	lost chan struct{} // the peer has gone, or the request has lost its seat
 }
 
-// eventLocked implements sink: the peer has given up.
+// eventLocked implements sink. Any event means that the peer has given up.
 func (r *request) eventLocked(*device.Event) { r.lose() }
 
 func (r *request) lose() { r.once.Do(func() { close(r.lost) }) }
@@ -137,7 +137,7 @@ func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
 	c, err := r.accept(&param)
 	if err != nil {
 		if errors.Is(err, rdmacm.ErrNoMemory) {
-			r.p.cfg.Seats.EvictStranger() // for the client's next attempt
+			r.p.cfg.Seats.EvictStranger() // makes room for the client's next attempt
 		}
 		r.p.event(rdmacm.Event{Kind: rdmacm.EventSetupFailed, Peer: r.peer, Err: err})
 		return nil, fmt.Errorf("verbs: connection of %v: %w", r.peer, err)
@@ -164,7 +164,7 @@ func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
 	c.readDepth = min(param.OutboundReads, r.initiator, c.rnic.ReadsOutstanding)
 	err = r.p.heed(c)
 	select {
-	case <-r.lost: // c does not get the event that said so
+	case <-r.lost: // the event that closed lost went to r, so c does not get it
 		err = errGone
 	default:
 	}
@@ -173,7 +173,7 @@ func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	c.sendLocked() // receives
+	c.sendLocked() // hands the promised receives to the device
 	c.mu.Unlock()
 	err = c.dev.Accept(device.Param{
 		Data: param.PrivateData, Initiator: uint8(c.readDepth),

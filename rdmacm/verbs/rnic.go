@@ -22,8 +22,8 @@ type rnic struct {
 	shared            device.Domain
 	arena             []byte
 
-	// users counts the connections that use the rnic. It grows only while Provider.devices has
-	// the rnic, and under Provider.mu.
+	// users counts the connections that use the rnic. Only rnicOf adds to it, under Provider.mu
+	// and while Provider.devices has the rnic.
 	users sync.WaitGroup
 	gone  chan struct{} // the device was removed
 	ended int           // number of connections that the removal ended. Provider.mu guards it
@@ -32,14 +32,14 @@ type rnic struct {
 	events      map[device.AsyncType]uint64 // number of events of each type. Provider.mu guards it
 	taking      sync.Mutex                  // held by a goroutine that takes events
 
-	// chunks are the regions of the arena's chunks. nil: the chunk is not registered yet. A
-	// goroutine that registers a chunk holds registering.
+	// chunks holds the registered region of each chunk of the arena, or nil for a chunk that is
+	// not registered yet. A goroutine that registers a chunk holds registering.
 	chunks      []atomic.Pointer[device.Region]
 	registering sync.Mutex
 }
 
-// rnicOf returns the device of id. local is an address of the device. The caller becomes a user
-// of the rnic.
+// rnicOf returns the device of id. local is an address of the device. rnicOf adds the caller to
+// the rnic's users.
 func (p *Provider) rnicOf(id device.ID, local netip.Addr) (*rnic, error) {
 	a, err := id.Attributes()
 	if err != nil {
@@ -148,8 +148,8 @@ func (d *rnic) removedLocked() {
 	}
 }
 
-// chunk returns the number of the arena's chunk in which b begins, and the place of b in the
-// arena. If b lies elsewhere, number is -1.
+// chunk returns the number of the arena's chunk in which b begins, and the offset of b in the
+// arena. If b lies outside the arena, number is -1.
 func (d *rnic) chunk(b []byte) (number, at int) {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(d.arena)))
 	if from >= uintptr(len(d.arena)) {
@@ -158,9 +158,9 @@ func (d *rnic) chunk(b []byte) (number, at int) {
 	return int(from / chunkSize), int(from)
 }
 
-// region returns the region of the arena in which b begins, or nil if that chunk is not
-// registered yet. length is the number of bytes of b that lie in the chunk: 0 if b lies
-// elsewhere.
+// region returns the region of the arena's chunk in which b begins, or nil if that chunk is not
+// registered yet. length is the number of bytes of b that lie in the chunk. It is 0 if b lies
+// outside the arena.
 func (d *rnic) region(b []byte) (r *device.Region, length int) {
 	i, at := d.chunk(b)
 	if i < 0 {

@@ -10,54 +10,56 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Staging holds copies of data that the device cannot read where it lies. It consists of blocks.
+// Staging is memory, divided into blocks, for copies of data that the device cannot read where
+// the data lies.
 const (
 	blockSize = 4096
 	blocks    = 32
 	shortSend = 512 // size of the longest message of SendShort, in bytes
-	// signalShorts is the number of short Sends of which one asks for a signal.
+	// signalShorts is the number of short Sends after which one asks for a completion.
 	signalShorts = 8
 )
 
-// sends are the chains and short Sends that were posted and are not done. Conn.mu guards them.
+// sends holds the chains and short Sends that were posted and are not done. Conn.mu guards it.
 type sends struct {
 	sges   int
-	queue  []*posting // in the order of Post; the device has those before issued
-	issued int
+	queue  []*posting // in the order of Post
+	issued int        // number of postings at the front of queue that the device has completely
 	spare  []*posting
-	// ring has a slot for each request of the send queue. The device has the requests from head
-	// to tail.
+	// ring has a slot for each request of the send queue. The device has the requests numbered
+	// from head up to tail, without tail.
 	ring       []slot
 	head, tail uint64
-	signaled   uint64    // the requests before it complete, even when the queue pair is in error
-	lost       uint64    // the first request that failed
-	sending    bool      // a goroutine hands requests to the device
-	sent       sync.Cond // sending has become false
-	armed      bool      // the goroutine of the connection is awake, or the next signal wakes it
-	chains     int       // number of chains in queue
-	unsent     int
+	signaled   uint64          // 1 + the number of the last request that asked for a completion
+	lost       uint64          // number of the first request that failed
+	sending    bool            // a goroutine is handing requests to the device
+	sent       sync.Cond       // signals that sending has become false
+	armed      bool            // the connection's goroutine is awake, or the next completion wakes it
+	chains     int             // number of chains in queue
+	unsent     int             // number of posted chains whose Send the device does not have yet
 	reads      int             // RDMA Reads posted, not done
 	moved      uint64          // bytes moved by requests that are done
-	unsignaled int             // short Sends since the last signal
-	nudge      bool            // an empty RDMA Read is to be posted
-	spent      []device.Region // of requests that are done
+	unsignaled int             // short Sends since the last request that asked for a completion
+	nudge      bool            // an empty RDMA Read must be posted
+	spent      []device.Region // regions of requests that are done, to be deregistered
 	slabs      []*slab
 	free       [][]byte // free blocks of staging
-	key        uint32   // local key of the blocks
+	key        uint32   // local key of the staging blocks
 }
 
-// A posting is a chain that was posted and has not come back, or a short Send.
+// A posting is a short Send, or a chain whose Done was not called yet.
 type posting struct {
-	chain *rdmacm.Chain // nil: a short Send
-	// next is the index of the work to be handed to the device next, from byte at on.
+	chain *rdmacm.Chain // nil for a short Send
+	// next is the index of the work that the device gets next, and at the first byte of it that
+	// the device does not have.
 	next, at int
-	left     int // number of requests that the device has
+	left     int // number of requests of the posting that the device has
 	reads    int
-	send     bool // it has a Send, which the device does not have yet
+	send     bool // the posting has a Send, and the device does not have it yet
 	failed   int
 	err      error
 
-	block  []byte // of a short Send
+	block  []byte // the copy of a short Send's message
 	length int
 }
 
@@ -65,13 +67,13 @@ func (o *sends) init(depth, sges int) {
 	o.ring, o.sges, o.lost = make([]slot, depth), sges, math.MaxUint64
 }
 
-// blockLocked returns a block of staging, or nil if all are in use.
+// blockLocked returns a staging block, or nil if all are in use.
 func (c *Conn) blockLocked() []byte {
 	o := &c.out
 	if o.slabs == nil {
 		s, err := newSlab(c.domain.Domain, blocks, blockSize, device.LocalWrite)
 		if err != nil {
-			c.failLocked(err) // no work holds a block, so waiting would not help
+			c.failLocked(err) // no work holds a block yet, so waiting for one would not help
 			return nil
 		}
 		o.slabs, o.key = []*slab{s}, s.region.LKey()
@@ -125,8 +127,8 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	c.mu.Unlock()
 }
 
-// unfitLocked returns why the device must not get a chain, and the index of the work at fault,
-// or nil.
+// unfitLocked checks a chain. If the device must not get it, unfitLocked returns the reason,
+// and the index of the faulty work. Otherwise err is nil.
 func (c *Conn) unfitLocked(p *posting) (failed int, err error) {
 	if c.ending.phase > live {
 		return -1, rdmacm.ErrClosed
@@ -222,25 +224,25 @@ func (c *Conn) Unsent() int {
 	return c.out.unsent
 }
 
-// kickLocked calls sendLocked, unless the Handler is being called. Then step calls it after
-// Drained.
+// kickLocked calls sendLocked, unless the Handler is being called. In that case step calls
+// sendLocked after Drained.
 func (c *Conn) kickLocked() {
 	if !c.batching {
 		c.sendLocked()
 	}
 }
 
-// sendLocked hands requests to the device until the device has no room or none wait. Only one
-// goroutine at a time does so. It also takes requests that others add meanwhile. It releases mu
-// while it calls the device, for instance to register memory.
+// sendLocked hands requests to the device until the device has no room or no request waits.
+// Only one goroutine at a time does so, and it also hands over requests that other goroutines
+// add meanwhile. It releases mu while it calls the device, for instance to register memory.
 func (c *Conn) sendLocked() {
 	o := &c.out
 	if o.sending {
 		return
 	}
 	o.sending = true
-	// After a fault nothing is posted. Otherwise such work would seem to be done although the
-	// device has refused the work before it.
+	// After a fault the loop posts no more work. The device could complete it although it has
+	// refused the work before it.
 	for c.ending.phase < draining && !c.ending.failed {
 		receives, err := c.receivesLocked(c.dev.Receives())
 		if err != nil {
@@ -248,7 +250,7 @@ func (c *Conn) sendLocked() {
 			break
 		}
 		works := 0
-		if c.in.owed == 0 { // a message may tell the peer of the receives that it follows
+		if c.in.owed == 0 { // a message may announce receives to the peer, so the device must have them first
 			works = c.worksLocked(c.dev.Works())
 		}
 		if receives+works == 0 {
@@ -265,8 +267,8 @@ func (c *Conn) sendLocked() {
 		_, err = c.dev.Flush(arm, receives, works)
 		c.mu.Lock()
 		if err != nil {
-			// Work that the device has not taken never completes. The end of the connection
-			// returns it.
+			// Work that the device did not accept never completes. The end of the connection
+			// calls Done for it.
 			c.failLocked(err)
 			break
 		}

@@ -6,7 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// watchTicks is the number of times that a watch looks during Config.StallTimeout.
+// watchTicks is the number of times that a watch checks the connection during
+// Config.StallTimeout.
 const watchTicks = 4
 
 // A watch ends a connection whose peer lets none of the posted work complete for
@@ -14,8 +15,8 @@ const watchTicks = 4
 type watch struct {
 	timer   *time.Timer
 	running bool
-	seen    uint64 // number of requests that the device was done with
-	ticks   int    // since that number changed
+	seen    uint64 // number of requests that the device had completed at the last check
+	ticks   int    // number of checks since that number changed
 }
 
 // watchLocked starts the timer of the watch, unless it runs.
@@ -32,8 +33,8 @@ func (c *Conn) watchLocked() {
 	}
 }
 
-// look runs when the timer fires. It leaves a connection alone whose end has begun, because an
-// end has limits of its own.
+// look runs when the timer fires. If the end of the connection has begun, look does nothing,
+// because an end has time limits of its own.
 func (c *Conn) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 // A slot describes a request that the device has.
 type slot struct {
-	of      *posting // nil: the marker behind short Sends, or the nudge
+	of      *posting // nil for the request of markLocked and for an empty RDMA Read (nudge)
 	work    int
 	length  int // bytes
 	read    bool
@@ -21,10 +21,11 @@ type slot struct {
 	joined  []byte // keeps the memory reachable, because the device knows only its address
 }
 
-// A copyOut is a copy that is due when an RDMA Read is done, out of a block of staging.
+// A copyOut is a copy from a staging block to the caller's memory. It is made when an RDMA Read
+// is done.
 type copyOut struct{ to, from []byte }
 
-// worksLocked fills requests from the queue, and returns how many it has filled.
+// worksLocked fills requests from the queue, and returns the number of requests that it filled.
 func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	o := &c.out
 	if o.nudge && o.tail-o.head < uint64(len(o.ring)) {
@@ -60,7 +61,7 @@ func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	return n
 }
 
-// complete reports whether the device has got all of p.
+// complete reports whether the device has got all requests of p.
 func (p *posting) complete() bool {
 	if p.chain == nil {
 		return p.next > 0
@@ -86,9 +87,9 @@ var ops = [...]device.Op{
 	rdmacm.OpWrite: device.Write, rdmacm.OpRead: device.Read, rdmacm.OpSend: device.Send, rdmacm.OpSendInvalidate: device.SendInvalidate,
 }
 
-// workLocked makes w the next request of p. It is a whole Work, or a part of one if the device
-// cannot take all its pieces or bytes at once. workLocked returns false if staging has no room
-// now.
+// workLocked makes w the next request of p. The request is a whole Work, or a part of one if
+// the device cannot take all its pieces or bytes at once. workLocked returns false if no
+// staging block is free.
 func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	work := &p.chain.Work[p.next]
 	s.work, s.read = p.next, work.Op == rdmacm.OpRead
@@ -124,9 +125,9 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	return true
 }
 
-// piecesLocked lists the pieces of work from byte at on, as many as one request takes. whole is
-// true if no piece is left. ok is false if a piece needs a block of staging and there is none,
-// or if the device refuses the memory.
+// piecesLocked adds the pieces of work to w, from byte at on, as many as one request takes.
+// whole is true if no piece is left. ok is false if a piece needs a staging block and none is
+// free, or if the device refuses to register the memory.
 func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) (moved int, whole, ok bool) {
 	most, limit := c.out.sges, c.rnic.MaxMessage
 	if s.read {
@@ -154,9 +155,9 @@ func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) 
 	return moved, true, true
 }
 
-// sgeLocked describes the first n bytes of b to the device. If the device knows the memory, it
-// describes them where they are. If they are short, it describes a place in staging, of which
-// the request already uses some bytes. Otherwise it registers them until the request is done.
+// sgeLocked sets e to the first n bytes of b. If the device knows the memory of b, e names it
+// directly. If b is short, e names a place in a staging block, of which the request already
+// uses *used bytes. Otherwise sgeLocked registers b until the request is done.
 func (c *Conn) sgeLocked(e *device.SGE, s *slot, b []byte, used *int) (n int, ok bool) {
 	if !c.domain.own {
 		r, n := c.rnic.region(b)

@@ -22,7 +22,7 @@ var asyncNames = [...]string{
 	"CLIENT_REREGISTER", "GID_CHANGE", "WQ_FATAL",
 }
 
-// String is the name that ibv_get_async_event(3) has, without IBV_EVENT_.
+// String returns the name in ibv_get_async_event(3), without IBV_EVENT_.
 func (t AsyncType) String() string {
 	if t >= 0 && int(t) < len(asyncNames) {
 		return asyncNames[t]
@@ -30,10 +30,11 @@ func (t AsyncType) String() string {
 	return fmt.Sprintf("asynchronous event %d", int32(t))
 }
 
-// An AsyncEvent is an event of a device that no work and no set-up of a connection led to.
+// An AsyncEvent is an event that a device reports outside of completions and of the connection
+// manager.
 type AsyncEvent struct {
 	Type AsyncType
-	// ID is the number of the ID whose queue pair or completion queue it is about; 0: it is
-	// about the device.
+	// ID is the number of the ID whose queue pair or completion queue the event is about. It is
+	// 0 if the event is about the device.
 	ID uint64
 }

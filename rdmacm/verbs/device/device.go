@@ -35,10 +35,10 @@ const (
 // Signal is a flag of a Work: the Work has a completion even if it succeeds.
 const Signal uint8 = 1
 
-// A Work is a request of a send queue, laid out as the shim has it.
+// A Work is a request of a send queue. Its memory layout is that of the shim's vb_work.
 type Work struct {
 	ID, Remote uint64
-	RKey       uint32 // of a SendInvalidate: the key that it invalidates
+	RKey       uint32 // of a SendInvalidate: the peer's key to invalidate
 	Op         Op
 	Flags      uint8
 	Count      uint16 // number of entries used in SGE
@@ -94,7 +94,7 @@ type Caps struct {
 	Sends, Receives, SGEs uint32
 }
 
-// A Param has the parameters of one side when a connection is made.
+// A Param holds the parameters that one side gives when a connection is made.
 type Param struct {
 	Data []byte
 	// Responder is the number of RDMA Reads that this side serves at a time, and Initiator the
@@ -162,9 +162,10 @@ type Attributes struct {
 	ReadsServed, ReadsOutstanding    int
 	MaxMessage, MTU                  int
 	Active                           bool
-	// SendsInvalidate: the device can post SendInvalidate.
+	// SendsInvalidate is true if the device can post SendInvalidate.
 	SendsInvalidate bool
-	// SIW: the kernel's software iWARP, by its vendor's number.
+	// SIW is true if the device is the kernel's software iWARP, which has a vendor number of
+	// its own.
 	SIW bool
 	// Device is a different number for each device of a process.
 	Device uint64
@@ -177,14 +178,14 @@ type Library interface {
 
 // A Channel is an event channel. The IDs made with its methods report their events to it.
 type Channel interface {
-	// Events calls told for each event, in order, until Close, and then returns nil. One
-	// goroutine calls Events. told must not wait, and may get an event of an ID that was closed
+	// Events calls told for each event, in order, until Close, and then returns nil. Only one
+	// goroutine calls Events. told must not wait. It may get events of an ID that was closed
 	// already.
 	Events(told func(e Event)) error
 	// Close ends Events. The caller has closed all IDs of the channel before.
 	Close()
-	// Listen makes an ID that listens at addr. onlyFamily: [::] takes no IPv4 peers. Listen may
-	// sleep.
+	// Listen makes an ID that listens at addr. If onlyFamily is true, a listener at [::]
+	// accepts no IPv4 peers. Listen may sleep.
 	Listen(addr netip.AddrPort, onlyFamily bool, backlog int) (ID, error)
 	// Carrier opens the device that carries an address of this machine. It fails if none does.
 	Carrier(addr netip.Addr) (Device, error)
@@ -195,7 +196,7 @@ type Channel interface {
 
 // A Device is an open device. The library keeps its data about the device until Close or Retire.
 type Device interface {
-	// Number returns the number of the ID whose events are about the device alone.
+	// Number returns the number of the ID that events about the device itself name.
 	Number() uint64
 	Attributes() Attributes
 	OpenDomain() (Domain, error)
@@ -222,8 +223,7 @@ type ID interface {
 	// Route begins to find the route. The event RouteResolved or an error event follows.
 	Route(limit time.Duration) error
 	Reject(data []byte) error
-	// Attributes returns the attributes of the ID's device. The caller knows that the ID has a
-	// device.
+	// Attributes returns the attributes of the ID's device. The ID must have a device.
 	Attributes() (Attributes, error)
 	OpenDomain() (Domain, error)
 	// Create makes the queues of a connection. The Conn owns the ID from then on.
@@ -274,11 +274,11 @@ type Conn interface {
 	// number of works that the device has taken.
 	Flush(armSends bool, receives, works int) (posted int, err error)
 	// Poll returns completions, those of receives first. They are valid until the next Poll.
-	// more: there may be more completions. flags name the steps that Poll takes first. Only the
-	// goroutine of Serve calls Poll.
+	// more is true if there may be more completions. flags name the steps that Poll takes
+	// before it polls. Only the goroutine of Serve calls Poll.
 	Poll(flags int) (done []Completion, more bool, err error)
-	// Serve calls ready at once, and again each time that an armed queue has had a completion or
-	// Wake was called. Serve returns when ready returns false.
+	// Serve calls ready at once, and again each time that an armed completion queue gets a
+	// completion or Wake is called. Serve returns when ready returns false.
 	Serve(ready func() bool)
 	Wake()
 	// Disconnect puts the queue pair into the error state, unless DestroyQueues was called, and

@@ -2,8 +2,8 @@ package fakedevice
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 
-// Raise raises an asynchronous event: one of each connection if it is about queues, else one of
-// the device.
+// Raise raises an asynchronous event of type t. If t is about queues, each connection gets one.
+// Otherwise the event is about the device.
 func (d *Device) Raise(t device.AsyncType) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -19,7 +19,7 @@ func (d *Device) Raise(t device.AsyncType) {
 	}
 }
 
-// SetActive changes the state of the port, and raises the event of that.
+// SetActive changes the state of the port, and raises PortActive or PortError.
 func (d *Device) SetActive(active bool) {
 	d.mu.Lock()
 	d.Attributes.Active = active

@@ -9,34 +9,35 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Statuses that the provider does not tell apart.
+// Statuses that have no name in package device.
 const (
 	localLength     device.Status = 1
 	localProtection device.Status = 4
 	invalidRequest  device.Status = 9
 )
 
-// Requests that one Flush posts, and completions of one Poll.
+// The largest number of requests that one Flush posts, and of completions that one Poll
+// returns.
 const (
 	flush = 64
 	polls = 64
 )
 
-// A queue is a completion queue, and the room of the request queue that it belongs to.
+// A queue is a completion queue, with the number of requests that fit into its request queue.
 type queue struct {
 	room      int
-	posted    uint64 // requests, ever
-	reclaimed uint64 // of posted, those whose room is free
+	posted    uint64 // number of all requests posted so far
+	reclaimed uint64 // number of posted requests whose room is free again
 	done      []entry
 	armed     bool
 }
 
 type entry struct {
 	device.Completion
-	count uint64 // of the request, in the order of posts
+	count uint64 // number of the request, counted from 1 in the order of posts
 }
 
-// A work is a posted one.
+// A work is a posted work request.
 type work struct {
 	device.Work
 	count uint64
@@ -48,17 +49,17 @@ type conn struct {
 	caps     device.Caps
 	sends    queue
 	receives queue
-	works    []work // not carried out
-	reads    []work // that are not answered
+	works    []work // not carried out yet
+	reads    []work // RDMA Reads that are not answered
 	promised []device.Receive
 	failed   bool // the queue pair is in error
-	deaf     bool // what arrives waits
+	deaf     bool // messages for this side wait
 	noQP     bool
 	gone     bool // Destroy was called
 
 	signal  chan struct{}
-	flushes atomic.Int32 // under way
-	calls   atomic.Int32 // of Flush and Poll, ever
+	flushes atomic.Int32 // calls of Flush under way
+	calls   atomic.Int32 // calls of Flush and Poll so far
 	serving bool
 
 	polled    []device.Completion
@@ -93,7 +94,7 @@ func (i *id) Create(o device.Domain, caps device.Caps) (device.Conn, error) {
 	return c, nil
 }
 
-// lock locks the device for a call that is not allowed after Destroy.
+// lock locks the device for a call that is forbidden after Destroy.
 func (c *conn) lock() (unlock func()) {
 	c.id.c.d.mu.Lock()
 	if c.gone {
@@ -154,7 +155,7 @@ func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error)
 	return works, nil
 }
 
-// refused is why the device does not take w.
+// refused returns the error with which the device refuses w, or nil.
 func (c *conn) refused(w *device.Work) error {
 	a := &c.id.c.d.Attributes
 	switch {
@@ -166,7 +167,7 @@ func (c *conn) refused(w *device.Work) error {
 	return nil
 }
 
-// take uses room for a request, if there is some.
+// take reserves room for a request. It returns false if there is none.
 func (q *queue) take() bool {
 	if q.posted-q.reclaimed == uint64(q.room) {
 		return false
@@ -190,7 +191,7 @@ func (c *conn) completeWork(w *work, status device.Status) {
 }
 
 func (c *conn) completeReceive(r device.Receive, status device.Status, length int) {
-	// Receives complete in their order: the room of one is free with its completion.
+	// Receives complete in order, so the room of a receive is free when it completes.
 	c.complete(&c.receives, c.receives.posted-uint64(len(c.promised)), device.Completion{
 		ID: r.ID, Status: status, Length: uint32(length), Receive: 1,
 	})
@@ -210,8 +211,8 @@ func (c *conn) fail() {
 	}
 }
 
-// carryOut does what is posted. Work for a peer that is in error or gone stays: a real
-// device would try again for long.
+// carryOut carries out the posted work. Work for a peer that is in error or gone stays posted,
+// because a real device would repeat it for a long time.
 func (c *conn) carryOut() {
 	if c.noQP {
 		return
@@ -256,7 +257,7 @@ func length(w *device.Work) (n int) {
 	return n
 }
 
-// carry does one work at p. fault: p is in error by it.
+// carry carries out one work at p. fault is true if p is then in error.
 func (c *conn) carry(p *conn, w *work) (status device.Status, fault bool) {
 	local := 0
 	if w.Op == device.Read {
@@ -296,7 +297,7 @@ func (c *conn) carry(p *conn, w *work) (status device.Status, fault bool) {
 	return device.OK, false
 }
 
-// deliver is a Send.
+// deliver carries out a Send.
 func (c *conn) deliver(p *conn, pieces [][]byte, n int) (status device.Status, fault bool) {
 	if len(p.promised) == 0 {
 		return device.NotPromised, true
@@ -326,7 +327,7 @@ func (c *conn) Poll(flags int) (done []device.Completion, more bool, err error) 
 	if flags&device.ArmSends != 0 {
 		c.sends.armed = true
 	}
-	clear(c.polled) // as a device writes over them
+	clear(c.polled) // a device overwrites them, too
 	c.polled = c.sends.poll(c.receives.poll(c.polled[:0], polls/2), polls)
 	return c.polled, len(c.receives.done)+len(c.sends.done) > 0, nil
 }

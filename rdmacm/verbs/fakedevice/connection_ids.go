@@ -9,14 +9,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Bytes of private data that InfiniBand's messages have.
+// Lengths of private data in InfiniBand's messages, in bytes.
 const (
 	requestData = 56
 	acceptData  = 196
 	rejectData  = 148
 )
 
-// Reasons of a REJ.
+// Reasons of an InfiniBand REJ.
 const (
 	invalidService = 8
 	consumer       = 28
@@ -65,7 +65,7 @@ func (c *channel) Close() {
 	notify(c.signal)
 }
 
-// notify has the goroutine that waits for c go on.
+// notify wakes the goroutine that waits for c.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -73,19 +73,19 @@ func notify(c chan struct{}) {
 	}
 }
 
-// An id is connecting from Connect, or its request, until it is answered.
+// An id is an end of a connection that is being made or exists, or a listener.
 type id struct {
 	c             *channel
 	number        uint64
 	local, remote netip.AddrPort
-	peer          *id // while connecting or connected
+	peer          *id // the other end, from Connect on; nil without a connection
 	conn          *conn
-	param         device.Param // of Connect
+	param         device.Param // argument of Connect
 	accepted      bool
-	unsettled     bool // accepted, and Established is held
+	unsettled     bool // accepted, but Established was not delivered yet
 	closed        bool
 	passive       bool
-	of            uint64 // the device, by Attributes.Device
+	of            uint64 // number of the device, as in Attributes.Device
 }
 
 func (c *channel) newID() *id {
@@ -114,7 +114,7 @@ func (i *id) tell(e device.Event) {
 	notify(i.c.signal)
 }
 
-// padded is private data as it arrives.
+// padded returns private data as it arrives at the peer: n bytes, zeros at the end.
 func padded(data []byte, n int) []byte { return append(make([]byte, 0, n), data...)[:n] }
 
 func (c *channel) freePort() uint16 {
@@ -224,7 +224,7 @@ func (i *id) close() {
 	d.left.IDs--
 }
 
-// part ends a connection, or a request for one.
+// part ends a connection or a request for one.
 func (i *id) part() {
 	p := i.peer
 	if p == nil {

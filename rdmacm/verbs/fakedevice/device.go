@@ -1,8 +1,8 @@
 // Package fakedevice is an RDMA device in memory, for tests of rdmacm/verbs. It carries work
-// out as it is posted, and is strict: it looks at keys, bounds, rights, domains and queue
-// sizes, and panics where a user of real devices would touch memory that was freed.
+// out as soon as it is posted. It checks keys, bounds, rights, domains and queue sizes, and
+// panics if a user of a real device would touch memory that was freed.
 //
-// Like shim, it may tell an event of an ID after the ID was closed.
+// Like shim, it may deliver an event of an ID after the ID was closed.
 package fakedevice
 
 import (
@@ -16,30 +16,31 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// A Device is a device.Library with one device, which carries every address. Its fields are
+// A Device is a device.Library with one device, which carries every address. Its fields must be
 // set before it is used.
 type Device struct {
 	Attributes device.Attributes
-	// FailCreate and FailRegister, where not nil, return why a call is to fail.
+	// FailCreate and FailRegister, if not nil, return the error with which a call fails, or
+	// nil.
 	FailCreate   func(caps device.Caps) error
 	FailRegister func(length, access int) error
-	// Deregistered, where not nil, is called while a region ends.
+	// Deregistered, if not nil, is called while a region is being deregistered.
 	Deregistered func(length int)
-	// Woken, if not nil, gets the number of calls of Poll and Flush each time that a
-	// connection's goroutine woke.
+	// Woken, if not nil, is called each time that a connection's goroutine has run, with the
+	// number of calls of Poll and Flush that it made.
 	Woken func(calls int)
 	// Take, if not nil, returns the number of works that a Flush accepts before it fails with
 	// ENOMEM.
 	Take func(works int) int
-	// HoldEstablished: the side that accepts a connection is told Established when Settle is
-	// called, and its Disconnect before that does not reach the peer. rdma_cm is like that until
-	// the peer's last message of the set-up has arrived.
+	// If HoldEstablished is true, the accepting side gets the event Established only when
+	// Settle is called. Before that, a Disconnect of that side does not reach the peer. rdma_cm
+	// is like that until the peer's last message of the set-up has arrived.
 	HoldEstablished bool
 	// If Lose is not nil and returns true for an event's type, the device never delivers that
 	// event.
 	Lose func(t device.EventType) bool
-	// If NoReads is true, no RDMA Read is ever answered. Work behind one completes nevertheless,
-	// as with siw.
+	// If NoReads is true, no RDMA Read is ever answered. Work posted after a Read completes all
+	// the same, as with siw.
 	NoReads bool
 
 	mu        sync.Mutex // guards everything of the device
@@ -50,9 +51,9 @@ type Device struct {
 	listeners map[netip.AddrPort]*id
 	ids       map[uint64]*id
 	held      bool
-	async     []device.AsyncEvent // not taken
+	async     []device.AsyncEvent // not taken by Async yet
 	fatal     bool
-	mute      bool // the connection manager had to send while the port was down, and cannot send any more
+	mute      bool // the connection manager had to send while the port was down, and can never send again
 	removed   bool
 	inUse     chan struct{} // closed when nothing of a removed device is open
 	left      Left
@@ -61,9 +62,9 @@ type Device struct {
 // Left is what users of a device have made and not given back.
 type Left struct{ Channels, Devices, IDs, Domains, Regions, Queues, Conns int }
 
-// New is a device like rxe; iwarp: like siw. With Attributes.SIW, a side that accepts a connection
-// gets nothing before its own first RDMA Read is answered: siw may miss what arrives while it
-// accepts.
+// New returns a device like rxe, or like siw if iwarp is true. If Attributes.SIW is set, an
+// accepted connection gets no message before its own first RDMA Read is answered, because siw
+// may miss data that arrives while it accepts.
 func New(iwarp bool) *Device {
 	protocol := "RoCE"
 	if iwarp {
@@ -80,14 +81,14 @@ func New(iwarp bool) *Device {
 	}
 }
 
-// Left returns the counts of objects that were not given back.
+// Left returns the numbers of objects that were not closed.
 func (d *Device) Left() Left {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.left
 }
 
-// Hold keeps the device from carrying out work, until it is called with false.
+// Hold(true) stops the device from carrying out work. Hold(false) lets it continue.
 func (d *Device) Hold(hold bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,7 +101,7 @@ func (d *Device) Hold(hold bool) {
 	}
 }
 
-// Tell tells each connection of an event, such as device.DeviceRemoval.
+// Tell delivers an event, such as device.DeviceRemoval, to each connection.
 func (d *Device) Tell(t device.EventType) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +112,7 @@ func (d *Device) Tell(t device.EventType) {
 	}
 }
 
-// Settle completes the set-ups that HoldEstablished has held.
+// Settle delivers the Established events that HoldEstablished has delayed.
 func (d *Device) Settle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,7 +190,8 @@ func (r *region) Deregister() error {
 	return nil
 }
 
-// reach is memory that key names in o with all of access, or nil.
+// reach returns the memory of length bytes at addr in the region of key, if the region is in
+// domain o and grants all of access.
 func (o *domain) reach(key uint32, addr uint64, length, access int) (memory []byte, ok bool) {
 	r := o.d.regions[key]
 	if r == nil || r.of != o || r.access&access != access {

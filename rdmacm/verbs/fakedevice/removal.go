@@ -9,9 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Remove takes the device away. tell: each ID has the event, as it has on a kernel whose
-// rdma_cm was loaded behind ib_uverbs; else there is none. As with the kernel's software
-// devices, the removal waits until nothing of the device is open: then the channel closes.
+// Remove takes the device away. If tell is true, each ID gets the event DeviceRemoval, as on a
+// kernel that loaded rdma_cm after ib_uverbs. Otherwise no ID gets it. As with the kernel's
+// software devices, the removal is complete when no object of the device is open any more. The
+// returned channel is then closed.
 func (d *Device) Remove(tell bool) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -30,7 +31,7 @@ func (d *Device) Remove(tell bool) <-chan struct{} {
 	return d.inUse
 }
 
-// Return brings the device back, once its removal is complete.
+// Return brings the device back. The removal must be complete.
 func (d *Device) Return() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// A side is one end of a connection, with a region of 64 bytes.
+// A side is one end of a connection, with a registered region of 64 bytes.
 type side struct {
 	id     device.ID
 	domain device.Domain
@@ -51,7 +51,8 @@ func (s *side) sge() device.SGE {
 	return device.SGE{Addr: uint64(uintptr(unsafe.Pointer(&s.memory[0]))), Length: 64, LKey: s.region.LKey()}
 }
 
-// work posts one work request for a side's whole memory.
+// work posts a request that names the side's whole region. change, if not nil, changes the
+// request before.
 func (s *side) work(change func(w *device.Work), of device.Work) error {
 	of.Count, of.SGE[0] = 1, s.sge()
 	if change != nil {

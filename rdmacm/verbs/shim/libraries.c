@@ -18,7 +18,7 @@ static const char *load(void)
 		return "libibverbs.so.1";
 	if (!(cm = dlopen("librdmacm.so.1", RTLD_NOW | RTLD_LOCAL)))
 		return "librdmacm.so.1";
-	/* A symbol without a version is the newest of its library: the one that the headers mean. */
+	/* dlsym without a version finds the newest version of a symbol, which is the one in the headers. */
 #define FIND(library, name)                                                                           \
 	if (!(*(void **)&lib.name = dlsym(library, #name)))                                           \
 		return #name;

@@ -6,8 +6,8 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* The functions of libibverbs and librdmacm, found by vb_load. Those that the headers
- * define inline (ibv_post_send, ibv_poll_cq, ibv_req_notify_cq) need no library. */
+/* The functions of libibverbs and librdmacm, found by vb_load. The functions that the headers
+ * define inline (ibv_post_send, ibv_poll_cq, ibv_req_notify_cq) need not be found. */
 #define VERBS_FUNCTIONS(f)                                                                            \
 	f(struct ibv_pd *, ibv_alloc_pd, (struct ibv_context *))                                      \
 	f(int, ibv_dealloc_pd, (struct ibv_pd *))                                                     \
@@ -48,7 +48,7 @@
 	f(__be16, rdma_get_src_port, (struct rdma_cm_id *))                                           \
 	f(const char *, rdma_event_str, (enum rdma_cm_event_type))
 
-/* The headers make macros of some of the names. */
+/* The headers define these two names as macros. */
 #undef ibv_reg_mr
 #undef ibv_query_port
 

@@ -15,8 +15,9 @@
 
 static atomic_uint_fast64_t last_number;
 
-/* quiet blocks all signals while a command of the connection manager runs: siw's connect
- * waits within write(2), and a signal would make the library repeat it. */
+/* quiet blocks all signals, and loud restores the signal mask. They enclose each command of the
+ * connection manager, because siw's connect waits within write(2), and a signal would make the
+ * library repeat the connect. */
 static sigset_t quiet(void)
 {
 	sigset_t all, before;
@@ -68,7 +69,7 @@ static vb_id *new_id(void)
 
 static uint8_t clip(int length) { return length > VB_DATA - 1 ? VB_DATA - 1 : length; }
 
-/* describe copies an event. It returns 0 where there is nothing to tell. */
+/* describe copies an event. It returns 1, or 0 if the event must be dropped. */
 static int describe(vb_event *out, struct rdma_cm_event *e)
 {
 	vb_id *i = e->id->context;
@@ -78,7 +79,7 @@ static int describe(vb_event *out, struct rdma_cm_event *e)
 	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 		vb_id *made = new_id();
 
-		if (!made) /* the library ends the id with its listener */
+		if (!made) /* the library frees the library's id when its listener is closed */
 			return 0;
 		out->listener = i->number;
 		made->id = e->id;
@@ -128,7 +129,7 @@ int vb_events(vb_channel *c, vb_event **events)
 	return n;
 }
 
-/* open_id makes an id that is bound to nothing yet. */
+/* open_id makes an id that is not bound to an address yet. */
 static int open_id(vb_channel *c, vb_id **made)
 {
 	vb_id *i = new_id();
@@ -175,7 +176,7 @@ int vb_resolve(vb_channel *c, const struct sockaddr *to, int ms, vb_id **made)
 
 	if (r)
 		return r;
-	*made = i; /* events may tell of it before this returns */
+	*made = i; /* events may name the id before vb_resolve returns */
 	before = quiet();
 	if ((r = loud(before, lib.rdma_resolve_addr(i->id, 0, (struct sockaddr *)to, ms))))
 		vb_id_close(i);
@@ -220,7 +221,7 @@ static struct ibv_port_attr port_attributes(vb_id *i)
 
 int vb_active(vb_id *i) { return port_attributes(i).state == IBV_PORT_ACTIVE; }
 
-/* owner is the number of the id whose connection the event is about. */
+/* owner returns the number of the id whose connection the event is about, or 0. */
 static uint64_t owner(const struct ibv_async_event *e)
 {
 	switch (e->event_type) {
@@ -309,8 +310,9 @@ int vb_carrier(vb_channel *c, const struct sockaddr *at, vb_id **made, vb_attrib
 	return r;
 }
 
-/* A device that was removed stays until the descriptors are closed that this process has of it. librdmacm does not
- * close those of the last device that it knows: a file that takes no writes comes in their place. */
+/* The kernel does not complete the removal of a device while this process has descriptors of it.
+ * librdmacm does not close the descriptors of the last device that it knows. So vb_retire replaces
+ * them by a descriptor that cannot be written to. */
 void vb_retire(vb_id *i)
 {
 	struct ibv_context *ctx = i->id->verbs;
@@ -332,7 +334,7 @@ static struct rdma_conn_param conn_param(const vb_param *p)
 		.responder_resources = p->responder,
 		.initiator_depth = p->initiator,
 		.retry_count = 7,
-		.rnr_retry_count = 0, /* a Send beyond the promise fails at once */
+		.rnr_retry_count = 0, /* a Send without a posted receive fails at once */
 	};
 }
 

@@ -85,12 +85,13 @@ int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
 	*fd = c->channel->fd;
 	if (fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) | O_NONBLOCK))
 		goto fail;
-	/* A queue has room for every request: an error completes those that ask for no signal, too. */
+	/* Each completion queue has room for every request, because after an error the requests that
+	 * ask for no completion have one, too. */
 	if (!(c->sends = lib.ibv_create_cq(ctx, caps->sends, i, c->channel, 0)) ||
 	    !(c->receives = lib.ibv_create_cq(ctx, caps->receives, i, c->channel, 0)))
 		goto fail;
 	memset(&q, 0, sizeof q);
-	q.qp_context = i; /* for vb_async, as the queues' */
+	q.qp_context = i; /* vb_async finds the id by it, as by the contexts of the queues */
 	q.send_cq = c->sends;
 	q.recv_cq = c->receives;
 	q.qp_type = IBV_QPT_RC;
@@ -124,7 +125,8 @@ vb_work *vb_works(vb_conn *c) { return c->works; }
 vb_receive *vb_receives(vb_conn *c) { return c->promised; }
 vb_completion *vb_completions(vb_conn *c) { return c->completions; }
 
-/* result is that of a post: siw's returns -1 and sets errno, others return an errno. */
+/* result converts the return value of a post to 0 or -errno: siw returns -1 and sets errno, other
+ * devices return an errno. */
 static int result(int r)
 {
 	if (r == 0)

@@ -31,7 +31,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// The two sides of the shim agree on what lies in memory.
+// These lines compile only if the structs of C and of package device have the same sizes.
 var (
 	_ [unsafe.Sizeof(C.vb_work{}) - unsafe.Sizeof(device.Work{})]struct{}
 	_ [unsafe.Sizeof(device.Work{}) - unsafe.Sizeof(C.vb_work{})]struct{}
@@ -41,7 +41,7 @@ var (
 	_ [unsafe.Sizeof(device.Completion{}) - unsafe.Sizeof(C.vb_completion{})]struct{}
 )
 
-// MissingError: a library, or a function of one, is not on this machine.
+// A MissingError means that a library, or a function of one, is not on this machine.
 type MissingError struct{ Name string }
 
 func (e *MissingError) Error() string {
@@ -50,7 +50,7 @@ func (e *MissingError) Error() string {
 
 type library struct{}
 
-// Load opens librdmacm and libibverbs. The error is a *MissingError.
+// Load opens librdmacm and libibverbs. Its error is a *MissingError.
 func Load() (device.Library, error) {
 	if name := C.vb_load(); name != nil {
 		return nil, &MissingError{C.GoString(name)}
@@ -76,8 +76,8 @@ func (library) Open() (device.Channel, error) {
 	return c, nil
 }
 
-// pollable is a descriptor of its own for what fd is, in the netpoller: closing it leaves
-// fd to the library.
+// pollable returns a duplicate of fd that Go's runtime polls. Closing the duplicate does not
+// close fd, which belongs to the library.
 func pollable(fd int) (*os.File, error) {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -163,7 +163,7 @@ func port(p *uint16) uint16 {
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// sockaddr is addr as the libraries have it.
+// sockaddr converts addr to a C sockaddr.
 func sockaddr(addr netip.AddrPort) (*C.struct_sockaddr, error) {
 	s := new(C.struct_sockaddr_storage)
 	put := func(p *uint16) {
@@ -253,15 +253,15 @@ func (i *id) Attributes() (device.Attributes, error) {
 	return attributes(&a), nil
 }
 
-// sysfs has a folder for each device that processes can use.
+// sysfs is the directory with one folder for each device that processes can use.
 const sysfs = "/sys/class/infiniband_verbs"
 
-// A rnic is a device by an ID that is bound to an address of it.
+// An rnic is a device, by an ID that is bound to an address of the device.
 type rnic struct {
 	id
 	attributes device.Attributes
 	folder     string
-	entry      os.FileInfo // of folder; nil where there is no sysfs
+	entry      os.FileInfo // of folder; nil if there is no sysfs
 }
 
 func (c *channel) Carrier(addr netip.Addr) (device.Device, error) {
@@ -278,7 +278,7 @@ func (c *channel) Carrier(addr netip.Addr) (device.Device, error) {
 	if d.entry, err = os.Stat(d.folder); err != nil {
 		if _, none := os.Stat(sysfs); none == nil {
 			d.Close()
-			return nil, err // it is being removed
+			return nil, err // the device is being removed
 		}
 	}
 	return d, nil
@@ -440,7 +440,7 @@ func (c *conn) Poll(flags int) (done []device.Completion, more bool, err error) 
 		return nil, false, failed("ibv_poll_cq", n)
 	}
 	done = c.completions[:n]
-	// Half of them at most are receives.
+	// At most half of a full set of completions are receives.
 	half := len(c.completions) / 2
 	return done, len(done) == cap(done) || len(done) >= half && done[half-1].Receive != 0, nil
 }

@@ -1,10 +1,10 @@
 //go:build verbs
 
 /*
- * The verbs that the provider needs of librdmacm and libibverbs, in calls that do much at
- * once. Results below 0 are -errno. vb_flush and vb_poll never sleep; the calls of the
- * connection manager may. No pointer of Go's is kept: works, receives, completions and
- * events lie in memory that the shim allocates.
+ * The calls of librdmacm and libibverbs that the provider needs, combined so that one call
+ * does much. A negative result is -errno. vb_flush and vb_poll never sleep. The calls of the
+ * connection manager may sleep. The shim stores no pointer to Go's memory: works, receives,
+ * completions and events lie in memory that the shim allocates.
  */
 #ifndef SHIM_H
 #define SHIM_H
@@ -28,7 +28,7 @@ enum { VB_SIGNAL = 1 };
 
 typedef struct {
 	uint64_t wr_id, remote;
-	uint32_t rkey; /* of a Send with Invalidate: what it invalidates */
+	uint32_t rkey; /* of a Send with Invalidate: the peer's key to invalidate */
 	uint8_t op, flags;
 	uint16_t sges;
 	vb_sge sge[VB_SGES];
@@ -41,12 +41,12 @@ typedef struct {
 	uint32_t status, length, invalidated, receive;
 } vb_completion;
 
-/* What vb_poll does before it polls. */
+/* Flags of vb_poll: the steps that it takes before it polls. */
 enum { VB_EVENT = 1, VB_ARM_RECEIVE = 2, VB_ARM_SEND = 4 };
 
 typedef struct {
-	uint64_t id, listener; /* numbers of ids; listener is 0 but for a request */
-	vb_id *handle;         /* of id, which a request makes */
+	uint64_t id, listener; /* numbers of ids; listener is 0 except in a connection request */
+	vb_id *handle;         /* the new id that a connection request makes */
 	int32_t type, status;
 	uint8_t responder, initiator, length, unused[5];
 	uint8_t data[VB_DATA];
@@ -54,17 +54,17 @@ typedef struct {
 } vb_event;
 
 typedef struct {
-	uint64_t id; /* whose queue pair or completion queue it is about; 0: the device */
+	uint64_t id; /* number of the id whose queue pair or completion queue failed; 0: the event is about the device */
 	int32_t type;
 } vb_async_event;
 
 typedef struct {
 	char name[64];
-	int32_t iwarp; /* RDMAP's rules: the transport is iWARP */
+	int32_t iwarp; /* the transport is iWARP */
 	int32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd;
 	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_message, mtu, state, link_layer;
 	int32_t sends_invalidate, vendor;
-	uint64_t device; /* tells devices apart */
+	uint64_t device; /* a different number for each device */
 	char uverbs[64]; /* its name in /sys/class/infiniband_verbs */
 } vb_attributes;
 
@@ -77,7 +77,7 @@ typedef struct {
 	uint8_t length, responder, initiator;
 } vb_param;
 
-/* vb_load opens the libraries. It returns NULL, or the name of what is missing. */
+/* vb_load opens the libraries. It returns NULL, or the name of the missing library or function. */
 const char *vb_load(void);
 
 int vb_channel_open(vb_channel **, int *fd);
@@ -89,16 +89,17 @@ int vb_listen(vb_channel *, const struct sockaddr *, int only_family, int backlo
 int vb_resolve(vb_channel *, const struct sockaddr *, int ms, vb_id **);
 int vb_route(vb_id *, int ms);
 int vb_reject(vb_id *, const void *, int);
-void vb_id_close(vb_id *); /* an id without a connection */
+void vb_id_close(vb_id *); /* closes an id that has no connection */
 uint64_t vb_number(vb_id *);
 uint16_t vb_port(vb_id *);
 int vb_attributes_of(vb_id *, vb_attributes *);
-/* vb_carrier makes an id of the device that carries an address of this machine: -ENODEV if none does. */
+/* vb_carrier makes an id of the device that carries an address of this machine. It returns -ENODEV if no
+ * device does. */
 int vb_carrier(vb_channel *, const struct sockaddr *, vb_id **, vb_attributes *);
-/* vb_async takes, copies and acknowledges at most most asynchronous events of the device. */
+/* vb_async takes, copies and acknowledges asynchronous events of the device: `most` events at most. */
 int vb_async(vb_id *, vb_async_event *, int most);
-int vb_active(vb_id *); /* the device's port carries traffic */
-void vb_retire(vb_id *); /* an id of vb_carrier, and the descriptors of its device */
+int vb_active(vb_id *); /* returns 1 if the device's port carries traffic */
+void vb_retire(vb_id *); /* closes an id of vb_carrier, and the descriptors of its device */
 
 int vb_domain_open(vb_id *, vb_domain **);
 int vb_domain_close(vb_domain *);
@@ -112,10 +113,10 @@ vb_receive *vb_receives(vb_conn *);
 vb_completion *vb_completions(vb_conn *);
 int vb_accept(vb_conn *, const vb_param *);
 int vb_connect(vb_conn *, const vb_param *);
-/* vb_flush posts the first receives and works of the connection's arrays. Where a work is
- * refused, *posted is how many works the device has. */
+/* vb_flush posts the first entries of the connection's arrays of receives and works. *posted is
+ * the number of works that the device has taken, also if it refused a later one. */
 int vb_flush(vb_conn *, int arm_send, int receives, int works, int *posted);
-/* vb_poll returns how many completions there are, those of receives first. */
+/* vb_poll stores completions, those of receives first, and returns their number. */
 int vb_poll(vb_conn *, int flags);
 int vb_disconnect(vb_conn *);
 void vb_destroy_qp(vb_conn *);
