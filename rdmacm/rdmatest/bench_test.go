@@ -28,7 +28,8 @@ func (e echo) Received(r *rdmacm.Recv) {
 func (e echo) Drained()     {}
 func (e echo) Closed(error) {}
 
-// The cost of the provider for a round trip of two small messages, 16 round trips at a time.
+// BenchmarkRoundTrip measures the provider's time for a round trip of two small messages. 16
+// round trips are under way at a time.
 func BenchmarkRoundTrip(b *testing.B) {
 	const depth = 16
 	p := NewConfig(Config{Quiet: true})

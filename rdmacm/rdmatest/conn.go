@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// link holds the lock that the two ends of a connection share. With one lock for both, an effect
-// at the peer and its event in the log are one step.
+// link holds the lock that the two ends of a connection share. Because of the common lock, the
+// effect of work at the peer and its event in the log are one atomic step.
 type link struct {
 	mu sync.Mutex
 }
@@ -20,9 +20,9 @@ type link struct {
 // Conn is one end of an in-memory connection. Besides the methods of rdmacm.Conn it has an ID,
 // by which the log names it, and Faults.
 //
-// Two goroutines run it until Closed was called. One is the device, which carries work out. The
-// other makes all calls of the handler and calls Done of all chains. Only for a chain that is
-// posted after the end does Post itself call Done.
+// Two goroutines run the Conn until Closed was called. One is the device, which carries out
+// work. The other calls the handler, and Done of all chains. Only for a chain that is posted
+// after the end does Post itself call Done.
 type Conn struct {
 	provider    *Provider
 	id          int
@@ -42,12 +42,12 @@ type Conn struct {
 	// Guarded by link.mu.
 	device, events sync.Cond
 
-	chains, works int        // posted so far
-	posted        []*posting // in order; they have not come back yet
+	chains, works int        // numbers of chains and work requests posted so far
+	posted        []*posting // in the order of Post; their Done was not called yet
 	issued        int        // number of chains in posted that the device has begun
-	parked        []parked   // Writes to be reordered, and Reads that are held
+	parked        []parked   // Writes to be reordered, and Reads that a fault holds
 	reads         int        // RDMA Reads outstanding
-	batching      bool       // the handler runs: posts wait for Drained
+	batching      bool       // the handler runs, so posts wait for Drained
 	flush         bool       // the device carries posts out although the handler runs
 
 	promised []promise
@@ -55,33 +55,33 @@ type Conn struct {
 	regions  map[uint32]*Region
 	exposed  int // Register calls so far
 	revoked  int // Deregister calls so far
-	unfreed  int // messages not given back
+	unfreed  int // number of messages that were not released
 
 	carried atomic.Uint64 // bytes carried out: see Progress
 	watch   watch
 
-	leaving  bool // this side called Disconnect, or answers the peer's
-	finished bool // everything that was posted before leaving is carried out
+	leaving  bool // this side called Disconnect, or the peer did and this side answers
+	finished bool // all work that was posted before leaving is carried out
 	patience *time.Timer
-	dead     bool  // no more effects
+	dead     bool  // the connection has ended: no work is carried out any more
 	cause    error // the reason for Closed
 	flushed  error // the error of chains that were not carried out
 	over     bool  // Closed was called, or is being called
 }
 
-// A posting is a chain that was posted and has not come back.
+// A posting is a chain whose Done was not called yet.
 type posting struct {
 	chain  *rdmacm.Chain
-	number int // of the chain
+	number int // number of the chain
 	first  int // number of its first work request
-	left   int // work requests without an effect so far
+	left   int // number of work requests that were not carried out yet
 	reads  int
-	ready  bool // the chain may come back
+	ready  bool // Done may be called
 	err    error
 	failed int
 }
 
-// parked is a work request that a fault has put off.
+// parked is a work request that a fault has delayed.
 type parked struct {
 	p     *posting
 	index int
@@ -92,7 +92,7 @@ type promise struct {
 	count, size int
 }
 
-// connect makes the two ends of the connection for r. The caller starts them later.
+// connect makes the two ends of the connection for r. The caller starts their goroutines later.
 func (p *Provider) connect(r *request, param rdmacm.ConnParam) (near, far *Conn) {
 	l := &link{}
 	end := func(accepted bool, local, peer netip.AddrPort, mine, theirs rdmacm.ConnParam) *Conn {
@@ -147,8 +147,8 @@ func (c *Conn) Other() *Conn { return c.other }
 // Faults returns the faults of this end.
 func (c *Conn) Faults() *Faults { return &c.faults }
 
-// Held returns how many messages were not released, and how many regions are still exposed. Both
-// are 0 if a user of the seam leaks nothing.
+// Held returns the number of messages that were not released, and the number of regions that
+// are still exposed. Both are 0 if the user of the connection leaks nothing.
 func (c *Conn) Held() (messages, regions int) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -207,7 +207,7 @@ func (c *Conn) Promised() int {
 // Progress returns the number of bytes of the work that was carried out.
 func (c *Conn) Progress() uint64 { return c.carried.Load() }
 
-// Unsent returns the number of chains whose Send was not carried out.
+// Unsent returns the number of chains whose Send was not carried out yet.
 func (c *Conn) Unsent() (n int) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -250,7 +250,7 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 // shortSend is the size of the longest message that SendShort takes, in bytes.
 const shortSend = 512
 
-// SendShort copies the message and posts the copy as a chain of its own.
+// SendShort copies the message, and posts the copy as a separate chain.
 func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	m := gather(local)
 	if !c.provider.cfg.ShortSends || len(m) > shortSend {
@@ -289,8 +289,8 @@ func (c *Conn) notePost(p *posting) {
 	}
 }
 
-// unfit returns why the device refuses a chain, and the index of the work request at fault, or
-// nil.
+// unfit checks a chain. If the device refuses it, unfit returns the reason, and the index of
+// the faulty work request. Otherwise err is nil.
 func (c *Conn) unfit(p *posting) (failed int, err error) {
 	if c.dead || c.leaving {
 		return -1, rdmacm.ErrClosed
@@ -355,7 +355,7 @@ func (c *Conn) Disconnect() {
 	c.leave()
 }
 
-// leave stops posts at this end. The caller holds link.mu.
+// leave begins the orderly end of this end, so that later posts fail. The caller holds link.mu.
 func (c *Conn) leave() {
 	c.leaving = true
 	c.patience = time.AfterFunc(c.provider.cfg.Patience, func() {
@@ -394,7 +394,7 @@ func (c *Conn) kill(mine, theirs error) {
 	}
 }
 
-// end makes c have no more effects, and feel none. The caller holds link.mu.
+// end ends c: c and its peer have no more effect on each other. The caller holds link.mu.
 func (c *Conn) end(cause error) {
 	c.dead = true
 	c.cause = cause

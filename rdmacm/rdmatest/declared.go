@@ -8,14 +8,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// declared are the shortcomings that the device under test declares.
+// declared holds the shortcomings that the device under test declares. met holds those that a
+// test has met.
 type declared struct {
 	mu  sync.Mutex
 	all []rdmacm.Shortcoming
 	met map[rdmacm.Shortcoming]bool
 }
 
-// add notes the shortcomings that c declares. If a test runs one rule alone, d is nil.
+// add stores the shortcomings that c declares. d is nil if a test runs one rule without Run.
 func (d *declared) add(c rdmacm.Conn) {
 	if d == nil {
 		return
@@ -25,7 +26,7 @@ func (d *declared) add(c rdmacm.Conn) {
 	d.all = c.Carrier().Shortcomings
 }
 
-// shown asserts that the tests met each shortcoming.
+// shown fails the test if the device declares a shortcoming that no test has met.
 func (d *declared) shown(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -36,8 +37,8 @@ func (d *declared) shown(t *testing.T) {
 	}
 }
 
-// lacks reports whether the device of p declares the shortcoming x, and notes that the test has
-// met it.
+// lacks reports whether the device of p declares the shortcoming x. If so, it records that a
+// test has met x.
 func (s *suite) lacks(p *Peer, x rdmacm.Shortcoming) bool {
 	if !slices.Contains(p.Conn().Carrier().Shortcomings, x) {
 		return false

@@ -2,11 +2,11 @@ package rdmatest
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm"
 
-// run is the number of messages after which deliver calls Drained even if more are there.
+// run is the number of messages after which deliver calls Drained even if more messages wait.
 const run = 64
 
-// deliver makes the calls to the handler, one at a time, and brings chains
-// back. After the end it calls Closed and returns.
+// deliver calls the handler and Done of the chains, one call at a time. After the end of the
+// connection it calls Closed and returns.
 func (c *Conn) deliver() {
 	c.link.mu.Lock()
 	received := 0
@@ -46,7 +46,7 @@ func (c *Conn) deliver() {
 			c.note(Event{Kind: KindDrained})
 			c.batching = false
 			c.device.Broadcast()
-		case c.dead: // every chain has come back by the first case
+		case c.dead: // every chain's Done was called by the first case
 			c.over = true
 			c.note(Event{Kind: KindClosed, Err: c.cause})
 			c.link.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *Conn) deliver() {
 	}
 }
 
-// comesBack reports whether the first chain may come back now.
+// comesBack reports whether Done of the first chain may be called now.
 func (c *Conn) comesBack() bool {
 	if len(c.posted) == 0 {
 		return false

@@ -9,8 +9,8 @@ import (
 
 var errNoReceive = errors.New("rdmatest: a message arrived beyond those promised")
 
-// carryOut is the device: it takes the posted chains in order and carries out their work at the
-// peer.
+// carryOut is the device's goroutine: it takes the posted chains in order and carries out their
+// work at the peer.
 func (c *Conn) carryOut() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *Conn) isParked(op rdmacm.Op) bool {
 	return false
 }
 
-// unpark carries out the deferred work of kind op: Reads in order, Writes in reverse order.
+// unpark carries out the delayed work of kind op: Reads in order, Writes in reverse order.
 func (c *Conn) unpark(op rdmacm.Op) {
 	var take, keep []parked
 	for _, k := range c.parked {
@@ -71,10 +71,11 @@ func (c *Conn) unpark(op rdmacm.Op) {
 	}
 }
 
-// issue starts one chain. The caller holds link.mu; issue releases it between work
-// requests.
+// issue carries out the work of one chain. The caller holds link.mu. issue releases it between
+// work requests.
 func (c *Conn) issue(p *posting) {
-	// A chain that is ready or flushed may belong to its owner again.
+	// Once p is ready or flushed, its Done may have been called, and its owner may change the
+	// chain.
 	for i := 0; !p.ready && !c.dead && i < len(p.chain.Work); i++ {
 		switch op := p.chain.Work[i].Op; {
 		case op == rdmacm.OpWrite && c.faults.reorder,
@@ -93,7 +94,7 @@ func (c *Conn) issue(p *posting) {
 	}
 }
 
-// carry carries out one work request, unless a fault strikes it.
+// carry carries out one work request, unless the test has injected a fault for it.
 func (c *Conn) carry(p *posting, i int) {
 	w := &p.chain.Work[i]
 	n := p.first + i
@@ -131,8 +132,9 @@ func (c *Conn) carry(p *posting, i int) {
 	}
 }
 
-// refused returns the peer's error why. If the peer does not expose the memory, it adds a
-// RefusedError with the STag that w names.
+// refused returns the error of a work request that the peer refused with the error why. If the
+// peer does not expose the memory, the result includes a RefusedError with the STag that w
+// names.
 func refused(w *rdmacm.Work, why error) error {
 	if !errors.Is(why, rdmacm.ErrNotExposed) {
 		return why
@@ -180,7 +182,8 @@ func (c *Conn) read(w *rdmacm.Work) error {
 	return nil
 }
 
-// send puts a message into the peer's inbox. It returns the peer's error.
+// send puts a message into the peer's inbox. If the peer refuses it, send returns the peer's
+// error.
 func (c *Conn) send(w *rdmacm.Work) error {
 	o := c.other
 	n := w.Length()
@@ -216,7 +219,7 @@ func (c *Conn) send(w *rdmacm.Work) error {
 }
 
 // free takes back a message that the receiver releases. It overwrites the message, so that a
-// test that still reads it fails.
+// test that uses it after the release fails.
 func (c *Conn) free(m *rdmacm.Recv) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

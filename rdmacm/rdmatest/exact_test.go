@@ -25,7 +25,7 @@ func mustPanic(t *testing.T, what string, f func()) {
 	f()
 }
 
-// Code that breaks a rule of the seam gets an error or a panic.
+// If code breaks a rule of rdmacm, it gets an error or a panic.
 func TestMisuseIsNoticed(t *testing.T) {
 	param := common()
 	kept := make(chan *rdmacm.Recv, 1)
@@ -66,7 +66,7 @@ func TestMisuseIsNoticed(t *testing.T) {
 	}
 }
 
-// V1-12 at the seam: a chain whose Reads exceed ReadDepth fails, and no other chain does.
+// A chain whose Reads exceed ReadDepth fails, and no other chain does (conformance row V1-12).
 func TestReadDepthIsKeptToTheRead(t *testing.T) {
 	s, a, b, f := connected(t, Config{MaxReads: 2}, common())
 	if d := a.Conn().ReadDepth(); d != 2 {
@@ -160,7 +160,7 @@ func TestAddressesAreAPrivateNameSpace(t *testing.T) {
 	}
 }
 
-// Requests that were not accepted end with their listener at the latest.
+// When a listener is closed, Dial fails for the requests that were not accepted.
 func TestClosedListenerRefusesWaitingRequests(t *testing.T) {
 	p := New()
 	l, err := p.Listen(anywhere)
@@ -206,7 +206,7 @@ func TestConnHookComesFirst(t *testing.T) {
 	}
 }
 
-// failing is a testing.TB that records whether it failed.
+// failing is a testing.TB that records the text of the last Errorf.
 type failing struct {
 	testing.TB
 	said string
@@ -215,7 +215,8 @@ type failing struct {
 func (f *failing) Helper()                        {}
 func (f *failing) Errorf(format string, a ...any) { f.said = fmt.Sprintf(format, a...) }
 
-// The log shows the order of events that tests of V1-8, V1-9, V1-16, V1-43 and V1-92 rely on.
+// The log shows the order of events on which the tests of conformance rows V1-8, V1-9, V1-16,
+// V1-43 and V1-92 rely.
 func TestLogKeepsTheOrder(t *testing.T) {
 	s, a, b, _ := connected(t, Config{}, common())
 	log := s.provider.(*Provider).Log()

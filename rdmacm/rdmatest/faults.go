@@ -6,23 +6,23 @@ import "errors"
 type When uint8
 
 const (
-	// Before: the work request has no effect at the peer.
+	// Before means that the work request has no effect at the peer.
 	Before When = iota + 1
-	// After: the work request has its effect at the peer, but its chain does not come back as
-	// done.
+	// After means that the work request has its effect at the peer, but its chain does not
+	// complete successfully.
 	After
 )
 
-// ErrLost is the reason that a connection ends with after a fault has lost it.
+// ErrLost is the reason for the end of a connection that a fault has lost.
 var ErrLost = errors.New("rdmatest: connection lost")
 
 // ErrInjected is the error of an injected fault, if the test gave none.
 var ErrInjected = errors.New("rdmatest: injected fault")
 
-// Faults are the faults that a test wants at one end of a connection. They name chains, work
-// requests and calls by numbers, which count from 0 over the life of the connection. A fault
-// whose number has passed never strikes. The methods may be called at any time from any
-// goroutine.
+// Faults holds the faults that a test injects at one end of a connection. A fault names a
+// chain, a work request or a call by its number, counted from 0 over the life of the
+// connection. If that number has passed already, the fault never happens. The methods may be
+// called at any time from any goroutine.
 type Faults struct {
 	c *Conn
 
@@ -48,26 +48,26 @@ func (f *Faults) Posted() (chains, works int) {
 // LoseAt ends the connection, for both sides, at work request number work.
 func (f *Faults) LoseAt(work int, when When) { set(f, &f.lose, work, when) }
 
-// FailWork makes work request number work fail without an effect, as a faulty device would: its
-// chain comes back with err, and the connection ends.
+// FailWork makes work request number work fail without an effect, as a faulty device would:
+// Done of its chain gets err, and the connection ends.
 func (f *Faults) FailWork(work int, err error) { set(f, &f.failWork, work, orInjected(err)) }
 
-// FailPost refuses chain number chain. The chain comes back in its turn with err and index 0,
-// and none of its work is done. The connection lives on.
+// FailPost refuses chain number chain. Its Done gets err and index 0, after Done of the chains
+// before it. None of its work is carried out. The connection lives on.
 func (f *Faults) FailPost(chain int, err error) { set(f, &f.failPost, chain, orInjected(err)) }
 
 // FailRegister makes call number call of Register fail.
 func (f *Faults) FailRegister(call int, err error) { set(f, &f.failRegister, call, orInjected(err)) }
 
-// FailDeregister makes call number call of Deregister fail; the calls of all regions of the
-// connection count. The peer keeps its access until the connection ends.
+// FailDeregister makes call number call of Deregister fail. Calls are counted over all regions
+// of the connection. The peer keeps its access until the connection ends.
 func (f *Faults) FailDeregister(call int, err error) {
 	set(f, &f.failDeregister, call, orInjected(err))
 }
 
-// DelayDone delays the return of chain number chain, and so of the chains behind it, until
-// release is called. The work of the chain is carried out. If the connection ends before
-// release, the chain comes back as flushed.
+// DelayDone delays Done of chain number chain, and so of the chains after it, until release is
+// called. The work of the chain is carried out. If the connection ends before release, Done
+// gets ErrFlushed.
 func (f *Faults) DelayDone(chain int) (release func()) {
 	set(f, &f.delayDone, chain, true)
 	return func() {
@@ -79,8 +79,8 @@ func (f *Faults) DelayDone(chain int) (release func()) {
 }
 
 // HoldReads leaves the RDMA Reads that are posted from now on unanswered until release is
-// called. Meanwhile the work behind them is carried out, as devices may do. The chains of that
-// work come back in order, behind the Reads.
+// called. Meanwhile the work posted after them is carried out, as on some devices. Done of that
+// work's chains is still called in order, after the Reads.
 func (f *Faults) HoldReads() (release func()) {
 	f.c.link.mu.Lock()
 	defer f.c.link.mu.Unlock()
@@ -97,8 +97,8 @@ func (f *Faults) HoldReads() (release func()) {
 	}
 }
 
-// ReorderWrites carries RDMA Writes out in reverse order from now on, but before the Send behind
-// them is delivered. RFC 5040 §5.5 promises no more.
+// ReorderWrites makes the device carry out RDMA Writes in reverse order from now on, but before
+// the Send that follows them. RFC 5040 §5.5 promises no more order than that.
 func (f *Faults) ReorderWrites() {
 	f.c.link.mu.Lock()
 	defer f.c.link.mu.Unlock()

@@ -19,8 +19,8 @@ func connected(t *testing.T, cfg Config, param PeerParam) (s *suite, a, b *Peer,
 
 func TestLoseAt(t *testing.T) {
 	for _, when := range []When{Before, After} {
-		// Work requests 0 and 1 succeed, and the fault strikes 2. The test splits the work into
-		// two chains at each place.
+		// Work requests 0 and 1 succeed, and the fault strikes number 2. The test divides the
+		// four requests into two chains in each possible way.
 		for split := range 4 {
 			s, a, b, f := connected(t, Config{}, common())
 			memory := make([]byte, 4)
@@ -32,7 +32,7 @@ func TestLoseAt(t *testing.T) {
 			}
 			first, second := a.Post(work[:split]...), a.Post(work[split:]...)
 			o1, o2 := a.await(first), a.await(second)
-			// The test may post the second chain after the first has ended the connection.
+			// The test may post the second chain after the fault has ended the connection.
 			if (split <= 2) != (o1.Err == nil) || !errors.Is(o2.Err, rdmacm.ErrFlushed) && !errors.Is(o2.Err, rdmacm.ErrClosed) {
 				t.Errorf("split %d: %v and %v", split, o1.Err, o2.Err)
 			}
@@ -103,7 +103,8 @@ func TestFailRegister(t *testing.T) {
 	s.lives(a, b)
 }
 
-// V1-92: if access cannot be revoked, only the end of the connection ends the access.
+// If Deregister fails, the peer keeps its access until the connection ends (conformance row
+// V1-92).
 func TestFailDeregisterLeavesTheMemoryExposed(t *testing.T) {
 	s, a, b, _ := connected(t, Config{}, common())
 	b.Conn().(*Conn).Faults().FailDeregister(0, nil)
@@ -132,10 +133,10 @@ func TestDelayDone(t *testing.T) {
 	}
 	s.ok(a.await(outs[0]))
 	for i := range 3 {
-		s.same("message", b.Receive().Bytes, []byte{byte(i)}) // executed all the same
+		s.same("message", b.Receive().Bytes, []byte{byte(i)}) // carried out all the same
 	}
-	// The other side's messages are not delayed; when one arrives, the chains that were executed
-	// long before have not come back yet.
+	// The other side's messages are not delayed. When one arrives, Done of the chains that were
+	// carried out long before was not called yet.
 	s.noError(b.Send(nil))
 	a.Receive()
 	select {
@@ -162,8 +163,8 @@ func TestDelayedChainIsFlushedAtTheEnd(t *testing.T) {
 	s.killed(a, b)
 }
 
-// V1-43 at the seam: work posted after a Read may overtake it, so an upper layer that must not
-// answer before the data is there has to wait for Done.
+// Work posted after a Read may overtake it. So an upper layer that must not answer before the
+// data is there has to wait for Done (conformance row V1-43).
 func TestHoldReads(t *testing.T) {
 	s, a, b, f := connected(t, Config{}, common())
 	src := []byte("before")
@@ -224,12 +225,12 @@ func TestReorderWrites(t *testing.T) {
 	if !slices.Equal(order, []int{5, 4, 3, 2, 1, 0, 6}) {
 		t.Fatalf("carried out in the order %v", order)
 	}
-	// Without a Send the device executes the reordered Writes as well.
+	// Without a Send, the device carries out the reordered Writes as well.
 	s.ok(a.Do(WriteOf(At(region, 0), []byte("x")), WriteOf(At(region, 0), []byte("y"))))
 	s.same("memory", memory[:1], []byte("x"))
 }
 
-// A reordered Write that fails makes the Send after it fail.
+// If a reordered Write fails, the Send after it fails.
 func TestReorderedWriteThatFails(t *testing.T) {
 	s, a, b, f := connected(t, Config{}, common())
 	f.ReorderWrites()

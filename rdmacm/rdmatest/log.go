@@ -14,8 +14,8 @@ import (
 // Kind is the kind of an Event.
 type Kind uint8
 
-// Kinds of events. Unless the comment says otherwise, Event.Conn is the connection whose method
-// was called or whose handler is about to be called.
+// Kinds of events. Event.Conn is the connection whose method was called, or whose handler is
+// about to be called, unless the comment of the kind says otherwise.
 const (
 	// KindProvide: Count receives of Size bytes were promised.
 	KindProvide Kind = iota + 1
@@ -29,11 +29,11 @@ const (
 	KindCarried
 	// KindInvalidated: the peer invalidated Remote.STag of this side.
 	KindInvalidated
-	// KindDone: a chain comes back with Err. Work is the index that Done gets.
+	// KindDone: Done of a chain is called with Err. Work is the index that Done gets.
 	KindDone
 	// KindReceived: the handler gets a message, Bytes.
 	KindReceived
-	// KindReleased: a message's buffer came back.
+	// KindReleased: the receiver released a message's buffer.
 	KindReleased
 	// KindDrained: the handler's Drained returned.
 	KindDrained
@@ -132,8 +132,8 @@ func (l *Log) add(e Event) {
 	l.grown.Broadcast()
 }
 
-// Mark adds an event of the test's own, such as that a consumer woke, so that the test can
-// assert its place in the order.
+// Mark adds an event with a text of the test, such as that a consumer woke up, so that the test
+// can check the position of that moment among the events.
 func (l *Log) Mark(text string) { l.add(Event{Kind: KindMark, Text: text}) }
 
 // Events returns a copy of all events so far.
@@ -143,7 +143,7 @@ func (l *Log) Events() []Event {
 	return slices.Clone(l.events)
 }
 
-// Find returns the events that match.
+// Find returns the events for which match returns true.
 func (l *Log) Find(match func(Event) bool) []Event {
 	var found []Event
 	for _, e := range l.Events() {
@@ -154,7 +154,7 @@ func (l *Log) Find(match func(Event) bool) []Event {
 	return found
 }
 
-// Wait waits for an event that matches, and returns the first one.
+// Wait waits for the first event for which match returns true, and returns it.
 func (l *Log) Wait(ctx context.Context, match func(Event) bool) (Event, error) {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
@@ -177,8 +177,8 @@ func (l *Log) Wait(ctx context.Context, match func(Event) bool) (Event, error) {
 	}
 }
 
-// Order asserts that the log has an event for each of matches, in this order. It searches for
-// each event after the one before.
+// Order asserts that the log has one event for each of matches, in this order. It searches for
+// each event behind the event found before.
 func (l *Log) Order(t testing.TB, matches ...func(Event) bool) {
 	t.Helper()
 	events := l.Events()
@@ -202,17 +202,19 @@ func (l *Log) String() string {
 	return b.String()
 }
 
-// Is matches events of one kind on one connection. Conn 0 stands for any connection.
+// Is returns a function that matches events of one kind on one connection. Conn 0 means any
+// connection.
 func Is(kind Kind, conn int) func(Event) bool {
 	return func(e Event) bool { return e.Kind == kind && (conn == 0 || e.Conn == conn) }
 }
 
-// IsPost matches the post of a work request on one connection. Conn 0 stands for any connection.
+// IsPost returns a function that matches the post of a work request of kind op on one
+// connection. Conn 0 means any connection.
 func IsPost(op rdmacm.Op, conn int) func(Event) bool {
 	return func(e Event) bool { return e.Kind == KindPost && e.Op == op && (conn == 0 || e.Conn == conn) }
 }
 
-// IsMark matches a Log.Mark with text.
+// IsMark returns a function that matches a call of Log.Mark with text.
 func IsMark(text string) func(Event) bool {
 	return func(e Event) bool { return e.Kind == KindMark && e.Text == text }
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Guard is the time that a Peer waits before it declares a test hung. Guard says nothing about
+// Guard is the time that a Peer waits before it declares a test hung. It is no requirement on
 // the speed of providers.
 const Guard = 30 * time.Second
 
-// A Message is what a Peer received.
+// A Message is a message that a Peer received.
 type Message struct {
 	Bytes       []byte
 	Invalidated uint32
 }
 
-// A Peer is a scripted end of a connection: it sends the bytes that the test
-// gives it, exposes memory, promises receives, and records what it receives. It works
-// on every provider. The test's goroutine calls its methods. A method that cannot do
-// its task fails the test.
+// A Peer is a scripted end of a connection: it sends the bytes that the test gives it, exposes
+// memory, promises receives, and records the messages that it receives. It works on every
+// provider. The test's goroutine calls its methods. A method that cannot do its task fails the
+// test.
 type Peer struct {
 	t        testing.TB
 	conn     rdmacm.Conn
 	ready    chan struct{}
-	receives int // bytes each
+	receives int // size of each receive, in bytes
 
-	// received, if not nil, takes the messages. The Peer then records none.
+	// received, if not nil, is called for each message. The Peer then records no messages.
 	received func(p *Peer, r *rdmacm.Recv)
 
 	mu       sync.Mutex
@@ -103,7 +103,7 @@ func AcceptPeer(t testing.TB, l rdmacm.Listener, param PeerParam) *Peer {
 	return p
 }
 
-// Conn returns the connection itself, for tasks that the Peer has no method for.
+// Conn returns the connection, for calls for which the Peer has no method.
 func (p *Peer) Conn() rdmacm.Conn {
 	within(p.t, "the connection is set up", p.ready)
 	return p.conn
@@ -115,7 +115,7 @@ type Outcome struct {
 	Failed int
 }
 
-// Post posts one chain and does not wait. The channel delivers the outcome.
+// Post posts one chain and does not wait. The returned channel gets the arguments of Done.
 func (p *Peer) Post(work ...rdmacm.Work) <-chan Outcome {
 	out := make(chan Outcome, 1)
 	p.Conn().Post(&rdmacm.Chain{Work: work, Done: func(_ *rdmacm.Chain, err error, failed int) {
@@ -124,7 +124,7 @@ func (p *Peer) Post(work ...rdmacm.Work) <-chan Outcome {
 	return out
 }
 
-// Do posts one chain and waits until it has come back.
+// Do posts one chain and waits until its Done is called.
 func (p *Peer) Do(work ...rdmacm.Work) Outcome {
 	p.t.Helper()
 	return p.await(p.Post(work...))
@@ -176,7 +176,7 @@ func ReadOf(from rdmacm.Remote, pieces ...[]byte) rdmacm.Work {
 	return rdmacm.Work{Op: rdmacm.OpRead, Local: pieces, Remote: from}
 }
 
-// At returns the place at offset in a region, as the region's peer names it.
+// At returns the memory at an offset in a region, as the region's peer names it.
 func At(r rdmacm.Region, offset int) rdmacm.Remote {
 	return rdmacm.Remote{STag: r.STag(), Offset: r.Offset() + uint64(int64(offset))}
 }
@@ -191,7 +191,7 @@ func (p *Peer) Expose(memory []byte, access rdmacm.Access) rdmacm.Region {
 	return r
 }
 
-// Promise provides n further receives of the size that was agreed at set-up.
+// Promise provides n more receives of the size given at set-up.
 func (p *Peer) Promise(n int) { p.Conn().Provide(n, p.receives) }
 
 // Receive waits for the next message.
@@ -249,7 +249,7 @@ func (p *Peer) awaitEnd() bool {
 	}
 }
 
-// watch wakes the waiters when Guard has passed.
+// watch wakes the goroutines that wait for p when Guard has passed.
 func (p *Peer) watch() (stop func()) {
 	timer := time.AfterFunc(Guard, func() {
 		p.mu.Lock()
@@ -260,15 +260,15 @@ func (p *Peer) watch() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// Seen returns the work that the other side carried out at this one: each Send, RDMA Read and
-// RDMA Write that had its effect, in order. It works on in-memory providers only.
+// Seen returns the work that the other side carried out at this side: each Send, RDMA Read and
+// RDMA Write that had its effect, in order. It works only on in-memory providers.
 func (p *Peer) Seen() []Event {
 	c := p.Conn().(*Conn)
 	return c.provider.log.Find(Is(KindCarried, c.other.id))
 }
 
-// peerHandler is the Handler of a Peer. As a type of its own it keeps the Handler's methods out
-// of the Peer's.
+// peerHandler is the Handler of a Peer. It is a separate type, so that the Handler's methods
+// are not methods of Peer.
 type peerHandler struct{ p *Peer }
 
 func (h peerHandler) Received(r *rdmacm.Recv) {

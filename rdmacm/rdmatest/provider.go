@@ -13,34 +13,34 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// backlog is the number of connection requests that a listener keeps.
+// backlog is the number of connection requests that may wait at a listener.
 const backlog = 1024
 
-// Config configures an in-memory provider. Each zero field stands for the default that its
-// comment names.
+// Config configures an in-memory provider. If a field is zero, the default in its comment
+// applies.
 type Config struct {
-	// MaxSend is the largest Send, in bytes; default 1 MiB. MaxLocal is the most pieces of local
-	// memory that a work request may have; default 16.
+	// MaxSend is the size of the largest Send, in bytes; default 1 MiB. MaxLocal is the largest
+	// number of pieces of local memory in a work request; default 16.
 	MaxSend, MaxLocal int
-	// NoRemoteInvalidation: the provider offers no Send with Invalidate.
+	// NoRemoteInvalidation is true if the provider does not offer Send with Invalidate.
 	NoRemoteInvalidation bool
 	// MaxReads is the upper limit of InboundReads and OutboundReads; default 128.
 	MaxReads int
-	// Seats gives accepted connections their seats. If it is nil, they are not counted.
+	// Seats gives accepted connections their seats. If it is nil, connections are not counted.
 	Seats rdmacm.Seats
-	// Patience is the time that Disconnect gives the peer; default 10 s.
+	// Patience is the time limit of Disconnect; default 10 s.
 	Patience time.Duration
-	// Stall is the time that the oldest chain may take to come back; default 30 s. After that,
-	// or a quarter of it later at most, the connection ends with ErrStalled.
+	// Stall is the longest time until Done of the oldest chain; default 30 s. The connection
+	// then ends with ErrStalled, at most a quarter of Stall late.
 	Stall time.Duration
-	// ShortSends: SendShort takes Sends of up to 512 bytes. Otherwise every Send is a chain, so
-	// that Faults can name it.
+	// ShortSends is true if SendShort takes Sends of up to 512 bytes. Otherwise every Send is a
+	// chain, so that Faults can name it.
 	ShortSends bool
-	// Quiet: the provider keeps no log, and does not overwrite released messages.
+	// Quiet is true if the provider keeps no log, and does not overwrite released messages.
 	Quiet bool
-	// Conn is called with each new connection, before the connection carries anything and before
-	// its handler knows of it. A test sets Faults here. Conn must not call methods of the
-	// connection that need the peer.
+	// Conn is called with each new connection, before the connection carries anything and
+	// before its handler knows of it. Here a test can set Faults. Conn must not call methods of
+	// the connection that wait for the peer.
 	Conn func(c *Conn)
 }
 
@@ -53,9 +53,9 @@ type Provider struct {
 	listeners map[netip.AddrPort]*listener
 	nextPort  uint16
 	nextID    int
-	stags     map[uint32]struct{} // in use, or retired lately
+	stags     map[uint32]struct{} // in use, or retired recently
 
-	retired     [4096]uint32 // STags that are no longer in use, a ring
+	retired     [4096]uint32 // STags that are no longer in use; a ring buffer
 	retirements int
 }
 
@@ -85,7 +85,7 @@ func orDefault[T comparable](v *T, d T) {
 	}
 }
 
-// Name is "memory".
+// Name returns "memory".
 func (p *Provider) Name() string { return "memory" }
 
 // Limits returns the limits that Config sets.
@@ -108,7 +108,7 @@ func (p *Provider) port() uint16 {
 	return p.nextPort
 }
 
-// Listen starts to accept connections at addr. Any address will do.
+// Listen starts to accept connections at addr. Any address is valid.
 func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -257,7 +257,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// request is a Dial under way.
+// request is a call of Dial that has not returned yet.
 type request struct {
 	listener    *listener
 	peer, local netip.AddrPort
@@ -273,7 +273,7 @@ type request struct {
 	err    error
 }
 
-// arrive asks for a seat.
+// arrive asks Seats for a seat.
 func (r *request) arrive() error {
 	seats := r.listener.provider.cfg.Seats
 	if seats == nil {
@@ -286,7 +286,7 @@ func (r *request) arrive() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seat = seat; r.settled {
-		seat.Leave() // the connection lost it meanwhile
+		seat.Leave() // Seats has ended the connection meanwhile
 		return r.err
 	}
 	return nil
@@ -299,7 +299,7 @@ func (r *request) End(why error) { r.settle(nil, why) }
 func (r *request) Busy() bool { return false }
 
 // settle ends the request with a connection or an error. It returns false if the request had
-// ended before. Without a connection, the request leaves its seat.
+// already ended. Without a connection, it leaves the request's seat.
 func (r *request) settle(c *Conn, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -315,7 +315,7 @@ func (r *request) settle(c *Conn, err error) bool {
 	return true
 }
 
-// take notes that Accept hands the request to the ULP. It returns false if the request has
+// take records that Accept hands the request to the ULP. It returns false if the request has
 // ended.
 func (r *request) take() bool {
 	r.mu.Lock()
@@ -324,7 +324,8 @@ func (r *request) take() bool {
 	return !r.settled
 }
 
-// drop ends the request with err, unless Accept has handed it out.
+// drop ends the request with err, unless Accept has handed the request to the ULP. It reports
+// whether it did.
 func (r *request) drop(err error) bool {
 	r.mu.Lock()
 	taken := r.taken

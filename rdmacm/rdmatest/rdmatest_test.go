@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The in-memory provider passes the suite that it is part of.
+// The in-memory provider passes the suite of its own package.
 func TestConformance(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"Default": {}, "Quiet": {Quiet: true}, "NoRemoteInvalidation": {NoRemoteInvalidation: true},

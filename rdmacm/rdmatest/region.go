@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Region is memory exposed on one connection.
+// Region is memory that one connection exposes to its peer.
 type Region struct {
 	c      *Conn
 	remote rdmacm.Remote
@@ -16,11 +16,11 @@ type Region struct {
 	access rdmacm.Access
 
 	// link.mu guards these.
-	invalid bool // by the peer
-	revoked bool // by Deregister
+	invalid bool // the peer has invalidated the STag
+	revoked bool // Deregister has succeeded
 }
 
-// Register exposes memory at an offset and under an STag that the peer cannot guess.
+// Register exposes memory. The peer can guess neither its STag nor its offset.
 func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -33,7 +33,7 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 		err = rdmacm.ErrClosed
 	case !injected:
 		r.remote.STag = c.provider.stag()
-		// The offset is far from 0 and from the highest one, and is not aligned.
+		// The offset is far from 0 and from the highest offset, and is not aligned.
 		var b [8]byte
 		rand.Read(b[:])
 		r.remote.Offset = binary.BigEndian.Uint64(b[:])>>2 | 1<<40
@@ -46,7 +46,7 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 	return r, nil
 }
 
-// stag draws a steering tag that is not in use on any connection and was not lately.
+// stag returns a random STag that no connection uses and that was not retired recently.
 func (p *Provider) stag() uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,10 +61,10 @@ func (p *Provider) stag() uint32 {
 	}
 }
 
-// STag is the steering tag.
+// STag returns the steering tag.
 func (r *Region) STag() uint32 { return r.remote.STag }
 
-// Offset is the tagged offset of the first byte.
+// Offset returns the tagged offset of the first byte.
 func (r *Region) Offset() uint64 { return r.remote.Offset }
 
 // Deregister revokes the peer's access.
@@ -88,7 +88,8 @@ func (r *Region) Deregister() error {
 	return nil
 }
 
-// retire frees an STag for further use once many others have been retired.
+// retire records that an STag is no longer in use. It may be used again after 4096 more were
+// retired.
 func (p *Provider) retire(stag uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

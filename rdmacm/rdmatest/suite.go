@@ -18,7 +18,7 @@ type Options struct {
 	// Nowhere is an address without a listener, at which Dial fails; default port 1 at the
 	// address of Listen.
 	Nowhere netip.AddrPort
-	// Counted makes a provider that gives accepted connections their seats by seats.
+	// Counted returns a provider that gets the seats of its accepted connections from seats.
 	Counted func(t *testing.T, seats rdmacm.Seats) rdmacm.Provider
 	// Quick leaves out the largest transfers.
 	Quick bool
@@ -33,10 +33,10 @@ type suite struct {
 	provider rdmacm.Provider
 }
 
-// Run runs the conformance suite. It has one sub-test for each rule that a provider promises at
-// the rdmacm seam, and calls provider for each. A device need not keep the rules that its
-// connections declare as shortcomings (rdmacm.Carrier), but then the suite must show each
-// shortcoming.
+// Run runs the conformance suite. It has one sub-test for each rule of package rdmacm for
+// providers, and calls provider for each sub-test. If the device's connections declare
+// shortcomings (rdmacm.Carrier), the device need not keep those rules. But then the suite must
+// observe each shortcoming.
 func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 	if !o.Listen.IsValid() {
 		o.Listen = netip.MustParseAddrPort("127.0.0.1:0")
@@ -64,8 +64,8 @@ func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 				t.Run(r.name, func(t *testing.T) {
 					ran++
 					others := goleak.IgnoreCurrent()
-					// Cleanups run in reverse order, so the peers have ended when this one looks
-					// for goroutines.
+					// Cleanups run in reverse order, so the peers have ended when this cleanup
+					// looks for goroutines.
 					t.Cleanup(func() { goleak.VerifyNone(t, others) })
 					r.test(&suite{T: t, Options: o, provider: provider(t)})
 				})
@@ -94,7 +94,7 @@ func (s *suite) listen() rdmacm.Listener {
 	return l
 }
 
-// common returns the parameters of both ends for tests that need no others.
+// common returns the parameters that most tests use for both ends.
 func common() PeerParam {
 	return PeerParam{ConnParam: rdmacm.ConnParam{
 		Receives: 16, MaxReceives: 2048, ReceiveSize: 4096, InboundReads: 8, OutboundReads: 8,
@@ -126,7 +126,7 @@ func (s *suite) pair(dialer, acceptor PeerParam) (a, b *Peer) {
 	return d.p, b
 }
 
-// both runs a test twice: with a as the end that dialed, and with a as the end that accepted.
+// both runs a test twice: first a is the end that dialed, then a is the end that accepted.
 func both(test func(s *suite, a, b *Peer)) func(s *suite) {
 	return with(common(), test)
 }
@@ -196,7 +196,7 @@ func (s *suite) noError(err error) {
 	}
 }
 
-// killed asserts that the connection ended because of a fault, on both sides.
+// killed asserts that the connection of each peer ended because of a fault.
 func (s *suite) killed(peers ...*Peer) {
 	s.Helper()
 	for _, p := range peers {
@@ -206,8 +206,8 @@ func (s *suite) killed(peers ...*Peer) {
 	}
 }
 
-// killedUnless asserts that the connection of p ended because of a fault. If the device declares
-// the shortcoming, p may take this end for an orderly one.
+// killedUnless asserts that the connection of p ended because of a fault. If the device
+// declares the shortcoming, p may report an orderly end instead.
 func (s *suite) killedUnless(declared rdmacm.Shortcoming, p *Peer) {
 	s.Helper()
 	if err := p.End(); err == nil && !s.lacks(p, declared) {
@@ -215,8 +215,8 @@ func (s *suite) killedUnless(declared rdmacm.Shortcoming, p *Peer) {
 	}
 }
 
-// promise makes p promise n further receives, and tells the peer to by a message: a promise counts
-// from the next message on.
+// promise provides n more receives at p, and sends a message from p to the peer. Once the peer
+// has that message, it may rely on the receives (rdmacm.Conn.Provide).
 func (s *suite) promise(p, to *Peer, n int) {
 	s.Helper()
 	p.Promise(n)

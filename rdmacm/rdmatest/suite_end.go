@@ -23,7 +23,7 @@ var endRules = []rule{
 	{"PostsAfterDisconnectFail", both(endPostAfterDisconnect)},
 }
 
-// roll records in which order chains come back, and with which errors.
+// A roll records the order in which Done of chains is called, and the errors that Done gets.
 type roll struct {
 	s    *suite
 	mu   sync.Mutex
@@ -32,7 +32,7 @@ type roll struct {
 	peer *Peer
 }
 
-// post posts a chain that must come back in its turn, once, and before Closed.
+// post posts a chain whose Done must be called in order, once, and before Closed.
 func (r *roll) post(number int, work ...rdmacm.Work) {
 	returned := 0
 	r.peer.Conn().Post(&rdmacm.Chain{Work: work, Done: func(_ *rdmacm.Chain, err error, _ int) {
@@ -54,7 +54,8 @@ func (r *roll) post(number int, work ...rdmacm.Work) {
 	}})
 }
 
-// all asserts that n chains came back, and that after the first failed chain none succeeded.
+// all asserts that Done of n chains was called, and that no chain after the first failed chain
+// succeeded.
 func (r *roll) all(n int) {
 	r.s.Helper()
 	r.mu.Lock()
@@ -71,7 +72,7 @@ func (r *roll) all(n int) {
 	}
 }
 
-// many posts n chains of all kinds on a, and returns the roll of how they come back.
+// many posts n chains of all kinds on a. The returned roll records the calls of Done.
 func (s *suite) many(a *Peer, region rdmacm.Region, n int) *roll {
 	r := &roll{s: s, peer: a}
 	big := make([]byte, 256<<10)
@@ -238,7 +239,7 @@ func endDisconnectTwice(s *suite, a, b *Peer) {
 	s.noError(b.End())
 }
 
-// Posts and an Abort at the same time: every chain comes back once.
+// If goroutines post while another one calls Abort, Done of every chain is called once.
 func endAbortRace(s *suite, a, b *Peer) {
 	const goroutines, each = 4, 200
 	region := b.Expose(make([]byte, 64<<10), rdmacm.RemoteWrite)

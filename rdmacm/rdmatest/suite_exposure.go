@@ -29,8 +29,8 @@ var exposureRules = []rule{
 	{"EndRevokesExposure", exposureEnd},
 }
 
-// access tries one Write or Read at a place of a new region, over a connection of its own, and
-// asserts that the peer refuses it. at returns the place in the region.
+// access posts one Write or Read of a new region over a new connection, and asserts that the
+// peer refuses it. at returns the memory that the work names.
 func (s *suite) access(op rdmacm.Op, granted rdmacm.Access, memory []byte, at func(rdmacm.Region) rdmacm.Remote, n int) {
 	a, b := s.pair(common(), common())
 	region := b.Expose(memory, granted)
@@ -126,8 +126,8 @@ func exposureStale(s *suite) {
 	}
 }
 
-// A use of another connection's STag ends the connection that uses it, and no other (V1-3,
-// V1-4).
+// If a peer uses another connection's STag, its own connection ends, and no other (conformance
+// rows V1-3, V1-4).
 func exposureForeign(s *suite) {
 	for _, op := range []rdmacm.Op{rdmacm.OpWrite, rdmacm.OpRead} {
 		s.Run(op.String(), func(t *testing.T) {
@@ -167,7 +167,8 @@ func (s *suite) limits() rdmacm.Limits {
 	return a.Conn().Limits()
 }
 
-// V1-6: STags form no arithmetic progression, return late, and are never 0.
+// STags form no arithmetic progression, are not reused soon, and are never 0 (conformance row
+// V1-6).
 func exposureUnpredictable(s *suite) {
 	const n = 1000
 	a, _ := s.pair(common(), common())
@@ -195,7 +196,8 @@ func exposureUnpredictable(s *suite) {
 	}
 }
 
-// V1-120, V1-121: the limits of a connection are known before there is one.
+// The limits of a connection are known before the connection exists (conformance rows V1-120,
+// V1-121).
 func exposureLimits(s *suite, a, b *Peer) {
 	for _, l := range []rdmacm.Limits{s.provider.Limits(), s.listen().Limits()} {
 		for _, c := range []rdmacm.Limits{a.Conn().Limits(), b.Conn().Limits()} {
@@ -269,7 +271,8 @@ func exposureInvalidateUnknown(s *suite, a, b *Peer) {
 	s.killed(b)
 }
 
-// A Send may invalidate an STag long after its owner has revoked it and exposed other memory.
+// A Send may invalidate an STag long after its owner has deregistered it and exposed other
+// memory.
 func exposureInvalidateLate(s *suite, a, b *Peer) {
 	if !a.Conn().Limits().RemoteInvalidation {
 		s.Skip("the provider has no remote invalidation")
@@ -307,9 +310,9 @@ func exposureDeregisterTwice(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// IW-103: after Deregister has returned, no work of the peer reaches the memory. Nothing
-// overwrites the owner's later content. With the race detector, the test also shows that the
-// provider does not read the memory.
+// After Deregister has returned, no work of the peer reaches the memory (conformance row
+// IW-103). Nothing overwrites what the owner then writes there. With the race detector, the
+// test also shows that the provider does not read the memory.
 func exposureDeregisterWrites(s *suite, a, b *Peer) {
 	const size, writes = 1 << 20, 64
 	memory := make([]byte, size)
@@ -349,7 +352,7 @@ func exposureDeregisterReads(s *suite, a, b *Peer) {
 	for i := range memory {
 		memory[i] = 0x22
 	}
-	// The sink of a failed Read may hold anything, also a single byte of this value.
+	// The sink of a failed Read may contain anything, so a single byte 0x22 proves nothing.
 	later := bytes.Repeat([]byte{0x22}, 32)
 	for i, o := range out {
 		err := a.await(o).Err

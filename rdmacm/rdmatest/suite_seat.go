@@ -34,7 +34,7 @@ func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *s
 	}
 }
 
-// comes waits until holds returns true.
+// comes waits until holds returns true. It fails the test if that takes longer than Guard.
 func (s *suite) comes(what string, holds func() bool) {
 	s.Helper()
 	for end := time.Now().Add(Guard); !holds(); runtime.Gosched() {
@@ -176,7 +176,7 @@ func seatLost(s *suite, c *census.Census) {
 	s.seats(c, 1)
 }
 
-// ulp is the Holder of a seat for a ULP.
+// ulp is a Holder like that of a ULP. It passes the reason for the end to the test.
 type ulp struct{ ended chan error }
 
 func (u *ulp) End(why error) { u.ended <- why }
@@ -200,7 +200,7 @@ func seatHolder(s *suite, c *census.Census) {
 	if why := within(s.T, "the holder is told", u.ended); why != census.Evicted {
 		s.Errorf("the holder is told %v", why)
 	}
-	// The ULP ends the connection, and the provider then leaves the seat.
+	// When the ULP has ended the connection, the provider leaves the seat.
 	s.lives(a, b)
 	k.Abort(nil)
 	b.End()

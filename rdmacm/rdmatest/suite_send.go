@@ -47,7 +47,7 @@ func sendSizes(s *suite) {
 	}
 }
 
-// sendAnyMemory sends bytes from memory in the heap, in the arena of payload memory and in a
+// sendAnyMemory sends bytes from Go's heap, from the arena of payload memory and from a
 // mapping, at odd addresses. It also reads into such memory by RDMA Read.
 func sendAnyMemory(s *suite, a, b *Peer) {
 	const size = 300
@@ -187,8 +187,8 @@ func sendTooLong(s *suite, a, b *Peer) {
 	}
 }
 
-// A message belongs to the receiver until the receiver releases it: in any order, from any
-// goroutine, and also after the end of the connection.
+// A message belongs to the receiver until the receiver releases it. The receiver may release
+// messages in any order, from any goroutine, and also after the end of the connection.
 func sendKept(s *suite) {
 	const n = 64
 	var mu sync.Mutex
@@ -236,7 +236,7 @@ func sendDrained(s *suite, a, b *Peer) {
 	}
 }
 
-// A receiver may answer from within Received: many calls and replies in both directions.
+// A receiver may answer from within Received. The test makes many calls in both directions.
 func sendFromReceived(s *suite) {
 	const n, depth = 500, 16
 	echo := common()
@@ -261,8 +261,8 @@ func sendFromReceived(s *suite) {
 	}
 }
 
-// Done may post the next chain. With a ReadDepth of 1, this is how a user reads one piece after
-// the other.
+// Done may post the next chain. With a ReadDepth of 1, a user can thus read one piece after the
+// other.
 func sendFromDone(s *suite, a, b *Peer) {
 	const n = 100
 	src := pattern(1, n*64)
@@ -312,7 +312,7 @@ func sendFlush(s *suite) {
 	a.Conn().Disconnect()
 }
 
-// short sends b by SendShort and then overwrites b. If the device does not take b by SendShort,
+// short sends b by SendShort and then overwrites b. If the device does not take b this way,
 // short sends it by a chain.
 func (p *Peer) short(b []byte) {
 	if p.Conn().SendShort([][]byte{b[:len(b)/2], b[len(b)/2:]}, 0) {
@@ -347,8 +347,8 @@ func sendShort(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// A receiver answers each message at once by SendShort, with chains among the answers. There are
-// many more messages than the device takes at a time.
+// A receiver answers each message at once by SendShort, and some by a chain. More messages are
+// under way than the device takes at a time.
 func sendShortFromReceived(s *suite) {
 	const n, depth = 2000, 500
 	echo := common()

@@ -25,7 +25,7 @@ var setupRules = []rule{
 	{"ManyConnectionsAtOnce", setupMany},
 }
 
-// dataSizes returns lengths of private data, up to most bytes.
+// dataSizes returns some lengths of private data, up to most bytes.
 func dataSizes(most int) []int {
 	var n []int
 	for i := 0; i <= most; i += 7 {
@@ -34,7 +34,7 @@ func dataSizes(most int) []int {
 	return append(n, 1, 4, 8, most-1, most)
 }
 
-// data asserts that got is want, except that zeros may follow.
+// data asserts that got equals want, except that zeros may follow want.
 func (s *suite) data(what string, got, want []byte) {
 	s.Helper()
 	if len(got) > len(want) && len(bytes.Trim(got[len(want):], "\x00")) == 0 {
@@ -67,7 +67,7 @@ func setupPrivateData(s *suite) {
 	}
 }
 
-// dial starts to connect. The returned function waits for the connection.
+// dial starts to connect. The returned function waits for the connection, and returns its Peer.
 func (s *suite) dial(addr netip.AddrPort, param PeerParam) func() *Peer {
 	p := newPeer(s.T, &param)
 	var c rdmacm.Conn
@@ -204,7 +204,7 @@ func setupDialCancelled(s *suite) {
 	if err := within(s.T, "Dial returns", failed); !errors.Is(err, context.Canceled) {
 		s.Fatalf("Dial returns %v", err)
 	}
-	// The provider chooses whether Accept fails now, or Closed tells the acceptor later.
+	// Either Accept fails now, or the acceptor's Closed is called later. The provider chooses.
 	answer := common()
 	b := newPeer(s.T, &answer)
 	if c, err := r.Accept(answer.ConnParam); err == nil {

@@ -88,7 +88,7 @@ func taggedWriteThenSend(s *suite, a, b *Peer) {
 		for i := range writes {
 			w := WriteOf(At(region, i*size), want[i*size:(i+1)*size])
 			if i < writes/2 {
-				a.Post(w) // Writes of earlier chains are in place as well
+				a.Post(w) // the data of Writes of earlier chains must be in place as well
 			} else {
 				chain = append(chain, w)
 			}
@@ -174,8 +174,8 @@ func taggedReadsInTurn(s *suite, a, b *Peer) {
 	s.noError(region.Deregister())
 }
 
-// Chains of any number of Reads and Writes and then a Send, in any mixture, run in both
-// directions at the same time.
+// Chains with any number of Reads and Writes and then a Send run in both directions at the same
+// time.
 func taggedMixed(s *suite, a, b *Peer) {
 	const rounds, size = 25, 20_000
 	type side struct {
@@ -235,8 +235,8 @@ func taggedEmptyChain(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// RFC 5041 §5.2: the receiver does not check the STag and offset of a Write of no bytes
-// (IW-212).
+// The receiver does not check the STag and the offset of a Write of 0 bytes (RFC 5041 §5.2;
+// conformance row IW-212).
 func taggedZeroWrite(s *suite, a, b *Peer) {
 	s.ok(a.Do(WriteOf(rdmacm.Remote{STag: 0xdeadbeef, Offset: 1<<64 - 1})))
 	s.ok(a.Do(WriteOf(rdmacm.Remote{STag: 1}, nil, []byte{})))

@@ -6,18 +6,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// watchTicks is the number of times that the watch looks during Config.Stall.
+// watchTicks is the number of times that the watch checks the connection during Config.Stall.
 const watchTicks = 4
 
-// A watch ends a connection whose oldest chain does not come back in time. It watches chains and
-// not bytes, because the device carries out each work request in one step. link.mu guards it.
+// A watch ends a connection if Done of its oldest chain is not called in time. It watches
+// chains and not bytes, because the device carries out each work request in one step. link.mu
+// guards it.
 type watch struct {
 	timer   *time.Timer
 	running bool
-	ticks   int // since a chain came back
+	ticks   int // number of checks since Done of a chain was called
 }
 
-// watchOn starts the timer of the watch, unless it runs. The caller holds link.mu.
+// watchOn starts the timer of the watch, unless the timer runs. The caller holds link.mu.
 func (c *Conn) watchOn() {
 	w := &c.watch
 	if w.running || c.dead {
@@ -31,7 +32,7 @@ func (c *Conn) watchOn() {
 	}
 }
 
-// look runs when the timer fires.
+// look checks the connection when the timer fires.
 func (c *Conn) look() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -48,7 +49,7 @@ func (c *Conn) look() {
 	}
 }
 
-// stop stops the timer. The connection ends.
+// stop stops the timer, because the connection has ended.
 func (w *watch) stop() {
 	if w.timer != nil {
 		w.timer.Stop()

@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
 
-// asyncType is the type of the asynchronous event that a connection ended for, or -1.
+// asyncType returns the type of the asynchronous event that is the reason of err, or -1 if
+// there is none.
 func asyncType(err error) device.AsyncType {
 	if e, ok := errors.AsType[*verbs.AsyncError](err); ok {
 		return e.Type
@@ -24,8 +25,8 @@ func asyncType(err error) device.AsyncType {
 	return -1
 }
 
-// An error of a queue pair or of a completion queue may come with no completion: it ends the
-// connection, and names the event.
+// An error of a queue pair or of a completion queue may come without any completion. It ends
+// the connection, and the connection's error names the event.
 func TestErrorOfAQueueEndsTheConnection(t *testing.T) {
 	for _, event := range []device.AsyncType{device.CQError, device.QPFatal, device.QPRequest, device.QPAccess} {
 		t.Run(event.String(), func(t *testing.T) {
@@ -49,8 +50,8 @@ func TestErrorOfAQueueEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A device flushes the requests of a queue pair in error, and tells the reason by an event. The
-// event counts though the flushed requests were seen first.
+// A device flushes the requests of a queue pair in error, and reports the reason by an event.
+// Even if the provider sees the flushed requests first, the event is the reason for the end.
 func TestFlushedRequestsAreExplainedByTheEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -74,8 +75,8 @@ func TestFlushedRequestsAreExplainedByTheEvent(t *testing.T) {
 	})
 }
 
-// A fatal error of the device means the same as its removal. Later connections use the device
-// anew.
+// A fatal error of the device has the same effect as its removal. Later connections open the
+// device again.
 func TestFatalErrorOfTheDeviceIsARemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -96,8 +97,9 @@ func TestFatalErrorOfTheDeviceIsARemoval(t *testing.T) {
 	})
 }
 
-// The log has a line when the port goes down or comes up, and none for events that are old. The
-// metrics have the state of the port and the number of events, also of those without a name here.
+// The log has a line when the port goes down or comes up, and none if events are out of date.
+// The metrics have the state of the port and the number of events, also of events that this
+// package has no name for.
 func TestStateOfThePortIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -189,8 +191,8 @@ func TestEndWhileThePortIsDown(t *testing.T) {
 	})
 }
 
-// A provider that closes while the port is down does not wait for an answer of a peer that it cannot
-// tell anything.
+// If a provider closes while the port is down, it does not wait for the answer of a peer that
+// it cannot reach.
 func TestCloseWhileThePortIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -198,7 +200,7 @@ func TestCloseWhileThePortIsDown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { // the listener is closed before
+		t.Cleanup(func() { // runs after the listener was closed
 			begun := time.Now() // the bubble's time
 			p.Close()
 			if d := time.Since(begun); d != 0 {

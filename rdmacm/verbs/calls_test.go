@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
 
-// An answerer answers each message like a READ: with RDMA Writes into segments of the peer, and a
-// Send.
+// An answerer answers each message as a server answers a READ: with RDMA Writes into the peer's
+// segments, and then a Send.
 type answerer struct {
 	conn     rdmacm.Conn
 	to       rdmacm.Remote
@@ -36,8 +36,8 @@ func (a *answerer) Received(m *rdmacm.Recv) {
 func (a *answerer) Drained()     {}
 func (a *answerer) Closed(error) {}
 
-// Each time that a connection's goroutine wakes, it makes at most three calls of the device,
-// however many segments and messages there are: it polls, posts, and arms.
+// Each time that a connection's goroutine wakes, it calls the device at most three times,
+// however many segments and messages there are: to poll, to post, and to arm.
 func TestAWakeUpTakesThreeCalls(t *testing.T) {
 	for _, segments := range []int{1, 16} {
 		for _, messages := range []int{1, 3} {
@@ -105,8 +105,8 @@ func TestAWakeUpTakesThreeCalls(t *testing.T) {
 	}
 }
 
-// A message may tell the peer of promised receives. So the device gets all of them before it,
-// also where one call cannot hand over so many.
+// A message may announce promised receives to the peer. So the device gets all of these
+// receives before the message, also if one call cannot hand over so many.
 func TestReceivesAreHandedOverBeforeMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -123,7 +123,7 @@ func TestReceivesAreHandedOverBeforeMessages(t *testing.T) {
 		asking := rdmatest.DialPeer(t, p, l.Addr(), peerParam())
 		b := <-accepted
 		synctest.Wait()
-		var works []int // of each call
+		var works []int // number of works in each call
 		d.Take = func(n int) int {
 			works = append(works, n)
 			return n

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
 
-// open makes a provider over d. At the end of the test it checks that nothing of the provider is
-// left.
+// open makes a provider over d. At the end of the test it checks that the provider has freed
+// all objects of the device.
 func open(t *testing.T, d *fakedevice.Device, seats rdmacm.Seats) *verbs.Provider {
 	t.Helper()
 	p, err := verbs.New(verbs.Config{Library: d, Seats: seats})

@@ -53,7 +53,7 @@ func exposed(p *rdmatest.Peer, n int) (rdmacm.Remote, []byte) {
 	return rdmatest.At(p.Expose(memory, rdmacm.RemoteWrite), 0), memory
 }
 
-// TestEndComesWithoutTheEvent: the peer's answer to Disconnect is lost.
+// If the peer's answer to Disconnect is lost, the connection ends with a time-out.
 func TestEndComesWithoutTheEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -130,8 +130,8 @@ func TestEndBeforeTheSetupIsOver(t *testing.T) {
 	}
 }
 
-// TestEndOfASetupThatNeverIsOver: this side ends, and the peer is told when this side gives up the
-// ID.
+// If the set-up never ends and this side ends the connection, the peer is told when this side
+// closes the ID.
 func TestEndOfASetupThatNeverIsOver(t *testing.T) {
 	for _, end := range []func(rdmacm.Conn){rdmacm.Conn.Disconnect, func(c rdmacm.Conn) { c.Abort(nil) }} {
 		synctest.Test(t, func(t *testing.T) {
@@ -151,8 +151,7 @@ func TestEndOfASetupThatNeverIsOver(t *testing.T) {
 	}
 }
 
-// TestDisconnectAfterShortSends: short Sends ask for no completion, and the end of the connection
-// does not wait for one.
+// Short Sends ask for no completion, and the end of the connection does not wait for one.
 func TestDisconnectAfterShortSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, fakedevice.New(false))
@@ -178,9 +177,9 @@ func TestDisconnectAfterShortSends(t *testing.T) {
 	})
 }
 
-// TestPeerLeavesAfterShortSends: short Sends that are done have no completion when the queue pair
-// goes into error, so the end of the connection does not wait for one. It gives everything back at
-// once, also if a chain went before them.
+// Short Sends that are done have no completion when the queue pair goes into error. So the end
+// of the connection does not wait for one, and frees everything at once, also if a chain was
+// posted before them.
 func TestPeerLeavesAfterShortSends(t *testing.T) {
 	for name, chain := range map[string]bool{"short Sends alone": false, "behind a chain": true} {
 		t.Run(name, func(t *testing.T) {
@@ -216,8 +215,8 @@ func TestPeerLeavesAfterShortSends(t *testing.T) {
 	}
 }
 
-// TestChainBehindShortSends: short Sends occupy all of staging, and none of them had asked for a
-// completion when the connection's goroutine went to sleep.
+// A chain is sent although short Sends occupy all staging blocks, and none of them had asked
+// for a completion when the connection's goroutine went to sleep.
 func TestChainBehindShortSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, fakedevice.New(false))
@@ -235,8 +234,8 @@ func TestChainBehindShortSends(t *testing.T) {
 	})
 }
 
-// TestWorkBehindAReadThatFails: the device reports a Write as done before it flushes the RDMA
-// Read in front of it. The Write comes back as flushed too.
+// If the device reports a Write as done before it flushes the RDMA Read posted before it, Done
+// of the Write's chain gets ErrFlushed too.
 func TestWorkBehindAReadThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(true)
@@ -245,7 +244,7 @@ func TestWorkBehindAReadThatFails(t *testing.T) {
 		region := b.Expose(make([]byte, 8), rdmacm.RemoteRead|rdmacm.RemoteWrite)
 		read := a.Post(rdmatest.ReadOf(rdmatest.At(region, 0), make([]byte, 8)))
 		write := a.Post(rdmatest.WriteOf(rdmatest.At(region, 0), []byte("written")))
-		synctest.Wait() // the device has done what it will do
+		synctest.Wait() // the device has done all that it will do
 		b.Conn().Abort(nil)
 		a.End()
 		b.End()
@@ -257,8 +256,8 @@ func TestWorkBehindAReadThatFails(t *testing.T) {
 	})
 }
 
-// TestFirstMessageOverSIW: siw may miss the first message of a connection that it accepts, until
-// more bytes come. The side that accepts sees to it that they do.
+// siw may miss the first message of a connection that it accepts, until more bytes arrive. The
+// accepting side makes the peer send more bytes.
 func TestFirstMessageOverSIW(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(true)
@@ -277,7 +276,8 @@ func TestFirstMessageOverSIW(t *testing.T) {
 	})
 }
 
-// TestNoMemoryAtCreate: neither side sets up a connection, and nothing of it is left.
+// If a side has no memory for its queue pair, neither side sets up a connection, and every
+// object is freed.
 func TestNoMemoryAtCreate(t *testing.T) {
 	for _, failing := range []int32{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -294,7 +294,8 @@ func TestNoMemoryAtCreate(t *testing.T) {
 	}
 }
 
-// TestNoMemoryForMessages: the device refuses to register the buffers for messages.
+// If the device refuses to register the buffers for messages, the set-up fails and every object
+// is freed.
 func TestNoMemoryForMessages(t *testing.T) {
 	for _, failing := range []int32{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -335,8 +336,8 @@ func dialAndFail(t *testing.T, p rdmacm.Provider) {
 	synctest.Wait()
 }
 
-// TestNoMemoryForWork: the device refuses to register staging, or a large piece. The chain comes
-// back and the connection ends.
+// If the device refuses to register the staging blocks or a long piece, Done of the chain gets
+// the error, and the connection ends.
 func TestNoMemoryForWork(t *testing.T) {
 	for name, length := range map[string]int{"staging": 100, "piece": 10000} {
 		t.Run(name, func(t *testing.T) {
@@ -365,8 +366,8 @@ func TestNoMemoryForWork(t *testing.T) {
 	}
 }
 
-// TestLongPieceKeepsNoCallWaiting: while the device registers or deregisters the memory of a long
-// piece, other goroutines can query the connection, and post.
+// While the device registers or deregisters the memory of a long piece, other goroutines can
+// call the connection's methods and post.
 func TestLongPieceKeepsNoCallWaiting(t *testing.T) {
 	const length = 10000
 	d := fakedevice.New(true)
@@ -409,7 +410,8 @@ func TestLongPieceKeepsNoCallWaiting(t *testing.T) {
 	}
 }
 
-// TestPieceIsRefusedInTheMiddle: the connection deregisters the earlier pieces of the same work.
+// If the device refuses a piece, the connection deregisters the earlier pieces of the same
+// work.
 func TestPieceIsRefusedInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -429,8 +431,8 @@ func TestPieceIsRefusedInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestChunkIsRefused: if the device refuses to register a chunk of the arena, payload in it is
-// still transferred, another way.
+// If the device refuses to register a chunk of the arena, payload in the chunk is transferred
+// in another way.
 func TestChunkIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		arena := make([]byte, 1<<20)
@@ -457,8 +459,8 @@ func TestChunkIsRefused(t *testing.T) {
 	})
 }
 
-// TestWorkThatTheDeviceRefuses comes back with an error, even if the device could do the work
-// posted after it.
+// If the device refuses a work, Done of its chain gets an error, even if the device could carry
+// out work posted after it.
 func TestWorkThatTheDeviceRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -488,7 +490,8 @@ func TestWorkThatTheDeviceRefuses(t *testing.T) {
 	})
 }
 
-// TestMoreWorkThanTheQueueTakes waits for room, and comes back in order.
+// Work beyond the size of the send queue waits for room, and Done is called in the order of
+// Post.
 func TestMoreWorkThanTheQueueTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(true)
@@ -514,7 +517,7 @@ func TestMoreWorkThanTheQueueTakes(t *testing.T) {
 	})
 }
 
-// TestAddressChangeEndsBothSides: the dialing side ends, too.
+// After an address change, the connection ends on both sides.
 func TestAddressChangeEndsBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)

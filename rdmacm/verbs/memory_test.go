@@ -11,9 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
 
-// A connection takes memory for all the messages that it can have, and gives it back when it has
-// ended. One for which there is too little is refused, with an error that says so, and so is one
-// of a client that has half of all. What its refusal leaves behind is nothing.
+// A connection reserves memory for all the messages that it can have, and releases it when it
+// ends. The provider refuses a connection for which too little memory is left, and a connection
+// of a client that already has half of all. The error says so. A refused connection reserves
+// nothing.
 func TestMessagesKeepToTheirMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)
@@ -69,7 +70,8 @@ func TestMessagesKeepToTheirMemory(t *testing.T) {
 			t.Errorf("without connections: %+v", s)
 		}
 
-		// Half of the server's memory is for one connection, and all clients have one address.
+		// The server's memory suffices for two connections. Both would come from one client
+		// address, which may have half.
 		small := limited(t, verbs.Config{Library: d, Memory: 2 * each})
 		near, far, err = connect(small)
 		if err != nil {
@@ -88,7 +90,8 @@ func TestMessagesKeepToTheirMemory(t *testing.T) {
 		}
 		end(near, far)
 
-		// A peer learns of the server's refusal by a rejection, and the server's user by an event.
+		// The peer learns of the server's refusal by a rejection. The server reports it by an
+		// event.
 		none := limited(t, verbs.Config{Library: d, Memory: each, Event: func(e rdmacm.Event) { refused = append(refused, e.Err) }})
 		full := listen(t, none)
 		defer full.Close()
@@ -109,7 +112,7 @@ func TestMessagesKeepToTheirMemory(t *testing.T) {
 	})
 }
 
-// limited makes a provider that the test closes.
+// limited makes a provider and closes it at the end of the test.
 func limited(t *testing.T, cfg verbs.Config) *verbs.Provider {
 	p, err := verbs.New(cfg)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
 
-// A listener is reached at the addresses of devices whose port carries traffic, and not over a
-// device that is gone, or that is skipped.
+// A listener can be reached at the addresses of devices whose port carries traffic. It cannot
+// be reached over a device that was removed or that Config.Skip excludes.
 func TestOwnAddressesAreThoseOfDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)

@@ -15,8 +15,9 @@ import (
 )
 
 // When a device is removed under load, the provider releases it within seconds, with or without
-// an event of the removal, because the kernel's removal waits for that. The device's connections
-// end, with their work. When the device is back, the listener accepts connections again.
+// a removal event, because the kernel's removal waits for that. The device's connections end,
+// and Done of their chains is called. When the device is back, the listener accepts connections
+// again.
 func TestRemovedDeviceIsLetGoOf(t *testing.T) {
 	for name, tell := range map[string]bool{"told": true, "untold": false} {
 		for at, skip := range map[string]func(*device.Attributes) bool{
@@ -89,7 +90,8 @@ func removeAndReturn(t *testing.T, at netip.AddrPort, skip func(*device.Attribut
 	}
 }
 
-// A device that comes back before the provider has noticed its removal has a listener as well.
+// If a device comes back before the provider has noticed its removal, the listener listens on
+// it, too.
 func TestDeviceThatComesBackAtOnceIsListenedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(false)

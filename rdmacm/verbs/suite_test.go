@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/shim"
 )
 
-// TestSuite runs over the device with the address VERBS_ADDRESS: the kernel lab's guests have
-// one.
+// TestSuite runs the conformance suite over the device with the address in VERBS_ADDRESS. The
+// guests of the kernel lab have such a device.
 func TestSuite(t *testing.T) {
 	at := os.Getenv("VERBS_ADDRESS")
 	if at == "" {

@@ -9,13 +9,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// awake is a device that can only be woken.
+// awake is a device whose only working method is Wake.
 type awake struct{ device.Conn }
 
 func (awake) Wake() {}
 
-// A peer that lets a request complete now and then is not stalled, however many requests wait. It
-// is stalled if none completed for the whole time.
+// A peer that lets a request complete now and then is not stalled, however many requests wait.
+// It is stalled if no request completes during StallTimeout.
 func TestStallIsCountedFromTheLastRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stall = 20 * time.Second
