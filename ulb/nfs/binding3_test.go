@@ -10,9 +10,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-const headerSize = 100 // where arguments start in these tests' messages
+const headerSize = 100 // offset of the arguments in these tests' messages
 
-// argument is a procedure's eligible argument in its place.
+// argument encodes the arguments of a procedure that has an eligible argument.
 type argument struct {
 	encode func(w *xdr.Writer)
 }
@@ -29,8 +29,8 @@ var eligibleArguments = map[wire.Procedure]argument{
 	}},
 }
 
-// V1-28, V1-94: only the items that RFC 8267 §4 names may be placed, and only
-// where they stand. The codec's marks and the binding say the same.
+// Only the items that RFC 8267 §4 names may be placed directly, and only at their position. The
+// codec's marks and the binding agree on them (conformance rows V1-28, V1-94).
 func TestOnlyMarkedArgumentsAreEligible(t *testing.T) {
 	for p := range nfs.Binding3.Procedures {
 		row := &nfs.Binding3.Procedures[p]
@@ -62,15 +62,15 @@ func TestOnlyMarkedArgumentsAreEligible(t *testing.T) {
 		if _, ok := row.Shape(*xdr.NewDecoder(nil), []rpc.Placed{{Position: at}}); ok {
 			t.Errorf("%s: arguments that are not there have an eligible item", row.Name)
 		}
-		// What tells two calls apart ends where the payload starts.
+		// The prefix by which two calls are told apart ends where the payload starts.
 		if sh, _ := row.Shape(d, nil); sh.Prefix != payload.Position || len(sh.Object) == 0 {
 			t.Errorf("%s: prefix of %d bytes, payload at %d", row.Name, sh.Prefix, payload.Position)
 		}
 	}
 }
 
-// V1-48, V1-63, V1-67: what a reply can need is known before the call is
-// executed.
+// The largest possible size of a reply is known before the call is executed (conformance rows
+// V1-48, V1-63, V1-67).
 func TestReplyBounds(t *testing.T) {
 	args := func(f func(w *xdr.Writer)) xdr.Decoder {
 		w := xdr.NewWriter(make([]byte, 0, 4096))
@@ -98,7 +98,7 @@ func TestReplyBounds(t *testing.T) {
 	}
 }
 
-// Each procedure of RFC 1813 is there; those that change something are executed once.
+// The binding has each procedure of RFC 1813. Once is true for those that change something.
 func TestProceduresThatChangeSomethingRunOnce(t *testing.T) {
 	once := map[string]bool{
 		"SETATTR": true, "WRITE": true, "CREATE": true, "MKDIR": true, "SYMLINK": true,

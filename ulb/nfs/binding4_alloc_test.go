@@ -11,11 +11,11 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The walk over a compound allocates nothing, whatever its operations: it comes before all bounds
-// on the caller's work.
+// The walk over a compound allocates nothing, whatever its operations are, because it runs
+// before the caller's work is limited.
 func TestWalkOfACompoundAllocatesNothing(t *testing.T) {
 	walk := nfs.Binding4.Procedures[wire.ProcCompound].Walk
-	arguments := make([]byte, 1<<10) // zeros: empty lists, names and attributes, the first arm of each union
+	arguments := make([]byte, 1<<10) // zeros decode as empty lists, names and attributes, and as the first arm of each union
 	var d xdr.Decoder
 	var s rpc.Shape
 	for op := range wire.OpNum(128) {

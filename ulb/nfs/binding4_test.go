@@ -17,7 +17,7 @@ type op4 struct {
 	args   encoder
 }
 
-// compound4 encodes a compound; the arguments' payloads stay beside the words.
+// compound4 encodes a compound. The payloads of eligible arguments stay separate from the XDR.
 func compound4(minor uint32, ops ...op4) *xdr.Writer {
 	w := xdr.NewWriter(make([]byte, 0, 64<<10))
 	w.Opaque([]byte("a tag"))
@@ -32,8 +32,8 @@ func compound4(minor uint32, ops ...op4) *xdr.Writer {
 	return w
 }
 
-// shape4 is what the walk finds where everything is inline, or where payloads travel
-// beside the message.
+// shape4 returns the Shape that the walk finds. If beside is true, the payloads are placed
+// directly. Otherwise they are inline.
 func shape4(w *xdr.Writer, beside bool) (rpc.Shape, bool) {
 	row := &nfs.Binding4.Procedures[wire.ProcCompound]
 	var d xdr.Decoder
@@ -51,7 +51,7 @@ func shape4(w *xdr.Writer, beside bool) (rpc.Shape, bool) {
 	return row.Shape(d, nil)
 }
 
-// stream is what w holds with the payloads in their places.
+// stream returns the bytes of w with the payloads at their positions.
 func stream(w *xdr.Writer) (b []byte) {
 	at := 0
 	for _, p := range w.Payloads() {
@@ -74,8 +74,8 @@ func symlink4(n int) op4 {
 
 func putFH4(h string) op4 { return op4{wire.OpPutFH, &wire.PutFH4Args{Object: []byte(h)}} }
 
-// Only the items that RFC 8267 §6.1 names may be placed, several in one compound, and
-// only where they stand.
+// Only the items that RFC 8267 §6.1 names may be placed directly, and only at their position.
+// One compound may have several.
 func TestEligibleArgumentsOfCompounds(t *testing.T) {
 	for name, w := range map[string]*xdr.Writer{
 		"WRITE":            compound4(1, putFH4("handle"), write4(4096)),
@@ -96,7 +96,7 @@ func TestEligibleArgumentsOfCompounds(t *testing.T) {
 			}
 		}
 	}
-	// Names, handles and attributes are not.
+	// Names, handles and attributes are not eligible.
 	w := compound4(1, putFH4("a handle that is long"), op4{wire.OpRemove, &wire.Remove4Args{Target: []byte("a name that is long")}})
 	row := &nfs.Binding4.Procedures[wire.ProcCompound]
 	for at := range len(w.Bytes()) / 4 {
@@ -108,8 +108,8 @@ func TestEligibleArgumentsOfCompounds(t *testing.T) {
 	}
 }
 
-// What a compound needs is known before it is executed: the payload of its READs
-// together, at most one transfer, and words for the results of all operations.
+// The needs of a compound are known before it is executed: payload memory for its READs
+// together, at most one transfer, and XDR space for the results of all operations.
 func TestBoundsOfCompounds(t *testing.T) {
 	read := func(n uint32) op4 { return op4{wire.OpRead, &wire.Read4Args{Count: n}} }
 	listing := func(n uint32) op4 { return op4{wire.OpReaddir, &wire.Readdir4Args{Maxcount: n}} }
@@ -136,7 +136,7 @@ func TestBoundsOfCompounds(t *testing.T) {
 	}
 }
 
-// A compound is about the first handle that it puts.
+// The object of a compound is the first handle that it puts.
 func TestObjectOfCompounds(t *testing.T) {
 	s, _ := shape4(compound4(1, op4{wire.OpPutRootFH, nil}, putFH4("first"), putFH4("second")), false)
 	if string(s.Object) != "first" {
@@ -147,8 +147,8 @@ func TestObjectOfCompounds(t *testing.T) {
 	}
 }
 
-// Minor version 0 has no slots: what must not be executed twice is remembered by the
-// duplicate-request cache, and by nothing else.
+// Minor version 0 has no slots, so the duplicate-request cache remembers compounds that must
+// not be executed twice. In later minor versions it does not, because the slots do.
 func TestRepetitionOfCompounds(t *testing.T) {
 	remove := op4{wire.OpRemove, &wire.Remove4Args{Target: []byte("x")}}
 	for _, c := range []struct {
@@ -169,8 +169,8 @@ func TestRepetitionOfCompounds(t *testing.T) {
 	}
 }
 
-// The walk takes any bytes, wherever they end, and asks for no more than the largest
-// call may.
+// The walk accepts any bytes, cut off anywhere, and never asks for more than the largest call
+// may need.
 func FuzzWalkCompound(f *testing.F) {
 	f.Add(stream(compound4(1, putFH4("handle"), write4(100), symlink4(8))), uint32(0))
 	f.Add(stream(compound4(0, op4{wire.OpReaddir, &wire.Readdir4Args{Maxcount: 1 << 31}}, op4{wire.OpLock, &wire.Lock4Args{Locktype: wire.WriteLt}})), uint32(8))

@@ -261,7 +261,7 @@ type rnic struct {
 	id
 	attributes device.Attributes
 	folder     string
-	entry      os.FileInfo // of folder; nil if there is no sysfs
+	entry      os.FileInfo // describes folder; nil if there is no sysfs
 }
 
 func (c *channel) Carrier(addr netip.Addr) (device.Device, error) {

@@ -15,7 +15,7 @@ type Table[O any] struct {
 type Holder[O any] struct {
 	Owner  O
 	ranges set
-	number uint64 // orders ranges with the same first byte; 0 until the first Lock or Unlock
+	number uint64 // orders ranges that have the same first byte; 0 until the first Lock or Unlock
 }
 
 // Ranges returns the locked ranges of h, in ascending order. They are valid until h changes.

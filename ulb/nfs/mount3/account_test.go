@@ -47,8 +47,8 @@ func TestMntWithoutAccount(t *testing.T) {
 	})
 }
 
-// On a secure export MNT needs a privileged port only without Kerberos. A caller with a
-// Kerberos flavor that the export does not accept gets the handle too.
+// On a secure export, MNT needs a privileged port only from callers without Kerberos. A caller
+// with a Kerberos flavor that the export does not accept also gets the handle.
 func TestMntFromAPortOfCallersWithKerberos(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m, &export.Export{Name: "/secure", Options: export.Options{Secure: true}, Security: []export.Security{export.Krb5p}})

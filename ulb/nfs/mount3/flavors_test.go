@@ -51,8 +51,9 @@ func TestMntListsTheFlavorsOfTheNetwork(t *testing.T) {
 	}
 }
 
-// A caller with a refused flavor gets the handle of the export's root. It learns nothing about a
-// directory that only its owner may search, whatever user it claims to be.
+// A caller with a flavor that the export does not accept gets the handle of the export's root.
+// It learns nothing about a directory that only its owner may search, whatever user it claims
+// to be.
 func TestMntTellsNoNamesToAnotherFlavor(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m,

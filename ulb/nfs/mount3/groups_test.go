@@ -13,9 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// In an export with ManageGIDs, MNT of a directory below the root is judged by the
-// caller's groups on this machine. It waits for their look-up, and is refused if that
-// fails.
+// In an export with ManageGIDs, MNT of a directory below the root checks the caller's groups on
+// this machine. It waits for their look-up. If the look-up fails, MNT fails.
 func TestMntByManagedGroups(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m, &export.Export{Name: "/srv"})

@@ -28,7 +28,7 @@ type site struct {
 	xid     uint32
 }
 
-// A manner is a way in which a file system may answer attempts.
+// A manner is a wrapper of a file system. Manners differ in the calls that have to wait.
 type manner struct {
 	name string
 	of   func(fs vfs.FileSystem) vfs.FileSystem
@@ -40,7 +40,7 @@ var manners = []manner{
 	{"hesitant about attributes", func(fs vfs.FileSystem) vfs.FileSystem { return vfstest.Hesitant(fs, "GetAttr") }},
 }
 
-// each runs a test with file systems of each manner.
+// each runs a test once for each of manners.
 func each(t *testing.T, test func(t *testing.T, m manner)) {
 	for _, m := range manners {
 		t.Run(m.name, func(t *testing.T) { test(t, m) })
@@ -70,7 +70,7 @@ func (s *site) from(addr string, privileged bool) {
 	s.conn = s.rpc.NewConn(netip.MustParseAddrPort(addr), netip.AddrPort{}, "tcp", privileged)
 }
 
-// call makes a call as user 0 and returns the cursor at its results.
+// call makes a call as user 0 and returns a decoder of its results.
 func (s *site) call(p wire.Procedure, args func(w *xdr.Writer)) *xdr.Decoder {
 	s.t.Helper()
 	s.xid++
@@ -99,7 +99,7 @@ func (s *site) mnt(path string) wire.MountRes3 {
 	return res
 }
 
-// mkdir makes a directory beneath the root, as user 0.
+// mkdir makes a directory in the root, as user 0.
 func (s *site) mkdir(name string, mode uint32) vfs.Handle {
 	s.t.Helper()
 	op := vfs.Op{Cred: &vfs.Cred{}}
@@ -152,7 +152,7 @@ func TestMntRefusesByName(t *testing.T) {
 				t.Errorf("MNT %s: %v, want %v", path, got, want)
 			}
 		}
-		// Beneath a directory that the squashed caller may not search.
+		// This directory lies below a directory that the squashed caller may not search.
 		inner := s.mkdir("locked", 0o700)
 		if _, _, err := s.fs.Mkdir(&op, inner, []byte("in"), &vfs.SetAttr{}); err != nil {
 			t.Fatal(err)
@@ -167,8 +167,8 @@ func TestMntRefusesByName(t *testing.T) {
 	})
 }
 
-// Each refused MNT is reported with its reason, which the client does not get, and is
-// counted as failed.
+// Each refused MNT is counted as failed, and reported with a reason that the client does not
+// get.
 func TestRefusalsAreToldOfAndCounted(t *testing.T) {
 	each(t, testRefusalsAreToldOf)
 }
@@ -255,7 +255,7 @@ func TestDumpFollowsMntAndUmnt(t *testing.T) {
 	})
 }
 
-// exports returns the lines of EXPORT: a name and its groups.
+// exports returns a line for each export in the reply to EXPORT: its name and its groups.
 func (s *site) exports() (all []string) {
 	s.t.Helper()
 	d := s.call(wire.ProcExport, nil)
@@ -284,7 +284,8 @@ func TestExportListsDirectoriesAndNetworks(t *testing.T) {
 		if got, want := fmt.Sprint(s.exports()), "[/srv/a 10.0.0.0/8 fd00::/8 /b]"; got != want {
 			t.Errorf("EXPORT %s, want %s", got, want)
 		}
-		// A reply's header takes 24 bytes, the first export 56, the second 16, the end 4.
+		// The reply's header takes 24 bytes, the first export 56, the second 16, and the end of
+		// the list 4.
 		s.room = rpc.Room{Inline: 24 + 56 + 12 + 4}
 		if got := s.exports(); len(got) != 1 {
 			t.Errorf("EXPORT into a small reply: %v", got)
@@ -292,9 +293,9 @@ func TestExportListsDirectoriesAndNetworks(t *testing.T) {
 	})
 }
 
-// A client learns nothing of exports that do not serve its address: neither their
-// names and networks, nor which clients have mounted them. A port that is not
-// privileged hides nothing, because ordinary users run showmount.
+// A client learns nothing about exports that do not serve its address: neither their names and
+// networks, nor which clients have mounted them. An unprivileged port makes no difference,
+// because ordinary users run showmount.
 func TestListsShowOnlyExportsThatServeTheCaller(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m,
@@ -337,8 +338,8 @@ func TestDumpEndsBeforeTheReplyIsFull(t *testing.T) {
 	}
 }
 
-// FuzzCall: any arguments of any procedure are answered and panic nowhere, in
-// whichever manner the file system answers attempts.
+// FuzzCall makes calls with any arguments of any procedure. Each call gets an answer without a
+// panic, whichever calls of the file system have to wait.
 func FuzzCall(f *testing.F) {
 	f.Add(uint32(1), []byte{0, 0, 0, 4, '/', 's', 'r', 'v'})
 	f.Add(uint32(3), []byte{0xff, 0xff, 0xff, 0xff})

@@ -6,8 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// An export list is written export by export, and each one's groups group by
-// group.
+// An export list can be written export by export, and the groups of each export group by group.
 func TestExportsElementByElement(t *testing.T) {
 	want := map[string][]string{"/srv/a": {"@lab", "10.0.0.0/8"}, "/srv/b": nil, "/srv/c": {"host"}}
 	dirs := []string{"/srv/a", "/srv/b", "/srv/c"}

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// The numbers are the oracle's.
+// The numbers are the same as those of go-xdr, an independent implementation.
 func TestNumbers(t *testing.T) {
 	if difference := xdrtest.SameNames(namesStat3, mount.Mountstat3_name); difference != "" {
 		t.Error(difference)
@@ -24,7 +24,7 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%s: %d, not %d", name, c[0], c[1])
 		}
 	}
-	// RFC 1813 §5.2: the procedures, in the order of their numbers.
+	// The numbers of the procedures are those of RFC 1813 §5.2.
 	for number, p := range []Procedure{ProcNull, ProcMnt, ProcDump, ProcUmnt, ProcUmntall, ProcExport} {
 		if p != Procedure(number) {
 			t.Errorf("%v is %d, not %d", p, p, number)

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// types are the arguments and results of all procedures; UMNT's argument is
+// types lists the arguments and results of all procedures. UMNT's argument is the same as
 // MNT's.
 var types = []struct {
 	name   string
@@ -23,23 +23,22 @@ var types = []struct {
 	{"EXPORT/res", func() xdrtest.Value { return new(ExportList) }, xdrtest.ForeignFunc(mount.ReadExports, mount.WriteExports)},
 }
 
-// Every procedure's arguments and results mean to go-xdr what they mean to us,
-// in both directions.
+// go-xdr decodes what this package encodes to the same values, and the reverse, for the
+// arguments and results of every procedure.
 func TestOracle(t *testing.T) {
 	for _, c := range types {
 		t.Run(c.name, rapid.MakeCheck(func(t *rapid.T) { xdrtest.CheckForeign(t, c.fresh, c.oracle) }))
 	}
 }
 
-// Nothing in MOUNT allocates when it is encoded or decoded, lists of lists
-// included.
+// No type of MOUNT allocates when it is encoded or decoded, not even a list of lists.
 func TestNoAllocation(t *testing.T) {
 	for _, c := range types {
 		xdrtest.CheckAllocations(t, c.fresh)
 	}
 }
 
-// What is accepted is encoded to as many bytes.
+// If bytes decode, the value is encoded to as many bytes.
 func FuzzTypes(f *testing.F) {
 	for i, c := range types {
 		for seed := range 3 {

@@ -21,8 +21,8 @@ func (g guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 }
 
 // An export that requires an account refuses a principal without one, except for the calls
-// about the root that a mounting client makes. Without the option, the principal acts as the
-// anonymous user.
+// about the root that a client makes while it mounts. If the export does not require an
+// account, the principal acts as the anonymous user.
 func TestPrincipalWithoutAccount(t *testing.T) {
 	s := newSite(t)
 	s.rpc.Protect(rpc.AuthGSS, guests{})
@@ -77,8 +77,8 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 	}
 }
 
-// A caller that cannot be identified at present is told to come again later, unless all callers
-// act as the anonymous user.
+// A caller that cannot be identified at present gets NFS3ERR_JUKEBOX, unless all callers of the
+// export act as the anonymous user.
 func TestPrincipalThatIsNotIdentified(t *testing.T) {
 	s := newSite(t)
 	s.rpc.Protect(rpc.AuthGSS, guests{unsure: true})
@@ -109,8 +109,8 @@ func TestPrincipalThatIsNotIdentified(t *testing.T) {
 	}
 }
 
-// On a secure export the port decides about callers without Kerberos only, in each call anew:
-// other calls over the same connection change nothing.
+// On a secure export, the port matters only for callers without Kerberos. It is checked in each
+// call, so other calls over the same connection do not matter.
 func TestPortsOfCallersWithKerberos(t *testing.T) {
 	s := newSite(t)
 	s.rpc.Protect(rpc.AuthGSS, guests{})
@@ -125,7 +125,7 @@ func TestPortsOfCallersWithKerberos(t *testing.T) {
 	for _, c := range []struct {
 		flavor rpc.Flavor
 		want   wire.NFSStat3
-		known  bool // the connection, after the call
+		known  bool // whether the connection is known after the call
 	}{
 		{rpc.AuthNone, wire.NFS3ErrAccess, false}, {rpc.AuthSys, wire.NFS3ErrAccess, false},
 		{rpc.AuthGSS, wire.NFS3OK, true},

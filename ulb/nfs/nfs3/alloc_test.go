@@ -2,7 +2,7 @@
 
 package nfs3_test
 
-// Under the race detector a sync.Pool forgets at random.
+// Under the race detector, a sync.Pool drops items at random, so allocations cannot be counted.
 
 import (
 	"encoding/binary"
@@ -14,8 +14,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A call that needs no wait allocates nothing, from the first byte of the call to the last of
-// the reply, with a file system in memory and with a directory of the machine.
+// A call that does not have to wait allocates nothing, from the first byte of the call to the
+// last byte of the reply. This holds for a file system in memory and for a directory of the
+// machine.
 func TestSmallCallsDoNotAllocate(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { smallCallsDoNotAllocate(t, newSite(t)) })
 	t.Run("local", func(t *testing.T) {
@@ -49,13 +50,13 @@ func smallCallsDoNotAllocate(t *testing.T, s *site) {
 			m := s.message(c.p, c.args)
 			call := rpctest.NewCall(s.conn, m)
 			again := func() {
-				s.xid++ // another call, not this one sent again
+				s.xid++ // a new XID makes it another call, not a repeated one
 				binary.BigEndian.PutUint32(m, s.xid)
 				call.Again(s.conn, m)
 				s.serve(call)
 			}
 			s.serve(call)
-			// Remembered replies reuse the memory of earlier ones.
+			// After some calls, stored replies reuse the memory of earlier ones.
 			for range 5000 {
 				again()
 			}

@@ -8,7 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// asked is a file system that records whether a call requested durability.
+// asked is a file system that records whether each Mkdir may return before it is durable
+// (Op.Async).
 type asked struct {
 	vfs.FileSystem
 	async []bool
@@ -19,7 +20,7 @@ func (f *asked) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (
 	return f.FileSystem.Mkdir(op, dir, name, s)
 }
 
-// If several exports show one file system, each export's own option decides whether a
+// If several exports show one file system, the option of the call's export decides whether a
 // change of names waits for stable storage.
 func TestDurabilityIsTheExports(t *testing.T) {
 	s := newSite(t)

@@ -7,9 +7,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// FuzzCall: any arguments of any procedure get an answer and panic nowhere,
-// whether the file system answers attempts or would block. The sites show one
-// file system under the same handles.
+// FuzzCall makes calls with any arguments of any procedure. Each call gets an answer without a
+// panic, whether the file system answers at once or has to wait. All sites show one file system
+// under the same handles.
 func FuzzCall(f *testing.F) {
 	s := newSite(f)
 	sites := []*site{s}

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// deniedSite makes a file "f" that an NFSv4 client has open for reading with a deny mode. end
-// closes it.
+// deniedSite makes a file "f" that an NFSv4 client has open for reading with a deny mode. The
+// function end closes the open.
 func deniedSite(t *testing.T, s *site, deny state.Access) (f wire.FileHandle3, end func()) {
 	t.Helper()
 	m, err := state.New(state.Config{})
@@ -90,7 +90,8 @@ func TestDenyModes(t *testing.T) {
 	}
 }
 
-// claimants are records with one client, which held a deny mode before the restart or did not.
+// claimants implements state.Records. It holds one client, and the kinds of state that the
+// client held before the restart.
 type claimants state.Held
 
 func (c claimants) Begin() (uint32, []state.Record, error) {
@@ -99,8 +100,8 @@ func (c claimants) Begin() (uint32, []state.Record, error) {
 func (claimants) Put([]state.Record) error    { return nil }
 func (claimants) Remove([]state.Record) error { return nil }
 
-// After a restart a WRITE waits while an NFSv4 client may claim an open that denies it. If no
-// client held a deny mode, it does not wait (RFC 8881 §8.4.2.1).
+// After a restart, a WRITE gets NFS3ERR_JUKEBOX as long as an NFSv4 client may reclaim an open
+// that denies it. If no client held a deny mode, the WRITE is executed (RFC 8881 §8.4.2.1).
 func TestDenyModesMayComeBack(t *testing.T) {
 	for held, status := range map[state.Held]wire.NFSStat3{
 		0: wire.NFS3ErrJukebox, state.HeldOpens | state.HeldDenials: wire.NFS3ErrJukebox, state.HeldOpens: wire.NFS3OK,

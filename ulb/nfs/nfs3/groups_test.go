@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A call of a user whose groups are unknown waits for the look-up, and is then served
-// with these groups, whatever groups the client claims. If the look-up fails, the client
-// is told to try again.
+// If the groups of a user are unknown, a call of the user waits for their look-up. It is then
+// served with these groups, whatever groups the client claims. If the look-up fails, the client
+// gets NFS3ERR_JUKEBOX.
 func TestManagedGroups(t *testing.T) {
 	s := newSite(t)
 	var known groups.Fake
@@ -81,7 +81,7 @@ func TestManagedGroups(t *testing.T) {
 	known.Delay(1002)
 	want(t, "one who cannot be looked up", end(late), wire.NFS3ErrJukebox)
 
-	// From then on the server reserves and fetches nothing for such a caller.
+	// After a failed look-up, the server reserves and fetches nothing for calls of this user.
 	c := rpctest.NewCall(s.conn, message(1002, wire.ProcRead, &wire.Read3Args{FileHandle: handle, Count: 1}))
 	c.Space = s.room
 	if plan, ok := s.rpc.Admit(&c.Call); !ok || !plan.Early {
@@ -91,7 +91,7 @@ func TestManagedGroups(t *testing.T) {
 	await.Receive(t, "the call is answered", c.Done)
 	want(t, "the next", status(c), wire.NFS3ErrJukebox)
 
-	// A creation that waits is executed once. A repetition is answered from the cache.
+	// A CREATE that waits is executed once. A repeated CREATE gets the stored reply.
 	create := message(1003, wire.ProcCreate, &wire.Create3Args{Where: s.at(wire.FileHandle3{Data: s.table.Seal(nil, anew, s.fs.Root())}, "new"),
 		How: wire.CreateHow3{Mode: wire.Guarded}})
 	first := rpctest.NewCall(s.conn, create)

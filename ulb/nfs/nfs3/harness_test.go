@@ -19,8 +19,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// A site is a server with one export, /, of a file system in memory, and a
-// client that is user 0 unless it says otherwise.
+// A site is a server with one export, /, of a file system in memory, and a client that calls as
+// user uid.
 type site struct {
 	t testing.TB
 	// fs is the file system. The export may use a wrapper of it.
@@ -37,7 +37,7 @@ type site struct {
 	uid     uint32
 	xid     uint32
 	root    wire.FileHandle3
-	// mayPanic: the test causes a panic on purpose.
+	// mayPanic is true if the test causes a panic on purpose.
 	mayPanic bool
 }
 
@@ -47,9 +47,9 @@ func newSite(t testing.TB) *site {
 	return newSiteOver(t, fs, fs)
 }
 
-// manners are the ways in which a file system may answer attempts: each procedure
-// must do the same whether it is run once, on the goroutine that received the
-// call, or again after any of its calls of the file system would have blocked.
+// manners lists wrappers of a file system that differ in the calls that have to wait. A
+// procedure must do the same whether it runs once, on the goroutine that received the call, or
+// runs again because a call of the file system had to wait.
 var manners = []struct {
 	name string
 	of   func(fs vfs.FileSystem) vfs.FileSystem
@@ -59,7 +59,7 @@ var manners = []struct {
 	{"hesitant about attributes", func(fs vfs.FileSystem) vfs.FileSystem { return vfstest.Hesitant(fs, "GetAttr") }},
 }
 
-// eachSite runs a test on a site of each manner.
+// eachSite runs a test on one site for each of manners.
 func eachSite(t *testing.T, test func(t *testing.T, s *site)) {
 	eachSiteOf(t, memfs.Options{RootMode: 0o777}, test)
 }
@@ -73,7 +73,7 @@ func eachSiteOf(t *testing.T, opt memfs.Options, test func(t *testing.T, s *site
 	}
 }
 
-// newSiteOver exports fs or a wrapper of it.
+// newSiteOver returns a site over fs. Its export uses exported, which is fs or a wrapper of it.
 func newSiteOver(t testing.TB, fs *memfs.FS, exported vfs.FileSystem) *site {
 	t.Helper()
 	s := &site{t: t, fs: fs, room: rpctest.TCPRoom}
@@ -125,7 +125,7 @@ func (s *site) message(p wire.Procedure, args encoder) []byte {
 	})
 }
 
-// run carries a message to the server as a transport does.
+// run passes a message to the server, as a transport does.
 func (s *site) run(message []byte) *rpctest.Call {
 	c := rpctest.NewCall(s.conn, message)
 	c.Space, c.Places = s.room, s.places
@@ -177,7 +177,7 @@ func want[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// mode returns attributes with only the permission bits.
+// mode returns attributes that set only the permission bits.
 func mode(m uint32) wire.Sattr3 { return wire.Sattr3{Mode: wire.SetMode3{SetIt: true, Mode: m}} }
 
 // create makes a file and returns its handle.
@@ -221,7 +221,8 @@ func (s *site) getattr(fh wire.FileHandle3) wire.Fattr3 {
 	return res.ResOK.ObjAttributes
 }
 
-// names lists a directory by READDIR or READDIRPLUS, count bytes at a time.
+// names lists a directory by READDIR or READDIRPLUS, count bytes at a time. It calls between
+// after each call that does not end the listing.
 func (s *site) names(dir wire.FileHandle3, plus bool, count uint32, between func()) (names []string, calls int) {
 	s.t.Helper()
 	var cookie uint64

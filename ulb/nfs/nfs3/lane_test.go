@@ -10,8 +10,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Calls that need payload memory are limited by the lane of their file system, whatever their
-// other arguments. A call with a handle that is not ours counts in no lane.
+// Payload memory for calls is limited by the lane of the call's file system, whatever the other
+// arguments are. A call without a valid handle belongs to no lane.
 func TestMemoryIsBoundedByTheFileSystemsLane(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		group := func(p wire.Procedure, args encoder) *mem.Group {

@@ -11,11 +11,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// ownMounts is the environment variable of a process with its own mount namespace.
+// ownMounts is the environment variable that is set in a child process with its own mount
+// namespace.
 const ownMounts = "NFS3TEST_OWN_MOUNTS"
 
-// A name on which this machine has mounted something cannot be removed or renamed, and a
-// later attempt would not help. So the client gets NFS3ERR_ACCES, as from Linux's server,
+// If this machine has mounted a file system on a name, the name cannot be removed or renamed,
+// and a later attempt would not help. So the client gets NFS3ERR_ACCES, as from Linux's server,
 // and not NFS3ERR_JUKEBOX.
 func TestMountPointsCannotBeRemoved(t *testing.T) {
 	if os.Getuid() != 0 {

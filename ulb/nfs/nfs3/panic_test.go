@@ -9,7 +9,7 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// crashing is a file system whose data cannot be read without a panic.
+// crashing is a file system whose Read and ReadLink panic.
 type crashing struct{ *memfs.FS }
 
 func (crashing) Read(*vfs.Op, vfs.Handle, uint64, []byte, *vfs.Attr) (int, bool, error) {
@@ -18,8 +18,8 @@ func (crashing) Read(*vfs.Op, vfs.Handle, uint64, []byte, *vfs.Attr) (int, bool,
 
 func (crashing) ReadLink(*vfs.Op, vfs.Handle, []byte, *vfs.Attr) (int, error) { panic("ReadLink") }
 
-// A procedure whose file system panics releases its payload memory. The site checks the
-// pool at its end.
+// If the file system panics, the procedure's payload memory is released. The site checks the
+// pool at the end of the test.
 func TestAPanicKeepsNoPayloadMemory(t *testing.T) {
 	for _, m := range manners {
 		t.Run(m.name, func(t *testing.T) {

@@ -188,7 +188,7 @@ func TestListingSeesEachLastingEntryOnce(t *testing.T) {
 		for _, plus := range []bool{false, true} {
 			extra := 0
 			names, calls := s.names(s.root, plus, 8192, func() {
-				// Meanwhile another client adds and removes names.
+				// Another client adds and removes names between the calls.
 				s.create(s.root, "extra-"+name(extra), 0o600)
 				if extra > 0 {
 					var res wire.Remove3Res
@@ -327,7 +327,7 @@ func TestCallsThatBlockAreAnsweredByTheExecutor(t *testing.T) {
 		f := s.create(s.root, "f", 0o600)
 		s.write(f, 0, "data", wire.Unstable)
 		release := s.fs.Stall()
-		defer release() // a test that fails ends its site, which waits for calls
+		defer release() // if the test fails, the site is closed, and waits for its calls
 		c := rpctest.NewCall(s.conn, s.message(wire.ProcRead, &wire.Read3Args{FileHandle: f, Count: 4}))
 		plan, ok := s.rpc.Admit(&c.Call)
 		if !ok {
@@ -354,7 +354,7 @@ func TestCallsThatBlockAreAnsweredByTheExecutor(t *testing.T) {
 	})
 }
 
-// A READ of no bytes that would block has no payload memory to give back.
+// A READ of 0 bytes that has to wait has no payload memory to release.
 func TestReadOfNothing(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		f := s.create(s.root, "f", 0o600)
@@ -370,7 +370,7 @@ func TestReadOfNothing(t *testing.T) {
 	})
 }
 
-// A READ whose reply would not fit returns as much as fits: V1-110.
+// If the reply to a READ would not fit, READ returns as much as fits (conformance row V1-110).
 func TestReadKeepsToTheRoom(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		f := s.create(s.root, "f", 0o600)
@@ -445,8 +445,8 @@ func TestAnyErrnoHasAStatus(t *testing.T) {
 	})
 }
 
-// Every other error of a file system has a status, too, wrapped or not. An error without a status
-// of its own is SERVERFAULT.
+// Every error of a file system has a status, wrapped or not. An error that has no status of its
+// own gets NFS3ERR_SERVERFAULT.
 func TestAnyErrorHasAStatus(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		f := s.create(s.root, "f", 0o600)
@@ -466,7 +466,7 @@ func TestAnyErrorHasAStatus(t *testing.T) {
 	})
 }
 
-// pendingError is the error of a look-up that has not ended.
+// pendingError is the error of a look-up that has not ended yet.
 type pendingError struct{}
 
 func (pendingError) Error() string       { return "it is looked up" }

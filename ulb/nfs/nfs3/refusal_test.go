@@ -6,8 +6,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A call that Judge refuses gets a result in the form of its procedure's failure (RFC 1813
-// §3.3), without optional items.
+// A call that Judge refuses gets a result in the form of a failure of its procedure (RFC 1813
+// §3.3), without the optional attributes.
 func TestRefusalsHaveTheFormOfTheirProcedure(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		f := wire.FileHandle3{Data: []byte("forged")}

@@ -9,8 +9,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A REMOVE was executed, and its reply was lost with the connection. The client repeats it when
-// the server would refuse or delay the caller. It gets the reply of the first REMOVE.
+// If a client repeats a REMOVE whose reply was lost with the connection, it gets the reply of
+// the first REMOVE. This holds even if the server would now refuse or delay the caller.
 func TestRememberedCallIsAnsweredThoughItWouldBeRefusedNow(t *testing.T) {
 	s := newSite(t)
 	s.create(s.root, "f", 0o666)

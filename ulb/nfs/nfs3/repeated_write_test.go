@@ -25,9 +25,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A disk was stuck and continues. The client repeated its WRITEs meanwhile, gets the answers,
-// and writes new data to the same places. No copy of an old WRITE may be executed after that,
-// wherever it waited (RFC 1813 §4.5).
+// While a disk is stuck, a client repeats its WRITEs. When the disk continues, the client gets
+// the replies and writes new data to the same places. After that, no copy of an old WRITE may
+// be executed, wherever it waited (RFC 1813 §4.5).
 func TestRepeatedWriteDoesNotUndoALaterOne(t *testing.T) {
 	t.Run("on the same connection", repeatOnTheSameConnection)
 	for name, leave := range map[string]func(*net.TCPConn){
@@ -47,7 +47,7 @@ func TestRepeatedWriteDoesNotUndoALaterOne(t *testing.T) {
 
 const repeatedSize = 4096 // of a WRITE, in bytes
 
-// repeatOnTheSameConnection repeats calls as Linux does over TCP 60 seconds after the call.
+// repeatOnTheSameConnection repeats calls as Linux does over TCP 60 seconds after a call.
 // Another client keeps the disk busy.
 func repeatOnTheSameConnection(t *testing.T) {
 	const blocks = 48
@@ -71,11 +71,11 @@ func repeatOnTheSameConnection(t *testing.T) {
 	d.expectNew(0, blocks)
 }
 
-// repeatOnANewConnection repeats calls as a client does after it has abandoned a connection.
-// The old connection has as many calls under way as allowed, and more wait in its socket. The
-// daemon reads these later.
+// repeatOnANewConnection repeats calls as a client does after it has abandoned a connection. As
+// many calls of the old connection are under way as are allowed. More wait in its socket, and
+// the server reads them later.
 func repeatOnANewConnection(t *testing.T, leave func(old *net.TCPConn)) {
-	const blocks, from, to = 300, 100, 200 // from a call that the daemon has read to one that it has not
+	const blocks, from, to = 300, 100, 200 // from a call that the server has read to a call that it has not read
 	d := newStuckDisk(t, blocks)
 	old, now := d.dial(), d.dial()
 	for b := range blocks {
@@ -95,8 +95,8 @@ func repeatOnANewConnection(t *testing.T, leave func(old *net.TCPConn)) {
 	d.expectNew(from, to)
 }
 
-// A stuckDisk is a server with one file on a disk whose writes wait until the disk continues.
-// Then each write takes a while.
+// A stuckDisk is a server with one file on a disk. Writes wait until the disk continues, and
+// then take a while.
 type stuckDisk struct {
 	vfs.FileSystem
 	t      *testing.T
@@ -206,8 +206,9 @@ func (d *stuckDisk) write(nc net.Conn, xid uint32, block int, fill byte) {
 	}
 }
 
-// overwrite reads the answers to the WRITEs of blocks, and sends new data for each that is
-// answered, until all of that is answered as well. The first answer to a call counts.
+// overwrite reads the replies to the WRITEs of blocks. For each first reply it sends new data.
+// It returns when all new data has been answered. Further replies to the same call do not
+// count.
 func (d *stuckDisk) overwrite(nc net.Conn, from, to int) {
 	d.t.Helper()
 	answered := make(map[uint32]bool)

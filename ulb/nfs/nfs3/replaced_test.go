@@ -12,7 +12,7 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// admitted judges a call. The returned function runs it.
+// admitted passes a call to Judge. The returned function runs the call.
 func (s *site) admitted(p wire.Procedure, args encoder) (run func() wire.NFSStat3) {
 	s.t.Helper()
 	c := rpctest.NewCall(s.conn, s.message(p, args))
@@ -31,8 +31,8 @@ func (s *site) admitted(p wire.Procedure, args encoder) (run func() wire.NFSStat
 	}
 }
 
-// An export is replaced between a call's judgement and its turn: the new one decides,
-// and the old one is not used.
+// If an export is replaced after Judge accepted a call and before the call runs, the new export
+// decides, and the old one is not used.
 func TestExportReplacedBeforeItsCallRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		now  func(s *site) []*export.Export

@@ -53,7 +53,8 @@ func TestFlavorThatIsTooWeak(t *testing.T) {
 	}
 }
 
-// Clients of one network need its flavors, all others the export's.
+// A client needs a flavor of its network if the export has flavors for this network. Otherwise
+// it needs a flavor of the export.
 func TestFlavorsByNetwork(t *testing.T) {
 	s := newSite(t)
 	file := s.create(s.root, "file", 0o666)

@@ -9,9 +9,9 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// RENAME and LINK stay within one export (RFC 1813 §3.3.14, §3.3.15: XDEV), even if the
-// two exports show one file system, because the rights were judged only for the export of
-// the first handle.
+// RENAME and LINK between two exports get NFS3ERR_XDEV (RFC 1813 §3.3.14, §3.3.15), even if
+// both exports show one file system, because the server has checked the caller's rights only
+// for the export of the first handle.
 func TestRenameAndLinkStayWithinAnExport(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		other := memfs.New(memfs.Options{RootMode: 0o777})

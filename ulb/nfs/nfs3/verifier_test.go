@@ -9,8 +9,8 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// unlucky is a file system in which another client's sync fails at the worst time:
-// directly after a Write, whose data is lost with it, and directly before a Commit.
+// unlucky is a file system in which another client's sync fails at the worst time: directly
+// after a Write, whose data is lost with it, or directly before a Commit.
 type unlucky struct{ *memfs.FS }
 
 func (f unlucky) failedSync(op *vfs.Op, h vfs.Handle) {
@@ -32,9 +32,9 @@ func (f unlucky) Commit(op *vfs.Op, h vfs.Handle, off uint64, count uint32) (vfs
 }
 
 // A client keeps written data until a COMMIT returns the verifier of the WRITE (RFC 1813
-// §3.3.7, §3.3.21). So the reply to a WRITE has the verifier from before the WRITE, and
-// the reply to a COMMIT the verifier from after the COMMIT. The client then sees a loss
-// in between.
+// §3.3.7, §3.3.21). So the reply to a WRITE has the verifier from before the WRITE, and the
+// reply to a COMMIT the verifier from after the COMMIT. The client then notices a loss in
+// between.
 func TestALossWhileWritingIsSeenByTheVerifier(t *testing.T) {
 	for _, m := range manners {
 		t.Run(m.name, func(t *testing.T) {

@@ -14,9 +14,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A client with wcc_data assumes that only its own change came between the attributes before and
-// after. So no other change may come between the two looks: with writers through two exports of a
-// file, no answer shows a state that lies between the two states of another answer (RFC 1813 §2.6).
+// A client with wcc_data assumes that only its own change happened between the attributes
+// before and after. So the server must report both only if no other change came between. With
+// writers through two exports of a file, no reply shows a state that lies between the two
+// states of another reply (RFC 1813 §2.6).
 func TestNothingComesBetweenTheLooksOfAChange(t *testing.T) {
 	const calls = 500 // calls of each writer
 	dir := t.TempDir()
@@ -50,7 +51,7 @@ func TestNothingComesBetweenTheLooksOfAChange(t *testing.T) {
 	lower := wire.FileHandle3{Data: s.table.Seal(nil, beneath, f.Handle)}
 
 	type told struct {
-		before, after uint64 // ctimes; 0: not in the answer
+		before, after uint64 // ctimes; 0 if the reply has none
 	}
 	stamp := func(c wire.NFSTime3) uint64 { return uint64(c.Seconds)*1e9 + uint64(c.Nanoseconds) }
 	all := make([][]told, 4)

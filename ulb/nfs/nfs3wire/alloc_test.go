@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// Nothing in NFSv3 allocates when it is encoded or decoded.
+// No type of NFSv3 allocates when it is encoded or decoded.
 func TestNoAllocation(t *testing.T) {
 	for _, p := range procedures {
 		xdrtest.CheckAllocations(t, p.args)

@@ -56,8 +56,8 @@ func captures(t testing.TB) []captured {
 	return all
 }
 
-// What Linux sends is understood, says what go-xdr reads in it, and is encoded
-// again to the same bytes.
+// Captured arguments and results of Linux decode to the same values here and in go-xdr, and are
+// encoded to the same bytes again.
 func TestLinuxCapture(t *testing.T) {
 	all := captures(t)
 	if len(all) < 30 {
@@ -100,7 +100,8 @@ func TestLinuxCapture(t *testing.T) {
 	}
 }
 
-// A few values, so that not only the two codecs agree.
+// Some captured values are compared with constants, because both codecs could make the same
+// mistake.
 func TestLinuxCaptureValues(t *testing.T) {
 	for _, c := range captures(t) {
 		v := c.fresh()

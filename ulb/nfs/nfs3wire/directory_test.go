@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A listing written entry by entry is what the list encodes itself to, and is
-// read back by the iterator, twice over.
+// A listing written entry by entry has the same bytes as the list's own encoding. The iterator
+// reads the entries back, also a second time.
 func TestDirectoryEntryByEntry(t *testing.T) {
 	names := []string{".", "..", "a longer name", ""}
 	res := ReaddirPlus3Res{Status: NFS3OK}
@@ -53,14 +53,15 @@ func TestDirectoryEntryByEntry(t *testing.T) {
 			t.Errorf("entry %d: %+v", i, e)
 		}
 	}
-	for range 2 { // the end stays the end, although EOF follows it
+	for range 2 { // Next stays false at the end, although the EOF word follows
 		if got.ResOK.Reply.Entries.Next(&e) {
 			t.Errorf("an entry after the last: %+v", e)
 		}
 	}
 }
 
-// A failed READDIR has no list around which to be split.
+// A failed READDIR has no entries, so EncodeHead and EncodeTail together write the whole
+// result.
 func TestDirectoryFailure(t *testing.T) {
 	res := Readdir3Res{Status: NFS3ErrStale}
 	whole, halves := xdr.NewWriter(make([]byte, 0, 64)), xdr.NewWriter(make([]byte, 0, 64))

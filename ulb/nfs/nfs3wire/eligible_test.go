@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// V1-28: the marks are those of RFC 8267 §4 and no others.
+// The items that are marked as eligible are exactly those of RFC 8267 §4 (conformance row
+// V1-28).
 func TestEligibleItems(t *testing.T) {
 	want := map[string]bool{
 		"Write3Args.Data":                  true,
@@ -29,8 +30,8 @@ func TestEligibleItems(t *testing.T) {
 	}
 }
 
-// V1-94: arguments do not decode where a chunk stands for anything but an
-// eligible item, be it a name, a handle, a number or a part of the data.
+// Arguments do not decode if a chunk replaces anything but a whole eligible item: a name, a
+// handle, a number or a part of the data (conformance row V1-94).
 func TestExcisedNonEligibleItem(t *testing.T) {
 	w := xdr.NewWriter(make([]byte, 0, 256))
 	args := Write3Args{

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// What is accepted as a procedure's arguments or results is encoded to as many
-// bytes, which mean the same: only padding is not kept.
+// If bytes decode as arguments or results of a procedure, the value is encoded to as many
+// bytes, and these decode to the same value. Only the content of padding may differ.
 func FuzzProcedures(f *testing.F) {
 	for i, p := range procedures {
 		for seed := range 3 {

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// The enums have the values and names of the oracle's.
+// The enums have the same values and names as those of go-xdr, an independent implementation.
 func TestEnums(t *testing.T) {
 	for name, difference := range map[string]string{
 		"nfsstat3":    xdrtest.SameNames(namesNFSStat3, nfsv3.Nfsstat3_name),
@@ -23,7 +23,7 @@ func TestEnums(t *testing.T) {
 	}
 }
 
-// The constants have the values of the oracle's.
+// The constants have the same values as those of go-xdr.
 func TestConstants(t *testing.T) {
 	for name, c := range map[string][2]uint32{
 		"program":            {Program, nfsv3.NFS_PROGRAM_PROGRAM_NUMBER},
@@ -49,7 +49,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// RFC 1813 §3: the procedures, in the order of their numbers.
+// The numbers of the procedures are those of RFC 1813 §3.
 func TestProcedureNumbers(t *testing.T) {
 	for number, p := range []Procedure{
 		ProcNull, ProcGetattr, ProcSetattr, ProcLookup, ProcAccess, ProcReadlink, ProcRead, ProcWrite,

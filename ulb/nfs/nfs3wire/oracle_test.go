@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// Every procedure's arguments and results mean to go-xdr what they mean to us,
-// in both directions, on every arm of every union; V1-35: and decode the same
-// where their eligible items came beside the stream.
+// go-xdr decodes what this package encodes to the same values, and the reverse, for the
+// arguments and results of every procedure and every arm of every union. The values are also
+// the same if eligible items arrive separately from the stream (conformance row V1-35).
 func TestOracle(t *testing.T) {
 	for _, p := range procedures {
 		t.Run(p.proc.String()+"/args", rapid.MakeCheck(func(t *rapid.T) {
@@ -22,7 +22,7 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// The table above leaves out nothing but NULL.
+// The table of procedures contains every procedure except NULL.
 func TestEveryProcedureIsTested(t *testing.T) {
 	tested := map[Procedure]bool{ProcNull: true}
 	for _, p := range procedures {

@@ -8,7 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// Enums that a union or the server acts on have no other values; a status may.
+// If a union or the server depends on an enum, other values do not decode. A status may have
+// any value.
 func TestUnknownEnums(t *testing.T) {
 	word := []byte{0, 0, 0, 8}
 	for _, c := range []struct {
@@ -35,7 +36,7 @@ func TestUnknownEnums(t *testing.T) {
 	}
 }
 
-// A union without an arm for its discriminant has no encoding.
+// A union whose discriminant has no arm cannot be encoded.
 func TestUnionWithoutArm(t *testing.T) {
 	w := xdr.NewWriter(make([]byte, 0, 256))
 	(&CreateHow3{Mode: 7}).Encode(w)
@@ -44,7 +45,7 @@ func TestUnionWithoutArm(t *testing.T) {
 	}
 }
 
-// A handle of more than 64 bytes is neither accepted nor sent.
+// A handle of more than 64 bytes is neither decoded nor encoded.
 func TestHandleLimit(t *testing.T) {
 	fh := FileHandle3{Data: make([]byte, FileHandleSize+1)}
 	w := xdr.NewWriter(make([]byte, 0, 256))
@@ -61,7 +62,7 @@ func TestHandleLimit(t *testing.T) {
 	}
 }
 
-// The constants are what the largest values take.
+// Each MaxSize constant is the encoded size of the type's largest value.
 func TestMaxSizes(t *testing.T) {
 	full := FileHandle3{Data: make([]byte, FileHandleSize)}
 	attr := PostOpAttr{AttributesFollow: true}

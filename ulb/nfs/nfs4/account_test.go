@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// accountSite has an export that requires an account of its callers, and one that does not.
+// accountSite returns a site with one export that requires an account of its callers, and one
+// that does not.
 func accountSite(t *testing.T, minors func(m *state.Manager) [3]nfs4.Minor) *nfs4test.Site {
 	s := treeSiteWith(t, func(c *nfs4test.Config) { c.Minors = minors }, "/open", "/strict", "/strict/dir/below")
 	secure(t, s, func(e *export.Export) { e.RequireAccount = e.Name == "/strict" })
@@ -23,9 +24,9 @@ func knownMinors(m *state.Manager) [3]nfs4.Minor {
 	return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
 }
 
-// An export that requires an account refuses a principal without one with NFS4ERR_ACCESS, at
-// the first operation that would use the export. The principal can still mount, and give back
-// its state.
+// An export that requires an account refuses a principal without one. The first operation that
+// would use the export gets NFS4ERR_ACCESS. The principal can still mount the export, and give
+// up its state.
 func TestPrincipalWithoutAccount(t *testing.T) {
 	s := accountSite(t, knownMinors)
 	var told []string
@@ -41,7 +42,7 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 		name  string
 		since uint32 // minor version
 		ops   []nfs4test.Op
-		last  wire.NFSStat4 // of the last operation that ran
+		last  wire.NFSStat4 // status of the last operation that was executed
 		ran   int
 		told  bool
 	}{
@@ -67,7 +68,7 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 		{"LINK of a file of it elsewhere", 0, []nfs4test.Op{putFile, save, putOpen, link("other")}, no, 4, true},
 		{"the export below, by its handle", 0, []nfs4test.Op{handleIn(t, s, "/strict/dir/below"), lookup("file"), getattr(1)}, ok, 3, false},
 
-		// The export admits the CLOSE. It fails because the state does not exist.
+		// The export accepts the CLOSE. It fails because the stateid is not valid.
 		{"CLOSE", 1, []nfs4test.Op{putFile, opClose(wire.StateID4{Seqid: 1, Other: [12]byte{1}}, 0)}, wire.NFS4ErrBadStateID, 2, false},
 	} {
 		for minor := c.since; minor <= 2; minor++ {
@@ -88,8 +89,8 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 	}
 }
 
-// A caller that cannot be identified at present gets NFS4ERR_DELAY: it neither acts as the
-// anonymous user nor gets a final error.
+// A caller that cannot be identified at present gets NFS4ERR_DELAY. It does not act as the
+// anonymous user and gets no final error.
 func TestPrincipalThatIsNotIdentified(t *testing.T) {
 	s := accountSite(t, knownMinors)
 	s.Exports.OnRefusedPrincipal(func(_ *rpc.Conn, e *export.Export, principal string) { t.Errorf("%s refused by %s", principal, e.Name) })

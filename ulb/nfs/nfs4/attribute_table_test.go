@@ -35,14 +35,14 @@ func TestAttributeTable(t *testing.T) {
 	if len(attributeTable) > maxRows {
 		t.Errorf("%d attributes", len(attributeTable))
 	}
-	// The binding reserves this much for a GETATTR.
+	// The binding reserves nfs.MaxAttributes bytes for a GETATTR.
 	if most > nfs.MaxAttributes {
 		t.Errorf("all attributes together take %d bytes", most)
 	}
 }
 
-// A Compound keeps plans between uses. It never uses the plan of another set of attributes or
-// of another minor version.
+// A Compound keeps plans after use. It never uses the plan of another set of attributes or of
+// another minor version.
 func TestPlansAreOfTheirSet(t *testing.T) {
 	k := Compound{plans: new(plans)}
 	var sets []wire.Bitmap4

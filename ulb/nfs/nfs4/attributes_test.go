@@ -13,17 +13,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// attributeWant is the expected value of an attribute of the file "file" of a site.
+// attributeWant describes an attribute, with its expected value for the file "file" of a site.
 type attributeWant struct {
 	number uint32
 	since  uint32
-	size   int // the size of its value in bytes; -1: not fixed
+	size   int // size of the value in bytes; -1 if it varies
 	value  func(d *xdr.Decoder, a *vfs.Attr) (got, want any)
-	set    bool // it can be set
-	only   bool // it can only be set
+	set    bool // SETATTR can set the attribute
+	only   bool // the attribute can be set but not read
 }
 
-// These functions decode a value for comparison: as a uint32, as a uint64, as a boolean.
+// Each of the following functions returns a function that decodes a value and returns it with
+// the expected value.
 
 func u32(want func(a *vfs.Attr) uint32) func(d *xdr.Decoder, a *vfs.Attr) (any, any) {
 	return func(d *xdr.Decoder, a *vfs.Attr) (any, any) { return d.Uint32(), want(a) }
@@ -55,10 +56,11 @@ func timeOf(want func(a *vfs.Attr) vfs.Time) func(d *xdr.Decoder, a *vfs.Attr) (
 	}
 }
 
-// anything decodes values that differ from run to run or have a test of their own.
+// anything accepts any value. It is for values that differ from run to run or have a test of
+// their own.
 func anything(d *xdr.Decoder, _ *vfs.Attr) (any, any) { return nil, nil }
 
-// allAttributes are the served attributes, in the order of RFC 8881 §5.8, RFC 7862 §12.
+// allAttributes lists the served attributes, in the order of RFC 8881 §5.8 and RFC 7862 §12.
 var allAttributes = []attributeWant{
 	{number: wire.Fattr4SupportedAttrs, size: -1, value: anything},
 	{number: wire.Fattr4Type, size: 4, value: is32(uint32(wire.NF4Reg))},
@@ -136,7 +138,8 @@ func attrOf(t *testing.T, p *nfs4test.Peer, names ...string) (a vfs.Attr) {
 	return a
 }
 
-// supported_attrs lists the served attributes, and GETATTR returns each of them.
+// GETATTR returns each attribute that supported_attrs lists, and supported_attrs lists all
+// served attributes.
 func TestGetEachAttribute(t *testing.T) {
 	s := treeSite(t, "/data")
 	for minor := range uint32(3) {
@@ -165,7 +168,8 @@ func TestGetEachAttribute(t *testing.T) {
 	}
 }
 
-// Values come in the order of their numbers, however many the client requests.
+// Values come in ascending order of the attribute numbers, however many attributes the client
+// requests.
 func TestGetAllAttributes(t *testing.T) {
 	s := treeSite(t, "/data")
 	var all []uint32
@@ -178,7 +182,7 @@ func TestGetAllAttributes(t *testing.T) {
 		p := s.Peer(2)
 		mask, d := valuesOf(t, p, path, all...)
 		want := wire.Bits(all...)
-		if path == nil { // a directory that was never made
+		if path == nil { // the root of the tree is made up and has no birth time
 			want.Clear(wire.Fattr4TimeCreate)
 		}
 		if mask != want {
@@ -258,8 +262,8 @@ func TestVerifyEachAttribute(t *testing.T) {
 	}
 }
 
-// Each settable attribute can be set and is then listed as set. Others are refused with the
-// status for their kind. A creation time is accepted, but not listed as set.
+// SETATTR can set each settable attribute, and then lists it as set. For other attributes it
+// returns the status that fits. It accepts a creation time, but does not list it as set.
 func TestSetEachAttribute(t *testing.T) {
 	values := map[uint32]func(w *xdr.Writer){
 		wire.Fattr4Size:  func(w *xdr.Writer) { w.Uint64(77) },
@@ -304,7 +308,7 @@ func TestSetEachAttribute(t *testing.T) {
 	}
 }
 
-// raw writes arguments that no type can express.
+// raw writes arguments that the wire types cannot express.
 type raw func(w *xdr.Writer)
 
 func (r raw) Encode(w *xdr.Writer) { r(w) }
@@ -349,7 +353,7 @@ func TestErrorsOfSetattr(t *testing.T) {
 	}
 }
 
-// fs_locations holds the path at which the file system is found.
+// fs_locations contains the path at which clients find the export.
 func TestLocations(t *testing.T) {
 	s := treeSite(t, "/srv/data")
 	for _, c := range []struct {
@@ -373,8 +377,8 @@ func TestLocations(t *testing.T) {
 	}
 }
 
-// A path that is longer than the room that a reply has for it is not told: the file system has no
-// location then. Attributes behind it are told all the same.
+// If the path is too long for the room that a reply reserves for it, fs_locations has no
+// location. The attributes after it are returned all the same.
 func TestLocationWithALongPath(t *testing.T) {
 	var names []string
 	for i := range 5 {

@@ -17,7 +17,8 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// sizeAndChange returns the attributes that a compound's last operation, a GETATTR, returned.
+// sizeAndChange returns the size and the change attribute from the GETATTR at the end of a
+// compound.
 func sizeAndChange(t testing.TB, r *nfs4test.Result) (size, change uint64) {
 	t.Helper()
 	if r.Status != wire.NFS4OK {
@@ -30,7 +31,7 @@ func sizeAndChange(t testing.TB, r *nfs4test.Result) (size, change uint64) {
 	return d.Uint64(), change
 }
 
-// If a WRITE waits for the disk, the GETATTR after it returns no state older than other
+// If a WRITE waits for the disk, the GETATTR after it does not return an older state than other
 // clients have already seen.
 func TestAttributesBehindAStableWriteAreNotOld(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -58,11 +59,12 @@ func TestAttributesBehindAStableWriteAreNotOld(t *testing.T) {
 	}
 }
 
-// otherWriter is a file system in which another client's WRITE is answered while a call waits.
+// otherWriter is a file system that calls a function while a call waits. The function runs
+// another client's WRITE.
 type otherWriter struct {
 	vfs.FileSystem
-	stalls string // the method whose attempt waits
-	// writes is called by the call that waits, once it has looked at the file.
+	stalls string // name of the method that waits
+	// writes is called by the waiting call after it has read the file's attributes.
 	writes func()
 }
 
@@ -85,8 +87,8 @@ func (f *otherWriter) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	return f.FileSystem.Usage(op, h)
 }
 
-// If no wait lies in or between two operations, GETATTR returns the attributes that the
-// operation before it found. Otherwise GETATTR asks the file system again.
+// If no wait lies within an operation or between it and a following GETATTR, GETATTR returns
+// the attributes that the operation found. Otherwise GETATTR asks the file system again.
 func TestAttributesFromBeforeAWaitAreNotTold(t *testing.T) {
 	for _, c := range []struct {
 		stalls  string

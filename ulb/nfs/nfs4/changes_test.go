@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// eachWay runs a test on sites with the exports /data and /other: one whose file system
-// attempts everything at once, one whose file system attempts nothing, and sites where each
-// time one call of the file system has to wait.
+// eachWay runs a test on several sites with the exports /data and /other. The file system of
+// the first never has to wait. That of the second has to wait in every call. Each of the others
+// has to wait in one method.
 func eachWay(t *testing.T, test func(t *testing.T, s *nfs4test.Site)) {
 	plainly := func(fs vfs.FileSystem) vfs.FileSystem { return fs }
 	t.Run("at once", func(t *testing.T) { test(t, treeSiteOf(t, plainly, "/data", "/other")) })
@@ -196,7 +196,7 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// held implements state.Records: one client held state before the server started.
+// held implements state.Records. One client held state before the server started.
 type held struct{}
 
 func (held) Begin() (uint32, []state.Record, error) {

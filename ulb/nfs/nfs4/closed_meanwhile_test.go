@@ -39,9 +39,9 @@ func (f *slowFile) Write(op *vfs.Op, offset uint64, data [][]byte, stable vfs.St
 	return f.File.Write(op, offset, data, stable)
 }
 
-// An OPEN_DOWNGRADE or a CLOSE during an operation closes the file that the operation uses.
-// If the stateid is gone, the operation answers that it is not valid; otherwise it answers by
-// what the stateid still permits.
+// An OPEN_DOWNGRADE or a CLOSE that runs during another operation closes the file that the
+// operation uses. If the stateid is no longer valid, the operation returns NFS4ERR_BAD_STATEID.
+// Otherwise its status depends on the access that the stateid still has.
 func TestFileThatIsClosedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -65,7 +65,7 @@ func TestFileThatIsClosedMeanwhile(t *testing.T) {
 			x.mode("file", 0o666)
 			f.UID, f.GID = opener, opener
 			f.open(openArgs("file", "me", both, 0))
-			// Another user's open for reading does not belong to the opener.
+			// The open of another user for reading does not belong to the opener.
 			f.UID, f.GID = stranger, stranger
 			o := f.open(openArgs("file", "me", readable, 0))
 			f.UID, f.GID = opener, opener

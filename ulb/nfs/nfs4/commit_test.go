@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// onDirectory is bob's client of a directory with a file f that all may write.
+// onDirectory returns bob, who uses a directory, and the path of a file f in it that all users
+// may write.
 func onDirectory(t *testing.T, hook func(local.SyncCall, int) error) (bob *filer, f string) {
 	root := t.TempDir()
 	f = filepath.Join(root, "f")
@@ -46,7 +47,7 @@ var commitAll = nfs4test.Op{Number: wire.OpCommit, Args: &wire.Commit4Args{}}
 func TestCommitOfAnOpenFileAfterChmod(t *testing.T) {
 	bob, f := onDirectory(t, nil)
 	o := bob.open(openArgs("f", "bob", both, 0))
-	if err := os.Chmod(f, 0o600); err != nil { // by its owner, root
+	if err := os.Chmod(f, 0o600); err != nil { // root, the owner, calls chmod
 		t.Fatal(err)
 	}
 	carol := *bob.Peer
@@ -66,7 +67,7 @@ func TestCommitOfAnOpenFileAfterChmod(t *testing.T) {
 	}
 }
 
-// WRITE reports that the disk is full. COMMIT has only NFS4ERR_IO for that.
+// If the disk is full, WRITE can say so. COMMIT has only NFS4ERR_IO for that.
 func TestLackOfSpaceAtASync(t *testing.T) {
 	bob, _ := onDirectory(t, func(local.SyncCall, int) error { return syscall.EDQUOT })
 	o := bob.open(openArgs("f", "bob", both, 0))

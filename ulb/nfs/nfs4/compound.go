@@ -261,7 +261,7 @@ func (k *Compound) ended() rpc.Outcome {
 	if k.Client != nil {
 		k.meet()
 	}
-	return rpc.Done // an operation's failure is counted for the operation, not for the call
+	return rpc.Done // also after a failure, because failures are counted by operation
 }
 
 // meet marks the connection of a client's session as known, if an export serves the client

@@ -36,7 +36,7 @@ func dataDoesNotAllocate(t *testing.T, s *nfs4test.Site) {
 		message := f.Message("", c.ops...)
 		call := f.End(f.Begin(message))
 		if call.Detached {
-			continue // this file system cannot do it without waiting
+			continue // this file system has to wait for the operation
 		}
 		again := func() {
 			call.Again(f.Conn, message)

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// plain is a minor version that adds nothing.
+// plain is a minor version without operations and checks of its own.
 type plain struct{}
 
 func (plain) Operations() []nfs4.Operation                         { return nil }
@@ -53,7 +53,8 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// A compound ends with the first operation that fails, and says which that was.
+// A compound ends with the first operation that fails. Its reply ends with the result of that
+// operation.
 func TestCompoundEndsWhereItFails(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -78,7 +79,8 @@ func TestCompoundEndsWhereItFails(t *testing.T) {
 	}
 }
 
-// A compound that is cut off before an operation number gets a result with OP_ILLEGAL.
+// If a compound is cut off before an operation number, the result for that operation has the
+// number OP_ILLEGAL.
 func TestCompoundThatIsCutOff(t *testing.T) {
 	p := plainSite(t)
 	r := p.Parse(p.End(p.Begin(p.Raw(func(w *xdr.Writer) {

@@ -8,9 +8,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// FuzzAttributes sets and verifies values of any kind, and creates objects with them. A
-// successful SETATTR sets exactly what it was asked to. If VERIFY finds values equal, so does
-// NVERIFY.
+// FuzzAttributes sets and verifies any values, and creates objects with them. A successful
+// SETATTR sets exactly the requested attributes. If VERIFY finds the values equal, NVERIFY
+// does, too.
 func FuzzAttributes(f *testing.F) {
 	for _, w := range allAttributes {
 		f.Add(uint32(2), wordOf(w.number, 0), wordOf(w.number, 1), wordOf(w.number, 2), make([]byte, max(w.size, 0)))

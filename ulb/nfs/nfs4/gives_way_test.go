@@ -11,11 +11,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// lazy is a minor version in which the RENEW of client 1 waits until the test lets it go on.
+// lazy is a minor version in which the RENEW of client 1 waits until the test sends to goOn.
 type lazy struct {
 	plain
 	begun, goOn chan struct{}
-	last        atomic.Int64 // how many RENEWs of client 2 have ended
+	last        atomic.Int64 // number of RENEWs of client 2 that have ended
 	seen        chan int64   // the value of last when the RENEW of client 3 was executed
 }
 
@@ -39,8 +39,8 @@ func (l *lazy) Operations() []nfs4.Operation {
 	}}}
 }
 
-// If long compounds occupy all goroutines, they let a later call go first between two of
-// their operations.
+// If long compounds occupy all goroutines, they let a later call run between two of their
+// operations.
 func TestLongCompoundsGiveWay(t *testing.T) {
 	const goroutines = 64 // rpc.Config.LaneWorkers
 	l := &lazy{begun: make(chan struct{}, goroutines), goOn: make(chan struct{}), seen: make(chan int64, 1)}

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// remembered are the records of two clients, called 0 and 1.
+// remembered implements state.Records. It holds the records of two clients, called 0 and 1.
 type remembered struct{}
 
 func (remembered) Begin() (uint32, []state.Record, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// managedSite has exports that manage groups, inside and around exports that do not, and in
-// each export a file "guarded" that group 4000 may read.
+// managedSite returns a site whose exports manage groups or not, some of them nested. Each
+// export has a file "guarded" that group 4000 may read.
 func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
 	s := treeSiteWith(t, func(c *nfs4test.Config) {
 		c.Minors = func(m *state.Manager) [3]nfs4.Minor {
@@ -34,7 +34,7 @@ func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
 	return s, known
 }
 
-// as returns a peer that calls as a user.
+// as returns a peer that calls as user uid.
 func as(s *nfs4test.Site, minor, uid uint32) *nfs4test.Peer {
 	p := s.Peer(minor)
 	p.UID, p.GID = uid, uid
@@ -45,8 +45,9 @@ func accessOp() nfs4test.Op {
 	return nfs4test.Op{Number: wire.OpAccess, Args: &wire.Access4Args{Access: wire.Access4Read}}
 }
 
-// An operation of a user whose groups are not known waits, and continues with them at the
-// same place of the compound. If they cannot be looked up, it fails with NFS4ERR_DELAY.
+// If the groups of a user are not known yet, the operation waits for them, and the compound
+// then continues with it. If the groups cannot be looked up, the operation fails with
+// NFS4ERR_DELAY.
 func TestManagedGroups(t *testing.T) {
 	s, known := managedSite(t)
 	for minor := range uint32(3) {
@@ -82,8 +83,8 @@ func TestManagedGroups(t *testing.T) {
 		if r := p.Compound(handleIn(t, s, "/data"), getattr(1)); r.Status != wire.NFS4ErrDelay || len(r.Ops) != 1 {
 			t.Errorf("minor version %d: by handle: %v", minor, statuses(r))
 		}
-		// Compounds that do not enter such an export do not wait: at the root, in another
-		// export, listings.
+		// A compound does not wait if it does not enter an export that manages groups: at the
+		// root, in another export, in a listing.
 		for _, ops := range [][]nfs4test.Op{
 			append(walk(), getattr(1), readdir(0, 4096)), append(walk("open", "file"), getattr(1)),
 			append(walk("open"), op(wire.OpGetFH)), append(walk("open", "dir"), readdir(0, 4096, wire.Fattr4FileID, wire.Fattr4Mode)),
@@ -95,8 +96,8 @@ func TestManagedGroups(t *testing.T) {
 	}
 }
 
-// The groups count in every export that a compound enters: in a nested export, on the way up,
-// and for the saved object.
+// A caller's groups apply in every export that a compound enters: in a nested export, on the
+// way up, and for the saved object.
 func TestManagedGroupsOnTheWay(t *testing.T) {
 	s, known := managedSite(t)
 	uid := uint32(1000)
@@ -137,7 +138,7 @@ func TestOwnersNumberWhileGroupsAreUnknown(t *testing.T) {
 	p.want(wire.NFS4OK, append(walk("data"), open(10))...)
 }
 
-// If groups cannot be looked up, the operation that needs them fails, and not a later one.
+// If groups cannot be looked up, the operation that needs them fails, not a later operation.
 func TestOperationThatIsDelayed(t *testing.T) {
 	s, known := managedSite(t)
 	const uid = 1000

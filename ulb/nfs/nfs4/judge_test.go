@@ -11,8 +11,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// For a peer that has shown no handle of ours, the server reserves and fetches little. For a
-// peer that has, it reserves as much as needed.
+// For a peer that has not sent one of this server's handles yet, the server reserves and
+// fetches little. For a peer that has, it reserves as much as needed.
 func TestStrangersReserveLittle(t *testing.T) {
 	p := plainSite(t)
 	read := nfs4test.Op{Number: wire.OpRead, Args: &wire.Read4Args{Count: 1 << 20}}
@@ -49,7 +49,7 @@ func TestStrangersReserveLittle(t *testing.T) {
 	}
 }
 
-// For a caller with a flavor that the export does not accept, or without a required account,
+// If the export does not accept the caller's flavor, or the caller lacks a required account,
 // the server reserves and fetches nothing, and the connection does not become known.
 func TestRefusedCallersReserveNothing(t *testing.T) {
 	s := knownStrictSite(t)

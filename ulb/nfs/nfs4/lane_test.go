@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// A watched file system can stall, and checks in which lane it is called.
+// watched is a file system that fails the test if a method is called outside the file system's
+// own lane.
 type watched struct {
 	vfs.FileSystem
 	t      *testing.T
@@ -44,8 +45,8 @@ func (w *watched) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	return w.FileSystem.GetAttr(op, h, a)
 }
 
-// A compound that waits for several file systems waits for each in that file system's lane. A
-// file system that stalls holds up no call of others.
+// A compound that waits for several file systems waits for each of them in that file system's
+// lane. So a file system that stalls does not hold up calls to others.
 func TestCompoundWaitsInTheLaneOfItsObject(t *testing.T) {
 	var server atomic.Pointer[rpc.Server]
 	var calls atomic.Int32

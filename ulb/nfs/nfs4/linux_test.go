@@ -12,20 +12,20 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// coder is arguments or a result.
+// coder is the arguments or the result of an operation.
 type coder interface {
 	Decode(d *xdr.Decoder)
 	Encode(w *xdr.Writer)
 }
 
-// none stands for the arguments of an operation that has none.
+// none is the arguments of an operation without arguments.
 type none struct{}
 
 func (none) Decode(*xdr.Decoder) {}
 func (none) Encode(*xdr.Writer)  {}
 
-// linuxOps are the operations of captured compounds that are executed here, with types
-// for their arguments and results.
+// linuxOps holds the operations of captured compounds that the test executes, with the types of
+// their arguments and results.
 var linuxOps = map[wire.OpNum]struct{ args, res func() coder }{
 	wire.OpPutFH:         {func() coder { return &wire.PutFH4Args{} }, func() coder { return &wire.PutFH4Res{} }},
 	wire.OpPutRootFH:     {func() coder { return none{} }, func() coder { return &wire.PutRootFH4Res{} }},
@@ -110,8 +110,8 @@ func linuxCompounds(t *testing.T) (calls []linuxCompound, replies map[string]lin
 	return calls, replies
 }
 
-// placeOf returns the object of a site that replaces the handle put by operation i. It is of
-// the kind that the following operations need.
+// placeOf returns the path of the object whose handle replaces the handle of the PUTFH at index
+// i. The object is of the kind that the following operations need.
 func (c *linuxCompound) placeOf(i int) []string {
 	for at, n := range c.numbers[i+1:] {
 		switch n {
@@ -133,11 +133,11 @@ func (c *linuxCompound) placeOf(i int) []string {
 	return []string{"data", "file"}
 }
 
-// missing holds the attributes that Linux's server has and this one lacks: ACLs and layouts.
+// missing holds the attributes that Linux's server has and this server lacks: ACLs and layouts.
 var missing = wire.Bits(wire.Fattr4ACL, wire.Fattr4FsLayoutTypes, wire.Fattr4LayoutTypes, wire.Fattr4LayoutBlksize)
 
-// Compounds about names and attributes that Linux's client sends get the same status and the
-// same attributes as from Linux's server.
+// A captured compound of Linux's client about names and attributes gets the same status and the
+// same attributes as it got from Linux's server.
 func TestLinuxCompounds(t *testing.T) {
 	calls, replies := linuxCompounds(t)
 	run := 0
@@ -187,7 +187,7 @@ func TestLinuxCompounds(t *testing.T) {
 	}
 }
 
-// statusOf returns the status, with which every result begins.
+// statusOf returns the status, which is the first field of every result.
 func statusOf(res coder) wire.NFSStat4 {
 	w := xdr.NewWriter(make([]byte, 0, 1<<16))
 	res.Encode(w)

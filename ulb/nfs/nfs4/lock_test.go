@@ -10,7 +10,7 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// Encode makes ids arguments of TEST_STATEID.
+// Encode encodes ids as the arguments of TEST_STATEID.
 func (all ids) Encode(w *xdr.Writer) {
 	w.Uint32(uint32(len(all)))
 	for _, id := range all {
@@ -38,7 +38,7 @@ func opLockTest(owner string, how wire.NFSLockType4, offset, length uint64) nfs4
 	return nfs4test.Op{Number: wire.OpLockt, Args: &wire.Lockt4Args{Locktype: how, Offset: offset, Length: length, Owner: wire.StateOwner4{Owner: []byte(owner)}}}
 }
 
-// lock locks, and returns the lock's stateid.
+// lock executes a LOCK, and returns the lock's stateid.
 func (f *filer) lock(fh []byte, o nfs4test.Op) wire.StateID4 {
 	f.t.Helper()
 	var res wire.Lock4Res
@@ -46,7 +46,7 @@ func (f *filer) lock(fh []byte, o nfs4test.Op) wire.StateID4 {
 	return res.ResOK.LockStateid
 }
 
-// unlock unlocks, and returns the lock's stateid.
+// unlock executes a LOCKU, and returns the lock's stateid.
 func (f *filer) unlock(fh []byte, lock wire.StateID4, offset, length uint64) wire.StateID4 {
 	f.t.Helper()
 	var res wire.Locku4Res
@@ -158,7 +158,7 @@ func TestLockErrors(t *testing.T) {
 	f.lock(o.fh, opFirstLock(o.Stateid, "locker", wire.ReadLt, 0, 1))
 }
 
-// A lock's stateid permits what its open permits.
+// A lock's stateid permits the same access as its open.
 func TestReadAndWriteWithALock(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
@@ -172,7 +172,7 @@ func TestReadAndWriteWithALock(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// Locks of clients and locks of programs on this machine exclude each other.
+// Locks of clients and locks of programs on this machine conflict with each other.
 func TestLocksOfThisMachine(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	s := openSiteOver(t, fs)

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maintained has a session in which the client's machine may COMMIT for its users.
+// maintained is a minor version in which the client's machine may COMMIT for its users.
 type maintained struct{ plain }
 
 func (maintained) Before(k *nfs4.Compound, _ *nfs4.Operation) wire.NFSStat4 {
@@ -35,8 +35,8 @@ func (longBitmap) Encode(w *xdr.Writer) {
 	}
 }
 
-// The client's machine may do its maintenance under another flavor than the export's, with
-// GETATTR beside it, and nothing else in the same compound.
+// The client's machine may do maintenance under a flavor that the export does not accept. The
+// compound may also contain GETATTR, and nothing else.
 func TestMaintenanceUnderAnotherFlavor(t *testing.T) {
 	s := strictSiteWith(t, func(c *nfs4test.Config) {
 		c.Minors = func(*state.Manager) [3]nfs4.Minor { return [3]nfs4.Minor{1: maintained{}} }

@@ -2,7 +2,7 @@
 
 package nfs4_test
 
-// Under the race detector, a sync.Pool drops items at random.
+// Under the race detector, a sync.Pool drops items at random, so allocations cannot be counted.
 
 import (
 	"encoding/binary"
@@ -22,7 +22,8 @@ var linuxAttributes = []uint32{
 	wire.Fattr4TimeMetadata, wire.Fattr4TimeModify, wire.Fattr4MountedOnFileID,
 }
 
-// An operation that needs no wait allocates nothing, also below the tree of names.
+// An operation that does not have to wait allocates nothing, also in exports below the tree of
+// names.
 func TestNamesDoNotAllocate(t *testing.T) {
 	s := treeSite(t, "/data", "/data/dir/below")
 	p := s.Peer(2)

@@ -60,27 +60,28 @@ func verify(n wire.OpNum, attrs wire.FAttr4) nfs4test.Op {
 	return nfs4test.Op{Number: n, Args: &wire.Nverify4Args{Attributes: attrs}}
 }
 
-// saved returns operations that walk to an object, save it, and walk to a second one.
+// saved returns operations that walk to an object, save its handle, and walk to a second
+// object.
 func saved(first, second []string) []nfs4test.Op {
 	return append(append(walk(first...), op(wire.OpSaveFH)), walk(second...)...)
 }
 
-// A step is a compound and the status that its last operation must have, in minor version
-// 0 and in later ones. All earlier operations succeed.
+// A step is a compound with the status that its last operation must have, in0 in minor version
+// 0 and in in later ones. All other operations succeed.
 type step struct {
 	name    string
 	ops     []nfs4test.Op
 	in0, in wire.NFSStat4
 }
 
-// always returns a step with the same status in all minor versions.
+// always returns a step that has the same status in all minor versions.
 func always(name string, s wire.NFSStat4, at []nfs4test.Op, last nfs4test.Op) step {
 	return step{name, append(at[:len(at):len(at)], last), s, s}
 }
 
 func at(names ...string) []nfs4test.Op { return walk(append([]string{"data"}, names...)...) }
 
-// badNames are names that no object can have, with the status for each.
+// badNames lists names that no object can have, with the status for each.
 var badNames = []struct {
 	name   string
 	status wire.NFSStat4
@@ -222,7 +223,7 @@ func TestErrorsOfNames(t *testing.T) {
 	runSteps(t, s, append(nameSteps(), noHandle()...))
 }
 
-// If a file system cannot attempt a call at once, the repetition has the same outcome.
+// If a file system has to wait in each call, the operations return the same statuses.
 func TestErrorsOfNamesWhereEachCallWaits(t *testing.T) {
 	hesitant := func(fs vfs.FileSystem) vfs.FileSystem { return vfstest.Hesitant(fs) }
 	runSteps(t, treeSiteOf(t, hesitant, "/data", "/data/dir/below", "/other"), nameSteps())

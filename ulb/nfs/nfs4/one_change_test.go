@@ -13,10 +13,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Clients of 4.1 and 4.2 append to a file with WRITE and GETATTR, while others read its attributes
-// in every way. No reply may have the Change that a GETATTR after a WRITE returned together with a
-// smaller size. A compound that begins after a reply must not return a smaller size than that
-// reply. Change never decreases.
+// Clients of 4.1 and 4.2 append to a file with WRITE and GETATTR, while others read its
+// attributes in every possible way. If a reply has the Change that a GETATTR after a WRITE
+// returned, it does not have a smaller size than that GETATTR. A compound that begins after a
+// reply does not return a smaller size than that reply. Change never decreases.
 func TestCompoundsTellNoOldStateWithANewChange(t *testing.T) {
 	for _, minor := range []uint32{1, 2} {
 		t.Run(fmt.Sprint("4.", minor), func(t *testing.T) { appendBesideLooks(t, minor) })

@@ -10,12 +10,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Names of one object of each kind in the root, for tests of types.
+// Names of one object of each type in the root.
 const (
 	aFile, aDir, aLink, aFIFO = "file", "dir", "link", "fifo"
 )
 
-// kindsSite is a site with an object of each kind.
+// kindsSite returns a site with an object of each type.
 func kindsSite(t *testing.T) *nfs4test.Site {
 	t.Helper()
 	s := openSite(t)
@@ -52,8 +52,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		minor uint32 // none: all
-		at    string // where the current file handle is: a name in the root, or the root
+		minor uint32 // the minor version to test, or none for all of them
+		at    string // name in the root whose handle is current; if empty, the root's handle is
 		args  *wire.Open4Args
 		want  wire.NFSStat4
 	}{
@@ -139,12 +139,13 @@ func TestOpenOnReadOnlyExport(t *testing.T) {
 	f.refused(wire.NFS4ErrNoEnt, openArgs("new", "me", readable, 0))
 }
 
-// Operations on content report the type of an object that is no regular file.
+// If an operation on content gets an object that is no regular file, its status names the
+// object's type.
 func TestContentOperationsReportTheObjectsType(t *testing.T) {
 	s := kindsSite(t)
 	for _, c := range []struct {
 		name  string
-		later bool // than minor version 0
+		later bool // true for minor versions after 0
 		want  wire.NFSStat4
 	}{
 		{aDir, false, wire.NFS4ErrIsDir}, {aLink, false, wire.NFS4ErrInvalid}, {aFIFO, false, wire.NFS4ErrInvalid},

@@ -22,7 +22,7 @@ import (
 type known struct {
 	minor uint32
 	state *state.Manager
-	// reclaims says that its clients may still reclaim state.
+	// reclaims is true if the clients may still reclaim state.
 	reclaims bool
 	mu       sync.Mutex
 	conns    map[*rpc.Conn]*state.Client
@@ -80,7 +80,8 @@ func (n *known) After(*nfs4.Compound) {}
 // Opened implements nfs4.Identifier.
 func (n *known) Opened(*nfs4.Compound, *state.Client) {}
 
-// Client implements nfs4.Identifier: every client ID but 404 is that of the connection.
+// Client implements nfs4.Identifier. Each client ID except 404 belongs to the connection's
+// client.
 func (n *known) Client(k *nfs4.Compound, id uint64) (*state.Client, wire.NFSStat4) {
 	if id == 404 {
 		return nil, wire.NFS4ErrStaleClientID
@@ -88,10 +89,10 @@ func (n *known) Client(k *nfs4.Compound, id uint64) (*state.Client, wire.NFSStat
 	return n.of(k.Call.Conn), wire.NFS4OK
 }
 
-// openSite is a site with all minor versions.
+// openSite returns a site with all minor versions, over a file system in memory.
 func openSite(t testing.TB) *nfs4test.Site { return openSiteOver(t, nil) }
 
-// openSiteOver is openSite with a file system; nil stands for one in memory.
+// openSiteOver is like openSite, over fs. If fs is nil, the file system is in memory.
 func openSiteOver(t testing.TB, fs vfs.FileSystem) *nfs4test.Site {
 	return nfs4test.New(t, nfs4test.Config{FS: fs, Minors: func(m *state.Manager) [3]nfs4.Minor {
 		return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
@@ -101,9 +102,9 @@ func openSiteOver(t testing.TB, fs vfs.FileSystem) *nfs4test.Site {
 // unopened is a file system without open files.
 type unopened struct{ vfs.FileSystem }
 
-// eachOpenSite runs a test over file systems of each manner: operations do the same
-// whether they are run once, or again after what would have blocked, and whether the file
-// system has open files or not.
+// eachOpenSite runs a test over several file systems. The result of an operation must be the
+// same whether the operation runs once, or runs again because it had to wait, and whether the
+// file system has open files or not.
 func eachOpenSite(t *testing.T, test func(t *testing.T, s *nfs4test.Site)) {
 	for _, manner := range []struct {
 		name string
@@ -124,7 +125,7 @@ func eachOpenSite(t *testing.T, test func(t *testing.T, s *nfs4test.Site)) {
 	t.Run("a directory", func(t *testing.T) { test(t, openSiteOver(t, directory(t))) })
 }
 
-// directory is a file system that is a directory of this machine.
+// directory returns a file system that exports a directory of this machine.
 func directory(t testing.TB) vfs.FileSystem {
 	root := t.TempDir()
 	if err := os.Chmod(root, 0o777); err != nil {
@@ -148,8 +149,8 @@ func newFiler(t testing.TB, s *nfs4test.Site, minor uint32) *filer {
 	return &filer{Peer: s.Peer(minor), t: t}
 }
 
-// want runs a compound whose last operation has to end with a status, and returns the
-// results.
+// want runs a compound and returns its results. It fails the test unless the compound ends with
+// the given status.
 func (f *filer) want(status wire.NFSStat4, ops ...nfs4test.Op) *nfs4test.Result {
 	f.t.Helper()
 	r := f.Compound(ops...)
@@ -173,7 +174,7 @@ func openArgs(name, owner string, access, deny uint32) *wire.Open4Args {
 	}
 }
 
-// creating makes args create the file.
+// creating makes args create the file, and returns them.
 func creating(args *wire.Open4Args, mode wire.Createmode4, attrs wire.FAttr4) *wire.Open4Args {
 	args.Openhow = wire.Openflag4{Opentype: wire.Open4Create, How: wire.Createhow4{Mode: mode, Createattrs: attrs}}
 	args.Openhow.How.Createboth.Attrs = attrs
@@ -200,7 +201,7 @@ func opDowngrade(id wire.StateID4, access, deny uint32) nfs4test.Op {
 	return nfs4test.Op{Number: wire.OpOpenDowngrade, Args: &wire.OpenDowngrade4Args{OpenStateid: id, ShareAccess: access, ShareDeny: deny}}
 }
 
-// An opened is what an OPEN returned.
+// An opened holds the result of an OPEN and the handle of the file.
 type opened struct {
 	wire.Open4ResOK
 	fh []byte
@@ -250,7 +251,7 @@ func fileSize(n byte) wire.FAttr4 {
 	return wire.FAttr4{Attrmask: wire.Bits(wire.Fattr4Size), AttrVals: []byte{0, 0, 0, 0, 0, 0, 0, n}}
 }
 
-// nothingLeft fails the test if state remains.
+// nothingLeft fails the test if the server still has state of clients.
 func nothingLeft(t testing.TB, s *nfs4test.Site) {
 	t.Helper()
 	if u := s.State.Usage(); u != (state.Usage{}) {

@@ -114,8 +114,7 @@ func TestModeThatChangesAfterOpen(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// A caller that creates a file opens it with the access it asked for, whatever the file's
-// mode.
+// A caller that creates a file opens it with the requested access, whatever the file's mode is.
 func TestCreateOfAReadOnlyFile(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f := newFiler(t, s, 1)

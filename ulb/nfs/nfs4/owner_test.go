@@ -16,7 +16,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// named makes a site send names of users and groups, which it reads from files.
+// named returns a function that makes a site send names of users and groups. The names are read
+// from files.
 func named(t *testing.T) func(cfg *nfs4test.Config) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"passwd": "ann:x:1000:100:::\n", "group": "users:x:100:\n"} {
@@ -31,8 +32,8 @@ func named(t *testing.T) func(cfg *nfs4test.Config) {
 	return func(cfg *nfs4test.Config) { cfg.Identity, cfg.SendNames = m, true }
 }
 
-// If names are sent, an owner is a name; an owner without a name is a number. Both are
-// accepted. This holds when a look-up is needed and when the answer is remembered.
+// If the server sends names, an owner with a name is sent by name, and an owner without one by
+// number. The server accepts both. This holds for a first look-up and for a cached answer.
 func TestOwnersByName(t *testing.T) {
 	s := treeSiteWith(t, named(t), "/data")
 	p := s.Peer(0)
@@ -87,8 +88,8 @@ func TestOwnerIsLookedUpBesideAKnownGroup(t *testing.T) {
 	}
 }
 
-// A client that names owners without end gets NFS4ERR_DELAY at once. A client of another
-// address is not affected.
+// If a client sends ever new names of owners, the server looks up a limited number of them, and
+// answers the others with NFS4ERR_DELAY at once. A client with another address is not affected.
 func TestOwnersWithoutEnd(t *testing.T) {
 	var asked atomic.Int64
 	m := identity.New(identity.Config{

@@ -10,11 +10,12 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// A useOfOpen is what a caller does with the stateids of two open files.
+// A useOfOpen is a compound that uses the stateids of two open files.
 type useOfOpen struct {
 	name  string
 	minor uint32 // the first minor version that has the operation
-	// stateOnly: the operation changes only the client's state, not the file.
+	// stateOnly is true if the operation changes only the client's state and does not access
+	// the file.
 	stateOnly bool
 	ops       func(x *principals) []nfs4test.Op
 }
@@ -40,18 +41,19 @@ var usesOfOpens = []useOfOpen{
 	}},
 }
 
-// principals are callers of one client that use what one of them has opened.
+// principals holds the state that one user of a client has opened, for tests in which other
+// users of the client use it.
 type principals struct {
 	*filer
 	file, other opened
 	locked      wire.StateID4 // byte 0 of file, locked by the opener
 	lockSeqid   uint32
-	offset      uint64 // of the last lock
+	offset      uint64 // offset of the last lock
 }
 
 func (x *principals) on(o nfs4test.Op) []nfs4test.Op { return []nfs4test.Op{putFH(x.file.fh), o} }
 
-// lock locks a further byte by the lock's stateid.
+// lock returns a LOCK of one more byte with the lock's stateid.
 func (x *principals) lock(how wire.NFSLockType4) nfs4test.Op {
 	x.offset++
 	o := opLock(x.locked, how, x.offset, 1)
@@ -60,7 +62,7 @@ func (x *principals) lock(how wire.NFSLockType4) nfs4test.Op {
 	return o
 }
 
-// unlock unlocks a range that is not locked.
+// unlock returns a LOCKU of a range that is not locked.
 func (x *principals) unlock() nfs4test.Op {
 	o := opUnlock(x.locked, 1<<40, 1)
 	o.Args.(*wire.Locku4Args).Seqid = x.lockSeqid
@@ -68,13 +70,13 @@ func (x *principals) unlock() nfs4test.Op {
 	return o
 }
 
-// as makes the following calls those of another caller: one with a uid, or one with a principal
-// that it has proven.
+// as makes later calls come from another caller: one with a user ID, or one with a principal
+// proven by Kerberos.
 func (x *principals) as(uid uint32, principal string) {
 	x.UID, x.GID, x.Principal = uid, uid, principal
 }
 
-// opens opens a file for reading and writing as the present caller. In minor version 0 it
+// opens opens a file for reading and writing as the present caller. In minor version 0 it also
 // confirms the open.
 func (x *principals) opens(name string) opened {
 	x.t.Helper()
@@ -92,7 +94,7 @@ func (x *principals) opens(name string) opened {
 const opener, stranger = 1000, 2000
 
 // newPrincipals makes a caller open two files of user 0 that everyone may read and write, and
-// lock a byte of one.
+// lock a byte of one of them.
 func newPrincipals(t *testing.T, s *nfs4test.Site, minor uint32, uid uint32, principal string) *principals {
 	x := &principals{filer: newFiler(t, s, minor)}
 	for _, name := range []string{"file", "other"} {
@@ -109,7 +111,7 @@ func newPrincipals(t *testing.T, s *nfs4test.Site, minor uint32, uid uint32, pri
 	return x
 }
 
-// mode sets a file's mode as the file's owner. If there is no such file, it creates it.
+// mode sets a file's mode as the file's owner. If the file does not exist, mode creates it.
 func (x *principals) mode(name string, mode uint32) {
 	x.t.Helper()
 	op := &vfs.Op{Cred: &vfs.Cred{}}
@@ -123,7 +125,7 @@ func (x *principals) mode(name string, mode uint32) {
 	}
 }
 
-// use runs u, and returns the status.
+// use runs the compound of u, and returns its status.
 func (x *principals) use(u *useOfOpen) wire.NFSStat4 {
 	r := x.Compound(u.ops(x)...)
 	if n := len(r.Ops); n > 0 && r.Status == wire.NFS4OK && r.Ops[n-1].Number == wire.OpLock {
@@ -140,10 +142,10 @@ func (x *principals) use(u *useOfOpen) wire.NFSStat4 {
 
 func inMemory() vfs.FileSystem { return memfs.New(memfs.Options{RootMode: 0o777}) }
 
-// A caller that presents a stateid of a file that another principal opened is checked by its
-// own permission, in every operation that uses the open, in every minor version (RFC 8881
-// §18.16.3, RFC 7530 §16.16.6). The opener keeps its access when the mode changes. Operations
-// that only give state back need only the stateid.
+// If a caller presents a stateid of an open that another principal made, the caller's own
+// permission is checked, in every operation that uses the open and in every minor version (RFC
+// 8881 §18.16.3, RFC 7530 §16.16.6). The opener keeps its access when the mode changes. An
+// operation that only gives up state needs only a valid stateid.
 func TestStateidOfAnotherPrincipal(t *testing.T) {
 	type caller struct {
 		name      string
@@ -154,7 +156,7 @@ func TestStateidOfAnotherPrincipal(t *testing.T) {
 	for _, opener := range []caller{{"a user", opener, ""}, {"a proven user", 0, "alice@TEST"}} {
 		others := callers
 		if opener.principal != "" {
-			// This caller claims, without proof, the number of the proven user.
+			// This caller claims, without proof, the user ID of the proven user.
 			others = append(others, caller{"an unproven user of the same number", 65534, ""})
 		}
 		for _, fs := range []struct {
@@ -200,10 +202,10 @@ func TestStateidOfAnotherPrincipal(t *testing.T) {
 	}
 }
 
-// OPEN_DOWNGRADE and CLOSE only give back state. The server asks for a valid stateid and judges
+// OPEN_DOWNGRADE and CLOSE only give up state. The server requires a valid stateid, and checks
 // neither the principal nor the file's mode (RFC 8881 §18.2, §18.18, RFC 7530 §16.2.5, §16.19).
-// After an OPEN_DOWNGRADE the open still belongs to the opener, and permits no more than the
-// remaining access.
+// After an OPEN_DOWNGRADE the open still belongs to the opener, and permits only the remaining
+// access.
 func TestStateidGivenBackByAnotherPrincipal(t *testing.T) {
 	type caller struct {
 		name      string

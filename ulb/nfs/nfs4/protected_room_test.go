@@ -10,8 +10,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// If a compound must not be executed twice and its results could be larger than its caller
-// can receive, it is executed as far as its results fit. This holds also if the results
+// If a compound must not be executed twice, and its results could be larger than its caller can
+// receive, only the operations whose results fit are executed. This holds also if the results
 // are protected.
 func TestRoomUnderAProtection(t *testing.T) {
 	p := plainSite(t)

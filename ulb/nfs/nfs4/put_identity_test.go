@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// An owner is sent as its name or, if it has none, as the digits of its number (RFC 8881
-// §5.9), padded like any opaque.
+// An owner is sent as its name or, if it has no name, as the decimal digits of its number (RFC
+// 8881 §5.9). The string is padded like any opaque.
 func TestOwnersTravelByNameOrDigits(t *testing.T) {
 	for _, c := range []struct {
 		name string

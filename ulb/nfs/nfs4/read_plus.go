@@ -72,7 +72,7 @@ type segments struct {
 	start   int // offset of the result in the reply
 	n       uint32
 	eof     bool
-	change  uint64 // the file's change attribute when the first segment was written; size is its size then
+	change  uint64 // the file's change attribute before the first segment; size is its size then
 	size    uint64
 	full    bool // the reply has no more room
 }

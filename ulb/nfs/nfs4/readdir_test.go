@@ -19,7 +19,7 @@ func sizeOf(r *wire.Readdir4ResOK) int {
 	return w.Len()
 }
 
-// A result is never longer than maxcount, and never shorter than it could be.
+// A result is never longer than maxcount, and contains as many entries as fit.
 func TestReaddirFillsItsRoom(t *testing.T) {
 	p := treeSite(t, "/data").Peer(0)
 	attrs := []uint32{wire.Fattr4RdattrError, wire.Fattr4FileID, wire.Fattr4Owner}
@@ -52,7 +52,8 @@ func TestReaddirFillsItsRoom(t *testing.T) {
 	}
 }
 
-// dircount limits the names that are read, except for the first (RFC 8881 §18.23.3).
+// dircount limits the entries by the size of their names and cookies. The first entry is always
+// returned (RFC 8881 §18.23.3).
 func TestReaddirMindsDircount(t *testing.T) {
 	p := treeSite(t, "/data").Peer(0)
 	for dircount, want := range map[uint32]int{1: 1, 16: 1, 35: 1, 36: 2, 51: 2, 52: 3, 1000: 4, 0: 4} {
@@ -91,8 +92,8 @@ func TestReaddirCookies(t *testing.T) {
 	}
 }
 
-// blind is a file system whose listings lack the attributes of some names, and whose
-// lookups of them fail.
+// blind is a file system whose listings lack the attributes of some names. A Lookup of these
+// names fails with the given error.
 type blind struct {
 	vfs.FileSystem
 	names map[string]error
@@ -116,12 +117,12 @@ func (b *blind) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, a *vfs.Attr) (vf
 	return b.FileSystem.Lookup(op, dir, name, a)
 }
 
-// If the attributes of an entry cannot be read and the client asked for rdattr_error, the
-// error is the entry's. Otherwise it is the result's (RFC 8881 §18.23.3).
+// If the attributes of an entry cannot be read and the client asked for rdattr_error, the entry
+// has the error. Otherwise the READDIR has it (RFC 8881 §18.23.3).
 func TestReaddirTellsErrorsOfEntries(t *testing.T) {
 	for _, c := range []struct {
 		err    error
-		failed wire.NFSStat4 // the entry's status
+		failed wire.NFSStat4 // value of the entry's rdattr_error
 		listed bool
 	}{
 		{syscall.EACCES, wire.NFS4ErrAccess, true},
@@ -129,7 +130,7 @@ func TestReaddirTellsErrorsOfEntries(t *testing.T) {
 		{syscall.EIO, wire.NFS4ErrIO, true},
 		{syscall.ENOENT, 0, false}, // removed meanwhile
 		{syscall.ESTALE, 0, false},
-		{nil, wire.NFS4OK, true}, // only the listing lacked it
+		{nil, wire.NFS4OK, true}, // Lookup succeeds
 	} {
 		p := treeSiteOf(t, func(fs vfs.FileSystem) vfs.FileSystem {
 			return &blind{fs, map[string]error{"empty": c.err}}

@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// An operation that sets the current file handle drops the current stateid, even if the
-// handle is of the same file (RFC 8881 §16.2.3.1.2). RESTOREFH brings back the stateid
-// that was saved with the handle, with the seqid that it had then.
+// An operation that sets the current file handle drops the current stateid, even if the new
+// handle names the same file (RFC 8881 §16.2.3.1.2). RESTOREFH restores the stateid that was
+// saved with the handle, with the seqid that it had when it was saved.
 func TestCurrentStateidBelongsToItsHandle(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
@@ -68,8 +68,8 @@ func TestStateidOfClose(t *testing.T) {
 	}
 }
 
-// SECINFO_NO_NAME is permitted under any flavor, because a client that has an export's
-// handle finds out with it which flavor to use (RFC 8881 §2.6.3.1.1.5, §18.45).
+// SECINFO_NO_NAME is permitted under any flavor, because a client with a handle of the export
+// uses it to find out the export's flavors (RFC 8881 §2.6.3.1.1.5, §18.45).
 func TestSecInfoNoNameNeedsNoFlavor(t *testing.T) {
 	s := strictSite(t)
 	e, _, _ := s.Exports.Resolve("/strict")
@@ -88,8 +88,8 @@ func TestSecInfoNoNameNeedsNoFlavor(t *testing.T) {
 	}
 }
 
-// The object's whole value is compared, even if it is longer than the given one (RFC 8881
-// §18.31.3).
+// VERIFY compares the object's whole value, even if that is longer than the client's value (RFC
+// 8881 §18.31.3).
 func TestVerifyComparesTheWholeValue(t *testing.T) {
 	owner := func(name string) wire.FAttr4 {
 		w := xdr.NewWriter(make([]byte, 0, 64))

@@ -16,16 +16,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// strictSite has exports for AUTH_SYS and for Kerberos, next to each other and nested.
+// strictSite returns a site with exports for AUTH_SYS and for Kerberos, next to each other and
+// nested.
 func strictSite(t *testing.T) *nfs4test.Site { return strictSiteWith(t, nil) }
 
-// ofStrictSite holds the exports of a strictSite, and their flavors.
+// ofStrictSite holds the exports of a strictSite with their flavors.
 var ofStrictSite = map[string][]export.Security{
 	"/open": {export.Sys}, "/open/dir/below": {export.Krb5},
 	"/strict": {export.Krb5p, export.Krb5}, "/strict/dir/below": {export.Sys},
 }
 
-// strictSiteWith returns a strictSite with a changed configuration.
+// strictSiteWith returns a strictSite with a configuration that change has modified.
 func strictSiteWith(t *testing.T, change func(*nfs4test.Config)) *nfs4test.Site {
 	s := treeSiteWith(t, change, slices.Collect(maps.Keys(ofStrictSite))...)
 	secure(t, s, func(e *export.Export) { e.Security = ofStrictSite[e.Name] })
@@ -41,7 +42,7 @@ func knownStrictSite(t *testing.T) *nfs4test.Site {
 	})
 }
 
-// secure replaces each export of a site by one that differ has changed.
+// secure replaces each export of a site by a copy that differ has modified.
 func secure(t testing.TB, s *nfs4test.Site, differ func(e *export.Export)) {
 	t.Helper()
 	var all []*export.Export
@@ -56,8 +57,8 @@ func secure(t testing.TB, s *nfs4test.Site, differ func(e *export.Export)) {
 	}
 }
 
-// handleIn returns the PUTFH of the object with a path in an export, whatever flavor the
-// export accepts.
+// handleIn returns a PUTFH of the object that names lead to from the root of an export. It
+// works whatever flavor the export accepts.
 func handleIn(t *testing.T, s *nfs4test.Site, name string, names ...string) nfs4test.Op {
 	t.Helper()
 	e, _, _ := s.Exports.Resolve(name)
@@ -78,8 +79,9 @@ func openClaim(claim wire.OpenClaim4) nfs4test.Op {
 	return opOpen(args)
 }
 
-// A caller whose flavor an export does not accept can find the export and its flavors, and
-// can do nothing there. The operation that reports it is fixed (RFC 8881 §2.6.3.1.1).
+// A caller whose flavor an export does not accept can find the export and ask for its flavors,
+// but can do nothing else there. The standard says which operation gets NFS4ERR_WRONGSEC (RFC
+// 8881 §2.6.3.1.1).
 func TestWrongSec(t *testing.T) {
 	s := knownStrictSite(t)
 	put := handleIn(t, s, "/strict")
@@ -178,8 +180,8 @@ func TestOwnersNumberUnderAnotherFlavor(t *testing.T) {
 }
 
 // confirmed opens a file in minor version 0, in the directory that put makes current, and
-// confirms its owner. This uses the owner's sequence numbers up to 8. It returns a function
-// that makes further OPENs of the owner.
+// confirms its owner. This uses up the owner's seqids up to 8. The returned function makes an
+// OPEN of this owner.
 func (f *filer) confirmed(put nfs4test.Op) (open func(seqid uint32) nfs4test.Op) {
 	f.t.Helper()
 	open = func(seqid uint32) nfs4test.Op {
@@ -207,8 +209,8 @@ func TestNoWayAroundBySecInfo(t *testing.T) {
 	}
 }
 
-// Of an export that does not accept the caller's flavor, a listing returns only the name,
-// with NFS4ERR_WRONGSEC in rdattr_error (RFC 8881 §18.29.4).
+// A listing contains an export that does not accept the caller's flavor only by its name, with
+// NFS4ERR_WRONGSEC in rdattr_error (RFC 8881 §18.29.4).
 func TestReaddirUnderAnotherFlavor(t *testing.T) {
 	s := strictSite(t)
 	for minor := range uint32(3) {
@@ -237,8 +239,8 @@ func TestReaddirUnderAnotherFlavor(t *testing.T) {
 	}
 }
 
-// If the policy of a handle's export changes between two operations of a compound, the
-// client is asked to send the compound again, and gets the error then.
+// If the flavors of a handle's export change between two operations of a compound, the client
+// gets NFS4ERR_DELAY. It sends the compound again and then gets NFS4ERR_WRONGSEC.
 func TestPolicyThatChangesMeanwhile(t *testing.T) {
 	s := treeSite(t, "/data")
 	p := s.Peer(1)
@@ -274,8 +276,8 @@ func (a *atLookup) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, attr *vfs.Att
 	return a.FileSystem.Lookup(op, dir, name, attr)
 }
 
-// SECINFO lists the flavors of an export, the preferred one first. For a directory that
-// only leads to exports, it lists the flavors of all of them.
+// SECINFO lists the flavors of an export, the preferred one first. For a directory that only
+// leads to exports, it lists the flavors of all exports.
 func TestSecInfoListsTheFlavors(t *testing.T) {
 	s := strictSite(t)
 	p := s.Peer(1)
@@ -286,8 +288,8 @@ func TestSecInfoListsTheFlavors(t *testing.T) {
 	if got := flavors(append(walk(), secinfo("open"))...); !slices.Equal(got, []uint32{1}) {
 		t.Errorf("of the open export: %v", got)
 	}
-	// The caller is inside an export that does not accept its flavor, and asks about that
-	// export and about one nested in it.
+	// The caller is inside an export that does not accept its flavor. It asks for the flavors
+	// of that export and of an export nested in it.
 	dir := handleIn(t, s, "/strict", "dir")
 	for name, want := range map[string][]uint32{"none": {63, 61}, "below": {1}} {
 		if got := flavors(dir, secinfo(name)); !slices.Equal(got, want) {
@@ -296,8 +298,8 @@ func TestSecInfoListsTheFlavors(t *testing.T) {
 	}
 }
 
-// Each client gets the flavors for its network and must use one of them. At the root these
-// are the flavors of all exports that serve the client (RFC 8881 §2.6.3.1).
+// Each client gets the flavors for its network and must use one of them. At the root SECINFO
+// lists the flavors of all exports that serve the client (RFC 8881 §2.6.3.1).
 func TestFlavorsByNetwork(t *testing.T) {
 	s := treeSite(t, "/data", "/other", "/elsewhere")
 	network := netip.MustParsePrefix
@@ -317,7 +319,7 @@ func TestFlavorsByNetwork(t *testing.T) {
 	for _, c := range []struct {
 		client     string
 		data, root []uint32
-		admitted   bool // under AUTH_SYS
+		admitted   bool // a caller under AUTH_SYS is accepted
 	}{
 		{"192.0.2.1", []uint32{1, 62}, []uint32{63, 1, 62}, true},
 		{"::ffff:192.0.2.1", []uint32{1, 62}, []uint32{63, 1, 62}, true},
@@ -346,8 +348,8 @@ func TestFlavorsByNetwork(t *testing.T) {
 	}
 }
 
-// Calls refused because of their flavor are reported; calls that find out about flavors are
-// not.
+// A call that is refused because of its flavor is reported. A call that only asks for flavors
+// is not reported.
 func TestRefusedFlavorsAreToldOf(t *testing.T) {
 	s := strictSite(t)
 	var told []string
@@ -365,8 +367,8 @@ func TestRefusedFlavorsAreToldOf(t *testing.T) {
 	}
 }
 
-// flavorsOf returns the flavors that the last result of a compound lists; a Kerberos flavor
-// as 60 plus the service.
+// flavorsOf returns the flavors that the last result of a compound lists. A Kerberos flavor
+// counts as 60 plus its service.
 func flavorsOf(t *testing.T, p *nfs4test.Peer, ops ...nfs4test.Op) (all []uint32) {
 	t.Helper()
 	r := p.Compound(ops...)
@@ -388,8 +390,9 @@ func flavorsOf(t *testing.T, p *nfs4test.Peer, ops ...nfs4test.Op) (all []uint32
 	return all
 }
 
-// On a secure export the port decides about callers without Kerberos only. They do not see the
-// export in the tree of names, whatever other calls came over their connection.
+// On a secure export, the port matters only for callers without Kerberos. Such a caller from an
+// unprivileged port does not see the export in the tree of names, whatever other calls came
+// over the same connection.
 func TestPortsOfCallersWithKerberos(t *testing.T) {
 	s := treeSite(t, "/srv/data", "/srv/data/below")
 	secure(t, s, func(e *export.Export) { e.Secure = true })
@@ -401,7 +404,7 @@ func TestPortsOfCallersWithKerberos(t *testing.T) {
 				p.Principal = principal
 				for _, c := range []struct {
 					ops  []nfs4test.Op
-					want wire.NFSStat4 // without Kerberos
+					want wire.NFSStat4 // status without Kerberos
 				}{
 					{walk("srv", "data"), wire.NFS4ErrNoEnt},
 					{walk("srv", "data", "below", "..", ".."), wire.NFS4ErrNoEnt},

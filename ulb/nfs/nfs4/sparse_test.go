@@ -39,8 +39,8 @@ func opClone(from, to wire.StateID4, fromOffset, toOffset, count uint64) nfs4tes
 		SrcOffset: fromOffset, DstOffset: toOffset, Count: count}}
 }
 
-// plus reads by READ_PLUS, and returns the bytes that its segments stand for, and how many
-// of them are holes.
+// plus executes a READ_PLUS. It returns the bytes that its segments represent, and the number
+// of segments that are holes.
 func (f *filer) plus(fh []byte, id wire.StateID4, offset uint64, count uint32) (data []byte, holes int, eof bool) {
 	f.t.Helper()
 	var res wire.ReadPlus4Res
@@ -62,7 +62,7 @@ func (f *filer) plus(fh []byte, id wire.StateID4, offset uint64, count uint32) (
 	return data, holes, res.ResOK.EOF
 }
 
-// seeking counts what is sought of holes.
+// seeking counts the calls of Seek.
 type seeking struct {
 	vfs.FileSystem
 	vfs.Sparse
@@ -76,8 +76,8 @@ func (s seeking) Seek(op *vfs.Op, f vfs.File, offset uint64, what vfs.SeekWhat) 
 	return s.Sparse.Seek(op, f, offset, what)
 }
 
-// A file without holes is read by READ_PLUS as by READ: the next hole is not looked for, for
-// which a file system may have to look at all of a large file.
+// If a file has no holes, READ_PLUS reads it without a Seek, because a file system may have to
+// search all of a large file for a hole.
 func TestReadPlusOfAFileWithoutHoles(t *testing.T) {
 	for name, fs := range map[string]vfs.FileSystem{"in memory": memfs.New(memfs.Options{RootMode: 0o777}), "a directory": directory(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestReadPlusOfAFileWithoutHoles(t *testing.T) {
 	}
 }
 
-// READ_PLUS tells the same bytes as READ, whatever is a hole.
+// READ_PLUS returns the same bytes as READ, whatever parts of the file are holes.
 func TestReadPlusReadsAsRead(t *testing.T) {
 	for name, s := range map[string]*nfs4test.Site{"answering": openSite(t), "a directory": openSiteOver(t, directory(t)), "hesitant": openSiteOver(t, vfstest.Hesitant(memfs.New(memfs.Options{RootMode: 0o777})))} {
 		t.Run(name, func(t *testing.T) {
@@ -213,11 +213,11 @@ func TestCopyAndClone(t *testing.T) {
 	if got := f.content(to, 100); got != "\x00234" {
 		t.Errorf("%q", got)
 	}
-	run(wire.NFS4OK, opCopy(state.Anonymous, to.Stateid, 5, 0, 0)) // all that is left
+	run(wire.NFS4OK, opCopy(state.Anonymous, to.Stateid, 5, 0, 0)) // count 0: all up to the end
 	if got := f.content(to, 100); got != "56789" {
 		t.Errorf("%q", got)
 	}
-	run(wire.NFS4OK, opCopy(from.Stateid, to.Stateid, 10, 0, 0)) // nothing is left
+	run(wire.NFS4OK, opCopy(from.Stateid, to.Stateid, 10, 0, 0)) // nothing is left to copy
 	for _, c := range []struct {
 		name string
 		op   nfs4test.Op

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// with is a stateid with another seqid.
+// with returns id with another seqid.
 func with(id wire.StateID4, seqid uint32) wire.StateID4 {
 	id.Seqid = seqid
 	return id
@@ -22,7 +22,7 @@ func TestStateidsThatAreWrong(t *testing.T) {
 	s := openSite(t)
 	f, stranger := newFiler(t, s, 1), newFiler(t, s, 1)
 	o := f.create("file", "me", both, 0)
-	o = f.open(openArgs("file", "me", readable, 0)) // of which there is an older one
+	o = f.open(openArgs("file", "me", readable, 0)) // this stateid has a newer seqid than the first one
 	elsewhere := f.create("elsewhere", "me", both, 0)
 	closed := f.create("closed", "me", both, 0)
 	f.close(closed)
@@ -30,7 +30,7 @@ func TestStateidsThatAreWrong(t *testing.T) {
 
 	id := o.Stateid
 	never := id
-	never.Other[7]++ // of an index that was not given out
+	never.Other[7]++ // an index that was not given out
 	never.Other[5]++
 	beyond := id
 	beyond.Other[4] = 0xff
@@ -43,7 +43,7 @@ func TestStateidsThatAreWrong(t *testing.T) {
 		name string
 		id   wire.StateID4
 		want wire.NFSStat4
-		// special: it can be used without a state.
+		// special is true if the stateid is a special one, which needs no state.
 		special bool
 	}{
 		{"the newest", id, wire.NFS4OK, false},
@@ -79,10 +79,10 @@ func TestStateidsThatAreWrong(t *testing.T) {
 				f.want(c.want, putFH(o.fh), opDowngrade(c.id, readable, 0))
 				f.want(c.want, putFH(o.fh), opFirstLock(c.id, "locker", wire.ReadLt, 0, 1))
 			}
-			f.want(wire.NFS4ErrBadStateID, putFH(o.fh), opUnlock(c.id, 0, 1)) // it is no lock's
+			f.want(wire.NFS4ErrBadStateID, putFH(o.fh), opUnlock(c.id, 0, 1)) // the stateid belongs to no lock
 			f.want(wire.NFS4ErrBadStateID, putFH(o.fh), nfs4test.Op{Number: wire.OpDelegreturn, Args: &wire.DelegReturn4Args{Stateid: c.id}})
 			if c.id == elsewhere.Stateid {
-				return // of which neither of the following knows that it is another file's
+				return // the next operations have no file handle, so they cannot notice the other file
 			}
 			if got := f.test(c.id); got[0] != c.want {
 				t.Errorf("TEST_STATEID: %v", got)
@@ -95,10 +95,10 @@ func TestStateidsThatAreWrong(t *testing.T) {
 	}
 }
 
-// ids are arguments of TEST_STATEID.
+// ids is the arguments of a TEST_STATEID.
 type ids []wire.StateID4
 
-// test asks TEST_STATEID.
+// test executes a TEST_STATEID, and returns its statuses.
 func (f *filer) test(all ...wire.StateID4) (got []wire.NFSStat4) {
 	f.t.Helper()
 	r := f.want(wire.NFS4OK, nfs4test.Op{Number: wire.OpTestStateID, Args: ids(all)})
@@ -111,8 +111,8 @@ func (f *filer) test(all ...wire.StateID4) (got []wire.NFSStat4) {
 	return got
 }
 
-// The current stateid stands for what the operation before brought, as long as the file is
-// the same (RFC 8881 §16.2.3.1.2).
+// The current stateid is the stateid that an earlier operation returned, as long as the current
+// file handle is not set again (RFC 8881 §16.2.3.1.2).
 func TestCurrentStateid(t *testing.T) {
 	current := state.CurrentID
 	s := openSite(t)
@@ -143,7 +143,7 @@ func TestCurrentStateid(t *testing.T) {
 			t.Errorf("%s: %v", c.name, statuses(r))
 		}
 	}
-	// There is none in minor version 0.
+	// Minor version 0 has no current stateid.
 	zero := newFiler(t, s, 0)
 	zero.want(wire.NFS4ErrBadStateID, at(opOpen(openArgs("file", "me", readable, 0)), opRead(current, 0, 1))...)
 }
@@ -169,7 +169,7 @@ func TestDenyModesAgainstSpecialStateids(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// A stateid permits the access of its open. One for writing permits reading too
+// A stateid permits the access of its open. A stateid for writing also permits reading
 // (TestReadByAnOpenToWrite).
 func TestOpenMode(t *testing.T) {
 	s := openSite(t)
@@ -191,7 +191,7 @@ func TestDowngrade(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f := newFiler(t, s, 1)
 		o := f.create("file", "me", both, 0)
-		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, readable, 0)) // which it was never opened for
+		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, readable, 0)) // it was never opened with this access alone
 		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, both, readable))
 		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, 0, 0))
 		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, both, 4))
@@ -209,14 +209,16 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// The READs of one compound share the call's memory. A short READ is not at end of file.
+// The READs of one compound share the call's memory. A short READ does not mean the end of the
+// file.
 func TestSeveralReads(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
 	o := f.create("file", "me", both, 0)
 	content := bytes.Repeat([]byte("0123456789abcdef"), 1024)
 	f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, string(content)))
-	// Once with a handle that the call's memory is reserved for, once without.
+	// The first compound begins with a handle, so the server reserves memory for its READs. For
+	// the second it does not.
 	for _, first := range [][]nfs4test.Op{{putFH(o.fh)}, {op(wire.OpPutRootFH), opLookup("file")}} {
 		ops := slices.Clone(first)
 		for i := range 4 {
@@ -254,8 +256,8 @@ func TestSeveralReads(t *testing.T) {
 	}
 }
 
-// READs beyond the memory that was reserved for their compound get so much together, and no
-// more: the compound ends with the first that gets none.
+// READs for which no memory was reserved share a small amount of memory. The compound ends with
+// the first READ that gets none.
 func TestReadsWithoutReservedMemory(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
@@ -285,8 +287,8 @@ func TestReadsWithoutReservedMemory(t *testing.T) {
 	f.want(wire.NFS4OK, ops...)
 }
 
-// Two opens are granted together exactly if no access meets a deny mode of the other, whoever
-// the owners are.
+// Two opens conflict if the access of one meets a deny mode of the other, whoever the owners
+// are. Otherwise both are granted.
 func TestShareMatrix(t *testing.T) {
 	s := openSite(t)
 	f, other := newFiler(t, s, 1), newFiler(t, s, 1)
@@ -309,7 +311,7 @@ func TestShareMatrix(t *testing.T) {
 					t.Fatalf("%d, %d beside %d, %d: %v, not %v", access, deny, a, d, r.Status, want)
 				}
 				if by.owner == "me" && by.filer == f && want == wire.NFS4OK {
-					o.fh = nil // closed with it
+					o.fh = nil // closed with the CLOSE above
 				}
 			}
 			if o.fh != nil {

@@ -16,19 +16,19 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// treeSite is a site of all minor versions with a tree of names: exports in memory at
-// the names given, each with directories "dir", "dir/below" and "empty", a file "file" and a symbolic link "link". An
-// export whose name ends in '-' serves others only.
+// treeSite returns a site with all minor versions and a tree of names. It has an export in
+// memory for each name, with the directories "dir", "dir/below" and "empty", a file "file" and
+// a symbolic link "link". An export whose name ends in '-' does not serve the test's client.
 func treeSite(t testing.TB, names ...string) *nfs4test.Site {
 	return treeSiteWith(t, nil, names...)
 }
 
-// treeSiteWith is a treeSite whose configuration is changed.
+// treeSiteWith is like treeSite, with a configuration that change has modified.
 func treeSiteWith(t testing.TB, change func(*nfs4test.Config), names ...string) *nfs4test.Site {
 	return anyTreeSite(t, change, func(fs vfs.FileSystem) vfs.FileSystem { return fs }, names...)
 }
 
-// treeSiteOf is a treeSite of wrapped file systems.
+// treeSiteOf is like treeSite, with file systems that wrap has wrapped.
 func treeSiteOf(t testing.TB, wrap func(vfs.FileSystem) vfs.FileSystem, names ...string) *nfs4test.Site {
 	return anyTreeSite(t, nil, wrap, names...)
 }
@@ -76,7 +76,7 @@ func lookup(name string) nfs4test.Op {
 	return nfs4test.Op{Number: wire.OpLookup, Args: &wire.Lookup4Args{Objname: []byte(name)}}
 }
 
-// walk is a compound's way from the root.
+// walk returns the operations of a walk from the root.
 func walk(names ...string) []nfs4test.Op {
 	ops := []nfs4test.Op{op(wire.OpPutRootFH)}
 	for _, name := range names {
@@ -99,7 +99,7 @@ func readdir(cookie uint64, maxcount uint32, numbers ...uint32) nfs4test.Op {
 	}}
 }
 
-// handleOf is the handle at the end of a walk.
+// handleOf returns the handle of the object at the end of a walk.
 func handleOf(t *testing.T, p *nfs4test.Peer, names ...string) []byte {
 	t.Helper()
 	r := p.Compound(append(walk(names...), op(wire.OpGetFH))...)
@@ -111,7 +111,8 @@ func handleOf(t *testing.T, p *nfs4test.Peer, names ...string) []byte {
 	return slices.Clone(res.ResOK.Object)
 }
 
-// valuesOf are the values of attributes at the end of a walk, and which they are.
+// valuesOf returns attributes of the object at the end of a walk: their bitmap, and a decoder
+// of their values.
 func valuesOf(t *testing.T, p *nfs4test.Peer, names []string, numbers ...uint32) (wire.Bitmap4, *xdr.Decoder) {
 	t.Helper()
 	r := p.Compound(append(walk(names...), getattr(numbers...))...)
@@ -123,7 +124,7 @@ func valuesOf(t *testing.T, p *nfs4test.Peer, names []string, numbers ...uint32)
 	return res.ResOK.Attributes.Attrmask, xdr.NewDecoder(res.ResOK.Attributes.AttrVals)
 }
 
-// An entry is one of a listing, with what its attributes say.
+// An entry is an entry of a listing, with the bitmap and the values of its attributes.
 type entry struct {
 	name   string
 	cookie uint64
@@ -131,7 +132,7 @@ type entry struct {
 	values []byte
 }
 
-// list reads a directory to its end, in results of at most maxcount bytes.
+// list reads a directory to its end, by READDIRs of at most maxcount bytes each.
 func list(t *testing.T, p *nfs4test.Peer, names []string, maxcount uint32, numbers ...uint32) (all []entry) {
 	t.Helper()
 	var cookie uint64
@@ -167,7 +168,7 @@ func TestTreeOfNames(t *testing.T) {
 	for _, c := range []struct {
 		path []string
 		want wire.NFSStat4
-		in   string // the export that the path ends in, "" for directories of the tree
+		in   string // the export in which the path ends; "" for directories of the tree
 	}{
 		{nil, wire.NFS4OK, ""},
 		{[]string{"data"}, wire.NFS4OK, "/data"},
@@ -212,8 +213,8 @@ func TestTreeOfNames(t *testing.T) {
 	}
 }
 
-// A directory shows the exports that hang in it as what they are: with the attributes of
-// their roots.
+// A listing shows an export that is attached in the directory with the attributes of the
+// export's root.
 func TestListingShowsJunctions(t *testing.T) {
 	s := treeSite(t, "/data", "/data/dir/below", "/srv/a", "/hidden-", "/half-/seen")
 	p := s.Peer(0)
@@ -250,7 +251,8 @@ func TestFileSystemsDiffer(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("%v", seen)
 	}
-	// The root of an export covers something, and nothing else does.
+	// The root of an export covers an object of another file system. Other objects cover
+	// nothing.
 	_, d := valuesOf(t, p, []string{"data", "dir"}, wire.Fattr4FileID, wire.Fattr4MountedOnFileID)
 	if root, covered := d.Uint64(), d.Uint64(); root == covered {
 		t.Errorf("the root of an export has number %d, and covers %d", root, covered)
@@ -261,7 +263,7 @@ func TestFileSystemsDiffer(t *testing.T) {
 	}
 }
 
-// An export can be the root of all itself.
+// An export can itself be the root of the tree.
 func TestExportAsRoot(t *testing.T) {
 	for _, c := range []struct {
 		root  string

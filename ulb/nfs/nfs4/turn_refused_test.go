@@ -9,9 +9,9 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// A request of an owner that is refused before it begins, because its export has changed within
-// the compound, has used its number up as any other has: the client counts on
-// (RFC 7530 §9.1.7).
+// If a request of an owner is refused before it begins, because its export has changed within
+// the compound, it uses up its seqid like any other request: the client continues with the next
+// seqid (RFC 7530 §9.1.7).
 func TestRefusedRequestsUseTheirNumbersUp(t *testing.T) {
 	fs := &slowFiles{FileSystem: memfs.New(memfs.Options{RootMode: 0o777}), before: func() {}}
 	s := openSiteOver(t, fs)
@@ -23,7 +23,7 @@ func TestRefusedRequestsUseTheirNumbersUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.fh = s.Exports.Seal(nil, s.Export, found.Handle) // by the export that is replaced
+	o.fh = s.Exports.Seal(nil, s.Export, found.Handle) // handle of the export that is replaced later
 	with := func(security ...export.Security) func() {
 		return func() {
 			fs.before = func() {}

@@ -9,9 +9,9 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// Requests that an owner numbers run one after the other: the next one waits until the one
-// before has ended. A repetition, with the same caller and the same arguments, gets the same
-// answer.
+// The requests of an owner with seqids run one after the other: each waits until the one before
+// has ended. A repeated request, with the same caller and the same arguments, gets the same
+// reply.
 func TestRequestsOfAnOwnerWaitForEachOther(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	s := openSiteOver(t, fs)
@@ -31,11 +31,12 @@ func TestRequestsOfAnOwnerWaitForEachOther(t *testing.T) {
 	}
 	f.want(wire.NFS4OK, putFH(fh.ResOK.Object), nfs4test.Op{Number: wire.OpOpenConfirm, Args: &wire.OpenConfirm4Args{OpenStateid: res.ResOK.Stateid, Seqid: 8}})
 
-	// waits runs a request, and another one while it is under way.
+	// waits runs two requests: slow, which stalls in the file system, and other, which is sent
+	// meanwhile.
 	waits := func(slow, other []nfs4test.Op) (first, second wire.Open4Res) {
 		t.Helper()
 		release := fs.Stall(memfs.Create)
-		defer release() // a test that fails ends its site, which waits for calls
+		defer release() // if the test fails, the site is closed, and waits for its calls
 		a := f.Begin(f.Message("", slow...))
 		await.Return(t, "a request is with the file system", func() { fs.AwaitStalled(1) })
 		b := f.Begin(f.Message("", other...))

@@ -11,8 +11,8 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// unlucky is a file system in which another client's sync fails at the worst time: right
-// behind a Write, which is lost with it, and right before a Commit.
+// unlucky is a file system in which another client's sync fails at the worst time: right after
+// a Write, whose data is lost with it, or right before a Commit.
 type unlucky struct{ *memfs.FS }
 
 func (f unlucky) failedSync(op *vfs.Op, h vfs.Handle) {
@@ -33,9 +33,10 @@ func (f unlucky) Commit(op *vfs.Op, h vfs.Handle, off uint64, count uint32) (vfs
 	return f.FS.Commit(op, h, off, count)
 }
 
-// A client keeps what it wrote until a COMMIT has the verifier of the WRITE (RFC 8881
-// §18.3.3, §18.32.3). So the result of a WRITE carries the verifier from before it, and
-// that of a COMMIT the one from after it: a loss in between is then seen.
+// A client keeps written data until a COMMIT returns the verifier of the WRITE (RFC 8881
+// §18.3.3, §18.32.3). So the result of a WRITE has the verifier from before the WRITE, and the
+// result of a COMMIT the verifier from after the COMMIT. The client then notices a loss in
+// between.
 func TestALossWhileWritingIsSeenByTheVerifier(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777, Unsynced: true})
 	f := newFiler(t, openSiteOver(t, unlucky{fs}), 1)

@@ -6,12 +6,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// allocates are the operations in which there is an array with a bound of more than
-// one: callback_sec_parms4 has the groups of AUTH_SYS.
+// allocates lists the operations that contain an array with more than one element and a bound:
+// the groups of AUTH_SYS in callback_sec_parms4.
 var allocates = map[OpNum]bool{OpBackchannelCtl: true, OpCreateSession: true}
 
-// Nothing allocates when it is encoded or decoded, but for AUTH_SYS in the two
-// operations that name flavours of callbacks.
+// No type allocates when it is encoded or decoded, except for AUTH_SYS in the two operations
+// that name flavors of callbacks.
 func TestNoAllocation(t *testing.T) {
 	for _, o := range operations {
 		if !allocates[o.op] {

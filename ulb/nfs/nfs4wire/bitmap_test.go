@@ -9,12 +9,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// DrawExternal draws a set of numbers that are all kept.
+// DrawExternal draws a set of numbers that a Bitmap4 can store.
 func (v *Bitmap4) DrawExternal(t *rapid.T) {
 	*v = Bits(rapid.SliceOfN(rapid.Uint32Range(0, 32*bitmapWords-1), 0, 8).Draw(t, "numbers")...)
 }
 
-// ExternalLeaves are the words up to the last that is not 0, after their count.
+// ExternalLeaves returns the number of words up to the last one that is not 0, and these words.
 func (v *Bitmap4) ExternalLeaves() []any {
 	n := bitmapWords
 	for n > 0 && v.Word(n-1) == 0 {
@@ -27,13 +27,13 @@ func (v *Bitmap4) ExternalLeaves() []any {
 	return leaves
 }
 
-// RFC 8881 §3.3.7: number n is bit n mod 32 of word n/32; words that are 0 need not be
-// sent, but may be.
+// Number n is bit n mod 32 of word n/32. Trailing words that are 0 need not be sent, but may be
+// (RFC 8881 §3.3.7).
 func TestBitmapWireFormat(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		numbers []uint32
-		longer  []uint32 // words that mean the same, where the shortest are not all
+		longer  []uint32 // longer encodings of the same set, if there are any
 		words   []uint32
 	}{
 		{name: "nothing", words: []uint32{}, longer: []uint32{0, 0, 0, 0, 0}},
@@ -69,7 +69,8 @@ func bitmapStream(words []uint32) []byte {
 	return w.Bytes()
 }
 
-// Numbers that are not kept are told of, and are not sent on.
+// If a bitmap has numbers that are too high to store, Beyond reports it, and they are not
+// encoded.
 func TestBitmapBeyond(t *testing.T) {
 	v := Bits(5)
 	d := xdr.NewDecoder(bitmapStream([]uint32{2, 0, 0, 0, 8}))
@@ -92,7 +93,7 @@ func TestBitmapBeyond(t *testing.T) {
 	}
 }
 
-// A count that the stream does not bear out costs nothing and is an error.
+// If the count is higher than the number of words in the stream, Decode fails.
 func TestBitmapCount(t *testing.T) {
 	for _, stream := range [][]byte{
 		{}, {0, 0, 0, 1}, {0, 0, 0, 2, 0, 0, 0, 1}, {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1},
@@ -106,7 +107,7 @@ func TestBitmapCount(t *testing.T) {
 	}
 }
 
-// The operations of sets are those of sets.
+// And, Or and Without are the operations on sets of these names.
 func TestBitmapOperations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint32Range(0, 32*bitmapWords-1)
@@ -132,14 +133,14 @@ func TestBitmapOperations(t *testing.T) {
 		if c.Has(n + 32*bitmapWords) {
 			t.Errorf("%d is in a set that does not reach it", n+32*bitmapWords)
 		}
-		c.Clear(n + 32*bitmapWords) // does nothing
+		c.Clear(n + 32*bitmapWords) // has no effect
 		if c != a {
 			t.Error("clearing a number beyond changed the set")
 		}
 	})
 }
 
-// What was beyond stays known through operations.
+// The results of And, Or and Without report Beyond correctly.
 func TestBitmapBeyondInOperations(t *testing.T) {
 	var far, near Bitmap4
 	far.Decode(xdr.NewDecoder(bitmapStream([]uint32{1, 0, 0, 1})))

@@ -43,8 +43,8 @@ func captures(t testing.TB) (all []captured) {
 	return all
 }
 
-// walk decodes a compound up to its operations, and hands each to visit, which decodes
-// its arguments or result.
+// walk decodes a compound up to its first operation. It then calls visit for each operation,
+// and visit decodes the arguments or the result.
 func (c captured) walk(d *xdr.Decoder, visit func(op int32)) error {
 	if c.reply {
 		d.Int32() // status
@@ -67,7 +67,7 @@ func (c captured) walk(d *xdr.Decoder, visit func(op int32)) error {
 	return d.Finish()
 }
 
-// types are what stands in the table for op.
+// types returns the types of operation op from the table.
 func (c captured) types(op int32) (fresh func() xdrtest.Value, oracle xdrtest.Foreign, name string) {
 	if c.callback {
 		return typesOf(callbacks, CBOpNum(op), c.reply)
@@ -88,8 +88,8 @@ func typesOf[N OpNum | CBOpNum](all []operation[N], op N, reply bool) (func() xd
 	return nil, none, ""
 }
 
-// What Linux sends is understood operation by operation, says what go-xdr reads in it,
-// and is encoded again to the same bytes.
+// Captured compounds of Linux decode operation by operation to the same values here and in
+// go-xdr, and are encoded to the same bytes again.
 func TestLinuxCapture(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range captures(t) {
@@ -150,8 +150,8 @@ func checkCaptured(t *testing.T, v xdrtest.Value, oracle xdrtest.Foreign, d *xdr
 	}
 }
 
-// shortAttrset is the result of an OPEN without the word of no attributes that the Linux
-// server sends: a bitmap here never ends in such a word.
+// shortAttrset returns the result of an OPEN without the zero word in attrset that Linux's
+// server sends. This package never encodes a bitmap with a zero word at the end.
 func shortAttrset(res []byte) []byte {
 	const at = 4 + StateID4MaxSize + ChangeInfo4MaxSize + 4
 	if len(res) > at+8 && bytes.Equal(res[at:at+8], []byte{0, 0, 0, 1, 0, 0, 0, 0}) {
@@ -160,7 +160,8 @@ func shortAttrset(res []byte) []byte {
 	return res
 }
 
-// A few values, so that not only the two codecs agree.
+// Some captured values are compared with constants, because both codecs could make the same
+// mistake.
 func TestLinuxCaptureValues(t *testing.T) {
 	found := map[string]int{}
 	for _, c := range captures(t) {

@@ -6,7 +6,7 @@ import (
 	"github.com/buildbarn/go-xdr/pkg/protocols/nfsv4"
 )
 
-// The constants have the same values as the oracle's.
+// The constants have the same values as those of go-xdr, an independent implementation.
 func TestConstants(t *testing.T) {
 	for name, c := range map[string][2]uint64{
 		"NFS4_FHSIZE":                           {NFS4FHSize, nfsv4.NFS4_FHSIZE},

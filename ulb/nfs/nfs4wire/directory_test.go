@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A listing written entry by entry is read back by the iterator.
+// The iterator reads back a listing that was written entry by entry.
 func TestDirectoryEntryByEntry(t *testing.T) {
 	names := []string{"a", "a longer name", ""}
 	res := Readdir4Res{Status: NFS4OK}

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// V1-28: the items that are marked as eligible are exactly those of RFC 8267 §6.1.
-// READ_PLUS and callbacks have none (§6.5).
+// The items that are marked as eligible are exactly those of RFC 8267 §6.1 (conformance row
+// V1-28). READ_PLUS and callbacks have none (RFC 8267 §6.5).
 func TestEligibleItems(t *testing.T) {
 	want := map[string]bool{
 		"Write4Args.Data":              true,
@@ -36,8 +36,8 @@ func marks[N OpNum | CBOpNum](all []operation[N], found map[string]bool) {
 	}
 }
 
-// V1-94: a WRITE does not decode if a chunk replaces anything but its whole data: the
-// stateid, a number, or part of the data.
+// A WRITE does not decode if a chunk replaces anything but its whole data: the stateid, a
+// number, or a part of the data (conformance row V1-94).
 func TestExcisedNonEligibleItem(t *testing.T) {
 	w := xdr.NewWriter(make([]byte, 0, 256))
 	args := Write4Args{StateID4{Seqid: 1}, 8, FileSync4, xdr.Eligible{Data: []byte("contents")}}

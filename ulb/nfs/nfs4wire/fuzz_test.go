@@ -8,7 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// decoders returns the types of all operations, arguments before results, callbacks last.
+// decoders returns constructors of the types of all operations, arguments before results,
+// callbacks last.
 func decoders() (all []func() xdrtest.Value) {
 	for _, o := range operations {
 		all = append(all, o.args, o.res)
@@ -26,8 +27,8 @@ func decoders() (all []func() xdrtest.Value) {
 }
 
 // If bytes decode as an operation's arguments or results, the value is encoded to no more
-// bytes, and these decode to the same value. Padding is not kept, nor are words of
-// bitmaps that are zero or beyond those that are stored.
+// bytes, and these decode to the same value. The content of padding is lost. So are words of
+// bitmaps that are zero or too many to store.
 func FuzzOperations(f *testing.F) {
 	all := decoders()
 	for i, fresh := range all {
@@ -78,8 +79,8 @@ func FuzzOperations(f *testing.F) {
 	})
 }
 
-// FuzzCompound decodes whole compounds operation by operation, with the captured ones as
-// seeds. That must not panic or read beyond the end.
+// FuzzCompound decodes whole compounds operation by operation. Captured compounds are its
+// seeds. The decoder must not panic or read beyond the end.
 func FuzzCompound(f *testing.F) {
 	for _, c := range captures(f) {
 		f.Add(c.stream, c.reply, c.callback)

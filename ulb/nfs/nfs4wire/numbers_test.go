@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// The enums have the same values and names as the oracle's, which are those of RFC 7863.
+// The enums have the same values and names as those of go-xdr, which follow RFC 7863.
 func TestEnums(t *testing.T) {
 	for name, difference := range map[string]string{
 		"nfs_ftype4": xdrtest.SameNames(namesFType4, nfsv4.NfsFtype4_name),
@@ -54,8 +54,8 @@ func without[N comparable](names map[N]string, values ...N) map[N]string {
 	return names
 }
 
-// The numbers that later RFCs add to RFC 7863 are right: RFC 8275 §5, RFC 8276 §8.6, RFC
-// 9754 §§2, 3.1 and 5.1.
+// The numbers that later RFCs have added to RFC 7863 are right (RFC 8275 §5, RFC 8276 §8.6, RFC
+// 9754 §§2, 3.1 and 5.1).
 func TestLaterNumbers(t *testing.T) {
 	for name, c := range map[string][2]uint64{
 		"mode_umask":           {Fattr4ModeUmask, 81},
@@ -102,8 +102,8 @@ func TestLaterNumbers(t *testing.T) {
 	}
 }
 
-// Values without a name are accepted where a special status answers them, and where they
-// occur only in results. Elsewhere they are errors (RFC 8881 §15.1.1.1).
+// A value without a name is accepted if a special status answers it, or if it occurs only in
+// results. Otherwise it is an error (RFC 8881 §15.1.1.1).
 func TestUnknownValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		v    xdrtest.Value

@@ -6,15 +6,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// operation is an operation of COMPOUND or CB_COMPOUND with its types in this package and
-// in the oracle, which has no operation of RFC 8276. Some have no arguments.
+// operation is an operation of COMPOUND or CB_COMPOUND with its types in this package and in
+// go-xdr, which does not have the operations of RFC 8276. args is nil if the operation has no
+// arguments.
 type operation[N OpNum | CBOpNum] struct {
 	op                    N
 	args, res             func() xdrtest.Value
 	argsOracle, resOracle xdrtest.Foreign
 }
 
-// none stands for the oracle's type where the oracle has none.
+// none is used if go-xdr has no such type.
 var none xdrtest.Foreign
 
 // operations lists the operations of COMPOUND that have types.

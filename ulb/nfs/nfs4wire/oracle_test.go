@@ -8,10 +8,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// Every operation's arguments and results mean to go-xdr what they mean to us, in both
-// directions, on every arm of every union; V1-35: and decode the same where their
-// eligible items came beside the stream. What go-xdr does not know is held against
-// itself.
+// go-xdr decodes what this package encodes to the same values, and the reverse, for the
+// arguments and results of every operation and every arm of every union. The values are also
+// the same if eligible items arrive separately from the stream (conformance row V1-35). If
+// go-xdr does not have a type, the test decodes what it encoded.
 func TestOracle(t *testing.T) {
 	checkAll(t, operations)
 	checkAll(t, callbacks)
@@ -36,8 +36,8 @@ func check(fresh func() xdrtest.Value, theirs xdrtest.Foreign) func(*testing.T) 
 	})
 }
 
-// open4Args and open4Res are those of OPEN without the kinds of delegation that RFC 9754
-// adds, which go-xdr does not know.
+// open4Args and open4Res are the types of OPEN without the kinds of delegation that RFC 9754
+// adds, because go-xdr does not have these.
 type open4Args struct{ Open4Args }
 
 func (v *open4Args) DrawExternal(t *rapid.T) {
@@ -72,13 +72,13 @@ func TestDelegationsWithTimestamps(t *testing.T) {
 	t.Run("res", check(fresh[Open4Res], none))
 }
 
-// The attributes of later RFCs, of which go-xdr knows none.
+// go-xdr has none of the attributes of later RFCs, so they are decoded only here.
 func TestLaterAttributes(t *testing.T) {
 	t.Run("mode_umask", check(fresh[ModeUmask4], none))
 	t.Run("open_arguments", check(fresh[OpenArguments4], none))
 }
 
-// The tables leave out only the operations that this implementation never uses.
+// The table of operations contains all operations except those that this server never uses.
 func TestEveryOperationIsTested(t *testing.T) {
 	without := map[OpNum]bool{
 		OpGetDirDelegation: true, OpGetdeviceinfo: true, OpGetdevicelist: true, OpLayoutcommit: true,

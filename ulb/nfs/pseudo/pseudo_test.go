@@ -17,10 +17,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// op is a call of a user without special rights.
+// op is an operation of a user without special rights.
 var op = &vfs.Op{Cred: &vfs.Cred{UID: 1000, GID: 1000}}
 
-// newFS returns the tree above exports with these names, whose file systems are in memory.
+// newFS returns the tree above exports with the given names. Their file systems are in memory.
 func newFS(t testing.TB, names ...string) (Seen, *export.Table) {
 	t.Helper()
 	table := export.NewTable([export.KeySize]byte{1})
@@ -90,8 +90,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// A handle stands for a path, in any process. After a restart, with the same exports or with
-// others, it is valid as long as the path exists.
+// A handle stands for a path in every process. After a restart, with the same exports or with
+// others, it is valid if the path exists.
 func TestHandlesSurviveRestarts(t *testing.T) {
 	f, table := newFS(t, "/srv/a", "/home/x")
 	again, _ := newFS(t, "/new", "/home/x", "/srv/b")
@@ -210,8 +210,8 @@ func conn(t testing.TB, from string) *rpc.Conn {
 	return s.NewConn(netip.AddrPortFrom(netip.MustParseAddr(from), 1000), netip.AddrPort{}, "tcp", true)
 }
 
-// Each client sees the exports that serve it, where it can reach them: below a directory
-// of an export that it sees, or of this package.
+// Each client sees the exports that serve it: below a directory of an export that it sees, or
+// below a directory of this package.
 func TestViews(t *testing.T) {
 	f, table := newFS(t, "/data", "/data/dir/inner", "/data/gone/lost")
 	for _, e := range table.All() {
@@ -233,7 +233,7 @@ func TestViews(t *testing.T) {
 	view := func(c *rpc.Conn) *View { return &View{Looked: new(export.Looked), Conn: c, Caller: caller} }
 	root := func(name string) Place { return Place{byName(name), byName(name).FS.Root()} }
 
-	// A client that sees the outermost export walks through the directories of that export.
+	// A client that sees /data finds the inner export in the directories of /data.
 	at := Place{table.Root(), f.Root()}
 	if e, err := f.Below(view(inside), &at, []byte("data")); e != byName("/data") || err != nil {
 		t.Errorf("data: %v, %v", e, err)
@@ -249,7 +249,7 @@ func TestViews(t *testing.T) {
 	if up, err := f.Above(view(inside), byName("/data/dir/inner")); up != dir || err != nil {
 		t.Errorf("above inner: %v, %v", up, err)
 	}
-	// Another client walks through directories that this package makes up.
+	// A client that does not see /data finds the inner export in directories of this package.
 	if e, err := f.Below(view(outside), &at, []byte("data")); e != nil || err != nil {
 		t.Errorf("data, from outside: %v, %v", e, err)
 	}
@@ -260,7 +260,7 @@ func TestViews(t *testing.T) {
 	if up, err := f.Above(view(outside), byName("/data/dir/inner")); up != made || err != nil {
 		t.Errorf("above inner, from outside: %v, %v", up, err)
 	}
-	// The object that an export covers is that of the same name in its parent.
+	// An export covers the object with its name in the parent directory.
 	for c, want := range map[*rpc.Conn]uint64{
 		inside:  attr(t, byName("/data").FS, lookup(t, byName("/data").FS, "dir", "inner")).FileID,
 		outside: find(t, f, "/data/dir/inner").Attr.FileID,
@@ -269,8 +269,8 @@ func TestViews(t *testing.T) {
 			t.Errorf("covered: %d %v %v, want %d", got, ok, err, want)
 		}
 	}
-	// If the directory is missing, there is no parent to go up to, and the export covers only
-	// a path.
+	// If the parent directory is missing, Above fails, and the export covers only the path in
+	// the tree.
 	if _, err := f.Above(view(inside), byName("/data/gone/lost")); err != syscall.ENOENT {
 		t.Errorf("above lost: %v", err)
 	}
@@ -280,8 +280,7 @@ func TestViews(t *testing.T) {
 }
 
 // A peer sees only the directories that lead to exports that serve it. Others are not listed,
-// not found and not counted, and their handles are stale. A file system without a peer shows
-// nothing.
+// not found and not counted, and their handles are stale. A Seen without a peer shows nothing.
 func TestEachPeerSeesItsOwnDirectories(t *testing.T) {
 	f, table := newFS(t, "/srv/payroll", "/srv/open", "/closed/a")
 	for _, e := range table.All() {
@@ -322,7 +321,7 @@ func TestEachPeerSeesItsOwnDirectories(t *testing.T) {
 	}
 }
 
-// A View that may not wait returns vfs.ErrWouldBlock and does nothing.
+// If a View may not wait, its methods return vfs.ErrWouldBlock and do nothing.
 func TestViewThatMayNotWait(t *testing.T) {
 	table := export.NewTable([export.KeySize]byte{1})
 	f := Attach(table)
