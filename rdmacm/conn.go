@@ -35,8 +35,8 @@ type Conn interface {
 	// PeerPrivateData is the private data that the peer's ULP sent at set-up.
 	PeerPrivateData() []byte
 	// ReadDepth is the number of RDMA Reads that this side may have outstanding. The caller
-	// keeps to it over all its chains. A Read beyond it is a programmer's error: its chain
-	// fails with ErrReadDepth.
+	// must not exceed it over all its chains together. A Read beyond it is a programmer's
+	// error: its chain fails with ErrReadDepth.
 	ReadDepth() int
 
 	// Provide promises to accept count more messages of up to size bytes each, in addition to
@@ -106,9 +106,9 @@ const (
 
 // A Region is memory exposed to the peer of one connection.
 type Region interface {
-	// STag is the steering tag to advertise; unpredictable, never 0.
+	// STag returns the steering tag to advertise. Peers cannot guess it. It is never 0.
 	STag() uint32
-	// Offset is the tagged offset of the first byte.
+	// Offset returns the tagged offset of the first byte.
 	Offset() uint64
 	// Deregister revokes the peer's access. When it returns without an error, the peer can
 	// no longer reach the memory, even if transfers are still under way. The caller may

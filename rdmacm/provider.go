@@ -29,8 +29,8 @@ type Listener interface {
 	Limits() Limits
 	// Addr is the address listened on.
 	Addr() netip.AddrPort
-	// Close stops listening. It drops requests that were not accepted yet; connections live
-	// on.
+	// Close stops listening. It drops requests that were not accepted yet. Accepted connections
+	// stay open.
 	Close() error
 }
 

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Seats counts the connections that listeners accept and decides which of them may stay. The
-// program that opens a provider gives it a Seats. Any goroutine may call the methods.
+// Seats counts the connections that listeners accept, and decides which of them may stay. Each
+// counted connection has a Seat. The program that opens a provider gives it a Seats. Any
+// goroutine may call the methods.
 //
 // The provider calls Arrive as soon as a peer's connection arrives, before it reads from it,
 // allocates for it or waits for it. No set-up waits for another peer's set-up.
@@ -42,8 +43,8 @@ type Seat interface {
 	Leave()
 }
 
-// A Holder is the connection that has a seat. Its methods are called from any goroutine, and must
-// not wait.
+// A Holder ends the connection that has a seat. Its methods are called from any goroutine, and
+// must not wait.
 type Holder interface {
 	// End ends the connection, for the given reason. It is called at most once.
 	End(why error)

@@ -4,7 +4,8 @@ package rdmacm
 type Stats struct {
 	// Faults counts, by kind, what peers did that ended a connection or its set-up.
 	Faults []Count
-	// Devices are those that are in use now. A provider that needs none has none.
+	// Devices describes the devices that are in use now. It is empty if the provider uses no
+	// devices.
 	Devices []DeviceStats
 	// Memory is the number of bytes that the messages of all connections take, and MemoryLimit
 	// the largest number that they may take. MemoryLimit 0 means that there is no limit.

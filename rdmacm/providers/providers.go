@@ -1,8 +1,9 @@
-// Package providers opens the implementations of the RDMA seam by their names: "iwarp", a
+// Package providers opens the implementations of rdmacm.Provider by their names: "iwarp", a
 // software RNIC over TCP, and "verbs", the RDMA devices of this machine. The server and the
 // tools open providers only through this package.
 //
-// Devices need a program that was built with the tag verbs, and two libraries at run time.
+// The provider "verbs" needs a program that was built with the tag verbs, and two libraries at
+// run time.
 package providers
 
 import (
@@ -25,8 +26,9 @@ type Config struct {
 	CRC, FPDU string
 	// Seats decides which accepted connections may stay, and gives each of them a seat.
 	Seats rdmacm.Seats
-	// SetupTimeout bounds the set-up of a connection. StallTimeout is how long a peer may
-	// leave work undone. 0 means the provider's default.
+	// SetupTimeout bounds the set-up of a connection. StallTimeout is the time after which a
+	// connection ends if its peer lets none of the posted work complete. 0 means the provider's
+	// default.
 	SetupTimeout, StallTimeout time.Duration
 	// Event, unless nil, is called for each event of a connection. It must not block.
 	Event func(rdmacm.Event)

@@ -39,7 +39,7 @@ type Conn struct {
 	seat        rdmacm.Seat   // Uncounted if this end dialed
 	moved       atomic.Uint64 // messages that arrived
 
-	// Guarded by link.mu.
+	// link.mu guards the fields below.
 	device, events sync.Cond
 
 	chains, works int        // numbers of chains and work requests posted so far

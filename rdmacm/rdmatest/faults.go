@@ -26,7 +26,7 @@ var ErrInjected = errors.New("rdmatest: injected fault")
 type Faults struct {
 	c *Conn
 
-	// Guarded by the link's lock.
+	// link.mu guards the fields below.
 	lose           map[int]When
 	failWork       map[int]error
 	failPost       map[int]error

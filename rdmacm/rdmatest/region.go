@@ -15,7 +15,7 @@ type Region struct {
 	memory []byte
 	access rdmacm.Access
 
-	// link.mu guards these.
+	// link.mu guards invalid and revoked.
 	invalid bool // the peer has invalidated the STag
 	revoked bool // Deregister has succeeded
 }

@@ -63,7 +63,7 @@ func TestFlushedRequestsAreExplainedByTheEvent(t *testing.T) {
 		go func() { accepted <- rdmatest.AcceptPeer(t, l, nothing) }()
 		a := rdmatest.DialPeer(t, p, l.Addr(), peerParam())
 		b := <-accepted
-		time.Sleep(time.Millisecond) // not at the time of a look
+		time.Sleep(time.Millisecond) // so that keep does not take the events at the same time
 		memory := b.Expose(make([]byte, 8), rdmacm.RemoteWrite)
 		d.Raise(device.QPAccess)
 		if err := a.Write(rdmatest.At(memory, 1), make([]byte, 8)); !errors.Is(err, rdmacm.ErrNotExposed) {
@@ -174,7 +174,7 @@ func TestEndWhileThePortIsDown(t *testing.T) {
 			t.Error("the peer was told while the port was down")
 		default:
 		}
-		begun := time.Now() // the bubble's time
+		begun := time.Now() // synctest's fake time
 		d.SetActive(true)
 		a.End()
 		if d := time.Since(begun); d > time.Second {
@@ -201,7 +201,7 @@ func TestCloseWhileThePortIsDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { // runs after the listener was closed
-			begun := time.Now() // the bubble's time
+			begun := time.Now() // synctest's fake time
 			p.Close()
 			if d := time.Since(begun); d != 0 {
 				t.Errorf("Close takes %v", d)

@@ -112,7 +112,7 @@ func TestEndBeforeTheSetupIsOver(t *testing.T) {
 				d := fakedevice.New(false)
 				d.HoldEstablished = true
 				dialer, acceptor := pair(t, d)
-				begun := time.Now() // the bubble's time
+				begun := time.Now() // synctest's fake time
 				end(acceptor.Conn())
 				synctest.Wait()
 				d.Settle()
@@ -142,7 +142,7 @@ func TestEndOfASetupThatNeverIsOver(t *testing.T) {
 			if acceptor.End() == nil {
 				t.Error("the end is told as orderly")
 			}
-			begun := time.Now() // the bubble's time
+			begun := time.Now() // synctest's fake time
 			dialer.End()
 			if d := time.Since(begun); d != 0 {
 				t.Errorf("the peer is told %v after this side's end", d)
@@ -160,7 +160,7 @@ func TestDisconnectAfterShortSends(t *testing.T) {
 				t.Fatal("a short Send is not taken")
 			}
 		}
-		begun := time.Now() // the bubble's time
+		begun := time.Now() // synctest's fake time
 		a.Conn().Disconnect()
 		if err := a.End(); err != nil {
 			t.Error("this side ends with", err)
@@ -197,7 +197,7 @@ func TestPeerLeavesAfterShortSends(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				begun := time.Now() // the bubble's time
+				begun := time.Now() // synctest's fake time
 				dialer.Conn().Disconnect()
 				if err := acceptor.End(); err != nil {
 					t.Error("this side ends with", err)

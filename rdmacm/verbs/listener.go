@@ -34,7 +34,7 @@ func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 			}
 		}
 		if addr.Addr().IsUnspecified() {
-			return l, nil // the kernel adds devices that come later
+			return l, nil // the kernel also listens on devices that are added later
 		}
 	}
 	l.look()

@@ -14,7 +14,7 @@ import (
 
 // Config configures a Provider.
 type Config struct {
-	// Library reaches the devices. It is required: see Open.
+	// Library gives access to the devices. It is required. Package shim has the real one.
 	Library device.Library
 	// Arena is payload memory, which is registered with each device. It is called when the
 	// first device is used; the memory stays mapped from then on. It may be nil.
@@ -51,7 +51,7 @@ const (
 type Provider struct {
 	cfg     Config
 	channel device.Channel
-	ended   chan struct{} // closed when the goroutine of events has ended
+	ended   chan struct{} // closed when takeEvents has ended
 	closing chan struct{} // closed when Close is called
 	faults  faults
 
@@ -132,7 +132,7 @@ func (p *Provider) takeEvents() {
 		case s != nil:
 			s.eventLocked(&e)
 		case e.Made != nil:
-			p.leaving.Go(e.Made.Close) // the listener has gone
+			p.leaving.Go(e.Made.Close) // the listener was closed, so nobody answers the request
 		}
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func removeAndReturn(t *testing.T, at netip.AddrPort, skip func(*device.Attribut
 		}
 		d.Hold(true)
 		out := b.Post(rdmatest.WriteOf(memory, arena))
-		begun := time.Now() // the bubble's time
+		begun := time.Now() // synctest's fake time
 		complete := d.Remove(tell)
 		if o := <-out; !errors.Is(o.Err, rdmacm.ErrFlushed) || !errors.Is(o.Err, verbs.ErrDeviceGone) {
 			t.Errorf("work comes back with %v", o.Err)

@@ -15,7 +15,7 @@ import (
 // backlog is the number of waiting requests that the kernel keeps for an address.
 const backlog = 256
 
-// A bound is one address on which a listener listens.
+// A bound is one address on which a listener listens, with its ID.
 type bound struct {
 	l        *listener
 	id       device.ID

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// chunkSize is the size of the parts in which the arena is registered, in bytes.
+// chunkSize is the size of the chunks in which the arena is registered, in bytes.
 const chunkSize = 16 << 20
 
 // An rnic is a device that connections use, with the protection domain that they share.
@@ -25,7 +25,7 @@ type rnic struct {
 	// users counts the connections that use the rnic. Only rnicOf adds to it, under Provider.mu
 	// and while Provider.devices has the rnic.
 	users sync.WaitGroup
-	gone  chan struct{} // the device was removed
+	gone  chan struct{} // closed when the device was removed
 	ended int           // number of connections that the removal ended. Provider.mu guards it
 	// connections is the number of connections of the device. Provider.mu guards it.
 	connections int

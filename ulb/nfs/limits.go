@@ -2,16 +2,16 @@ package nfs
 
 // Sizes that all NFS programs of this server use, in bytes.
 const (
-	// MaxTransfer is the largest READ and WRITE (FSINFO's rtmax and wtmax).
+	// MaxTransfer is the size of the largest READ and WRITE (FSINFO's rtmax and wtmax).
 	MaxTransfer = 1 << 20
-	// MaxDirectory is the largest READDIR and READDIRPLUS result.
+	// MaxDirectory is the size of the largest result of READDIR and READDIRPLUS.
 	MaxDirectory = 1 << 20
 	// PreferredDirectory is the size of READDIR and READDIRPLUS results that FSINFO
 	// recommends (dtpref).
 	PreferredDirectory = 64 << 10
-	// MaxPath is the longest text of a symbolic link that the server reads. maxNames is
-	// the room for one or two names in arguments. It is large enough for names that are
-	// too long, so that the server answers them with an error.
+	// MaxPath is the length of the longest text of a symbolic link that the server reads.
+	// maxNames is the room for one or two names in arguments. It is large enough for names that
+	// are too long, so that the server can decode them and answer with an error.
 	MaxPath  = 4096
 	maxNames = 2 * (MaxPath + 8)
 )

@@ -1,6 +1,6 @@
-// Package device is the part of librdmacm and libibverbs that rdmacm/verbs needs. It has the
-// objects of the libraries, with calls that do much at once. Package shim implements it with the
-// libraries.
+// Package device is the part of librdmacm and libibverbs that rdmacm/verbs needs. Its
+// interfaces are the objects of the libraries, with methods that combine several calls. Package
+// shim implements them with the libraries.
 //
 // If a method may sleep, its comment says so: it may take as long as the kernel takes, and the
 // provider calls it on a goroutine that may wait. The other methods return at once.

@@ -4,7 +4,7 @@ package byterange
 // becomes. On the wire, the length of such a range is also ToEnd.
 const ToEnd = 1<<64 - 1
 
-// A Range is a part of a file, and how it is locked.
+// A Range is a range of bytes of a file, and the mode of its lock.
 type Range struct {
 	First, Last uint64 // offsets of its first and last byte
 	Write       bool

@@ -7,7 +7,7 @@ import "math/rand/v2"
 // knows how far the ranges in its subtree reach. The zero value is empty.
 type Table[O any] struct {
 	root    *node[O]
-	holders uint64 // holders numbered so far
+	holders uint64 // number of holders that have got a number
 }
 
 // A Holder holds the ranges that one owner has locked in the file of one Table. Locks of
@@ -62,8 +62,8 @@ func (t *Table[O]) change(h *Holder[O], r Range, f func(set) set) (more int) {
 // returns false.
 func (t *Table[O]) Each(r *Range, f func(O, *Range) bool) { t.root.each(r, false, f) }
 
-// Conflicts calls f for the locked ranges that conflict with r, until f returns false. They
-// include ranges of the holder that asks for r.
+// Conflicts calls f for the locked ranges that conflict with r, until f returns false. The
+// ranges may belong to any holder, also to the one that wants to lock r.
 func (t *Table[O]) Conflicts(r *Range, f func(O, *Range) bool) { t.root.each(r, !r.Write, f) }
 
 // A node is one locked range.
@@ -101,8 +101,8 @@ func (n *node[O]) measured() *node[O] {
 	return n
 }
 
-// split divides the subtree n into the ranges before the range of h that begins at first, and the
-// others.
+// split divides the subtree n into the ranges before the range of h that begins at first, and
+// the rest.
 func (n *node[O]) split(first uint64, h *Holder[O]) (before, others *node[O]) {
 	if n == nil {
 		return nil, nil

@@ -90,7 +90,7 @@ func TestSearchVisitsFewRanges(t *testing.T) {
 		calls++
 		return calls < 10
 	}
-	for range n { // with a visit to every range, this loop would not end
+	for range n { // if each search visited every range, this loop would not end in time
 		calls = 0
 		if table.Conflicts(&Range{Last: 2 * n}, find); calls != 0 {
 			t.Fatal("read locks conflict")

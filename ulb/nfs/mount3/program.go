@@ -191,7 +191,7 @@ func anonymous(c *rpc.Cred) *rpc.Cred { return &rpc.Cred{Flavor: c.Flavor, Anony
 // through mounts. If out is not Done, the call has to wait, and Serve returns out. When the
 // call continues, the walk starts again at the export's root.
 func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names []string) (at pseudo.Place, out rpc.Outcome, err error) {
-	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred, Looked: who} // mounts have the options of e
+	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred, Looked: who} // mounts below e have the options of e
 	if !e.Admits(c.Conn, &c.Cred) {
 		v.Caller = anonymous(&c.Cred)
 	}
@@ -230,8 +230,8 @@ func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth in
 	defer e.Leave(v.Conn) // v.Conn, because after Detach the call may belong to another goroutine
 	lane := e.FS.Lane()
 	if was, _ := c.Progress.(stage); !c.Try && depth > was.depth && was.lane != lane {
-		// The walk moves to the lane of this export. If it stalls there, it does not hold up
-		// calls in another lane.
+		// The walk continues in the executor lane of this export's file system. If it stalls
+		// there, it does not hold up calls in another lane.
 		c.Progress = stage{depth, lane}
 		c.Detach()
 		c.Resume(lane)

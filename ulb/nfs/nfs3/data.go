@@ -94,7 +94,7 @@ func (r *request) commit() rpc.Outcome {
 	}
 	res.Status = status(err)
 	if res.Status == wire.NFS3ErrNoSpace || res.Status == wire.NFS3ErrDQuot {
-		res.Status = wire.NFS3ErrIO // COMMIT has no other status for a loss
+		res.Status = wire.NFS3ErrIO // COMMIT has no other status for lost data
 	}
 	res.ResOK = wire.Commit3ResOK{FileWcc: wcc(&ch), Verf: wire.WriteVerf3(r.fs().Verifier())}
 	res.ResFail.FileWcc = res.ResOK.FileWcc

@@ -43,8 +43,8 @@ func (l *lister) emit(e *vfs.DirEntry) bool {
 			size += len(handle.Data) + xdr.Pad(len(handle.Data))
 		}
 	}
-	// dircount never excludes the first entry: it is a hint how much of the directory to read
-	// at a time, not a limit for the result.
+	// dircount never excludes the first entry, because it is a hint about how much of the
+	// directory to read at a time, and not a limit of the result.
 	if size > l.left || (dirSize > l.dirLeft && l.entries > 0) {
 		l.full = true
 		return false
@@ -133,7 +133,7 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 	wire.EndEntry3List(r.w)
 	r.w.Bool(eof)
 	if r.w.Overflow() {
-		return rpc.Done // the caller refuses the reply as too long
+		return rpc.Done // rpc then refuses the reply as too long
 	}
 	var headWriter xdr.Writer
 	headWriter.Reset(r.w.Bytes()[start : start : start+head])

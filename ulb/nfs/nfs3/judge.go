@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Judge looks at the handle with which every procedure except NULL begins. It checks that the
-// handle is one of ours, that its export serves this caller from this port for this
+// Judge examines the file handle with which every procedure except NULL begins. It checks that
+// this server has issued the handle, that its export serves this caller from this port for this
 // procedure, and that the export accepts the caller. If not, the call is answered at once,
 // before the server reserves memory or fetches data for it.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {

@@ -184,7 +184,7 @@ func (r *request) block() rpc.Outcome { return rpc.WouldBlock(r.fs().Lane()) }
 // call of seal.
 func (r *request) seal(h vfs.Handle) wire.FileHandle3 { return r.sealOf(r.export, h) }
 
-// sealOf is seal for a handle of another export.
+// sealOf is like seal, for a handle of export e.
 func (r *request) sealOf(e *export.Export, h vfs.Handle) wire.FileHandle3 {
 	return wire.FileHandle3{Data: r.program.exports.Seal(r.sealed[:0], e, h)}
 }

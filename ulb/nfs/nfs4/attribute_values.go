@@ -134,8 +134,8 @@ func putTime(b []byte, t vfs.Time) {
 // conclude from two values of the change attribute.
 func (f *facts) changeType() wire.ChangeAttrType4 {
 	if f.object.Export.ID == 0 {
-		// The change attribute of the pseudo file system is a digest of the configuration: a
-		// higher value is not a later one.
+		// The change attribute of the pseudo file system is a digest of the configuration, so a
+		// higher value does not mean a later one.
 		return wire.NFS4ChangeTypeIsUndefined
 	}
 	// If the ctime does not grow with a change, the file system raises Change in memory.

@@ -27,9 +27,9 @@ type Object struct {
 func (o *Object) IsSet() bool { return o.Export != nil }
 
 // A Compound is one COMPOUND while it is executed. Compounds are pooled. Everything that an
-// operation passes to a file system by pointer lives here, so that the operation allocates
-// nothing. A compound keeps its fields while it waits, except for the decoded arguments of
-// earlier operations.
+// operation passes to a file system by pointer is a field of Compound, so that the operation
+// allocates nothing. A compound keeps its fields while it waits, except for the decoded
+// arguments of earlier operations.
 type Compound struct {
 	Program *Program
 	Call    *rpc.Call
@@ -145,8 +145,9 @@ func (k *Compound) SetCurrent(o Object) {
 // SetStateID makes id the current stateid.
 func (k *Compound) SetStateID(id wire.StateID4) { k.StateID, k.HasStateID = id, true }
 
-// Block returns the status Blocked. The operation calls it if the file system would have
-// had to wait. lane is the lane of the executor in which the operation will wait (see rpc).
+// Block returns the status Blocked. An operation calls it if the file system would have had to
+// wait. lane is the executor lane in which the operation will wait: a queue of calls for one
+// file system or other resource that may stall (see rpc).
 func (k *Compound) Block(lane any) Status {
 	k.lane = lane
 	return Blocked
@@ -456,8 +457,8 @@ func (k *Compound) enter(i int, o *Object) Status {
 	}
 	k.entered[i] = o.Export
 	if lane := o.Export.FS.Lane(); i == 0 && !k.Op.Try && k.on != lane {
-		// The operation moves to the lane of its export. If it stalls there, it does not hold
-		// up calls in another lane.
+		// The compound continues in the executor lane of the export's file system. If the
+		// operation stalls there, it does not hold up calls in another lane.
 		return k.WaitFor(func() { k.Resume(lane) })
 	}
 	return wire.NFS4OK
@@ -490,7 +491,7 @@ func (k *Compound) WaitFor(start func()) Status {
 	return Waiting
 }
 
-// Resume continues a waiting compound in the given lane of the executor. lane may be nil.
+// Resume continues a waiting compound in the given executor lane. lane may be nil.
 func (k *Compound) Resume(lane any) {
 	k.on = lane
 	k.Call.Resume(lane)

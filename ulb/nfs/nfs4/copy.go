@@ -14,7 +14,7 @@ import (
 const (
 	maxCopy     = 256 << 20
 	maxCopyTime = 250 * time.Millisecond
-	// copyPiece is the number of bytes copied between two looks at the clock.
+	// copyPiece is the number of bytes copied between two checks of the time limit.
 	copyPiece = 16 << 20
 )
 

@@ -133,14 +133,14 @@ func commit(k *Compound) Status {
 			return wire.NFS4ErrInvalid
 		}
 		// Later minor versions have no status for a range that exceeds 64 bits (RFC 8881
-		// §15.2). The range is taken to reach to the end of the file.
+		// §15.2). Count 0 commits up to the end of the file.
 		args.Count = 0
 	}
 	if _, err := k.FS().Commit(&k.Op, k.Current.Handle, args.Offset, args.Count); err != nil {
 		if s := k.closedOr(err); s != wire.NFS4ErrNoSpace && s != wire.NFS4ErrDQuot {
 			return s
 		}
-		return wire.NFS4ErrIO // COMMIT has no other status for a loss (RFC 8881 §15.2)
+		return wire.NFS4ErrIO // COMMIT has no other status for lost data (RFC 8881 §15.2)
 	}
 	res := wire.Commit4ResOK{Writeverf: wire.Verifier4(k.FS().Verifier())}
 	res.Encode(k.W)

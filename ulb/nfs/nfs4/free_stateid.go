@@ -18,9 +18,8 @@ func freeStateID(k *Compound) Status {
 	return k.Program.state.FreeStateID(&r.ID, k.Client)
 }
 
-// testStateID is TEST_STATEID (RFC 8881 §18.48). Special stateids are answered as bad.
-// NFS4ERR_STALE_STATEID is not among its answers, because a client would repeat the test for
-// ever.
+// testStateID is TEST_STATEID (RFC 8881 §18.48). A special stateid gets NFS4ERR_BAD_STATEID. No
+// stateid gets NFS4ERR_STALE_STATEID, because a client would repeat the test for ever.
 func testStateID(k *Compound) Status {
 	var args wire.TestStateID4Args
 	args.Decode(k.Args)
@@ -54,7 +53,7 @@ func delegReturn(k *Compound) Status {
 	}
 	_, s = k.Program.state.Find(&r.ID, k.Client)
 	if s == wire.NFS4OK || s == wire.NFS4ErrOldStateID {
-		s = wire.NFS4ErrBadStateID // it belongs to an open or a lock
+		s = wire.NFS4ErrBadStateID // the stateid belongs to an open or a lock
 	}
 	return s
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // may returns NFS4_OK if the caller may use object o now. by is the open or lock of the stateid
-// in the arguments, or nil. If name is not nil, the access is to the file that name leads to in
-// directory o, if there is one.
+// in the arguments, or nil. If name is not nil, o is a directory, and the caller uses the file
+// that name leads to in o, if there is one.
 //
 // An open with a deny mode forbids a READ or WRITE with NFS4ERR_LOCKED, and the removal of a
 // name with NFS4ERR_FILE_OPEN (RFC 8881 §18.25.4, RFC 7530 §16.26.5). During grace names do not

@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// facts holds the values from which attributes are encoded. Only the facts that the asked
+// facts holds the values from which attributes are encoded. Only the facts that the requested
 // attributes need are filled in.
 type facts struct {
 	k      *Compound
@@ -20,7 +20,7 @@ type facts struct {
 	covered uint64
 	// failure is the value of rdattr_error.
 	failure Status
-	// owner and group are the names for attr's UID and GID. If one is empty, the number is
+	// owner and group are the names for attr's UID and GID. If a name is empty, the number is
 	// sent.
 	owner, group []byte
 }
@@ -107,8 +107,8 @@ func (f *facts) look(n need) Status {
 	return f.names(n)
 }
 
-// want makes the next call to the file system return the birth time too, if n asks for it.
-// want(0) ends that.
+// want makes the next calls to the file system return the birth time too, if n contains
+// needBirth. want(0) cancels this.
 func (k *Compound) want(n need) {
 	k.Op.Want = 0
 	if n&needBirth != 0 {

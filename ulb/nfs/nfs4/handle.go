@@ -25,8 +25,8 @@ func putFH(k *Compound) Status {
 	}
 	next := Object{o.Export, o.Handle}
 	if k.Call.Early && !k.Current.IsSet() && k.admits(&next) && !k.refused(o.Export) {
-		// Judge found that the compound must end here, so the rest of it was not fetched. The
-		// obstacle has gone meanwhile: the client repeats the compound.
+		// Judge found a reason to end the compound here, so the rest of it was not fetched. The
+		// reason has gone meanwhile, so the client must send the compound again.
 		return wire.NFS4ErrDelay
 	}
 	k.SetCurrent(next)
@@ -75,7 +75,7 @@ func getFH(k *Compound) Status {
 	res := wire.GetFH4ResOK{Object: k.Seal(&k.Current)}
 	res.Encode(k.W)
 	if k.Brought() {
-		k.brought() // valid for the next operation too
+		k.brought() // the attributes stay valid for the next operation
 	}
 	return wire.NFS4OK
 }

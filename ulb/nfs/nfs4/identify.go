@@ -5,8 +5,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// identify fills in k.Op and k.Cred with the user as which the operation acts on the current
-// object.
+// identify fills in k.Op and k.Cred with the identity with which the operation accesses the
+// current object.
 func (k *Compound) identify(op *Operation) Status {
 	e := k.Current.Export
 	k.Op.Async = e.Async

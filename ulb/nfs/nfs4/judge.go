@@ -5,8 +5,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Judge looks at the first file handle of a compound. It checks that the handle is one of
-// ours, that its export serves this caller, and that the export accepts the caller. If not,
+// Judge examines the first file handle of a compound. It checks that this server has issued the
+// handle, that its export serves this caller, and that the export accepts the caller. If not,
 // the server reserves no memory and fetches no data for the rest: the compound ends at the
 // handle, but short operations that such callers may do still run. Arguments that Judge does
 // not see, such as data, are bounded by nfs.Binding4.

@@ -20,7 +20,7 @@ func link(k *Compound) Status {
 	if s := k.checkName(args.Newname); s != wire.NFS4OK {
 		return s
 	}
-	if k.Saved.Export.ID != k.Current.Export.ID { // by ID: one of them may have been replaced meanwhile
+	if k.Saved.Export.ID != k.Current.Export.ID { // by ID, because one export may have been replaced meanwhile
 		return wire.NFS4ErrXDev
 	}
 	if s := k.leads(&k.Current, args.Newname, wire.NFS4ErrExist); s != wire.NFS4OK {

@@ -56,8 +56,7 @@ type linuxCompound struct {
 
 func (c *linuxCompound) key() string { return fmt.Sprint(c.minor, c.numbers) }
 
-// linuxCompounds returns the captured calls, and captured replies by their sequence of
-// operations.
+// linuxCompounds returns the captured calls, and the captured replies by linuxCompound.key.
 func linuxCompounds(t *testing.T) (calls []linuxCompound, replies map[string]linuxCompound) {
 	t.Helper()
 	text, err := os.ReadFile("../nfs4wire/testdata/linux.txt")

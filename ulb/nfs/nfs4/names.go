@@ -40,8 +40,8 @@ func (k *Compound) lookAround() *pseudo.View {
 	return &k.view
 }
 
-// mayLead reports whether a name in a directory of e could lead into an export. It asks no
-// file system. If it could, below gives the exact answer.
+// mayLead reports whether a name in a directory of e could lead into an export. It does not
+// call the file system. If it returns true, below gives the exact answer.
 func (k *Compound) mayLead(e *export.Export, name []byte) bool {
 	names := k.Program.names
 	return names != nil && names.MayLead(e, name)
@@ -217,7 +217,7 @@ func (k *Compound) parent() (Object, Status) {
 		}
 		return Object{p.Export, p.Handle}, wire.NFS4OK
 	}
-	if k.unsuited { // the parent's export is the same
+	if k.unsuited { // the parent is in the same export
 		return k.Current, wire.NFS4OK
 	}
 	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, dotDot, &k.Attr)

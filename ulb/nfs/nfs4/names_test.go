@@ -200,7 +200,7 @@ func noHandle() (all []step) {
 	)
 }
 
-// runSteps runs steps that change nothing, each in each minor version.
+// runSteps runs each step in each minor version. The steps change nothing.
 func runSteps(t *testing.T, s *nfs4test.Site, steps []step) {
 	t.Helper()
 	for minor := range uint32(3) {

@@ -39,7 +39,7 @@ type opening struct {
 	k      *Compound
 	args   wire.Open4Args
 	client *state.Client
-	owner  *state.Owner // in minor version 0
+	owner  *state.Owner // nil from minor version 1 on
 
 	access, deny state.Access
 	reclaim      bool
@@ -94,7 +94,7 @@ func (o *opening) suits() Status {
 	return k.cannotSay(wire.OpOpen, wire.NFS4ErrAccess)
 }
 
-// close closes the files that did not become part of the state.
+// close closes the open files that the state does not own.
 func (o *opening) close() {
 	for _, f := range [...]vfs.File{o.file, o.cutter} {
 		if f != nil {
@@ -138,8 +138,9 @@ func shareOf(access, deny, minor uint32) (a, d state.Access, s Status) {
 	return state.Access(access), state.Access(deny), wire.NFS4OK
 }
 
-// claim checks the claim: the right by which the client opens the file. It also puts a new
-// client on record before the client holds state.
+// claim checks the claim: the right by which the client opens the file. Before a new client
+// holds state, claim also puts the client on record, so that it may reclaim the state after a
+// restart.
 func (o *opening) claim() Status {
 	claim := o.args.Claim.Claim
 	switch claim {

@@ -166,7 +166,7 @@ const (
 	both     = wire.Open4ShareAccessBoth
 )
 
-// openArgs returns the arguments of an OPEN of a name by an owner that creates nothing.
+// openArgs returns the arguments of an OPEN by name that does not create the file.
 func openArgs(name, owner string, access, deny uint32) *wire.Open4Args {
 	return &wire.Open4Args{
 		ShareAccess: access, ShareDeny: deny, Owner: wire.StateOwner4{Owner: []byte(owner)},

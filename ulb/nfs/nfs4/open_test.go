@@ -28,7 +28,7 @@ func TestOpenWriteReadClose(t *testing.T) {
 	})
 }
 
-// OPEN truncates a file only after it has found no conflicting open.
+// OPEN truncates a file only after it has checked that no other open conflicts.
 func TestOpenCutsLast(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f, other := newFiler(t, s, 1), newFiler(t, s, 1)

@@ -34,11 +34,12 @@ type Program struct {
 	state     *state.Manager
 	minors    [3]*minor
 	compounds sync.Pool
-	turn      time.Duration // after this time a compound lets other calls go first
+	turn      time.Duration // after this time a compound lets other calls run
 	counters  counters
 	identity  *identity.Map
 	sendNames bool
-	// names is the tree above and between the exports. It is nil if there is only one export.
+	// names is the tree of names, which connects the exports. It is nil if there is only one
+	// export.
 	names *pseudo.FS
 }
 

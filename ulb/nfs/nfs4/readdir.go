@@ -163,8 +163,8 @@ func (l *lister) emit(e *vfs.DirEntry) bool {
 func (l *lister) put(name []byte, cookie uint64, set *wire.Bitmap4) bool {
 	w := l.k.W
 	dirSize := 8 + 4 + len(name) + xdr.Pad(len(name))
-	// dircount never excludes the first entry: it is a hint how much of the directory to read
-	// at a time, not a limit for the result.
+	// dircount never excludes the first entry, because it is a hint about how much of the
+	// directory to read at a time, and not a limit of the result.
 	if l.hinted && dirSize > l.dirLeft && l.entries > 0 {
 		l.full = true
 		return false

@@ -85,7 +85,7 @@ func TestReaddirCookies(t *testing.T) {
 	if len(slices.Compact(cookies)) != len(all) {
 		t.Errorf("%v", cookies)
 	}
-	// A verifier that the server never sent belongs to another directory.
+	// If a client sends a verifier that the server never returned, it gets NFS4ERR_NOT_SAME.
 	args := &wire.Readdir4Args{Cookie: all[0].cookie, Cookieverf: wire.Verifier4{1}, Dircount: 1000, Maxcount: 1000}
 	if r := p.Compound(append(at(), nfs4test.Op{Number: wire.OpReaddir, Args: args})...); r.Status != wire.NFS4ErrNotSame {
 		t.Errorf("another verifier: %v", r.Status)

@@ -22,7 +22,7 @@ func rename(k *Compound) Status {
 			return s
 		}
 	}
-	if k.Saved.Export.ID != k.Current.Export.ID { // by ID: one of them may have been replaced meanwhile
+	if k.Saved.Export.ID != k.Current.Export.ID { // by ID, because one export may have been replaced meanwhile
 		if !k.admits(&k.Saved) {
 			return wire.NFS4ErrXDev
 		}

@@ -23,7 +23,7 @@ func setattr(k *Compound) Status {
 		return s
 	}
 	if a.set.UseUmask {
-		// mode_umask belongs to creations (RFC 8275 §5).
+		// mode_umask is only for creations (RFC 8275 §5).
 		return wire.NFS4ErrInvalid
 	}
 	s := wire.NFS4OK

@@ -7,8 +7,8 @@ import (
 )
 
 // stripes is the number of success counters of each operation. A connection always uses the
-// same one, chosen by its ID. Connections on different processors thus rarely write to the
-// same memory.
+// same counter, chosen by the connection's ID. Connections on different processors thus rarely
+// write to the same memory.
 const stripes = 16
 
 // failureSlots is the number of failure counters of each operation. The last one counts all

@@ -43,7 +43,7 @@ func (v *Bitmap4) Beyond() bool { return v.beyond }
 // Word returns word i of the set: the numbers from 32*i to 32*i+31.
 func (v *Bitmap4) Word(i int) uint32 { return v.words[i] }
 
-// IsEmpty reports that the set has no numbers and that Beyond is false.
+// IsEmpty reports whether the set has no numbers and Beyond is false.
 func (v *Bitmap4) IsEmpty() bool { return *v == Bitmap4{} }
 
 // And returns the intersection of the sets.

@@ -17,7 +17,8 @@ const (
 	firstCookie  = 3
 )
 
-// FS is the tree of names of a table. It holds the directories above and between the exports.
+// FS is the tree of names of an export table. It holds the directories above and between the
+// exports.
 type FS struct {
 	exports *export.Table
 	export  *export.Export // the export of the tree's own directories
@@ -36,8 +37,8 @@ type Seen struct {
 
 var _ vfs.FileSystem = Seen{}
 
-// Attach makes a tree of names for a table and makes it the table's root. It is called before
-// the table's first Replace.
+// Attach makes a tree of names for a table and makes it the table's root. It must be called
+// before the table's first Replace.
 func Attach(t *export.Table) *FS {
 	f := &FS{exports: t}
 	f.export = &export.Export{Name: "/", FS: Seen{FS: f}, Options: export.Options{ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}}
@@ -77,7 +78,7 @@ func (f *FS) now() *tree {
 	return t
 }
 
-// find returns the node that a handle names. For a node that the caller does not see it returns
+// find returns the node that a handle names. If the caller does not see the node, find returns
 // ESTALE.
 func (f Seen) find(h vfs.Handle) (*tree, *node, error) {
 	t := f.now()

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A Place is an object with its export.
+// A Place is an object in an export.
 type Place struct {
 	Export *export.Export
 	Handle vfs.Handle
@@ -27,7 +27,7 @@ type View struct {
 	// the View sets Op.Try; the methods that take a View then return vfs.ErrWouldBlock
 	// instead of waiting.
 	Op vfs.Op
-	// cred is the target of Op.Cred.
+	// cred is the Cred to which Op.Cred points.
 	cred vfs.Cred
 }
 
@@ -40,8 +40,8 @@ func (f *FS) Start(c *rpc.Conn, cred *rpc.Cred) Place {
 	return Place{f.export, t.root.handle}
 }
 
-// MayLead reports whether a name in a directory of e could lead into an export. It asks no
-// file system. If it could, Below gives the exact answer.
+// MayLead reports whether a name in a directory of e could lead into an export. It does not
+// call the file system. If it returns true, Below gives the exact answer.
 func (f *FS) MayLead(e *export.Export, name []byte) bool {
 	if e == f.export {
 		return true
@@ -104,8 +104,8 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, er
 	return nil, nil
 }
 
-// Unseen returns the path of a name that the peer does not see in a directory of this
-// package, and an export at that path or beneath it, or nil if there is none.
+// Unseen returns the path of a name that the peer does not see in directory dir of this
+// package. e is an export at that path or below it, or nil if there is none.
 func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
 	n := f.now().byHandle[dir]
 	if n == nil {

@@ -40,7 +40,7 @@ func replace(t testing.TB, table *export.Table, names ...string) {
 	}
 }
 
-// find walks to a directory of the tree.
+// find returns the directory of the tree at path.
 func find(t testing.TB, f Seen, path string) vfs.Object {
 	t.Helper()
 	o := vfs.Object{Handle: f.Root()}
@@ -203,7 +203,7 @@ func TestNothingChanges(t *testing.T) {
 	}
 }
 
-// conn returns a connection from an address.
+// conn returns a connection of a client with the given address.
 func conn(t testing.TB, from string) *rpc.Conn {
 	s := rpc.NewServer(rpc.Config{})
 	t.Cleanup(s.Close)
