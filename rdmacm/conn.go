@@ -13,9 +13,10 @@ type Limits struct {
 	// directions. This side may then post OpSendInvalidate, and the peer may invalidate any
 	// STag that Register returned on this connection. When the provider calls Received with
 	// Recv.Invalidated, the peer can no longer reach that memory, and Deregister has nothing
-	// left to do. If the peer names an STag of another connection, or one that cannot have been
-	// returned by Register, the connection ends. If the peer names an STag that was
-	// deregistered, however long ago, nothing happens, because the answer to an abandoned call
+	// left to do. If the peer names an STag of another connection, or one that Register cannot
+	// have returned, the connection ends. If the peer names an STag that was deregistered,
+	// however long ago, nothing happens, because a peer may answer a call after this side has
+	// abandoned it.
 	// may be late.
 	//
 	// If RemoteInvalidation is false, a chain with OpSendInvalidate fails by itself, and

@@ -54,9 +54,9 @@ type Request interface {
 	Reject(privateData []byte) error
 }
 
-// Lengths of private data that every provider can carry, in bytes. They are InfiniBand's. From
-// the length in a REQ, the 36 bytes of rdma_cm's header are subtracted. InfiniBand's messages
-// have a fixed size, so zeros follow the ULP's data.
+// Lengths of private data that every provider can carry, in bytes. They are those of
+// InfiniBand. For a request, the 36 bytes of rdma_cm's header are subtracted. InfiniBand's
+// messages have a fixed size, so zeros follow the ULP's data.
 const (
 	MaxRequestData = 56
 	MaxAcceptData  = 196

@@ -35,7 +35,8 @@ type Seat interface {
 	Hold(h Holder, moved *atomic.Uint64)
 	// Heard records that a whole message has arrived. The provider calls it. It takes no lock.
 	Heard()
-	// Known records that the peer made a call that only a known peer makes. The ULP calls it.
+	// Known records that the peer is known, because it made a call that a stranger cannot make.
+	// The ULP calls it.
 	Known()
 	// Leave gives the seat up. The provider calls it when the connection has released all
 	// scarce resources of the machine, such as its descriptor, whatever ended it. A second

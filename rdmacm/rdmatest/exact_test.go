@@ -112,7 +112,7 @@ func TestPostsOfTheHandlerGoTogether(t *testing.T) {
 	p.Log().Order(t, Is(KindReceived, id), IsPost(rdmacm.OpSend, id), Is(KindDrained, id), Is(KindCarried, id))
 }
 
-// Disconnect ends the connection in time even if the peer does nothing.
+// Disconnect ends the connection after Config.Patience even if the peer does nothing.
 func TestDisconnectLosesPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

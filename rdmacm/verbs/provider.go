@@ -14,7 +14,7 @@ import (
 
 // Config configures a Provider.
 type Config struct {
-	// Library gives access to the devices. It is required. Package shim has the real one.
+	// Library gives access to the devices. It is required. See shim.Load.
 	Library device.Library
 	// Arena is payload memory, which is registered with each device. It is called when the
 	// first device is used; the memory stays mapped from then on. It may be nil.
@@ -151,7 +151,7 @@ func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, err
 	return id, err
 }
 
-// heed makes c the receiver of its ID's events. It fails if the device was removed before.
+// heed makes c get the events of its ID from now on. It fails if the device was removed before.
 func (p *Provider) heed(c *Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

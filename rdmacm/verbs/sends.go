@@ -16,7 +16,7 @@ const (
 	blockSize = 4096
 	blocks    = 32
 	shortSend = 512 // size of the longest message of SendShort, in bytes
-	// signalShorts is the number of short Sends after which one asks for a completion.
+	// Every signalShorts-th short Send asks for a completion.
 	signalShorts = 8
 )
 

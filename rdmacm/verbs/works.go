@@ -89,7 +89,7 @@ var ops = [...]device.Op{
 
 // workLocked makes w the next request of p. The request is a whole Work, or a part of one if
 // the device cannot take all its pieces or bytes at once. workLocked returns false if no
-// staging block is free.
+// staging block is free, or if the device refuses to register the memory.
 func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	work := &p.chain.Work[p.next]
 	s.work, s.read = p.next, work.Op == rdmacm.OpRead

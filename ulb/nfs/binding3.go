@@ -151,6 +151,6 @@ func directoryReply(count uint32) int {
 	return 4 + nfs3wire.PostOpAttrMaxSize + nfs3wire.CookieVerfSize + int(min(count, MaxDirectory)) + 8
 }
 
-// handle decodes the file handle that begins the arguments of every procedure except NULL.
-// It stores the handle as the object of the call.
+// handle decodes the file handle that begins the arguments of every procedure except NULL. It
+// stores the handle in s.Object, the object of the call.
 func handle(args *xdr.Decoder, s *rpc.Shape) { s.Object = args.Opaque(nfs3wire.FileHandleSize) }

@@ -2,9 +2,10 @@ package nfs
 
 // Sizes that all NFS programs of this server use, in bytes.
 const (
-	// MaxTransfer is the size of the largest READ and WRITE (FSINFO's rtmax and wtmax).
+	// MaxTransfer is the size, in bytes, of the largest READ and WRITE (FSINFO's rtmax and
+	// wtmax).
 	MaxTransfer = 1 << 20
-	// MaxDirectory is the size of the largest result of READDIR and READDIRPLUS.
+	// MaxDirectory is the size, in bytes, of the largest result of READDIR and READDIRPLUS.
 	MaxDirectory = 1 << 20
 	// PreferredDirectory is the size of READDIR and READDIRPLUS results that FSINFO
 	// recommends (dtpref).

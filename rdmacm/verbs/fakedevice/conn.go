@@ -53,7 +53,7 @@ type conn struct {
 	reads    []work // RDMA Reads that are not answered
 	promised []device.Receive
 	failed   bool // the queue pair is in error
-	deaf     bool // messages for this side wait
+	deaf     bool // messages for this side wait, as over siw (see New)
 	noQP     bool
 	gone     bool // Destroy was called
 

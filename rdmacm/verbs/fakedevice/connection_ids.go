@@ -114,7 +114,7 @@ func (i *id) tell(e device.Event) {
 	notify(i.c.signal)
 }
 
-// padded returns private data as it arrives at the peer: n bytes, zeros at the end.
+// padded returns private data as it arrives at the peer: n bytes, with zeros at the end.
 func padded(data []byte, n int) []byte { return append(make([]byte, 0, n), data...)[:n] }
 
 func (c *channel) freePort() uint16 {

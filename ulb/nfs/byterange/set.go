@@ -30,7 +30,7 @@ func (rs set) touching(r Range) set {
 	return rs[from:to]
 }
 
-// lock returns the ranges after a lock of r. In r, its mode replaces earlier modes.
+// lock returns the set after r was locked. Within r, the mode of r replaces earlier modes.
 func (rs set) lock(r Range) set {
 	rs = rs.unlock(r.First, r.Last)
 	i := rs.from(r.First)

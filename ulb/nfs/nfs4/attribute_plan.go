@@ -11,8 +11,8 @@ type plan struct {
 	asked wire.Bitmap4
 	minor uint32
 	made  bool
-	// or is the status of a GETATTR of this set if the set cannot be read; otherwise
-	// NFS4_OK.
+	// or is NFS4ERR_INVAL, the status of a GETATTR, if an asked attribute can only be set.
+	// Otherwise it is NFS4_OK.
 	or Status
 	// set holds the asked attributes that the answer contains. needs is the set of facts
 	// that must be looked up for them.

@@ -188,7 +188,8 @@ func (k *Compound) begin(p *Program, c *rpc.Call, w *xdr.Writer) {
 	k.Op.Cred = &k.Cred
 }
 
-// reset prepares k for the next compound. It keeps the plans and the buffers of two names.
+// reset prepares k for the next compound. It keeps the plans and the buffers for the names of
+// owners and groups.
 func (k *Compound) reset() {
 	owner, group := k.facts.owner[:0], k.facts.group[:0]
 	*k = Compound{plans: k.plans}
@@ -279,8 +280,8 @@ func (k *Compound) meet() {
 }
 
 // Served reports whether an export serves the caller. If none does, the caller is Denied,
-// because client records are few and all clients share them. The peer may still be known,
-// because of calls under another flavor.
+// because all clients together have a limited number of client records. The peer may still be
+// known, because of calls under another flavor.
 func (k *Compound) Served() bool {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	return slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c, cred) })
@@ -360,9 +361,9 @@ func (k *Compound) put(op *Operation, s Status) Status {
 	return s
 }
 
-// notBrought returns the status of an operation whose arguments were not fetched, because
-// the compound is longer than the server accepts from an unknown peer (see judgeByName).
-// The status does not blame the arguments.
+// notBrought returns the status of an operation whose arguments were not fetched, because the
+// compound is longer than the server accepts from an unknown peer (see judgeByName). It is not
+// NFS4ERR_BADXDR, because the arguments themselves may be correct.
 func (k *Compound) notBrought() Status {
 	if k.Minor == 0 {
 		return wire.NFS4ErrResource

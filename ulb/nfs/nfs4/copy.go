@@ -36,7 +36,7 @@ func copyRange(k *Compound) Status {
 		return s
 	}
 	defer p.end()
-	verf := wire.Verifier4(k.FS().Verifier()) // taken before the copy, as in a WRITE
+	verf := wire.Verifier4(k.FS().Verifier()) // read before the copy, for the reason given in write
 	n, err := p.copy()
 	if err != nil {
 		return p.failed(err)

@@ -208,7 +208,7 @@ func (o *opening) lookup() Status {
 	return k.mustBeRegular(k.Attr.Type)
 }
 
-// opens converts an access of the state to the access that a file system opens a file for.
+// opens converts a state.Access to the vfs.OpenAccess with the same bits.
 func opens(a state.Access) vfs.OpenAccess { return vfs.OpenAccess(a) }
 
 const _ uint = uint(state.AccessRead) - uint(vfs.OpenRead) + uint(state.AccessWrite) - uint(vfs.OpenWrite) // the bits of both types agree

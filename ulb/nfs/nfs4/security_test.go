@@ -42,7 +42,7 @@ func knownStrictSite(t *testing.T) *nfs4test.Site {
 	})
 }
 
-// secure replaces each export of a site by a copy that differ has modified.
+// secure replaces each export of a site by a copy that the function differ has modified.
 func secure(t testing.TB, s *nfs4test.Site, differ func(e *export.Export)) {
 	t.Helper()
 	var all []*export.Export

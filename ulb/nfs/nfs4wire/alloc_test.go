@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
-// allocates lists the operations with an array that may have more than one element and has a
-// bound, because such an array is allocated: the groups of AUTH_SYS in callback_sec_parms4.
+// allocates lists the operations whose arguments contain a bounded array of several elements:
+// the groups of AUTH_SYS in callback_sec_parms4. Decoding allocates such an array.
 var allocates = map[OpNum]bool{OpBackchannelCtl: true, OpCreateSession: true}
 
 // No type allocates when it is encoded or decoded, except for AUTH_SYS in the two operations
