@@ -26,7 +26,7 @@ func (t Type) String() string {
 	return typeNames[0]
 }
 
-// Time is a point in time as file systems keep it.
+// Time is a point in time, in seconds and nanoseconds since 1970-01-01 00:00 UTC.
 type Time struct {
 	Sec  int64
 	Nsec uint32
@@ -46,16 +46,16 @@ type Attr struct {
 	UID, GID     uint32
 	Size         uint64 // bytes
 	Used         uint64 // bytes of storage
-	Major, Minor uint32 // devices
+	Major, Minor uint32 // device numbers, if Type is BlockDevice or CharDevice
 	FSID         uint64 // stable over restarts, distinct for each file system of one FileSystem
 	FileID       uint64 // inode number
 	Atime        Time
 	Mtime        Time
 	Ctime        Time
-	// Change names one state of the file. It differs whenever the content or the attributes
-	// differ, and it only grows. If a change runs while the attributes are read, they may be
-	// newer than their Change; they are never older. In vfs/local, Change is the ctime; if the
-	// ctime does not grow with each change, vfs/local raises Change in memory.
+	// Change is NFSv4's change attribute. It differs whenever the content or the attributes
+	// differ, and it only grows. If a change runs while the attributes are read, the other
+	// attributes may be newer than Change, but never older. In vfs/local, Change is the ctime; if
+	// the ctime does not grow with each change, vfs/local raises Change in memory.
 	Change uint64
 
 	// Birth is the time of the file's creation; it is known if HasBirth is set. MountedOn is a
@@ -68,9 +68,9 @@ type Attr struct {
 	MountedOn uint64
 }
 
-// Want is a set of attributes that cost more to read than the others, as bits. If Op.Want has
-// bits set, GetAttr, Lookup and ReadDir fill those attributes in for the file that they return,
-// but not for the directory that they found it in. No other method has to.
+// Want is a set of attributes that cost more to read than the others, as bits. If Op.Want has bits
+// set, GetAttr, Lookup and ReadDir fill those attributes in for the file that they return, but not
+// for the directory that they found it in. Other methods may leave these attributes zero.
 type Want uint8
 
 // Attributes that are filled in on request.
@@ -96,9 +96,9 @@ type SetAttr struct {
 	Size                             uint64
 	AtimeHow, MtimeHow               TimeHow
 	Atime, Mtime                     Time
-	// UseUmask belongs to a creation with SetMode. The bits of Umask (0777) are taken off Mode,
-	// unless the directory has a default ACL; the ACL then decides instead (RFC 8275 §3). Calls
-	// that create nothing ignore UseUmask.
+	// If UseUmask is set, a call that creates a file removes the bits of Umask (at most 0777) from
+	// Mode. If the directory has a default ACL, the ACL decides instead (RFC 8275 §3). UseUmask
+	// counts only together with SetMode, and only in calls that create a file.
 	UseUmask bool
 	Umask    uint32
 }

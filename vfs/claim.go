@@ -7,11 +7,12 @@ import (
 	"syscall"
 )
 
-// ClaimMode is the strength of a claim on a range of bytes.
+// ClaimMode is the kind of a claim. A claim is a byte-range lock that belongs to this process (see
+// Claimer).
 type ClaimMode uint8
 
-// Modes of claims. Several processes may claim a range to read. A claim to write excludes all
-// others.
+// Modes of claims. Several processes may hold ClaimRead on the same range. ClaimWrite excludes
+// every other process. ClaimNone removes a claim.
 const (
 	ClaimNone ClaimMode = iota
 	ClaimRead
@@ -28,13 +29,13 @@ type Claimed struct {
 	Mode          ClaimMode
 }
 
-// Claimer is an optional interface of a FileSystem. Through it this process holds byte ranges of
-// files against other processes of the machine: the union of the locks of its clients. Claims are
-// advisory where the machine's locks are. They belong to the process, not to a caller; therefore
-// no method takes an Op.
+// Claimer is an optional interface of a FileSystem for claims: byte-range locks that this process
+// holds against other processes of the machine. A server claims the union of the locks of its
+// clients. Claims are advisory if the machine's own locks are. They belong to the process, not to
+// a caller; therefore no method takes an Op.
 //
-// Its methods may be called from any number of goroutines at once. For one file, the caller
-// orders the calls and bounds the number of ranges that it claims. A method may have to open the
+// Its methods may be called from any number of goroutines at once. For one file, the caller makes
+// the calls in order and limits the number of ranges that it claims. A method may have to open the
 // file, and then blocks until the file is open; it waits for no other process. A file with claims
 // stays alive as if it were open (see File).
 type Claimer interface {
@@ -46,8 +47,8 @@ type Claimer interface {
 	// beyond 2^64-1. ENOLCK, ErrDelay: no room for more claims. EROFS: a file that cannot be
 	// written cannot be claimed with ClaimWrite. ErrNotSupported: the file system has no locks.
 	Claim(h Handle, start, length uint64, mode ClaimMode) error
-	// TestClaim finds a lock of another process that conflicts with a claim of this mode. It
-	// returns false if there is none now.
+	// TestClaim finds a lock of another process that conflicts with a claim of this range and
+	// mode. It returns false if there is no such lock now.
 	TestClaim(h Handle, start, length uint64, mode ClaimMode) (Claimed, bool, error)
 	// DropClaims removes all claims on a file. It cannot fail.
 	DropClaims(h Handle)
@@ -56,7 +57,7 @@ type Claimer interface {
 // Claims holds the claims on one file, for implementations of Claimer. The zero value is empty.
 // Only one goroutine at a time may call its methods.
 type Claims struct {
-	held []span // by rising start; none overlaps another
+	held []span // sorted by start, without overlaps
 }
 
 // A span is a claimed range; last is its last byte.
@@ -142,7 +143,8 @@ func joined(held []span) []span {
 	return held[:n]
 }
 
-// Against finds the first claim that conflicts with a claim of another process with this mode.
+// Against returns the first claim in c that conflicts with a claim of another process on the given
+// range with the given mode. It returns false if there is none.
 func (c *Claims) Against(start, length uint64, mode ClaimMode) (Claimed, bool, error) {
 	s, err := spanOf(start, length, mode)
 	if err != nil {

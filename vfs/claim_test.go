@@ -8,13 +8,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Claims hold what a plain array of modes holds.
+// Claims agrees with a plain array that holds the mode of each byte.
 func TestClaimsAgreeWithAnArray(t *testing.T) {
 	const bytes = 40
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var c vfs.Claims
-		var want [bytes + 1]vfs.ClaimMode // the last one for all that follow
+		var want [bytes + 1]vfs.ClaimMode // want[bytes] is the mode of every byte at or after offset 40
 		for range 20 {
 			start, length := uint64(random.IntN(bytes)), uint64(1+random.IntN(bytes))
 			if start+length > bytes {
@@ -72,7 +72,7 @@ func TestClaimsTellTheWholeRange(t *testing.T) {
 	}
 }
 
-// A claim among many is changed in place: nothing is copied.
+// Set changes one claim among many in place, without allocating memory.
 func TestClaimAmongManyIsChangedInPlace(t *testing.T) {
 	var c vfs.Claims
 	const n = 10_000

@@ -9,10 +9,10 @@
 // that received a request can serve it at once if the answer is at hand.
 //
 // Errors are syscall.Errno where POSIX has a number, and the package's own Err... values
-// otherwise. A FileSystem may also implement optional interfaces: open files (Opener), byte
-// ranges held against other processes (Claimer), holes (Sparse), copies (Copier) and extended
-// attributes (Xattrs). As finds them, also behind wrappers.
+// otherwise. A FileSystem may also implement optional interfaces: open files (Opener), byte-range
+// locks against other processes (Claimer), holes (Sparse), copies (Copier) and extended attributes
+// (Xattrs). The function As finds them, also behind wrappers.
 //
-// The package knows no protocol. Its handles are not authenticated: code that hands them to
-// clients seals them (ulb/nfs/export).
+// The package depends on no protocol. Its handles are not authenticated: package ulb/nfs/export
+// adds an authentication code before a handle goes to a client.
 package vfs

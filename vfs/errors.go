@@ -12,7 +12,7 @@ var (
 	ErrBadHandle = errors.New("vfs: not a handle")
 	// ErrNotSync: the guard's ctime is not the object's ctime (RFC 1813 §3.3.2).
 	ErrNotSync = errors.New("vfs: object changed meanwhile")
-	// ErrBadCookie: the cookie does not name a place in this directory.
+	// ErrBadCookie: the cookie is not a position in this directory.
 	ErrBadCookie = errors.New("vfs: bad directory cookie")
 	// ErrDelay: the file system cannot serve the call now. The client shall try again later (RFC
 	// 1813: NFS3ERR_JUKEBOX).

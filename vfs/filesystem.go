@@ -1,7 +1,7 @@
 package vfs
 
-// A Cred is the user for whom a call is made, after squashing. The file system judges it as the
-// kernel would.
+// A Cred is the user for whom a call is made, after squashing. The file system checks permissions
+// for this user as the kernel would.
 type Cred struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary, at most 65536, in any order
@@ -12,11 +12,11 @@ type Cred struct {
 type Op struct {
 	// Cred is never nil.
 	Cred *Cred
-	// Try: answer at once, or do nothing and return ErrWouldBlock. A method that keeps no answers
-	// at hand may always return ErrWouldBlock.
+	// If Try is set, the method answers without blocking, or does nothing and returns
+	// ErrWouldBlock. A method may always return ErrWouldBlock.
 	Try bool
-	// Async: changes of names and attributes need not be durable when the method returns.
-	// Promises about data (Stability) hold all the same.
+	// If Async is set, changes of names and attributes need not be durable when the method
+	// returns. Promises about data (Stability) hold all the same.
 	Async bool
 	// Want names the attributes to fill in beyond the usual ones.
 	Want Want
@@ -47,7 +47,7 @@ type Stability uint8
 const (
 	Unstable Stability = iota
 	DataSync           // data, and the metadata needed to read it, on stable storage
-	FileSync           // and all attributes
+	FileSync           // data and all attributes on stable storage
 )
 
 // CreateMode decides how Create treats a name that exists.
@@ -55,8 +55,8 @@ type CreateMode uint8
 
 // Modes of Create (RFC 1813 §3.3.8).
 const (
-	// Unchecked: use the existing file. Of Attr, only a size is applied to it: size 0 truncates
-	// the file; without a size the content stays.
+	// Unchecked: use the existing file. Create then applies only the size of Attr: size 0
+	// truncates the file; without a size the content stays.
 	Unchecked CreateMode = iota
 	// Guarded: fail with EEXIST.
 	Guarded
@@ -78,7 +78,8 @@ type CreateHow struct {
 type DirEntry struct {
 	Name   []byte
 	FileID uint64
-	// Cookie is the place after this entry: a listing continues from it. Never 0.
+	// Cookie is the position after this entry: a ReadDir with this cookie starts there. It is
+	// never 0.
 	Cookie uint64
 	// Handle and Attr are set if the caller asked for them and they are available.
 	Handle  Handle
@@ -91,18 +92,18 @@ type Object struct {
 	Handle  Handle
 	Attr    Attr
 	HasAttr bool
-	// Created is set by Create. True: this call made the file, or it repeats the Exclusive Create
-	// that made it. False: the file existed.
+	// Create sets Created. True: this call made the file, or it repeats the Exclusive Create that
+	// made it. False: the file existed.
 	Created bool
 }
 
-// A FileSystem is served by an export. Every method may be called from any number of goroutines
-// at once, also on the same file; the implementation synchronizes them. Names are single
-// components: not empty, without '/' and NUL, not longer than Info.MaxName (else EINVAL or
+// A FileSystem is a file system that an export serves. Every method may be called from any number
+// of goroutines at once, also on the same file; the implementation synchronizes them. Names are
+// single components: not empty, without '/' and NUL, not longer than Info.MaxName (else EINVAL or
 // ENAMETOOLONG). Lookup accepts "." and ".."; methods that make or remove a name refuse them with
 // EINVAL or EEXIST. ".." of the root is the root.
 //
-// The file system judges the rights of op.Cred, with two additional rules of NFS (RFC 1813 §4.4):
+// The file system checks the rights of op.Cred, with two additional rules of NFS (RFC 1813 §4.4):
 // a file's owner may read and write its data whatever its mode, and execute permission suffices
 // for reading. Access never reports these two.
 //
@@ -111,9 +112,9 @@ type Object struct {
 type FileSystem interface {
 	// Root returns the handle of the root directory.
 	Root() Handle
-	// Lane returns a key for the storage that may stall as a whole, usually a mounted file
-	// system. The caller bounds calls that wait for one lane separately from all others. The key
-	// is comparable and never nil.
+	// Lane returns a key for the storage behind the file system, which may stall as a whole. It is
+	// usually one mounted file system. The caller limits the number of waiting calls for each lane
+	// separately. The key is comparable and never nil.
 	Lane() any
 	// Info and Usage describe the file system that holds h.
 	Info(op *Op, h Handle) (Info, error)
@@ -124,7 +125,7 @@ type FileSystem interface {
 	// ErrNotSync. It checks permission for all of s first, so a missing permission leaves
 	// everything unchanged.
 	SetAttr(op *Op, h Handle, s *SetAttr, guard *Time) (Change, error)
-	// Access returns the subset of want that the caller has; a receives attributes.
+	// Access returns the subset of want that op.Cred has; a receives attributes.
 	Access(op *Op, h Handle, want Access, a *Attr) (Access, error)
 	// Lookup finds name in dir; dirAttr receives the directory's attributes, also if the lookup
 	// fails with ENOENT.
@@ -133,8 +134,8 @@ type FileSystem interface {
 	// fails with ENAMETOOLONG. a receives attributes.
 	ReadLink(op *Op, h Handle, buf []byte, a *Attr) (int, error)
 
-	// Read fills buf from offset, up to the end of the file. eof: the file ends within or right
-	// after the bytes read. a receives attributes.
+	// Read fills buf from offset, up to the end of the file. eof is true if the file ends within
+	// or right after the bytes read. a receives attributes.
 	Read(op *Op, h Handle, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
 	// Write stores the pieces of data in order at offset, and makes them at least as stable as
 	// asked. It returns the number of bytes stored and how stable they are. If an error comes
@@ -154,9 +155,9 @@ type FileSystem interface {
 	Symlink(op *Op, dir Handle, name, text []byte, s *SetAttr) (Object, Change, error)
 	// Mknod makes a device, socket or FIFO.
 	Mknod(op *Op, dir Handle, name []byte, t Type, s *SetAttr, major, minor uint32) (Object, Change, error)
-	// Remove removes any object but a directory; Rmdir removes an empty directory. EBUSY (of
-	// Rename too): the machine itself holds the name, for example because something is mounted
-	// there, and waiting does not help. For a temporary obstacle the error is ErrDelay.
+	// Remove removes any object but a directory; Rmdir removes an empty directory. EBUSY (also
+	// from Rename): the machine itself uses the name, for example as a mount point, and waiting
+	// does not help. For a temporary obstacle the error is ErrDelay.
 	Remove(op *Op, dir Handle, name []byte) (Change, error)
 	Rmdir(op *Op, dir Handle, name []byte) (Change, error)
 	// Rename moves a name. from and to are the changes of the two directories.
@@ -167,8 +168,8 @@ type FileSystem interface {
 	// ReadDir calls emit for each entry of dir after cookie (0: from the start, "." and ".."
 	// included), until emit returns false or the directory ends. A listing shows each entry that
 	// exists during all of it exactly once, even if other entries are added or removed meanwhile.
-	// plus: each entry has Handle and Attr. dirAttr receives the directory's attributes. eof:
-	// emit saw the last entry.
+	// If plus is set, entries have Handle and Attr. dirAttr receives the directory's attributes.
+	// eof is true if emit accepted every entry up to the last.
 	ReadDir(op *Op, dir Handle, cookie uint64, plus bool, dirAttr *Attr, emit func(e *DirEntry) bool) (eof bool, err error)
 
 	// Close releases the resources of the file system; data acknowledged as stable is safe. The

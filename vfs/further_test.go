@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A swimmer is a further interface.
+// A swimmer is an optional interface for the test of As.
 type swimmer interface{ Swim() string }
 
 type plain struct{ vfs.FileSystem }
@@ -22,7 +22,7 @@ type wrapped struct{ vfs.FileSystem }
 
 func (f wrapped) Unwrap() vfs.FileSystem { return f.FileSystem }
 
-// swimmingWrapper wraps, and swims itself.
+// swimmingWrapper is a Wrapper that implements swimmer itself.
 type swimmingWrapper struct{ wrapped }
 
 func (swimmingWrapper) Swim() string { return "outer" }
@@ -32,7 +32,7 @@ func TestAsFindsInterfacesBehindWrappers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fs   vfs.FileSystem
-		want string // "" none
+		want string // "" if As finds no swimmer
 	}{
 		{"none", plain{}, ""},
 		{"its own", inner, "inner"},

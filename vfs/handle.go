@@ -3,7 +3,7 @@ package vfs
 import "encoding/hex"
 
 // MaxHandle is the longest handle of a FileSystem, in bytes. A protocol with 64-byte handles (RFC
-// 1813 §2.4) then has room for an export's identity and a seal.
+// 1813 §2.4) then has room for an export's identity and an authentication code.
 const MaxHandle = 47
 
 // A Handle names a file for as long as the file exists, also after a restart of the process. It

@@ -8,9 +8,9 @@ const (
 	OpenRead OpenAccess = 1 << iota
 	OpenWrite
 	// OpenOwner: the file's owner may open it whatever the mode. Three callers set it: the call
-	// that made the file, because POSIX does not check the new mode against that call, a call that
-	// resumes access granted earlier, and a call that uses a file as READ and WRITE do, by its
-	// handle.
+	// that made the file, because POSIX does not check the new mode against that call; a call that
+	// resumes access granted earlier; and a call that accesses a file by its handle alone, as
+	// NFSv3's READ and WRITE do.
 	OpenOwner
 )
 
@@ -36,9 +36,9 @@ type OpenCounter interface {
 }
 
 // A File is an open file. An open file stays alive: if its last name is removed, it exists until
-// its last File is closed, for that File and for every method that is given its Handle. (Link
-// cannot give it a new name: ESTALE.) A File does not outlive the process. The caller closes it
-// before the FileSystem.
+// its last File is closed, both for the methods of File and for methods that take its Handle.
+// (Link cannot give it a new name: ESTALE.) A File does not outlive the process. The caller closes
+// it before the FileSystem.
 //
 // Methods may be called from any number of goroutines at once. They follow the contracts of the
 // FileSystem methods of the same name, Try included, but check no permission: a mode or an owner

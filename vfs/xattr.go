@@ -1,6 +1,6 @@
 package vfs
 
-// XattrMode decides how SetXattr treats an attribute that exists, or does not.
+// XattrMode decides what SetXattr does if the attribute exists, and if it does not.
 type XattrMode uint8
 
 // Modes of SetXattr (RFC 8276 §8.4.3).
@@ -22,16 +22,16 @@ const MaxXattr = 64 << 10
 // op.Cred needs the mode's permission for the file's data, without the additional rules of NFSv3:
 // permission to read in order to get or list, permission to write in order to change. Access
 // answers accordingly for AccessXattrRead, AccessXattrList and AccessXattrWrite. ErrNotSupported:
-// the file system keeps none.
+// the file system has no extended attributes.
 type Xattrs interface {
 	// GetXattr writes the value to the start of buf and returns its length. ENODATA: h has no
 	// attribute of this name. ERANGE: buf is too short.
 	GetXattr(op *Op, h Handle, name, buf []byte) (int, error)
 	// SetXattr sets an attribute of h. E2BIG: the value is longer than MaxXattr. ENOSPC: there is
-	// no room for it beside the others.
+	// no room for it beside the file's other attributes.
 	SetXattr(op *Op, h Handle, name, value []byte, mode XattrMode) (Change, error)
 	// ListXattrs writes the names to buf, each followed by a NUL, and returns the total length.
-	// ERANGE: buf is too short; a buf of MaxXattr bytes never is. E2BIG: local programs have made
+	// ERANGE: buf is too short; MaxXattr bytes are always enough. E2BIG: local programs have made
 	// more attributes than can be listed.
 	ListXattrs(op *Op, h Handle, buf []byte) (int, error)
 	// RemoveXattr removes an attribute. ENODATA: h has no attribute of this name.

@@ -47,7 +47,8 @@ func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) 
 	return ch, nil
 }
 
-// maySet checks all of s before any change is made.
+// maySet returns nil if c may make all the changes of s to n, and the error otherwise. It changes
+// nothing.
 func maySet(c *vfs.Cred, n *node, s *vfs.SetAttr) error {
 	a := &n.attr
 	owner := c.UID == 0 || c.UID == a.UID

@@ -6,12 +6,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// claims are the claims on a file: of this process, and of another process that a test simulates.
+// claims holds the claims on one file: own are those of this process, foreign those of another
+// process that a test simulates.
 type claims struct{ own, foreign vfs.Claims }
 
 var _ vfs.Claimer = (*FS)(nil)
 
-// claimable locks a regular file.
+// claimable returns the node of a regular file, locked and with claims allocated.
 func (f *FS) claimable(h vfs.Handle) (*node, error) {
 	n, err := f.lock(h)
 	if err != nil {
@@ -51,7 +52,8 @@ func claim(own, others *vfs.Claims, start, length uint64, mode vfs.ClaimMode) er
 	return own.Set(start, length, mode)
 }
 
-// claimed keeps n open while it has claims. The caller holds n.mu.
+// claimed opens n if it has its first claim, and closes n if it has no claim left, because a file
+// with claims stays alive as if it were open. The caller holds n.mu.
 func (f *FS) claimed(n *node) {
 	switch none := n.claims == nil || n.claims.own.None(); {
 	case !none && n.claimedBy == nil:
@@ -84,8 +86,8 @@ func (f *FS) DropClaims(h vfs.Handle) {
 	f.claimed(n)
 }
 
-// ForeignClaim makes a claim as another process of the machine would. For tests. ClaimNone ends
-// the claim.
+// ForeignClaim sets a claim as another process of the machine would. It is for tests. ClaimNone
+// removes the claim.
 func (f *FS) ForeignClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
 	n, err := f.claimable(h)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// cloneGrain is the alignment of ranges to clone. copyMost bounds one CopyRange; it is so small
-// that tests need several calls.
+// cloneGrain is the alignment, in bytes, that CloneRange requires. copyMost is the maximum number
+// of bytes that one CopyRange copies; it is small, so that tests need several calls.
 const (
 	cloneGrain = 4096
 	copyMost   = 4 << 20
@@ -22,7 +22,8 @@ type copying struct {
 	fromOffset, toOffset, count uint64
 }
 
-// copying locks the files for a copy.
+// copying checks the arguments of a copy and locks both files. The caller calls end to unlock
+// them.
 func (f *FS) copying(op *vfs.Op, m Method, from vfs.File, fromOffset uint64, to vfs.File, toOffset, count uint64) (c copying, end func(), err error) {
 	src, ok := from.(*file)
 	dst, own := to.(*file)
@@ -51,7 +52,7 @@ func (f *FS) copying(op *vfs.Op, m Method, from vfs.File, fromOffset uint64, to 
 	return c, end, nil
 }
 
-// lockBoth locks two files, which may be one, in the order of their numbers.
+// lockBoth locks two files, which may be the same, in the order of their file numbers.
 func lockBoth(a, b *node) (unlock func()) {
 	if a == b {
 		a.mu.Lock()
@@ -68,7 +69,8 @@ func lockBoth(a, b *node) (unlock func()) {
 	}
 }
 
-// limit sets the count if it is left open, and refuses ranges that overlap or are too large.
+// limit returns an error for ranges that overlap or are too large. If count is 0, it first sets
+// count to the rest of the source file.
 func (c *copying) limit() error {
 	if size := c.from.attr.Size; c.count == 0 && c.fromOffset < size {
 		c.count = size - c.fromOffset
@@ -119,7 +121,8 @@ func (f *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 	return err
 }
 
-// do copies. It returns an error only if it copied nothing.
+// do copies the range and returns the number of bytes copied. It returns an error only if it
+// copied nothing.
 func (c *copying) do() (n uint64, err error) {
 	buf := make([]byte, min(c.count, chunkSize))
 	for n < c.count && err == nil {

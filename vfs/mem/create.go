@@ -62,7 +62,7 @@ type making struct {
 	set          *vfs.SetAttr
 	text         []byte
 	major, minor uint32
-	how          *vfs.CreateHow // for a Create
+	how          *vfs.CreateHow // the argument of Create; nil in other methods
 }
 
 func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Object, ch vfs.Change, err error) {
@@ -103,7 +103,7 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Obj
 	return o, ch, nil
 }
 
-// existing answers a making whose name belongs to n already.
+// existing handles a creation whose name exists already; n is the file of that name.
 func (f *FS) existing(op *vfs.Op, n *node, m *making) (o vfs.Object, err error) {
 	if m.how == nil || m.how.Mode == vfs.Guarded {
 		return o, syscall.EEXIST
@@ -131,7 +131,7 @@ func (f *FS) existing(op *vfs.Op, n *node, m *making) (o vfs.Object, err error) 
 	return n.object(f), nil
 }
 
-// child makes the node for m in d. The caller holds d.mu.
+// child creates the node for m in directory d. The caller holds d.mu.
 func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
 	switch m.kind {
 	case vfs.Directory:
@@ -165,7 +165,7 @@ func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
 	case m.kind == vfs.Symlink:
 		mode = 0o777
 	case m.set.SetMode:
-		mode = m.set.Masked().Mode // there are no ACLs
+		mode = m.set.Masked().Mode // the umask always applies, because this file system has no ACLs
 	}
 	mode, gid := inherit(c, &d.attr, m.kind, mode)
 	now := f.now()
@@ -186,7 +186,7 @@ func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
 	case vfs.BlockDevice, vfs.CharDevice:
 		n.attr.Major, n.attr.Minor = m.major, m.minor
 	}
-	// Ignore an owner or group that the caller may not set: it asked for a file, and gets one.
+	// If the caller may not set the owner or group, ignore them, so that the creation succeeds.
 	rest := *m.set
 	rest.SetMode = false
 	rest.SetSize = rest.SetSize && m.kind == vfs.Regular

@@ -2,17 +2,17 @@ package memfs
 
 const (
 	chunkSize = 64 << 10
-	// minChunk is the storage for the first bytes of a file.
+	// minChunk is the smallest size of a chunk, in bytes. A chunk doubles until it is chunkSize.
 	minChunk = 512
 )
 
-// fileData is a regular file's content. Its node's lock guards it. Bytes
-// behind the file's size are zero.
+// fileData is a regular file's content. Its node's lock guards it. Bytes in chunks after the
+// file's size are zero.
 type fileData struct {
 	// chunks holds the content by chunk number. Missing chunks, and the missing end of a short
 	// chunk, are zeros.
 	chunks  map[uint64][]byte
-	pending // what a power cut would undo
+	pending // unsynced changes, which a Crash undoes
 }
 
 // read copies the bytes at off to p.
@@ -29,8 +29,8 @@ func (d *fileData) read(off uint64, p []byte) {
 	}
 }
 
-// write copies p to off until space runs out. It returns how much it copied, and how many bytes
-// of storage that took.
+// write copies p to off until space runs out. It returns n, the number of bytes copied, and grown,
+// the number of bytes of storage that it allocated.
 func (d *fileData) write(f *FS, off uint64, p []byte) (n, grown int) {
 	for n < len(p) {
 		i, at := off/chunkSize, int(off%chunkSize)
@@ -53,8 +53,8 @@ func (d *fileData) write(f *FS, off uint64, p []byte) (n, grown int) {
 	return n, grown
 }
 
-// extend makes chunk i at least n bytes long and returns how many bytes of storage that took. It
-// returns false if there is not enough space.
+// extend makes chunk i at least n bytes long and returns the number of bytes of storage that it
+// allocated. It returns false if there is not enough space.
 func (d *fileData) extend(f *FS, i uint64, n int) (grown int, ok bool) {
 	c := d.chunks[i]
 	if n <= len(c) {
@@ -73,7 +73,7 @@ func (d *fileData) extend(f *FS, i uint64, n int) (grown int, ok bool) {
 	return size - len(c), true
 }
 
-// chunkLen is how long a chunk with n bytes is made.
+// chunkLen returns the size of a chunk that holds n bytes: minChunk times a power of two.
 func chunkLen(n int) int {
 	size := minChunk
 	for size < n {
@@ -82,7 +82,7 @@ func chunkLen(n int) int {
 	return size
 }
 
-// cut removes everything after size and returns how many bytes of storage that freed.
+// cut removes everything after size and returns the number of bytes of storage that it freed.
 func (d *fileData) cut(size uint64) (freed int) {
 	edge, at := size/chunkSize, int(size%chunkSize)
 	for i, c := range d.chunks {
@@ -101,7 +101,7 @@ func (d *fileData) cut(size uint64) (freed int) {
 	return freed
 }
 
-// resize sets the size of n, which is stable at once. The caller holds n.mu.
+// resize sets the size of n. A Crash does not undo it. The caller holds n.mu.
 func (f *FS) resize(n *node, size uint64) {
 	if size < n.attr.Size {
 		freed := n.data.cut(size)

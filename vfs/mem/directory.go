@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Cookies of the entries that every directory has. All others follow.
+// Cookies of "." and "..". All other entries have larger cookies.
 const (
 	dotCookie    = 1
 	dotDotCookie = 2
@@ -15,13 +15,13 @@ const (
 // A directory maps names to nodes. Its node's lock guards it.
 type directory struct {
 	names map[string]*entry
-	// order holds the entries by rising cookie, the removed ones too until
-	// they are half of it.
+	// order holds the entries sorted by cookie. Removed entries stay in it until they are half of
+	// it; dead is their number.
 	order []*entry
 	dead  int
-	last  uint64 // the youngest cookie
-	// parent changes under FS.renames and the node's lock: either suffices
-	// to read it.
+	last  uint64 // the largest cookie given out
+	// To change parent, a goroutine holds both FS.renames and the node's lock. To read it, either
+	// lock suffices.
 	parent *node
 }
 
@@ -29,7 +29,7 @@ type directory struct {
 type entry struct {
 	name   []byte
 	cookie uint64
-	node   *node // nil once removed
+	node   *node // nil if the entry is removed
 }
 
 func newDirectory(parent *node) *directory {
@@ -43,7 +43,7 @@ func (d *directory) get(name []byte) *node {
 	return nil
 }
 
-// put gives n the name. A new name goes to the end of the order; an existing one keeps its place.
+// put gives n the name. A new name goes to the end of order; an existing one keeps its cookie.
 func (d *directory) put(name []byte, n *node) {
 	if e := d.names[string(name)]; e != nil {
 		e.node = n
@@ -66,7 +66,7 @@ func (d *directory) remove(name []byte) {
 	d.dead = 0
 }
 
-// after returns the index, in d.order, of the first entry behind cookie.
+// after returns the index, in d.order, of the first entry after cookie.
 func (d *directory) after(cookie uint64) int {
 	i, found := slices.BinarySearchFunc(d.order, cookie, func(e *entry, c uint64) int {
 		switch {
@@ -83,11 +83,11 @@ func (d *directory) after(cookie uint64) int {
 	return i
 }
 
-// entryBytes is what an entry adds to a directory's size: directories have
-// sizes so that programs which look at them see something.
+// entryBytes is the number of bytes that each entry adds to a directory's Attr.Size. Directories
+// have a size because programs look at it.
 const entryBytes = 32
 
-// renamed marks a change of the names in n, a locked directory.
+// renamed records a change of the names in directory n. The caller holds n.mu.
 func (n *node) renamed(now vfs.Time) {
 	n.attr.Size = uint64(len(n.dir.names)+2) * entryBytes
 	n.touch(now, true)

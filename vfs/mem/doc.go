@@ -1,20 +1,17 @@
-// Package memfs is a file system in memory: the cheapest complete backend of
-// the seam vfs. It carries benchmarks and tests, and serves scratch space. The
-// directory is called mem; the package is not, because payload memory is
-// (github.com/nfsrdmad/nfsrdmad/mem).
+// Package memfs is a file system in memory: a small but complete implementation of package vfs,
+// for benchmarks, tests and scratch space. The directory is called mem and the package memfs,
+// because package mem (github.com/nfsrdmad/nfsrdmad/mem) is the payload memory.
 //
-// It judges permissions itself, as POSIX and Linux do: owner, group and
-// supplementary groups, sticky directories, set-group-id directories, set-id
-// bits that go with a write or a change of ownership, and everything for user
-// 0. Directory cookies are a sequence of the directory, so a listing goes on
-// whatever is added and removed. Data is kept in chunks and holes take no
-// space.
+// It checks permissions itself, as POSIX and Linux do: owner, group and supplementary groups,
+// sticky directories, set-group-id directories, and set-id bits that a write or a change of
+// ownership clears. User 0 may do everything. Each directory numbers its entries in sequence, and
+// these numbers are the cookies, so a listing continues correctly after entries are added or
+// removed. Data is kept in chunks, and holes take no space.
 //
-// Nothing ever waits for anything but a short critical section, so Op.Try is
-// always answered. The exceptions are asked for: Stall makes calls wait, Fail
-// and FailSync make them fail, and with Options.Unsynced the file system
-// forgets at Crash whatever was written and never synced.
+// Calls wait only for short critical sections, so calls with Op.Try always get an answer. Tests
+// can change that: Stall makes calls wait, Fail and FailSync make them fail, and with
+// Options.Unsynced a Crash loses the data that was written and not synced.
 //
-// Claims of byte ranges stand against those of another process only, which a
-// test plays with ForeignClaim. Clones share no storage. It outlives no process.
+// Claims of byte ranges conflict only with those of another process, which a test simulates with
+// ForeignClaim. Clones share no storage. All content is lost when the process ends.
 package memfs

@@ -7,8 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Method names a method of vfs.FileSystem, or of a further interface, that takes
-// an Op.
+// Method names a method of vfs.FileSystem, or of one of its optional interfaces, that takes an Op.
 type Method uint8
 
 // The methods of vfs.FileSystem.
@@ -60,14 +59,14 @@ func (m Method) String() string {
 	return "?"
 }
 
-// faults holds the faults that a test has asked for. Without any, a call only loads one pointer.
+// faults holds the faults that a test has requested. Without any, a call only loads one pointer.
 type faults struct {
 	mu      sync.Mutex
-	changed sync.Cond // a call begins or ends its wait, or may go on
-	stalled [methods]int
-	waiting int
-	errs    [methods][]error
-	syncs   []error
+	changed sync.Cond        // signals a change of stalled or waiting
+	stalled [methods]int     // number of Stalls in force, by method
+	waiting int              // number of calls that wait in meet
+	errs    [methods][]error // errors of the next calls, by method
+	syncs   []error          // errors of the next syncs
 }
 
 // enter begins a call of m. If it succeeds, the caller ends the call with leave.
@@ -116,7 +115,7 @@ func next(errs *[]error) error {
 	return err
 }
 
-// wishes returns f's faults, made on first use.
+// wishes returns f.faults and creates it on first use.
 func (f *FS) wishes() *faults {
 	f.failing.Lock()
 	defer f.failing.Unlock()

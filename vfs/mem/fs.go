@@ -15,7 +15,7 @@ import (
 const (
 	maxName     = 255
 	maxLink     = 1 << 16
-	maxText     = 4095 // of a symlink
+	maxText     = 4095 // bytes in the text of a symlink
 	maxFileSize = math.MaxInt64
 )
 
@@ -25,42 +25,41 @@ const (
 	DefaultFiles = 1 << 20
 )
 
-// Options say what New makes. The zero value is usable.
+// Options configures New. The zero value is usable.
 type Options struct {
-	// Bytes is how much data the files may hold together, 0 for
-	// DefaultBytes. What exceeds it is refused with ENOSPC.
+	// Bytes is the maximum total size of the files' data and extended attributes, in bytes; 0
+	// means DefaultBytes. Calls that need more fail with ENOSPC.
 	Bytes uint64
-	// Files is how many files there may be, 0 for DefaultFiles.
+	// Files is the maximum number of files; 0 means DefaultFiles.
 	Files uint64
-	// FSID is Attr.FSID of every file; 0 for a random one.
+	// FSID is Attr.FSID of every file; 0 means a random one.
 	FSID uint64
-	// RootMode, RootUID and RootGID are of the root directory; mode 0 stands
-	// for 0755.
+	// RootMode, RootUID and RootGID are the root directory's mode, owner and group. Mode 0 means
+	// 0755.
 	RootMode         uint32
 	RootUID, RootGID uint32
-	// Unsynced makes the FS remember which data is not synced, so that Crash can lose it. A write
-	// is then only as stable as it asked to be.
+	// If Unsynced is set, the FS remembers which data is not synced, so that Crash can lose it. A
+	// Write is then only as stable as its caller asked.
 	Unsynced bool
 }
 
 // FS is a file system in memory. It implements vfs.FileSystem.
 type FS struct {
 	opt      Options
-	key      uint64 // the first half of every handle
+	key      uint64 // the first 8 bytes of every handle
 	root     *node
 	nodes    nodeTable
 	lastID   atomic.Uint64
 	files    atomic.Int64
 	bytes    atomic.Int64
 	verifier atomic.Uint64
-	// renames is held by a rename between two directories. So the tree's shape does not change
+	// A rename between two directories holds renames, so that no directory gets another parent
 	// meanwhile.
 	renames sync.Mutex
-	// world is held shared by every call if Options.Unsynced is set, because a Crash may happen
-	// then.
+	// If Options.Unsynced is set, every call holds world shared and Crash holds it exclusively.
 	world  sync.RWMutex
 	faults atomic.Pointer[faults]
-	// failing guards the replacement of faults.
+	// failing guards the creation of faults.
 	failing sync.Mutex
 }
 
@@ -103,7 +102,7 @@ func (f *FS) now() vfs.Time {
 	return vfs.Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())}
 }
 
-// reserve takes n bytes of the file system's space, or nothing.
+// reserve takes n bytes of the free space. If there is less, it takes nothing and returns false.
 func (f *FS) reserve(n int) bool {
 	if f.bytes.Add(int64(n)) > int64(f.opt.Bytes) {
 		f.bytes.Add(-int64(n))

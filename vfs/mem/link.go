@@ -23,8 +23,8 @@ func (f *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch v
 	defer d.mu.Unlock()
 	ch = d.before()
 	defer d.after(&ch)
-	// A directory is never locked as the target of a link: it might be dir
-	// itself, or above it.
+	// Refuse a directory before locking n: n may be d itself, which is locked already, or an
+	// ancestor of d, which has to be locked before d.
 	if n.dir != nil {
 		return ch, syscall.EPERM
 	}

@@ -78,7 +78,7 @@ func TestTryAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A power cut loses what was not synced, and nothing else.
+// A Crash loses the data that was not synced, and nothing else.
 func TestCrashForgets(t *testing.T) {
 	fs := memfs.New(memfs.Options{Unsynced: true})
 	h := create(t, fs, "f")
@@ -116,7 +116,7 @@ func TestCrashForgets(t *testing.T) {
 	}
 }
 
-// A Commit of a range is good for its pages only.
+// A Commit of a range makes only the pages of that range stable.
 func TestCrashAfterCommitOfRange(t *testing.T) {
 	fs := memfs.New(memfs.Options{Unsynced: true})
 	h := create(t, fs, "f")
@@ -159,8 +159,7 @@ func TestCrashKeepsTruncation(t *testing.T) {
 	}
 }
 
-// A failed sync changes the verifier before it is reported, and takes with it
-// what it was to make stable.
+// A failed sync changes the verifier, and the file loses its unsynced data.
 func TestFailSync(t *testing.T) {
 	fs := memfs.New(memfs.Options{Unsynced: true})
 	h := create(t, fs, "f")
@@ -257,7 +256,7 @@ func TestNoSpace(t *testing.T) {
 	if err != nil || u.FreeBytes != 0 || u.TotalBytes != limit {
 		t.Errorf("usage when full: %+v, %v", u, err)
 	}
-	// A hole takes nothing.
+	// A hole takes no storage.
 	if _, err := fs.SetAttr(root, h, &vfs.SetAttr{SetSize: true, Size: 1 << 40}, nil); err != nil {
 		t.Errorf("truncation to 1 TiB: %v", err)
 	}
@@ -281,7 +280,8 @@ func TestNoFiles(t *testing.T) {
 	create(t, fs, "again")
 }
 
-// Whatever is done to a file, its storage is counted right and given back.
+// After any sequence of writes, truncations and crashes, the space used in the file system is the
+// file's Attr.Used. Removing the file frees all of it.
 func TestStorageIsCounted(t *testing.T) {
 	for _, unsynced := range []bool{false, true} {
 		fs := memfs.New(memfs.Options{Unsynced: unsynced})
@@ -373,7 +373,8 @@ func BenchmarkCreateRemove(b *testing.B) {
 	}
 }
 
-// Handles are bytes that a client may have made up.
+// GetAttr accepts only the root's handle. For any other bytes that a client may send it returns
+// ESTALE or ErrBadHandle.
 func FuzzHandle(f *testing.F) {
 	fs := memfs.New(memfs.Options{})
 	top := fs.Root()

@@ -10,27 +10,28 @@ import (
 
 // A node is a file of any kind.
 //
-// Locks are taken from a directory to what is in it; two directories, only
-// under FS.renames, the upper one first; two files of one rename in the order
-// of their numbers.
+// Lock order: a directory before the files in it. A goroutine that locks two directories holds
+// FS.renames and locks the ancestor first. A rename locks the moved file and the replaced file in
+// the order of their file numbers.
 type node struct {
 	mu   sync.RWMutex
 	attr vfs.Attr
-	gone bool // has no name any more, and is not open
-	// opens counts its Files since the last Crash. claimedBy is the open that its claims hold;
-	// nil: it has no claims.
+	gone bool // true if the file has no name any more and is not open
+	// opens counts the opens of this node since the last Crash; nil if there are none. claimedBy
+	// is the open that keeps the file alive while it has claims; nil if it has none.
 	opens, claimedBy *opens
 	claims           *claims // nil: never claimed
-	// Exactly one of these, by attr.Type; none for special files.
+	// attr.Type decides which one of data, dir and text is set. Special files have none of them.
 	data *fileData
 	dir  *directory
 	text []byte
-	// verifier is of the exclusive Create that made the file.
+	// exclusive is true if an Exclusive Create made the file; verifier is the verifier of that
+	// call.
 	verifier  [8]byte
 	exclusive bool
 	birth     vfs.Time
-	// xattrs are extended attributes by their names behind "user.", and
-	// xattrBytes what they take.
+	// xattrs holds the extended attributes by name, without the prefix "user.". xattrBytes is the
+	// storage that they take, in bytes.
 	xattrs     map[string][]byte
 	xattrBytes int
 }
@@ -55,7 +56,7 @@ func (f *FS) newNode(t vfs.Type, mode, uid, gid uint32, now vfs.Time) *node {
 }
 
 // touch records a change of n, and of its content if content is set. The ctime always grows, so
-// that a client sees every change by it.
+// that a client can recognize every change by the ctime.
 func (n *node) touch(now vfs.Time, content bool) {
 	if !n.attr.Ctime.Before(now) {
 		now = n.attr.Ctime
@@ -70,7 +71,8 @@ func (n *node) touch(now vfs.Time, content bool) {
 	n.attr.Change++
 }
 
-// before begins a Change of n, which is locked; after ends it.
+// before returns a Change with the attributes of n before a change; the method after adds those
+// after it. The caller holds n.mu.
 func (n *node) before() vfs.Change {
 	return vfs.Change{Before: n.attr, HasBefore: true, Atomic: true}
 }
@@ -87,7 +89,7 @@ func (f *FS) handle(n *node) vfs.Handle {
 	return h
 }
 
-// find returns the node of a handle, not locked.
+// find returns the node of a handle without locking it.
 func (f *FS) find(h vfs.Handle) (*node, error) {
 	b := h.Bytes()
 	if len(b) != handleLen || binary.LittleEndian.Uint64(b) != f.key {
@@ -132,7 +134,7 @@ func (f *FS) rlock(h vfs.Handle) (*node, error) {
 	return n, nil
 }
 
-// lockDir is lock for a directory.
+// lockDir returns the node of a directory's handle, locked.
 func (f *FS) lockDir(h vfs.Handle) (*node, error) {
 	n, err := f.lock(h)
 	if err != nil {
@@ -149,8 +151,8 @@ func (n *node) object(f *FS) vfs.Object {
 	return vfs.Object{Handle: f.handle(n), Attr: n.attr, HasAttr: true}
 }
 
-// drop removes one name of n. If that was the last and n is not open, it forgets n. The caller
-// holds n.mu.
+// drop records the removal of one name of n. If that was the last name and n is not open, drop
+// calls forget. The caller holds n.mu.
 func (f *FS) drop(n *node, now vfs.Time) {
 	n.touch(now, false)
 	if n.dir != nil {
@@ -178,7 +180,7 @@ func (f *FS) forget(n *node) {
 
 const shards = 64
 
-// nodeTable finds nodes by number.
+// nodeTable maps file numbers to nodes, in shards with one lock each.
 type nodeTable [shards]struct {
 	mu sync.RWMutex
 	m  map[uint64]*node

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// opens counts the opens of a node. A Crash takes it from the node; by that, Files from before
-// the Crash are recognized.
+// opens counts the opens of a node. Crash detaches it from the node. So a file whose opens is not
+// its node's was opened before the Crash, and is stale.
 type opens struct{ n int }
 
 // file implements vfs.File.
@@ -39,7 +39,7 @@ func (f *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, er
 	return &file{fs: f, node: n, opens: n.open(), access: access}, nil
 }
 
-// open counts one more open of n. The caller holds n.mu.
+// open counts one more open of n and returns the counter. The caller holds n.mu.
 func (n *node) open() *opens {
 	if n.opens == nil {
 		n.opens = new(opens)
@@ -48,10 +48,10 @@ func (n *node) open() *opens {
 	return n.opens
 }
 
-// closeNode ends an open of n, which is locked, that returned o.
+// closeNode ends one open of n; o is the counter that n.open returned. The caller holds n.mu.
 func (f *FS) closeNode(n *node, o *opens) {
 	if n.opens != o {
-		return // there was a Crash
+		return // a Crash has ended this open already
 	}
 	if o.n--; o.n > 0 {
 		return
@@ -79,19 +79,19 @@ func mayOpen(c *vfs.Cred, a *vfs.Attr, access vfs.OpenAccess) error {
 	return nil
 }
 
-// is returns the error for using f with this access, or nil; access 0 needs none in particular.
-// The caller holds the node's lock.
+// is returns nil if f is open for this access, and the error otherwise. Access 0 accepts any open
+// file. The caller holds the node's lock.
 func (f *file) is(access vfs.OpenAccess) error {
 	switch {
 	case f.closed.Load(), access != 0 && f.access&access == 0:
 		return syscall.EBADF
 	case f.node.gone || f.node.opens != f.opens:
-		return syscall.ESTALE // there was a Crash
+		return syscall.ESTALE // a Crash has ended this open
 	}
 	return nil
 }
 
-// lock locks the node for a call with this access.
+// lock locks the node. It returns an error if f is not open for this access.
 func (f *file) lock(access vfs.OpenAccess) error {
 	f.node.mu.Lock()
 	if err := f.is(access); err != nil {

@@ -50,7 +50,7 @@ func mayData(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 	return want == mayRead && may(c, a, mayExec)
 }
 
-// mayUnlink judges the removal of victim from dir.
+// mayUnlink returns nil if c may remove victim from dir, and the error otherwise.
 func mayUnlink(c *vfs.Cred, dir, victim *vfs.Attr) error {
 	if !may(c, dir, mayWrite|mayExec) {
 		return syscall.EACCES
@@ -61,9 +61,8 @@ func mayUnlink(c *vfs.Cred, dir, victim *vfs.Attr) error {
 	return nil
 }
 
-// dropSetID takes the set-id bits from a file whose content or owner changes.
-// Without group execution the set-group-id bit means mandatory locking, and
-// stays.
+// dropSetID clears the set-id bits of a file whose content or owner changes. If the group may not
+// execute the file, the set-group-id bit means mandatory locking, and stays.
 func dropSetID(a *vfs.Attr) {
 	if a.Type == vfs.Directory {
 		return
@@ -74,7 +73,7 @@ func dropSetID(a *vfs.Attr) {
 	}
 }
 
-// inherit returns mode and group of a new child of dir made by c.
+// inherit returns the mode and the group of a new file of type t that c makes in dir.
 func inherit(c *vfs.Cred, dir *vfs.Attr, t vfs.Type, mode uint32) (uint32, uint32) {
 	if dir.Mode&setGID == 0 {
 		return mode, c.GID

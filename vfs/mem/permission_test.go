@@ -7,9 +7,9 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// The set-group-id bit of a file that its group may not execute asks for mandatory
-// locking: no change takes it away. With group execution it goes with the
-// set-user-id bit.
+// If a file's group may not execute it, its set-group-id bit means mandatory locking, and no
+// change clears the bit. If the group may execute it, a change clears this bit and the set-user-id
+// bit.
 func TestSetGroupIDWithoutGroupExecutionStays(t *testing.T) {
 	fs := memfs.New(memfs.Options{})
 	h := create(t, fs, "file")

@@ -7,7 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A page of a listing: taken under the directory's lock, handed over without.
+// A listing holds one page of directory entries. ReadDir fills it under the directory's lock, and
+// passes the entries to emit without the lock.
 type listing struct {
 	found [128]found
 	n     int
@@ -29,7 +30,7 @@ func (f *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAt
 	if err := f.enter(op, ReadDir); err != nil {
 		return false, err
 	}
-	f.leave() // no power cut touches names; emit may call anything
+	f.leave() // a Crash does not change names, and emit may call other methods
 	l := listings.Get().(*listing)
 	defer func() {
 		clear(l.found[:])
@@ -63,8 +64,8 @@ func (f *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAt
 	}
 }
 
-// page fills l with what follows cookie, and says whether the directory ends
-// there.
+// page fills l with the entries after cookie. end is true if these include the last one. first is
+// true for the first page of a ReadDir.
 func (f *FS) page(op *vfs.Op, dir vfs.Handle, cookie uint64, l *listing, dirAttr *vfs.Attr, first bool) (end bool, err error) {
 	d, err := f.rlock(dir)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// isFile says why n's data cannot be had, where it cannot.
+// isFile returns nil if n is a regular file. Otherwise it returns the error of a read or write of
+// n.
 func (n *node) isFile() error {
 	switch n.attr.Type {
 	case vfs.Regular:
@@ -40,7 +41,7 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 	return n, eof, nil
 }
 
-// read reads nd, which is locked for reading and looks like a, and unlocks it.
+// read reads from nd and unlocks it. The caller holds nd.mu for reading; a holds nd's attributes.
 func (f *FS) read(nd *node, offset uint64, buf []byte, a *vfs.Attr) (n int, eof bool) {
 	if offset < a.Size {
 		n = int(min(uint64(len(buf)), a.Size-offset))
@@ -53,8 +54,8 @@ func (f *FS) read(nd *node, offset uint64, buf []byte, a *vfs.Attr) (n int, eof 
 	return n, offset+uint64(n) >= a.Size
 }
 
-// accessed updates the atime. It does so only at the first read after a change, so that not every
-// read causes a write.
+// accessed sets the atime to the present time. read calls it only for the first read after a
+// change, so that not every read causes a write.
 func (f *FS) accessed(n *node, a *vfs.Attr) {
 	now := f.now()
 	n.mu.Lock()
@@ -88,7 +89,7 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	return n, done, ch, err
 }
 
-// write stores data in nd, which is locked.
+// write stores data in nd and makes it as stable as requested. The caller holds nd.mu.
 func (f *FS) write(nd *node, offset uint64, data [][]byte, stable vfs.Stability) (n int, done vfs.Stability, err error) {
 	done = vfs.FileSync
 	if f.opt.Unsynced {
@@ -161,7 +162,7 @@ func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch v
 	return ch, f.syncRange(n, offset, count)
 }
 
-// syncRange is sync of count bytes, 0 for all that follow.
+// syncRange syncs count bytes from offset; count 0 means all bytes from offset on.
 func (f *FS) syncRange(n *node, offset uint64, count uint32) error {
 	end := offset + uint64(count)
 	if count == 0 || end < offset {
@@ -173,8 +174,8 @@ func (f *FS) syncRange(n *node, offset uint64, count uint32) error {
 // sync makes a range of n stable. The caller holds n.mu.
 func (f *FS) sync(n *node, off, end uint64) error {
 	if err := f.syncFault(); err != nil {
-		// Change the verifier first: clients that do not see this error have to send their data
-		// again, too.
+		// Change the verifier before returning the error, because clients that do not get this
+		// error have to send their data again, too.
 		f.verifier.Add(math.MaxUint32)
 		if f.opt.Unsynced {
 			f.revert(n)

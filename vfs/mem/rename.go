@@ -23,7 +23,7 @@ func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.H
 	return from, to, f.move(op, a, fromName, b, toName)
 }
 
-// lockTwo locks two directories, which may be one.
+// lockTwo locks two directories, which may be the same.
 func (f *FS) lockTwo(ah, bh vfs.Handle) (a, b *node, unlock func(), err error) {
 	if ah == bh {
 		a, err = f.lockDir(ah)
@@ -62,7 +62,7 @@ func (f *FS) lockTwo(ah, bh vfs.Handle) (a, b *node, unlock func(), err error) {
 	return a, b, unlock, nil
 }
 
-// above says that a is b or an ancestor of b. FS.renames is held.
+// above reports whether a is b or an ancestor of b. The caller holds FS.renames.
 func above(a, b *node) bool {
 	for a != b {
 		if b == b.dir.parent {
@@ -73,7 +73,7 @@ func above(a, b *node) bool {
 	return true
 }
 
-// move renames between locked directories.
+// move does a rename from directory a to directory b, which are locked.
 func (f *FS) move(op *vfs.Op, a *node, fromName []byte, b *node, toName []byte) error {
 	for _, name := range [...][]byte{fromName, toName} {
 		if err := vfs.CheckName(name, maxName); err != nil {
@@ -92,7 +92,7 @@ func (f *FS) move(op *vfs.Op, a *node, fromName []byte, b *node, toName []byte) 
 	}
 	old := b.dir.get(toName)
 	if a != b {
-		// Judged before either is locked: both are locked already.
+		// Check this before locking n and old: they may be b or a, which are locked already.
 		if n.dir != nil && above(n, b) {
 			return syscall.EINVAL
 		}
@@ -104,7 +104,7 @@ func (f *FS) move(op *vfs.Op, a *node, fromName []byte, b *node, toName []byte) 
 		}
 	}
 	if n == old {
-		return nil // POSIX: two names of one file stay
+		return nil // POSIX: if both names belong to one file, both stay
 	}
 	first, second := n, old
 	if old != nil && old.attr.FileID < n.attr.FileID {
@@ -132,7 +132,7 @@ func mayMove(c *vfs.Cred, a, n, b, old *node) error {
 		return syscall.EACCES
 	}
 	if n.dir != nil && a != b && !may(c, &n.attr, mayWrite) {
-		return syscall.EACCES // its ".." changes
+		return syscall.EACCES // the entry ".." of n changes
 	}
 	if old == nil {
 		if n.dir != nil && a != b && b.attr.Nlink >= maxLink {

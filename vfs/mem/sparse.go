@@ -8,8 +8,8 @@ import (
 
 var _ vfs.Sparse = (*FS)(nil)
 
-// begin begins a call m of a further interface that uses file for what takes
-// access: it locks the file's node, and returns what undoes both.
+// begin begins a call of m, a method of an optional interface, on a file that must be open for the
+// given access. It returns the file's node, locked, and the function that ends the call.
 func (f *FS) begin(op *vfs.Op, m Method, used vfs.File, access vfs.OpenAccess) (*node, func(), error) {
 	file, ok := used.(*file)
 	if !ok || file.fs != f {
@@ -56,14 +56,15 @@ func (f *FS) Allocate(op *vfs.Op, file vfs.File, offset, length uint64) error {
 	return nil
 }
 
-// hasRoom reports whether so many bytes could be stored if n had none. The caller holds n.mu.
+// hasRoom reports whether the file system could store so many bytes if the storage of n were free.
+// The caller holds n.mu.
 func (f *FS) hasRoom(bytes uint64, n *node) bool {
 	left := int64(f.opt.Bytes) - f.bytes.Load() + int64(n.attr.Used)
 	return left >= 0 && bytes <= uint64(left)
 }
 
-// allocate takes storage for a range as far as there is space, and returns how
-// many bytes of storage that took.
+// allocate allocates storage for a range until space runs out. It returns the number of bytes of
+// storage allocated. ok is false if space ran out.
 func (d *fileData) allocate(f *FS, offset, length uint64) (grown int, ok bool) {
 	for length > 0 {
 		at := int(offset % chunkSize)
@@ -99,7 +100,8 @@ func (f *FS) Deallocate(op *vfs.Op, file vfs.File, offset, length uint64) error 
 	return nil
 }
 
-// punch zeroes the bytes from offset to end and returns how many bytes of storage that freed.
+// punch zeroes the bytes from offset to end and returns the number of bytes of storage that it
+// freed.
 func (d *fileData) punch(f *FS, offset, end uint64) (freed int) {
 	for i, c := range d.chunks {
 		first := i * chunkSize
@@ -140,7 +142,7 @@ func (f *FS) Seek(op *vfs.Op, file vfs.File, offset uint64, what vfs.SeekWhat) (
 	return at, at == size, nil
 }
 
-// nextData is the first byte at or behind off that has storage.
+// nextData returns the first offset at or after off that has storage.
 func (d *fileData) nextData(off uint64) uint64 {
 	best := uint64(maxFileSize)
 	for i, c := range d.chunks {
@@ -151,7 +153,7 @@ func (d *fileData) nextData(off uint64) uint64 {
 	return best
 }
 
-// nextHole is the first byte at or behind off that has none.
+// nextHole returns the first offset at or after off that has no storage.
 func (d *fileData) nextHole(off uint64) uint64 {
 	for {
 		c := d.chunks[off/chunkSize]

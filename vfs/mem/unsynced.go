@@ -2,20 +2,20 @@ package memfs
 
 import "math"
 
-// pageSize is the unit in which a power cut loses data.
+// pageSize is the unit, in bytes, in which a Crash loses data.
 const pageSize = 4096
 
-// pending is what a file has written and not synced.
+// pending holds what is needed to undo a file's unsynced changes.
 type pending struct {
-	// safe holds the stable content of each page that has changed since. A page may be short: the
-	// missing end is zeros.
+	// safe holds the stable content, by page number, of each page that was written and not synced.
+	// A page may be short: its missing end is zeros.
 	safe map[uint64][]byte
 	// safeSize is the size on stable storage.
 	safeSize uint64
 }
 
-// remember keeps the stable content of the pages that n bytes at off are about
-// to overwrite; c is the chunk they are in.
+// remember saves the stable content of the pages that the next write of n bytes at off overwrites;
+// c is the chunk that holds these pages.
 func (p *pending) remember(off uint64, n int, c []byte) {
 	if p.safe == nil {
 		p.safe = make(map[uint64][]byte)
@@ -33,7 +33,7 @@ func (p *pending) remember(off uint64, n int, c []byte) {
 	}
 }
 
-// forget makes a cut at size stable.
+// forget discards the stable content after size, because Crash does not undo a truncation.
 func (p *pending) forget(size uint64) {
 	for i, old := range p.safe {
 		switch start := i * pageSize; {
@@ -45,7 +45,7 @@ func (p *pending) forget(size uint64) {
 	}
 }
 
-// sync makes the pages from off to end stable, of a file of the given size.
+// sync makes the pages from off to end stable. size is the file's size.
 func (p *pending) sync(off, end, size uint64) {
 	for i := range p.safe {
 		if start := i * pageSize; start < end && start+pageSize > off {
@@ -77,10 +77,10 @@ func (f *FS) revert(n *node) {
 	n.touch(f.now(), true)
 }
 
-// Crash is a power cut and the start after it: data that was written and not
-// synced is gone, everything else is there, and Verifier has changed. Calls
-// happen before or after it, never in between. Without Options.Unsynced
-// everything is always synced, and Crash is a restart. No File is open behind it.
+// Crash simulates a power cut and the following restart. Data that was written and not synced is
+// lost, all other data stays, every File is closed, and Verifier changes. Each call of another
+// method happens entirely before or after the Crash. Without Options.Unsynced all data counts as
+// synced, so Crash loses none.
 func (f *FS) Crash() {
 	f.world.Lock()
 	defer f.world.Unlock()

@@ -11,9 +11,9 @@ import (
 
 const (
 	maxXattrName = 250
-	// xattrRoom bounds the storage of a file's extended attributes together.
+	// xattrRoom is the maximum storage of all extended attributes of one file, in bytes.
 	xattrRoom = 4 * vfs.MaxXattr
-	// xattrCost is the storage of one attribute beyond its name and value.
+	// xattrCost is the storage, in bytes, of one attribute beyond its name and value.
 	xattrCost = 32
 )
 
@@ -29,10 +29,10 @@ func checkXattr(name []byte) error {
 	return nil
 }
 
-// hasXattrs says that n's kind has extended attributes.
+// hasXattrs reports whether n is of a type that can have extended attributes.
 func (n *node) hasXattrs() bool { return n.data != nil || n.dir != nil }
 
-// xattrList is how long the list of n's extended attributes is.
+// xattrList returns the length, in bytes, of the list of the names of n's extended attributes.
 func (n *node) xattrList() (length int) {
 	for name := range n.xattrs {
 		length += len(name) + 1
@@ -40,7 +40,7 @@ func (n *node) xattrList() (length int) {
 	return length
 }
 
-// readXattrs locks h's file for reading where op's caller may read it.
+// readXattrs returns the node of h, locked for reading, if op's caller may read its attributes.
 func (f *FS) readXattrs(op *vfs.Op, h vfs.Handle) (*node, error) {
 	n, err := f.rlock(h)
 	if err != nil {
@@ -77,7 +77,7 @@ func (f *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (int, error) {
 	return copy(buf, value), nil
 }
 
-// ListXattrs implements vfs.Xattrs. The names are in order.
+// ListXattrs implements vfs.Xattrs. The names are sorted.
 func (f *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
 	if err := f.enter(op, ListXattrs); err != nil {
 		return 0, err
