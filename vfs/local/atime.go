@@ -7,19 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A read makes the kernel write the time into the inode (atime), even with RWF_NOWAIT. On a file
-// system with a log, this write waits for the disk whenever the log does. On most mounts
-// (relatime) the kernel writes atime only at the first read after a change, and once a day. Such
-// a read is left to a call that may block.
+// A read makes the kernel update the file's atime, even with RWF_NOWAIT. On a file system with a
+// log, this update waits for the disk whenever the log does. On most mounts (relatime) the kernel
+// updates atime only at the first read after a change of the file, and once a day. A call with
+// Op.Try makes no read that may update atime; it returns ErrWouldBlock.
 //
-// An attempt knows the changes that went through this FS, or that an earlier look has shown. If
-// another process changed the file a moment ago, the attempt does not know it; then the attempt
-// and its thread wait as long as the log does.
+// A call with Op.Try knows only the changes that were made through this FS or shown by attributes
+// read earlier. If another process has just changed the file, the call does not know it, and the
+// read may wait for the log.
 
-// quietReads remembers that reading a node writes no atime.
+// quietReads records that reading a node does not update its atime. It is valid while both fields
+// hold.
 type quietReads struct {
-	change atomic.Uint64 // valid while this is the node's Change
-	until  atomic.Uint32 // and while the sweeper's round is lower than this
+	change atomic.Uint64 // the node's Change
+	until  atomic.Uint32 // the sweeper's round is lower than this
 }
 
 const day = 24 * time.Hour
@@ -28,11 +29,12 @@ const day = 24 * time.Hour
 type readKind uint8
 
 const (
-	// relatime: written after a change of the file, or a day after the last write.
+	// relatime: the kernel writes atime after a change of the file, or a day after it last wrote
+	// it.
 	relatime readKind = iota
-	// noatime: never written.
+	// noatime: the kernel never writes atime.
 	noatime
-	// strictatime: written at each read.
+	// strictatime: the kernel writes atime at each read.
 	strictatime
 )
 
@@ -46,14 +48,14 @@ func readKindOf(s *unix.Statfs_t) readKind {
 	return strictatime
 }
 
-// readsQuietly reports whether reading n leaves its atime unchanged.
+// readsQuietly reports whether reading n is known to leave its atime unchanged.
 func (fs *FS) readsQuietly(n *node) bool {
 	q := &n.quiet
 	return fs.reads == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
 }
 
-// wasRead remembers whether further reads of n leave its atime unchanged. st is a look at n after
-// a read.
+// wasRead is called after a read of n. It records whether further reads leave n's atime unchanged.
+// st holds n's attributes after the read.
 func (fs *FS) wasRead(n *node, st *look) {
 	if fs.reads != relatime || !st.still {
 		return
@@ -61,7 +63,7 @@ func (fs *FS) wasRead(n *node, st *look) {
 	atime := time.Unix(st.Atim.Unix())
 	left := day - fs.now().Sub(atime)
 	if left <= 0 || !atime.After(time.Unix(st.Mtim.Unix())) || !atime.After(time.Unix(st.Ctim.Unix())) {
-		return // the next read writes atime as well
+		return // the next read updates atime, too
 	}
 	q := &n.quiet
 	if q.change.Load() != st.change {

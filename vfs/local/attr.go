@@ -26,7 +26,7 @@ func typeOf(mode uint32) vfs.Type {
 
 func timeOf(t unix.Timespec) vfs.Time { return vfs.Time{Sec: t.Sec, Nsec: uint32(t.Nsec)} }
 
-// stamp converts the ctime to a Change value.
+// stamp returns the ctime as a Change value: nanoseconds since 1970, or 0 if the ctime is before.
 func stamp(st *unix.Stat_t) uint64 {
 	if st.Ctim.Sec < 0 {
 		return 0
@@ -50,7 +50,7 @@ func fillStat(a *vfs.Attr, st *unix.Stat_t) {
 	a.Atime, a.Mtime, a.Ctime = timeOf(st.Atim), timeOf(st.Mtim), timeOf(st.Ctim)
 }
 
-// fill copies the attributes that l shows, with n's FSID and l's Change, to a.
+// fill copies the attributes in l to a, with n's FSID and l's Change.
 func (n *node) fill(a *vfs.Attr, l *look) {
 	fillStat(a, &l.Stat_t)
 	a.FSID, a.Change = n.fsid, l.change

@@ -18,9 +18,9 @@ type capSets struct{ effective, permitted, inheritable uint64 }
 const (
 	// switchCaps are needed to switch a thread's identity and to restore it.
 	switchCaps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
-	// droppedCaps are given up, because they make the kernel too lenient: with CAP_FSETID a write
-	// keeps set-uid bits, and with CAP_SYS_RESOURCE it ignores quotas and a file system's
-	// reserve.
+	// DropCapabilities gives up droppedCaps, because they make the kernel too lenient: with
+	// CAP_FSETID a write keeps set-uid bits, and with CAP_SYS_RESOURCE it ignores quotas and a
+	// file system's reserve.
 	droppedCaps = 1<<unix.CAP_FSETID | 1<<unix.CAP_SYS_RESOURCE
 	// fileCaps are all capabilities that override a file system's permission checks.
 	fileCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER |
@@ -49,8 +49,8 @@ func (d capData) sets() capSets {
 	}
 }
 
-// unswitched holds the capabilities of the process's threads while they are not switched. init
-// reads it before any thread can be switched.
+// unswitched holds the capabilities of a thread that does not act as a caller (see FS.as). init
+// reads them before any thread can be switched.
 var unswitched atomic.Pointer[capSets]
 
 func init() {
@@ -99,8 +99,8 @@ func dropByExec(c capSets) error {
 		return errors.New("vfs/local: capabilities came back after they were dropped")
 	}
 	for _, one := range []uintptr{unix.CAP_FSETID, unix.CAP_SYS_RESOURCE} {
-		// Only user 0 regains, by executing a program, the capabilities that the bounding set
-		// allows.
+		// A failure matters only for user 0, because only user 0 regains the capabilities in the
+		// bounding set by executing a program.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, one, 0, 0, 0); err != nil && os.Geteuid() == 0 {
 			return fmt.Errorf("vfs/local: dropping a capability needs CAP_SETPCAP: %w", err)
 		}

@@ -16,9 +16,9 @@ import (
 // Closing the description ends them. Therefore each inode with claims has one descriptor for
 // claims alone, shared by all clients that lock the file; reads and writes use other descriptors.
 
-// nodeClaims holds the claims on a node.
+// nodeClaims holds the claims (see vfs.Claimer) on a node.
 type nodeClaims struct {
-	// mu is held during each call of a Claimer method for this node.
+	// mu is locked during each call of a Claimer method for this node.
 	mu     sync.Mutex
 	fd     int // open while there are claims
 	claims vfs.Claims
@@ -26,8 +26,8 @@ type nodeClaims struct {
 
 var _ vfs.Claimer = (*FS)(nil)
 
-// claimable returns the node of the regular file h, with a reference, if start and length are a
-// valid range.
+// claimable returns the node of the regular file h, with a reference. It checks that start and
+// length are a valid range.
 func (fs *FS) claimable(h vfs.Handle, start, length uint64) (*node, error) {
 	if err := vfs.CheckRange(start, length); err != nil {
 		return nil, err
@@ -65,7 +65,8 @@ func (fs *FS) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) erro
 	return vfs.ErrDelay
 }
 
-// errLetGo: the cache has dropped the node. Claim then asks for the handle's node again.
+// errLetGo means that the cache dropped the node during a Claim. Claim then looks the node up
+// again.
 var errLetGo error = syscall.EREMCHG
 
 // claim is Claim's body. The caller holds n.claims.mu.
@@ -89,8 +90,8 @@ func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
 	return err
 }
 
-// openClaims opens the claims descriptor of n and keeps n open as a File does. mode is the first
-// claim's mode.
+// openClaims opens the claims descriptor of n and keeps n open as a File does. mode is the mode of
+// the first claim.
 func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
 	if fs.stats.pinned.Add(1) > fs.maxPinned() {
 		fs.stats.pinned.Add(-1)
@@ -122,7 +123,7 @@ func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
 	}
 	switch err {
 	case syscall.EAGAIN:
-		err = vfs.ErrDelay // another process's lease is being broken
+		err = vfs.ErrDelay // another process first has to give up its lease on the file
 	case syscall.ENOENT:
 		err = syscall.ESTALE
 	}
@@ -185,8 +186,8 @@ func (fs *FS) dropClaims(n *node) {
 	}
 }
 
-// lockOf converts a range to the kernel's terms; the kernel's last byte is number 2^63-1. It
-// returns false if the range begins after that: no other process can hold a lock there.
+// lockOf converts a range to the kernel's struct flock, whose last offset is 2^63-1. It returns
+// false if the range begins after that offset: no other process can hold a lock there.
 func lockOf(start, length uint64, mode vfs.ClaimMode) (unix.Flock_t, bool) {
 	l := unix.Flock_t{Type: unix.F_UNLCK, Whence: io.SeekStart, Start: int64(start)}
 	switch mode {
@@ -196,7 +197,7 @@ func lockOf(start, length uint64, mode vfs.ClaimMode) (unix.Flock_t, bool) {
 		l.Type = unix.F_WRLCK
 	}
 	if start <= math.MaxInt64 && length <= math.MaxInt64-start {
-		l.Len = int64(length) // else 0: to the end
+		l.Len = int64(length) // otherwise Len is 0, which means to the end of the file
 	}
 	return l, start <= math.MaxInt64
 }

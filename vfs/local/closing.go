@@ -8,14 +8,14 @@ import (
 
 // closing closes descriptors on a goroutine of its own, so that calls need not wait. The last
 // close of a file may wait for the disk, to free a removed file's blocks, or for a file server in
-// user space. A goroutine that runs an attempt must not wait for that.
+// user space. A call with Op.Try must not wait for that.
 type closing struct {
 	mu      sync.Mutex
 	queue   []func()
 	running chan struct{} // closed when the closing goroutine ends; nil while none runs
 }
 
-// add lets another goroutine call f. It never waits.
+// add queues f for the closing goroutine. It never waits.
 func (c *closing) add(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,8 +44,7 @@ func (c *closing) run(done chan struct{}) {
 	}
 }
 
-// wait returns when the closing goroutine has ended, if one runs: everything added before is
-// closed then.
+// wait waits until the closing goroutine, if one runs, has called every queued function.
 func (c *closing) wait() {
 	c.mu.Lock()
 	running := c.running
@@ -55,8 +54,8 @@ func (c *closing) wait() {
 	}
 }
 
-// giveBack gives back a reference to n at the end of op. If op is an attempt, another goroutine
-// closes n.
+// giveBack releases a reference to n at the end of op. If that is the last one and op.Try is set,
+// the closing goroutine closes n, because closing may block.
 func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	if !op.Try {
 		n.put()
@@ -65,7 +64,7 @@ func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	}
 }
 
-// giveBackFile gives back a reference to f at the end of op, in the same way.
+// giveBackFile releases a reference to f in the same way.
 func (fs *FS) giveBackFile(op *vfs.Op, f *openFile) {
 	if !op.Try {
 		f.put()

@@ -9,22 +9,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// This file checks that directories lie below the root. The check is needed if the mount has more
-// than the served tree. A program may move a directory out of the tree while clients have its
+// This file checks that directories lie below the root. The check is needed if the mount shows
+// more than the served tree. A program may move a directory out of the tree while clients have its
 // handle, and the kernel opens a handle wherever the directory is.
 //
-// A directory that was found through its parent lies where the parent lies. Any other directory
-// is checked by below. So is each directory in use after FS.moves has changed:
+// A directory that was found by a name in its parent lies below the root if the parent does. Any
+// other directory is checked by below. Each directory in use is checked again after FS.moves has
+// changed:
 //
-//   - Every few seconds the sweeper changes it, because a local program may have moved a
+//   - The sweeper increments FS.moves every 5 seconds, because a local program may have moved a
 //     directory.
-//   - A rename through another FS of the same file system changes it at once. A rename
+//   - A rename through another FS of the same file system increments it at once. A rename
 //     through the FS itself does not: both of its directories lie below the root.
 //
 // The check costs about six system calls, however deep the tree is. Its result holds for one
 // moment only, because other programs may move directories at any time.
 
-// confine returns nil if the directory n lies below the root. The caller holds n.
+// confine returns nil if the directory n lies below the root. The caller has a reference to n.
 func (fs *FS) confine(op *vfs.Op, n *node) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -36,8 +37,9 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 		err = fs.below(n.fd, &st)
 	}
 	if err == syscall.EACCES {
-		// The daemon lacks permission to look up names in n, even "..". So it has no capability,
-		// and the index found n by a path from the root. Ask the index to find it again.
+		// The daemon lacks permission to look up names in n, even "..". So it lacks
+		// CAP_DAC_READ_SEARCH, and the index found n by a path from the root. Ask the index to
+		// find it again.
 		var fd int
 		if fd, err = fs.resolver.Open(n.handle); err == nil {
 			unix.Close(fd)
@@ -49,7 +51,7 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 	return err
 }
 
-// liesIn notes that n was just found in d.
+// liesIn records that n was just found by a name in d: n lies below the root if d does.
 func (n *node) liesIn(d *node) {
 	if n.typ == vfs.Directory {
 		n.confinedAt.Store(d.confinedAt.Load())
@@ -98,7 +100,7 @@ func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	return fs.climb(dir)
 }
 
-// maxMoves bounds the retries of climb when the directory moves meanwhile.
+// maxMoves is the number of tries of climb while the directory moves.
 const maxMoves = 8
 
 // climb computes how much deeper dir is than the root, goes up that many steps, and returns nil
@@ -123,7 +125,7 @@ func (fs *FS) climb(dir int) error {
 		at, err := openAbove(dir, last)
 		if err != nil {
 			if err = notAbove(err); err == syscall.ESTALE {
-				continue // it moved meanwhile, or the next round returns ESTALE
+				continue // dir may have moved meanwhile: try again; if it did not, the next try returns ESTALE
 			}
 			return err
 		}
@@ -144,9 +146,9 @@ func (fs *FS) isRoot(st *unix.Stat_t) bool {
 	return st.Ino == fs.rootStat.Ino && st.Dev == fs.rootStat.Dev
 }
 
-// notAbove converts the error of a call that went up from a directory. If it came to the end of
-// the mount, or of the visible part of the mount, the directory does not lie below the root:
-// ESTALE.
+// notAbove converts the error of a call that went up from a directory. EXDEV and ENOENT mean that
+// the way up left the mount, or the visible part of the mount, so the directory does not lie below
+// the root: ESTALE.
 func notAbove(err error) error {
 	if err == syscall.EXDEV || err == syscall.ENOENT {
 		return syscall.ESTALE
@@ -154,7 +156,7 @@ func notAbove(err error) error {
 	return err
 }
 
-// maxDepth bounds how deep the tree may be.
+// maxDepth is the largest depth of the tree that depth accepts, in levels.
 const maxDepth = 4096
 
 // depth returns the number of levels of the directory dir below the top of its mount, or of the

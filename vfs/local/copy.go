@@ -13,13 +13,13 @@ import (
 
 const (
 	// copyAtOnce is the largest number of bytes that one system call copies. Other writers of the
-	// file wait meanwhile.
+	// file wait during that call.
 	copyAtOnce = 16 << 20
-	// copyMost and copyFor bound one CopyRange, by size and by time, because its caller waits for
-	// it.
+	// copyMost and copyFor are the largest size, in bytes, and the longest time of one CopyRange,
+	// because its caller waits for it.
 	copyMost = 256 << 20
 	copyFor  = 250 * time.Millisecond
-	// copyBuffer is the size of one read if the kernel does not copy by itself.
+	// copyBuffer is the size, in bytes, of one read if the kernel cannot copy the range itself.
 	copyBuffer = 256 << 10
 )
 
@@ -74,8 +74,8 @@ func (fs *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 	return n, err
 }
 
-// rangeToCopy returns how many of the count bytes at offset exist in the file; count 0 means all
-// up to the end.
+// rangeToCopy returns the number of bytes to copy: the part of the count bytes at offset that lies
+// within the file. Count 0 means all bytes up to the end.
 func (f *file) rangeToCopy(op *vfs.Op, offset, count uint64) (uint64, error) {
 	var st look
 	if err := f.n.fs.look(op, f.n, &st); err != nil {
@@ -91,7 +91,7 @@ func (f *file) rangeToCopy(op *vfs.Op, offset, count uint64) (uint64, error) {
 	return min(count, left), nil
 }
 
-// copyPiece copies count bytes from src to f, or fewer.
+// copyPiece copies up to count bytes from src to f and returns the number of bytes copied.
 func (f *file) copyPiece(op *vfs.Op, src *file, fromOffset, toOffset, count uint64) (n int, err error) {
 	err = f.alter(op, count, func(fd int) (err error) {
 		in, out := int64(fromOffset), int64(toOffset)

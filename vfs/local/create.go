@@ -10,18 +10,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A dirChange is one change of a directory d in progress.
+// A dirChange is one running change of the directory d.
 type dirChange struct {
 	d  *node
 	ch *vfs.Change
-	// file is the mark of the object that was made or found. apart: further calls changed that
-	// object, so the file system's log may commit the new name without these changes (see
-	// durableName).
+	// file is a mark of the object that was made or found. apart is true if further calls changed
+	// that object, so that the file system's log may commit the new name without these changes
+	// (see durableName).
 	file  mark
 	apart bool
-	// called: the system call was made.
+	// called is true after the system call was made.
 	called bool
-	// idle: the call succeeds without changing anything.
+	// idle is true if the system call succeeds without changing anything.
 	idle bool
 }
 
@@ -37,7 +37,7 @@ func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) e
 	if c.called || err == vfs.ErrWouldBlock {
 		return err
 	}
-	var is look // f failed before the call
+	var is look // f failed before its system call
 	if lookErr := fs.look(op, d, &is); lookErr != nil {
 		return lookErr
 	}
@@ -45,9 +45,9 @@ func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) e
 	return err
 }
 
-// call makes the system call directly between two looks at d, so that as little as possible of
-// other processes' changes is mistaken for its effect. If d has no name any more, it returns
-// ESTALE without making the call.
+// call reads d's attributes, makes the system call and reads the attributes again. Nothing else
+// happens in between, so that few changes by other processes can be mistaken for the effect of
+// this call. If d has no name any more, call returns ESTALE without making the system call.
 func (c *dirChange) call(f func() error) error {
 	var is look
 	if err := c.d.stat(&is); err != nil {
@@ -63,8 +63,8 @@ func (c *dirChange) call(f func() error) error {
 	return err
 }
 
-// begin starts every change of a directory: it returns the directory's node. If inMemory is set,
-// an attempt may make the change on a file system that keeps names in memory.
+// begin returns the node of a directory that op is to change, with a reference. If op.Try is set,
+// it returns ErrWouldBlock, unless inMemory is set and the file system keeps names in memory.
 func (fs *FS) begin(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS
@@ -75,9 +75,9 @@ func (fs *FS) begin(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	return fs.dir(op, dir)
 }
 
-// namesInMemory reports whether an attempt may change names. All of this must hold: the file
-// system is in memory; the caller is the daemon's own identity, so that no thread is switched;
-// nothing must be made durable; and there is no index to write to.
+// namesInMemory reports whether a call with Op.Try may change names. All of this must hold: the
+// file system is in memory; the caller is the daemon's own identity, so that no thread is
+// switched; the change need not be made durable; and there is no index to write to.
 func (fs *FS) namesInMemory(op *vfs.Op) bool {
 	_, byKernel := fs.resolver.(kernelResolver)
 	return fs.kind.pages && byKernel && (!fs.cfg.Sync || op.Async) && fs.asIs(op.Cred)
@@ -99,8 +99,8 @@ func oldName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// makeObject makes name in dir by f. f runs as the caller and gets the directory's descriptor and
-// the mode. Then makeObject applies the attributes in s that f did not.
+// makeObject makes name in dir by calling f, and then applies the attributes in s that f did not.
+// f runs as the caller and gets the directory's descriptor and the mode.
 func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
 	var o vfs.Object
 	var ch vfs.Change
@@ -136,7 +136,8 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 	return fs.made(op, n, m, &made, o, ch, err)
 }
 
-// made finishes the creation of n in a directory with mark dir: it makes the name durable.
+// made finishes the creation of n: it makes the name durable in the directory with the mark dir.
+// If n is nil, no object was made.
 func (fs *FS) made(op *vfs.Op, n *node, dir mark, c *dirChange, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
 	if n == nil {
 		return o, ch, err
@@ -149,9 +150,9 @@ func (fs *FS) made(op *vfs.Op, n *node, dir mark, c *dirChange, o vfs.Object, ch
 }
 
 // durableName makes the new name of n durable; dir and file are the marks of the directory and of
-// n. apart: n was changed after it was made. If the file system's log commits between the two, a
-// later sync of the directory has nothing to do and leaves the change of n in memory; so n needs
-// a sync of its own.
+// n. If apart is set, n was changed after it was made. The file system's log may commit between
+// these two steps. A later sync of the directory then has nothing to do and leaves the change of n
+// in memory; so n needs a sync of its own.
 func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error {
 	regular := n.typ == vfs.Regular || n.typ == vfs.Directory
 	if !apart && (fs.kind.logged || fs.kind.withDirs && !regular) {
@@ -186,7 +187,7 @@ func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr,
 	var err error
 	if !rest.IsZero() {
 		c.apart = true
-		n.inode.version.before() // other clients may have found it already
+		n.inode.version.before() // other clients may know the new object already
 		err = fs.apply(op, n, st, &rest)
 		if lookErr := n.after(true, is); err == nil {
 			err = lookErr
@@ -305,7 +306,7 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 				return err
 			}
 			if op.Try {
-				return vfs.ErrWouldBlock // the existing file may have to be cut
+				return vfs.ErrWouldBlock // the existing file may have to be truncated
 			}
 			n, err = fs.createFound(op, c, name, how, &o)
 			made = *c
@@ -329,15 +330,15 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 	return fs.made(op, n, m, &made, o, ch, err)
 }
 
-// mayTryCreate reports whether an attempt may make the file: no attributes beyond the mode are
-// requested, and no descriptors have to be closed first.
+// mayTryCreate reports whether a call with Op.Try may make the file: it requests no attributes
+// beyond the mode, and no descriptors have to be closed first.
 func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 	mode := vfs.SetAttr{SetMode: how.Attr.SetMode, Mode: how.Attr.Mode &^ (unix.S_ISUID | unix.S_ISGID)}
 	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.opened() < fs.maxOpen()
 }
 
-// createNew makes the file. The descriptor that makes it is open for writing whatever the mode,
-// and becomes the descriptor for its data.
+// createNew makes the file by opening it. The new descriptor is open for writing whatever the
+// file's mode, and is kept for the file's data.
 func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
 	fs.makeRoomToOpen()
 	d := c.d
@@ -365,7 +366,8 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 	if err != nil {
 		return nil, err
 	}
-	// The file exists now. So a failure from here on would report a change that was made.
+	// From here on the file exists. If one of these calls fails, Create fails although it made a
+	// file.
 	path, err := fs.reopenWithRoom(fd, unix.O_PATH)
 	if err != nil {
 		unix.Close(fd)
@@ -393,7 +395,7 @@ func (fs *FS) dressNew(op *vfs.Op, c *dirChange, n *node, is *look, mode vfs.Cre
 	return fs.dress(op, c, n, is, s, o)
 }
 
-// createFound finishes a create whose name exists already.
+// createFound handles a Create whose name exists already.
 func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
 	d := c.d
 	var is look
@@ -422,7 +424,7 @@ func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.Create
 			err = fs.look(op, n, &is)
 		}
 	case how.Mode == vfs.Exclusive:
-		// The first attempt of the client may have ended before the file had all requested
+		// The client's first request may have made the file and then failed before it set all
 		// attributes.
 		o.Created = true
 		err = fs.dressNew(op, c, n, &is, how.Mode, fs.masked(d, &how.Attr), o)

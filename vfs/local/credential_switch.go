@@ -13,11 +13,12 @@ import (
 // no effective capabilities except the two that it needs to switch back. The system calls are
 // raw, because the functions of Go and C would change every thread of the process.
 
-// as runs f with c's identity and returns its error. EPERM: this process cannot become c, and f
-// was not run. f may only make system calls: it starts no goroutine and waits for none.
+// as runs f with c's identity and returns its error. EPERM: this process cannot act as c, and f
+// did not run. f may only make system calls: it starts no goroutine and waits for none.
 //
-// The switched part runs on a goroutine of its own. If the thread's identity cannot be restored,
-// that goroutine keeps its thread locked, and the runtime ends the thread with the goroutine.
+// If a switch is needed, f runs on a goroutine of its own. If the thread's identity cannot be
+// restored afterwards, that goroutine keeps its thread locked, and the runtime ends the thread
+// with the goroutine.
 func (fs *FS) as(c *vfs.Cred, f func() error) error { return fs.asWith(c, 0, f) }
 
 // asWith is as, but the thread also keeps those capabilities in keep that the process has.
@@ -46,9 +47,10 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	return <-result
 }
 
-// asIs reports whether a thread can act as c without a switch: its identity is exactly c's, and
-// it has no more capabilities than c would have. If the process cannot switch threads, every
-// thread has the daemon's identity; then asIs is true if c is that identity or less of it.
+// asIs reports whether a thread can act as c without a switch: its identity is exactly c's, and it
+// has no more capabilities than c would have. If the process cannot switch threads, every thread
+// has the daemon's identity; then asIs is true if c is that user and group and has no further
+// groups.
 func (fs *FS) asIs(c *vfs.Cred) bool {
 	if !CanSwitch() {
 		return fs.self.within(c)

@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// mayUseData judges whether the caller may read or write a file's data. It adds two rules of NFS,
-// which has no open (RFC 1813 §4.4), to the kernel's verdict: the owner may do both, and a caller
-// that may execute may read.
+// mayUseData returns nil if the caller may read a file's data, or write it if write is set. It
+// asks the kernel, and adds two rules of NFS, which has no open (RFC 1813 §4.4): the owner may do
+// both, and a caller that may execute may read.
 func (fs *FS) mayUseData(op *vfs.Op, n *node, is *look, write bool) error {
 	if fs.owns(op.Cred, &is.Stat_t) {
 		return nil
@@ -28,7 +28,7 @@ func (fs *FS) mayUseData(op *vfs.Op, n *node, is *look, write bool) error {
 	return err
 }
 
-// regular returns nil for a regular file, and otherwise the error for an access to its data.
+// regular returns nil for a regular file, and otherwise the error of an access to its data.
 func (n *node) regular() error {
 	switch n.typ {
 	case vfs.Regular:
@@ -39,8 +39,8 @@ func (n *node) regular() error {
 	return syscall.EINVAL
 }
 
-// Read implements vfs.FileSystem. It judges the caller before it reads, because a read changes
-// the file's atime and waits for the disk.
+// Read implements vfs.FileSystem. It checks the caller's rights before it reads, because a read
+// changes the file's atime and waits for the disk.
 func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
 	n, err := fs.node(op, h)
 	if err != nil {
@@ -53,8 +53,8 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 	return fs.read(op, n, offset, buf, a, false)
 }
 
-// read reads from n, a regular file. judged: the caller holds the file open; its permission was
-// checked when it opened it.
+// read reads from n, a regular file. judged is true if the caller has the file open: Open has
+// checked its permission.
 func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
 	var is look
 	if !judged {
@@ -76,7 +76,7 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 		return 0, false, err
 	}
 	end := offset + uint64(got)
-	// The first look is still valid if the read did not wait and nothing changed.
+	// The attributes read above are still valid if the read did not wait and nothing changed.
 	if judged || !op.Try || !quiet || !n.inode.version.still(is.change) || end > uint64(is.Size) {
 		if err = fs.lookAndJudge(op, n, &is, judged); err != nil {
 			return 0, false, err
@@ -92,8 +92,8 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 	return got, ended || end >= uint64(is.Size), nil
 }
 
-// lookAndJudge looks at n. Unless judged is set, it also checks that the caller may read its
-// data.
+// lookAndJudge reads n's attributes. Unless judged is set, it also checks that the caller may read
+// n's data.
 func (fs *FS) lookAndJudge(op *vfs.Op, n *node, is *look, judged bool) error {
 	err := fs.look(op, n, is)
 	if err == nil && !judged {
@@ -117,7 +117,7 @@ func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, buf []byte) (got int, end
 	return readAll(fd, buf, int64(offset))
 }
 
-// readCached reads data that is in memory.
+// readCached reads only data that is in memory. If none is, it returns ErrWouldBlock.
 func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
 	flags := unix.RWF_NOWAIT
 	if fs.kind.pages {
@@ -204,7 +204,7 @@ func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, st
 	return done, vfs.FileSync, ch, nil
 }
 
-// write stores the data and stores n's attributes before and after in ch.
+// write writes the data to n, and stores n's attributes before and after the write in ch.
 func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int, ch *vfs.Change, judged bool) (int, error) {
 	if !n.inode.lock(op) {
 		return 0, vfs.ErrWouldBlock
@@ -254,8 +254,8 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 	return done, nil
 }
 
-// store writes as many of the pieces as it can. It returns an error only if it wrote nothing, or
-// ErrWouldBlock.
+// store writes as many of the pieces as it can. Apart from ErrWouldBlock, it returns an error only
+// if it wrote nothing.
 func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error) {
 	pool := iovecs.Get().(*[]unix.Iovec)
 	iov := (*pool)[:0]
@@ -321,8 +321,8 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 	return fs.commit(op, n, false)
 }
 
-// commit syncs n, a regular file. judged: see read. A user that holds the file open for writing
-// may commit also by a call without that File.
+// commit syncs n, a regular file. judged: see read. A user that has the file open for writing may
+// commit it also with FS.Commit.
 func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error) {
 	m := n.mark()
 	var is look

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors is a budget: the number of descriptors that the FSs of a process may hold open
-// between calls, for files held by path, for data and for listings. Each FS has an equal part and
-// cannot take another's, so that a client that uses up one export's part leaves the others
-// theirs. Descriptors that a call holds only while it runs do not count.
+// Descriptors is a budget: the number of descriptors that the FSs of a process may keep open
+// between calls, for nodes (O_PATH), for data and for listings. Each FS has an equal part and
+// cannot take another's. So a client that uses up one export's part leaves the parts of the other
+// exports. Descriptors that are open only during a call do not count.
 //
 // Its methods may be called from any goroutine.
 type Descriptors struct {
-	part atomic.Int64 // of one FS
+	part atomic.Int64 // number of descriptors of one FS
 
 	mu      sync.Mutex
 	limit   int
@@ -34,8 +34,8 @@ func (d *Descriptors) Limit() int {
 	return d.limit
 }
 
-// SetLimit changes the size of the budget. If the FSs hold more than the new size, they close the
-// surplus within seconds.
+// SetLimit changes the size of the budget. If the FSs have more open than the new size, they close
+// the surplus within seconds.
 func (d *Descriptors) SetLimit(limit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +45,7 @@ func (d *Descriptors) SetLimit(limit int) {
 	}
 }
 
-// Held returns how many of the descriptors are held now.
+// Held returns the number of descriptors of the budget that are open now.
 func (d *Descriptors) Held() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,15 +59,15 @@ func (d *Descriptors) Held() int {
 const (
 	// minPart is the smallest part that an FS can work with.
 	minPart = 32
-	// fixedDescriptors are always open in an FS: its mount, /proc, and an index.
+	// fixedDescriptors covers what is always open in an FS: its mount, /proc, and an index.
 	fixedDescriptors = 4
-	// maxDescriptors bounds the default budget, because the sweeper looks at each open file every
-	// second.
+	// maxDescriptors is the largest default budget. It is bounded because the sweeper visits each
+	// open file every second.
 	maxDescriptors = 1 << 17
 )
 
-// processDescriptors is the budget of FSs whose Config names none: half of RLIMIT_NOFILE. The
-// rest is left to connections and to running calls.
+// processDescriptors is the budget of FSs whose Config has none: half of RLIMIT_NOFILE. The other
+// half is for connections and running calls.
 var processDescriptors = sync.OnceValue(func() *Descriptors {
 	var lim unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur/2 > maxDescriptors {
@@ -76,7 +76,7 @@ var processDescriptors = sync.OnceValue(func() *Descriptors {
 	return NewDescriptors(int(lim.Cur / 2))
 })
 
-// join gives fs an equal part. The parts of the others shrink, and their sweepers close the
+// join gives fs an equal part. The parts of the other FSs shrink, and their sweepers close the
 // surplus.
 func (d *Descriptors) join(fs *FS) error {
 	d.mu.Lock()
@@ -99,41 +99,43 @@ func (d *Descriptors) leave(fs *FS) {
 	}
 }
 
-// Half of an FS's part is for files held by path, half for open files. Open files with data that
-// is not on stable storage may take an eighth of the open half before the FS syncs the oldest,
-// and a quarter before a writer has to wait for such a sync. Files that callers hold open may
-// take five eighths, because an NFSv4 client keeps files open for as long as it likes. Neither
-// kind can be closed to make room; with these bounds the remaining eighth can.
+// Half of an FS's part is for nodes (files open with O_PATH), half for files open for data. In the
+// second half, files with data that is not on stable storage may take an eighth before the FS
+// syncs the oldest, and a quarter before a writer has to wait for such a sync. Files that clients
+// have open may take five eighths, because an NFSv4 client keeps files open for as long as it
+// likes. The FS can close neither of these to make room, but it can close the files in the
+// remaining eighth.
 
 func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptors }
 
-// maxNodes returns the limit of files held by path.
+// maxNodes returns the limit of nodes, each of which has an O_PATH descriptor.
 func (fs *FS) maxNodes() int64 { return fs.part() / 2 }
 
 // maxOpen returns the limit of files open for data and of listings of directories.
 func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
 
-// If more than manyUnsynced files have data that is not on stable storage, the FS syncs the
-// oldest by itself. There may be mostUnsynced at most.
+// If more than manyUnsynced files have data that is not on stable storage, the flusher syncs the
+// oldest. If mostUnsynced files have, a writer syncs one of them before it writes to another file.
 func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 8 }
 func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
 
-// maxPinned returns how many descriptors callers may hold open through vfs.Files. Many Files can
-// share one descriptor.
+// maxPinned returns the limit of descriptors that vfs.Files keep open. Many Files can share one
+// descriptor.
 func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 5 / 8 }
 
-// opened returns how many files and listings are open.
+// opened returns the number of files open for data and of open listings.
 func (fs *FS) opened() int64 { return fs.stats.open.Load() + fs.stats.streams.Load() }
 
-// makeRoomToOpen is called before opening a descriptor that stays open. It may block.
+// makeRoomToOpen closes idle files if the FS is at its limit. It is called before opening a
+// descriptor that stays open. It may block.
 func (fs *FS) makeRoomToOpen() {
 	if most := fs.maxOpen(); fs.opened() >= most {
 		fs.closeSome(most/32 + 1)
 	}
 }
 
-// reopenWithRoom is reopen with the daemon's identity. If the process has no descriptors left, it
-// makes room and tries again.
+// reopenWithRoom calls reopen with the daemon's identity. If the process has no descriptors left,
+// it closes some and tries again.
 func (fs *FS) reopenWithRoom(fd, flags int) (int, error) {
 	again, err := fs.reopen(fd, flags)
 	if outOfDescriptors(err) {
@@ -151,8 +153,8 @@ func (fs *FS) makeRoom() {
 	fs.nodes.shrink(64, 2, 1, 0)
 }
 
-// closeSome closes up to want files and listings that no caller uses, the longest idle first, and
-// returns how many it closed.
+// closeSome closes up to want files and listings that no caller uses, first those idle for the
+// longest time, and returns how many it closed.
 func (fs *FS) closeSome(want int64) (closed int64) {
 	round := fs.nodes.round.Load()
 	for patience := uint32(closeAfter); closed < want; patience-- {

@@ -7,8 +7,8 @@ import (
 
 // A device is a file system of this machine. Several FSs of the process may show it.
 type device struct {
-	failures atomic.Uint64 // counts failed syncs
-	shown    map[*FS]struct{}
+	failures atomic.Uint64    // counts failed syncs
+	shown    map[*FS]struct{} // the FSs that show it
 }
 
 // deviceTable holds the devices of all open FSs, by st_dev.
@@ -44,8 +44,9 @@ func (t *deviceTable) leave(fs *FS) {
 	}
 }
 
-// moved is called after a rename through the FS by gave a directory on the file system dev
-// another parent.
+// moved increments FS.moves of the FSs on file system dev, so that they check again where their
+// directories lie. The FS by calls it after a rename that gave a directory another parent; its own
+// moves stays.
 func (t *deviceTable) moved(dev uint64, by *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

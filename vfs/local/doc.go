@@ -3,49 +3,48 @@
 // Handles are the kernel's own file handles (name_to_handle_at). If the daemon may call
 // open_by_handle_at (CAP_DAC_READ_SEARCH), the kernel finds the file of a handle. Otherwise an
 // index of names in the state directory (package index) finds it, and searches the tree if the
-// name has moved.
-// The bytes are the same either way: a daemon may gain or lose the capability between two runs,
-// and every handle stays valid.
+// name has moved. The bytes of a handle are the same in both cases: a daemon may gain or lose the
+// capability between two runs, and every handle stays valid.
 //
 // The kernel decides about access: the daemon asks it with the caller's identity
 // (credential_switch.go, verdict.go). Data moves through descriptors that all callers share, one
 // to read and one to write for each file, opened with the daemon's rights (openfile.go). data.go
 // adds the rules of NFS (RFC 1813 §4.4). durability.go makes data and names durable.
 //
-// Open files (open.go) hold their node in the cache and pin the descriptor that all calls share:
-// a removed file is found by its handle until the last one is closed. Byte ranges are claimed on
-// a separate descriptor (claim.go). The budget of descriptors bounds both (descriptors.go). For
+// Open files (open.go) keep their node in the cache and one of its shared descriptors open: a
+// removed file is found by its handle until its last open file is closed. Byte ranges are claimed
+// on a separate descriptor (claim.go). The budget of descriptors bounds both (descriptors.go). For
 // holes, copies and extended attributes the package calls the kernel.
 //
-// Caches remember verdicts, names, listings and quiet reads, each with the Change of the inode
-// that it belongs to (version.go). Attributes are not cached: every answer asks the kernel for
-// them, so that clients see changes by local programs at once. Each answer has the attributes
-// with their Change.
+// Caches remember a caller's rights (verdict.go), names, listings, and whether a read leaves atime
+// unchanged (atime.go). Each entry has the Change of the inode that it belongs to (version.go).
+// Attributes are not cached: every call asks the kernel for them, so that clients see changes by
+// local programs at once, and returns them with their Change.
 //
-// Attempts (vfs.Op.Try). An attempt makes no system call that is known to wait for the disk, for
-// a server or for a program in user space. fs_kind.go lists the file systems with attributes in
+// Op.Try. A call with vfs.Op.Try makes no system call that is known to wait for the disk, for a
+// server or for a program in user space. fs_kind.go lists the file systems with attributes in
 // memory; verdict.go and atime.go name what else must be in memory; closing.go closes descriptors
-// for attempts. raw_syscall.go has the rule for system calls that bypass the scheduler.
+// for such calls. raw_syscall.go has the rule for system calls that bypass the scheduler.
 //
 // Confinement. No path of more than one component is ever resolved below the root, no symlink is
-// followed, ".." is granted only if the way up leads to the root, and a directory named by a
-// handle must lie below the root. If a local program moves a directory in use out of the tree, it
-// cannot be reached some seconds later; if an FS of this process moves it, at once (confine.go).
-// A file other than a directory that a local program moved out of the tree stays reachable by
-// handles from before, because the kernel cannot name its parent. Mount points below the root are
-// not crossed: they are listed, and entering one answers EXDEV. Export the mounted file system by
+// followed, a lookup of ".." succeeds only if the parent lies below the root, and a directory
+// named by a handle must lie below the root. If a local program moves a directory in use out of
+// the tree, clients cannot reach it some seconds later; if an FS of this process moves it, at once
+// (confine.go). If a local program moves another kind of file out of the tree, it stays reachable
+// by old handles, because the kernel cannot name its parent. Mount points below the root are not
+// crossed: they are listed, and entering one fails with EXDEV. Export the mounted file system by
 // itself.
 //
-// Change.Atomic holds among the callers of all FSs of the process, which know each other's
-// changes (version.go). A change that another process makes between the two looks, some
-// microseconds apart, cannot be seen. Therefore Atomic is false for an object that another
+// Change.Atomic is exact for changes through the FSs of this process, which know each other's
+// changes (version.go). A change by another process between the two readings of the attributes,
+// some microseconds apart, cannot be seen. Therefore Atomic is false for an object that another
 // process changed in the last seconds (1 to 10, see quietAfter); for any other object, no such
 // change is assumed. Atomic is always false on network file systems, FUSE and overlayfs, where
 // another machine or program keeps the attributes.
 //
-// The daemon's identity writes data, except in the two cases where the kernel has to see the
-// caller (writer.go, reserve.go). On overlayfs a file of a lower layer gets another handle when
-// it is first written.
+// Threads with the daemon's identity write data, except in the two cases where the kernel has to
+// see the caller (writer.go, reserve.go). On overlayfs a file of a lower layer gets another handle
+// when it is first written.
 //
 // The package needs Linux 5.10 and a mounted /proc. It sets the process's umask to 0, because
 // clients choose modes, and directories set default ACLs.

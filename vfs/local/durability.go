@@ -8,13 +8,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// durability tracks which changes of an inode are on stable storage: data, attributes and names,
-// from all FSs. Concurrent callers share sync calls: while one call runs, later changes gather
-// for the next one.
+// durability tracks which changes of an inode are on stable storage: changes of data, attributes
+// and names, through all FSs. Concurrent callers share sync calls: changes that come while one
+// call runs are left to the next call.
 type durability struct {
 	mu      sync.Mutex
 	running chan struct{} // closed when the running sync call ends; nil if none runs
-	waiting int           // callers that wait for the running call
+	waiting int           // number of callers that wait for the running call
 	changes uint64        // number of changes so far
 	stable  uint64        // changes up to this number are stable, or lost and reported as lost
 	// failed is the outcome of the last call that failed.
@@ -22,24 +22,26 @@ type durability struct {
 	// confirmed is the device's number of failed syncs at the last sync of this inode that was
 	// verified (syncAndConfirm). Only the running call uses it.
 	confirmed uint64
-	// writers are the nodes that stored data which is not known to be stable. Only descriptors
-	// that were open when a failure came can learn of it from the kernel.
+	// writers are the nodes that stored data which is not known to be stable. All of them are
+	// synced, because the kernel reports a failure only to descriptors that were open when it
+	// happened.
 	writers []*node
 }
 
-// A caller takes a mark before it makes a change that is to be durable. The mark remembers the
-// last failed sync until then.
+// A mark is the state before a change that is to be durable. The caller takes it before it makes
+// the change. It holds the last failed sync until then.
 //
-// The kernel reports a failure once, without saying which data is lost. A call that fails after
-// the mark may have lost the change, and the next call finds nothing left to do. Therefore any
-// failure after the mark counts as a failure of the change, whichever caller made the sync call.
+// The kernel reports a failure once, without saying which data is lost. A sync call that fails
+// after the mark may have lost the change, and the next sync call finds nothing left to do.
+// Therefore any failure after the mark counts as a failure of the change, even if the sync call
+// was made for another caller.
 type mark struct {
 	d      *durability
-	n      *node // the node of d; nil: d is FS.whole, for objects that cannot be synced alone
+	n      *node // the node of d; nil if d is FS.whole, which is for objects that cannot be synced alone
 	failed *SyncError
 }
 
-// mark returns a mark, before the caller changes n.
+// mark returns a mark for a change of n. It is called before the change.
 func (n *node) mark() mark {
 	m := mark{d: &n.inode.durability, n: n}
 	if n.typ != vfs.Regular && n.typ != vfs.Directory {
@@ -49,10 +51,10 @@ func (n *node) mark() mark {
 	return m
 }
 
-// durable waits until the changes since the marks are durable. If the FS or op does not ask for
-// that, it returns at once. The caller holds the nodes. A removal or a rename marks its
-// directories. A creation marks its directory and also the file, unless the file system's log
-// holds both in one transaction.
+// durable waits until the changes since the marks are durable. If neither the FS nor op requires
+// that, it returns at once. The caller has references to the marks' nodes. A removal or a rename
+// marks its directories. A creation marks its directory and also the file, unless the file
+// system's log holds both in one transaction.
 func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
 	if !fs.cfg.Sync || op.Async {
 		return nil
@@ -70,8 +72,8 @@ func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
 	return err
 }
 
-// syncChange makes a change of attributes or names durable. It counts the change as new, because
-// a sync call that already runs may miss it.
+// syncChange makes a change of attributes or names durable. It first counts the change as new,
+// because a sync call that already runs may miss it.
 func (fs *FS) syncChange(m mark) error {
 	m.d.mu.Lock()
 	m.d.changes++
@@ -79,8 +81,8 @@ func (fs *FS) syncChange(m mark) error {
 	return fs.syncSince(m)
 }
 
-// syncSince makes all changes so far durable. If a sync failed since the mark, it returns that
-// failure.
+// syncSince makes all changes so far of m's inode durable. If a sync failed since the mark, it
+// returns that failure.
 func (fs *FS) syncSince(m mark) error {
 	d := m.d
 	d.mu.Lock()
@@ -124,8 +126,8 @@ func (fs *FS) syncLocked(m mark) {
 	}
 	d.mu.Lock()
 	if err != nil {
-		// Changes that came during the call may be lost as well. Every client that wrote gets a
-		// new verifier before any caller hears of the failure.
+		// Changes that came during the call may be lost as well. The verifier changes before any
+		// caller learns of the failure, so that every client sends its unstable data again.
 		failed := &SyncError{Call: call, After: d.stable, UpTo: d.changes, Err: err}
 		if m.n != nil {
 			failed.File = m.n.handle
@@ -152,7 +154,7 @@ func (d *durability) holdWritersLocked(n *node) (others []*node) {
 	return others
 }
 
-// wrote notes that data was stored through n and is not synced yet.
+// wrote records that data was stored through n and is not synced yet.
 func (n *node) wrote() {
 	d := &n.inode.durability
 	d.mu.Lock()
@@ -168,7 +170,7 @@ func (n *node) wrote() {
 	}
 }
 
-// unlistLocked empties the list of writers, when nothing is left to sync.
+// unlistLocked empties the list of writers. It is called when nothing is left to sync.
 func (d *durability) unlistLocked() {
 	for _, n := range d.writers {
 		n.fs.unsynced.remove(n)
@@ -177,8 +179,8 @@ func (d *durability) unlistLocked() {
 	d.writers = d.writers[:0]
 }
 
-// forgetData removes n from the writers when n is dropped. If n's file is gone, nothing of the
-// inode is left to sync.
+// forgetData removes n from the writers when the cache drops n. If n's file is gone, the inode has
+// nothing left to sync.
 func (n *node) forgetData() {
 	d := &n.inode.durability
 	d.mu.Lock()

@@ -9,12 +9,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// The new file's times hold the verifier of an exclusive create (RFC 1813 §3.3.8) until the
-// client sets the times; so it survives a restart. Each time holds half of it: 31 bits in the
+// The new file's times hold the verifier of an exclusive create (RFC 1813 §3.3.8) until the client
+// sets the times; so the verifier survives a restart. Each time holds half of it: 31 bits in the
 // seconds, because not every file system stores 32, and the top bit in the nanoseconds.
 
-// The nanoseconds hold the top bit in a form that survives rounding. If a file system stores no
-// fractions, they are 0 and the top bit is lost.
+// topBitClear and topBitSet are the nanoseconds for a top bit of 0 and 1. They survive rounding.
+// If a file system stores no fractions of a second, the nanoseconds are 0 and the top bit is lost.
 const (
 	topBitClear = 250_000_000 // ns
 	topBitSet   = 750_000_000
@@ -33,8 +33,8 @@ func exclusiveAttr(v [8]byte) *vfs.SetAttr {
 	return &vfs.SetAttr{AtimeHow: vfs.ClientTime, Atime: exclusiveTime(v[4:]), MtimeHow: vfs.ClientTime, Mtime: exclusiveTime(v[:4])}
 }
 
-// exclusiveMatches reports whether an exclusive create with v made the file that st shows, and
-// the file is still empty with the same times.
+// exclusiveMatches reports whether an exclusive create with verifier v made the file with
+// attributes st, and the file is still empty and has the same times.
 func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
 	mark := exclusiveAttr(v)
 	same := func(t unix.Timespec, mark vfs.Time) bool {
@@ -43,9 +43,9 @@ func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
 	return st.Size == 0 && same(st.Atim, mark.Atime) && same(st.Mtim, mark.Mtime)
 }
 
-// makeMarked makes a file with the mode in s whose times hold the verifier from the moment it has
-// a name. So a process killed in between leaves no unmarked file. On a file system without
-// unnamed files (O_TMPFILE) the file gets its name first.
+// makeMarked makes a file with the mode in s. Its times hold the verifier from the moment it has a
+// name, so that a process killed in between leaves no file without a verifier. On a file system
+// without unnamed files (O_TMPFILE) the file gets its name before its times.
 func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.SetAttr) (fd int, err error) {
 	d := c.d
 	times := [2]unix.Timespec{timeToSet(mark.AtimeHow, mark.Atime), timeToSet(mark.MtimeHow, mark.Mtime)}

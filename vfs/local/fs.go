@@ -25,7 +25,7 @@ type Config struct {
 	// StateDir holds the index of names, which must outlive the process, if handles need one.
 	// Otherwise it is unused and may be empty.
 	StateDir string
-	// Sync makes each change of names and attributes durable before its call returns. Without it
+	// Sync makes each change of names and attributes durable before its call returns. Without Sync
 	// they become durable when the file system writes them. Promises about data hold in either
 	// case.
 	Sync bool
@@ -37,14 +37,15 @@ type Config struct {
 	// Descriptors is the budget that all FSs of the process share. If nil, it is half of
 	// RLIMIT_NOFILE.
 	Descriptors *Descriptors
-	// IndexHandles makes the FS use the index for handles even if the kernel could resolve them.
+	// IndexHandles makes the FS find files by the index even if the kernel could open their
+	// handles.
 	IndexHandles bool
 	// KernelHandles makes New fail if the kernel cannot resolve the directory's handles.
 	KernelHandles bool
-	// SyncHook, if not nil, is called before each sync call with its descriptor. If it returns an
-	// error, that replaces the call. For tests.
+	// SyncHook is for tests. If not nil, it is called before each sync call with its descriptor.
+	// If it returns an error, the sync call is not made and fails with that error.
 	SyncHook func(what SyncCall, fd int) error
-	// SyncFailed, if not nil, is called for each failed sync call, by any goroutine. It must not
+	// SyncFailed, if not nil, is called for each failed sync call, on any goroutine. It must not
 	// wait for the FS.
 	SyncFailed func(what SyncCall, err error)
 }
@@ -58,20 +59,20 @@ type FS struct {
 	rootStat unix.Stat_t
 	mount    int // read descriptor of the root, for open_by_handle_at and syncfs
 	mountID  uint64
-	volume   any // a volume: boxed once
+	volume   any // of type volume, converted to any once
 	proc     int // /proc/self/fd
-	// bounded: the root is the top of a mount, and the mount shows the top of its file system. So
-	// the mount has nothing outside of the tree.
+	// bounded is true if the root is the top of a mount, and the mount shows the top of its file
+	// system. Then the mount has nothing outside of the tree.
 	bounded bool
-	// moves grows whenever a directory may have left the tree: see confine. If bounded is set, it
-	// stays 0.
+	// moves is incremented whenever a directory may have left the tree: see confine. If bounded is
+	// set, it stays 0.
 	moves    atomic.Uint32
 	covers   covered
-	lane     any // a lane: boxed once, not for each call
+	lane     any // of type lane, converted to any once and not for each call
 	kind     fsKind
 	resolver resolver
 	self     identity
-	unmapped uint32 // see owns
+	unmapped uint32 // user ID of all unmapped users; see owns
 
 	descriptors *Descriptors
 	nodes       nodeCache
@@ -80,7 +81,7 @@ type FS struct {
 	flushNow    chan struct{}
 	callers     callerTable
 	fsids       sync.Map   // st_dev -> FSID
-	whole       durability // of objects that cannot be synced one by one
+	whole       durability // of objects that cannot be synced alone
 	device      *device
 	verifier    atomic.Uint64
 
@@ -88,9 +89,9 @@ type FS struct {
 	sweeperEnd chan struct{}
 	closed     atomic.Bool
 	stats      counters
-	// noTryReads, noTryWrites: the file system does not support RWF_NOWAIT.
+	// noTryReads and noTryWrites are true if the file system does not support RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
-	noUnnamed               atomic.Bool // no O_TMPFILE
+	noUnnamed               atomic.Bool // true if the file system has no O_TMPFILE
 	reads                   readKind
 	closing                 closing
 	now                     func() time.Time
@@ -181,7 +182,7 @@ func (fs *FS) open() error {
 	return nil
 }
 
-// mountOf returns the mount that fd is on. top: fd is the directory at the top of that mount.
+// mountOf returns the mount that fd is on. top is true if fd is the directory at the top of it.
 func mountOf(fd int) (on mountinfo.Mount, top bool) {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx) != nil {
@@ -199,7 +200,7 @@ func mountOf(fd int) (on mountinfo.Mount, top bool) {
 }
 
 // A volume is the device number of a file system as mountinfo (proc(5)) shows it. All subvolumes
-// of a btrfs have the same one; their handles tell them apart.
+// of a btrfs have the same volume; a handle says which subvolume its file is on.
 type volume string
 
 var _ vfs.Shared = (*FS)(nil)
@@ -210,11 +211,11 @@ func (fs *FS) Volume() any { return fs.volume }
 // Root implements vfs.FileSystem.
 func (fs *FS) Root() vfs.Handle { return fs.root.handle }
 
-// Lane implements vfs.FileSystem. FSs on the same file system have the same lane, because they
-// stall together.
+// Lane implements vfs.FileSystem. FSs on the same file system have the same lane, because calls to
+// them stall together.
 func (fs *FS) Lane() any { return fs.lane }
 
-// Scheme names the resolver of handles: "kernel" or "index".
+// Scheme returns the name of the resolver of handles: "kernel" or "index".
 func (fs *FS) Scheme() string {
 	if _, ok := fs.resolver.(*index.Index); ok {
 		return "index"
@@ -258,7 +259,7 @@ func procName(buf *[24]byte, fd int) *byte {
 	return &append(strconv.AppendInt(buf[:0], int64(fd), 10), 0)[0]
 }
 
-// reopen opens the file behind an O_PATH descriptor.
+// reopen opens the file of an O_PATH descriptor once more, with the given flags.
 func (fs *FS) reopen(fd, flags int) (int, error) {
 	var buf [24]byte
 	return sysOpenat(fs.proc, procName(&buf, fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)

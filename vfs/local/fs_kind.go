@@ -12,32 +12,32 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// fsKind holds the relevant differences between file systems.
+// fsKind holds the differences between file systems that matter to this package.
 type fsKind struct {
-	// memory: while a file is held open by path, its attributes are in memory. So a goroutine
-	// that must not block may read them.
+	// memory is true if a file's attributes are in memory while an O_PATH descriptor holds it
+	// open. Then a call with Op.Try may read them.
 	memory bool
-	// rawAttr: fstat reads the inode alone and waits for no lock that is held during I/O. So
-	// fstat may be a raw call (raw_syscall.go).
+	// rawAttr is true if fstat reads the inode alone and waits for no lock that is held during
+	// I/O. Then fstat may be a raw call (raw_syscall.go).
 	rawAttr bool
-	// links: a file without a name has a link count of 0. (FUSE servers invent their counts.)
+	// links is true if a file without a name has a link count of 0. (FUSE servers invent counts.)
 	links bool
-	// reserves: the file system keeps blocks in reserve for some users.
+	// reserves is true if the file system keeps blocks in reserve for some users.
 	reserves bool
-	// pages: file data is always in memory.
+	// pages is true if file data is always in memory.
 	pages bool
-	// logged: a sync of a directory also makes the inodes of its new entries durable, because
-	// both are in one transaction.
+	// logged is true if a sync of a directory also makes the inodes of its new entries durable,
+	// because both are in one transaction.
 	logged bool
-	// losesLog: if the file system cannot write its log, only calls that wait for the log at that
-	// moment learn of it. A later sync, even of the same inode, finds nothing to do and succeeds.
+	// losesLog is true if a failure to write the log shows only to calls that wait for the log at
+	// that moment. A later sync, even of the same inode, finds nothing to do and succeeds.
 	losesLog bool
-	// withDirs: a sync of a directory also makes its new symlinks and special files durable,
-	// which cannot be synced by themselves. On other file systems they need a sync of the whole
+	// withDirs is true if a sync of a directory also makes its new symlinks and special files
+	// durable, which cannot be synced alone. On other file systems they need a sync of the whole
 	// file system.
 	withDirs bool
-	// noPlaces: an entry's offset (d_off) is valid only for one descriptor and while the
-	// directory does not change. Listings then go by name (readdir_by_name.go).
+	// noPlaces is true if an entry's offset (d_off) is valid only for one descriptor and while the
+	// directory does not change. Listings are then ordered by name (readdir_by_name.go).
 	noPlaces    bool
 	maxFile     uint64
 	maxLink     uint32
@@ -67,8 +67,8 @@ func hasJournal(dev uint64) bool {
 	return err == nil
 }
 
-// kindOf returns the kind of the file system whose root has the attributes root. born: the file
-// system keeps times of birth.
+// kindOf returns the kind of the file system whose root has the attributes root. born is true if
+// the file system stores times of birth.
 func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	const most = 1<<63 - 1
 	nanosecond, second := vfs.Time{Nsec: 1}, vfs.Time{Sec: 1}
@@ -77,8 +77,7 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	case unix.EXT4_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(root.Dev), 16<<40-4096, 65000
 		k.reserves = true
-		// ext2, and ext4 with inodes of 128 bytes, store whole seconds only, and no time of
-		// birth.
+		// ext2, and ext4 with inodes of 128 bytes, store whole seconds and no time of birth.
 		if k.times = second; born {
 			k.times = nanosecond
 		}
@@ -128,7 +127,7 @@ func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	}
 	defer fs.giveBack(op, n)
 	if op.Try {
-		return vfs.Info{}, vfs.ErrWouldBlock // statfs: see Usage
+		return vfs.Info{}, vfs.ErrWouldBlock // statfs may block: see Usage
 	}
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(n.fd, &s); err != nil {
@@ -162,7 +161,8 @@ func (fs *FS) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	if unit == 0 {
 		unit = uint64(s.Bsize)
 	}
-	// There is no count of files available to this user; all free files count as available.
+	// The kernel does not count the files available to one user; all free files count as
+	// available.
 	return vfs.Usage{TotalBytes: s.Blocks * unit, FreeBytes: s.Bfree * unit, AvailableBytes: s.Bavail * unit,
 		TotalFiles: s.Files, FreeFiles: s.Ffree, AvailableFiles: s.Ffree}, nil
 }

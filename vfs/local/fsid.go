@@ -36,8 +36,9 @@ func (fs *FS) fsid(fd int, dev uint64) uint64 {
 }
 
 // fsidOf returns the identity of the file system with device number dev, without Config.FSID. fd
-// is on that file system, and readable is too, unless it is -1. lasting is false if the identity
-// is the device number, which may be that of another file system after a reboot.
+// is on that file system. readable is a descriptor on it that is open for reading, or -1. lasting
+// is false if the identity is the device number, which may be that of another file system after a
+// reboot.
 func fsidOf(fd, readable int, dev uint64) (id uint64, lasting bool) {
 	var s unix.Statfs_t
 	if unix.Fstatfs(fd, &s) == nil {
@@ -57,14 +58,15 @@ func fsidOf(fd, readable int, dev uint64) (id uint64, lasting bool) {
 
 // A DirectoryID identifies a directory.
 type DirectoryID struct {
-	FSID   uint64 // of its file system, as clients see it
+	FSID   uint64 // identity of the file system, as clients see it without Config.FSID
 	Handle vfs.Handle
-	// Lasting: the FSID and the handle mean no other directory after a reboot. A file system that
-	// is made anew at each boot (tmpfs) has another FSID then.
+	// Lasting is true if the FSID and the Handle name no other directory after a reboot. A tmpfs,
+	// which is made anew at each boot, has another FSID then.
 	Lasting bool
 }
 
-// IdentifyDirectory returns the identity of the directory open on fd, perhaps with O_PATH.
+// IdentifyDirectory returns the identity of the directory open on fd. fd may be an O_PATH
+// descriptor.
 func IdentifyDirectory(fd int) (id DirectoryID, err error) {
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {
@@ -73,7 +75,7 @@ func IdentifyDirectory(fd int) (id DirectoryID, err error) {
 	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		defer unix.Close(readable)
-	} // without it the machine may know the UUID all the same
+	} // without readable, fsidOf may still find the UUID in namesOfUUIDs
 	id.FSID, id.Lasting = fsidOf(fd, readable, st.Dev)
 	id.Handle, err = identify(fd, &st)
 	return id, err
@@ -92,7 +94,7 @@ const fsIocGetUUID = 0x80111500
 const namesOfUUIDs = "/dev/disk/by-uuid"
 
 // uuidOf returns the UUID of the file system with device number dev in hexadecimal digits, or "".
-// fd is on it, or -1.
+// fd is a readable descriptor on that file system, or -1.
 func uuidOf(fd int, dev uint64) string {
 	var b [1 + 16]byte
 	if fd >= 0 {
@@ -104,8 +106,8 @@ func uuidOf(fd int, dev uint64) string {
 	return uuidOfDevice(namesOfUUIDs, dev)
 }
 
-// uuidOfDevice returns the name of the block device dev in the directory dir, without dashes, or
-// "".
+// uuidOfDevice looks in the directory dir for a link to the block device dev, and returns its name
+// without dashes, or "".
 func uuidOfDevice(dir string, dev uint64) string {
 	names, _ := os.ReadDir(dir)
 	for _, e := range names {

@@ -23,7 +23,7 @@ const (
 // maxKernelHandle is the kernel's MAX_HANDLE_SZ.
 const maxKernelHandle = 128
 
-// identify makes the handle of the file open on fd; st are its attributes. It needs no
+// identify returns the handle of the file open on fd; st are its attributes. It needs no
 // capability.
 func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	var b [vfs.MaxHandle]byte
@@ -35,7 +35,7 @@ func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	}
 	switch err {
 	case nil, syscall.EOPNOTSUPP, syscall.EOVERFLOW:
-	case syscall.EPERM, syscall.EACCES, syscall.ENOSYS: // a container's filter of system calls
+	case syscall.EPERM, syscall.EACCES, syscall.ENOSYS: // a container's filter of system calls may refuse the call
 	default:
 		return vfs.Handle{}, err
 	}
@@ -46,9 +46,9 @@ func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	return h, nil
 }
 
-// handleAt makes the kernel's handle of name in the directory dir without opening the file, and
-// returns the ID of the mount that the file is on. It returns false if the name does not exist or
-// the kernel has no handle for it.
+// handleAt returns the kernel's handle of name in the directory dir without opening the file, and
+// the ID of the mount that the file is on. ok is false if the name does not exist or the kernel
+// has no handle for it.
 func handleAt(dir int, name []byte) (h vfs.Handle, mount int32, ok bool) {
 	var b [vfs.MaxHandle]byte
 	n, kind, mount, err := sysNameToHandleAt(dir, name, 0, b[2:])
@@ -60,7 +60,7 @@ func handleAt(dir int, name []byte) (h vfs.Handle, mount int32, ok bool) {
 	return h, mount, ok
 }
 
-// birth returns the time of birth in nanoseconds, or 0 if it is unknown.
+// birth returns the time of birth of fd's file, in nanoseconds since 1970, or 0 if it is unknown.
 func birth(fd int) int64 {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &sx) != nil || sx.Mask&unix.STATX_BTIME == 0 {

@@ -15,14 +15,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// identity is a user as the kernel knows a thread.
+// identity is the user, the group and the supplementary groups of a thread.
 type identity struct {
 	uid, gid uint32
 	groups   []uint32 // sorted, each once
 }
 
-// Identity returns the daemon's own identity. If CanSwitch is false, the server squashes every
-// caller to it.
+// Identity returns the daemon's own identity. If CanSwitch is false, the server acts as this
+// identity for every caller.
 func Identity() vfs.Cred {
 	id := ownIdentity()
 	return vfs.Cred{UID: id.uid, GID: id.gid, Groups: id.groups}
@@ -40,8 +40,8 @@ func ownIdentity() identity {
 	return id
 }
 
-// is reports whether c is exactly id. within reports whether c is id or less: the same user and
-// group, and no group that id lacks.
+// is reports whether c is exactly id. within reports whether c has the user and the group of id,
+// and no group that id lacks.
 func (id *identity) is(c *vfs.Cred) bool {
 	if c.UID != id.uid || c.GID != id.gid || !id.holds(c.Groups) {
 		return false
@@ -96,8 +96,8 @@ func unmappedUser() uint32 {
 // member reports whether c has group g.
 func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c.Groups, g) }
 
-// callerTable gives each caller a number, so that a remembered verdict needs few bytes. A number
-// is never used again.
+// callerTable gives each caller a number, so that a remembered verdict needs few bytes. Each
+// number is given only once.
 type callerTable struct {
 	mu   sync.RWMutex
 	seed maphash.Seed
@@ -110,7 +110,7 @@ type knownCaller struct {
 	cred vfs.Cred
 }
 
-// maxCallers bounds the table. A full table is emptied.
+// maxCallers is the largest number of callers in the table. A full table is emptied.
 const maxCallers = 4096
 
 // number returns c's number. If another caller has the same hash, it returns 0; then no verdict
@@ -145,7 +145,7 @@ func (t *callerTable) add(c *vfs.Cred) uint32 {
 	}
 	sum := t.hash(c)
 	if t.m[sum] != nil {
-		return 0 // another goroutine was first; the next call finds it
+		return 0 // another goroutine has added an entry meanwhile; the next call finds it
 	}
 	k := &knownCaller{id: t.last.Add(1), cred: vfs.Cred{UID: c.UID, GID: c.GID, Groups: slices.Clone(c.Groups)}}
 	t.m[sum] = k

@@ -7,14 +7,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
-// indexedTree is the served tree as its index sees it.
+// indexedTree implements index.Tree for the served tree.
 type indexedTree struct{ fs *FS }
 
-// openIndex returns the resolver for a tree whose handles the kernel does not open.
+// openIndex returns an index as the resolver, for a tree whose handles the kernel does not open.
 func (fs *FS) openIndex(root vfs.Handle) (resolver, error) {
 	x, err := index.Open(indexedTree{fs}, fs.cfg.StateDir, root)
 	if err != nil {
-		return nil, err // not x: a resolver that holds a nil *Index is not nil
+		return nil, err // not x: a resolver that holds a nil *Index differs from nil
 	}
 	return x, nil
 }

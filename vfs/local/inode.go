@@ -10,26 +10,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An inode is the process's knowledge of a file, shared by all its FSs. The table inodes holds
-// it; a node belongs to one FS.
+// An inode holds what the process knows of a file. All FSs of the process share it, through the
+// table inodes. (A node belongs to one FS.)
 //
-// A directory and a directory beneath it may both be exported, each by an FS of its own. So
-// changes through one FS are ordered with changes through the others, and the Change that one
-// reports never falls behind another's.
+// A directory and a directory beneath it may both be exported, each by an FS of its own. Therefore
+// mu orders changes through all FSs, and the Change that one FS reports is never behind that of
+// another.
 type inode struct {
 	key   inodeKey
-	users int // nodes and calls that use it; guarded by its shard's mu
+	users int // number of nodes and calls that use it; guarded by its shard's mu
 
 	// mu orders changes of the file's data, attributes and entries. modes orders changes of its
 	// mode, because openAsOwner changes the mode for a moment. Changes of the file's names take
 	// neither.
 	mu, modes  sync.Mutex
-	gone       atomic.Bool // the file has no name any more
+	gone       atomic.Bool // true if the file has no name any more
 	version    version
 	durability durability
 }
 
-// lock takes mu. An attempt does not wait: if mu is held, lock returns false.
+// lock locks mu. If op.Try is set and mu is locked, it returns false instead of waiting.
 func (i *inode) lock(op *vfs.Op) bool {
 	if op.Try {
 		return i.mu.TryLock()
@@ -45,22 +45,22 @@ type inodeKey struct {
 
 const inodeShards = 64
 
-// maxPushed bounds the Change values that the table keeps for inodes that left it. When there are
-// more, the one least ahead of its ctime is dropped.
+// maxPushed is the largest number of Change values that the table keeps for inodes that it
+// removed. If there are more, the table drops the value that is least ahead of its ctime.
 const maxPushed = 1 << 16
 
 // inodeTable holds the inodes in use by nodes. The process has one: inodes.
 type inodeTable struct {
 	seed   maphash.Seed
-	pushed int // largest size of a shard's pushed
+	pushed int // largest number of entries in a shard's pushed
 	shards [inodeShards]inodeShard
 }
 
 type inodeShard struct {
 	mu sync.Mutex
 	m  map[inodeKey]*inode
-	// pushed keeps, for inodes that left, a Change that is ahead of the ctime, because a Change
-	// must never go back.
+	// pushed holds, for inodes removed from m, a Change that is ahead of the ctime, because a
+	// Change must never go back.
 	pushed map[inodeKey]lastTold
 	taken  atomic.Uint64 // number of inodes put into m so far
 }
@@ -80,8 +80,8 @@ func (t *inodeTable) shard(h *vfs.Handle) *inodeShard {
 	return &t.shards[maphash.Bytes(t.seed, h.Bytes())%inodeShards]
 }
 
-// take returns the inode with key k on device d and counts one more user. st are its attributes,
-// for a new inode.
+// take returns the inode with key k on device d and counts one more user. If the inode is new, st
+// are its attributes.
 func (t *inodeTable) take(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	s := t.shard(&k.handle)
 	s.mu.Lock()
@@ -99,7 +99,8 @@ func (t *inodeTable) take(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	return i
 }
 
-// find returns the inode with key k and counts one more user, or returns nil if no node has it.
+// find returns the inode with key k and counts one more user. It returns nil if the table has
+// none.
 func (t *inodeTable) find(k inodeKey) *inode {
 	s := t.shard(&k.handle)
 	s.mu.Lock()
@@ -136,8 +137,9 @@ func (t *inodeTable) giveBack(i *inode) {
 	}
 }
 
-// A sighting accompanies a look at a file by its name alone, without a node. It is taken before
-// the look.
+// A sighting is needed to read the attributes of a file by its name, without a node. It is taken
+// before the attributes are read. Afterwards ctimeSays tells whether the ctime is the inode's
+// Change.
 type sighting struct {
 	shard *inodeShard
 	taken uint64
@@ -148,9 +150,9 @@ func (t *inodeTable) sight(h *vfs.Handle) sighting {
 	return sighting{s, s.taken.Load()}
 }
 
-// ctimeSays reports whether the ctime of the look is the Change of the inode with key k. That is
-// so if no node has the inode, and no node was made during the look: a node could have changed
-// the inode.
+// ctimeSays reports whether the ctime just read is the Change of the inode with key k. That is so
+// if no node has the inode, and no node was made since the sighting: a change through a node could
+// have raised the inode's Change above the ctime.
 func (g *sighting) ctimeSays(k inodeKey) bool {
 	g.shard.mu.Lock()
 	defer g.shard.mu.Unlock()

@@ -11,21 +11,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A resolver finds the files of handles: the kernel, or an index.Index.
+// A resolver finds the files of handles. It is a kernelResolver or an *index.Index.
 type resolver interface {
 	// Open returns an O_PATH descriptor of h's file. A directory must lie below the root. ESTALE:
 	// the file does not exist. ErrDelay: a search for it is under way.
 	Open(h vfs.Handle) (int, error)
-	// Note records that h was seen under name in dir. It never waits.
+	// Note records that the file h has name in the directory dir. It never waits.
 	Note(dir, h vfs.Handle, name []byte)
-	// Room reports whether there is room to note more. Unless try is set, it waits for room.
+	// Room reports whether Note has room for more names. Unless try is set, it waits for room.
 	Room(try bool) bool
-	// Gone records that name in dir is no longer h. last: h has no other name. It never waits.
+	// Gone records that name in dir no longer belongs to h. last is true if h has no name any
+	// more. It never waits.
 	Gone(dir, h vfs.Handle, name []byte, last bool)
 	Close() error
 }
 
-// kernelResolver asks the kernel.
+// kernelResolver finds files with open_by_handle_at.
 type kernelResolver struct{ fs *FS }
 
 func (kernelResolver) Note(_, _ vfs.Handle, _ []byte)         {}
@@ -37,7 +38,7 @@ func (r kernelResolver) Open(h vfs.Handle) (int, error)       { return r.fs.open
 func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	b := h.Bytes()
 	if len(b) <= 2 || b[0] != kernelHandle {
-		return -1, syscall.ESTALE // the handle is from a time when this file system had no handles
+		return -1, syscall.ESTALE // the handle was made when this file system had no handles
 	}
 	fd, err := openHandle(fs.mount, int32(b[1]), b[2:])
 	if err != nil {
@@ -69,7 +70,7 @@ const (
 	memoryTriesSoon = 8
 )
 
-// openHandle returns an O_PATH descriptor of the file that a kernel's handle names.
+// openHandle returns an O_PATH descriptor of the file with the given kernel handle.
 func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
 	for i := range memoryTries {
 		fd, err = sysOpenByHandle(mount, kind, handle, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
@@ -85,7 +86,7 @@ func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
 	return fd, err
 }
 
-// canOpenHandles tries open_by_handle_at with the root's own handle.
+// canOpenHandles reports whether open_by_handle_at opens the root's own handle.
 func canOpenHandles(mount int, root vfs.Handle) bool {
 	b := root.Bytes()
 	if b[0] != kernelHandle {

@@ -49,10 +49,10 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	return o, err
 }
 
-// remembered returns the node for name in d from memory, with a reference, or nil. It still looks
-// the name up in the kernel, which has the last word: a change of the name may have set d's ctime
-// long before it takes effect. An attempt may do that, because the kernel has the name in memory:
-// d, which was just looked at, has not changed since the name was found.
+// remembered returns the node that is remembered for name in d, with a reference, or nil. It asks
+// the kernel whether the name still belongs to that node, because a change of the name may set d's
+// ctime long before it takes effect. A call with Op.Try may ask, too: d has not changed since the
+// name was found, so the kernel has the name in memory.
 func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 	known, ok := d.findName(name)
 	if !ok || !fs.kind.memory {
@@ -70,7 +70,8 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 	return n
 }
 
-// statAt is stat by a name in the directory dir. It returns false if the name is not n's.
+// statAt reads n's attributes by name in the directory dir. It returns false if the name belongs
+// to another file.
 func (n *node) statAt(dir int, name []byte, l *look) bool {
 	n.inode.version.begin(l)
 	if fstatAt(dir, name, &l.Stat_t) != nil || l.Ino != n.ino || l.Dev != n.inode.key.dev {
@@ -80,7 +81,8 @@ func (n *node) statAt(dir int, name []byte, l *look) bool {
 	return true
 }
 
-// child finds name in d without checking the caller's rights, and looks at the file.
+// child returns the node of name in d, with a reference, and reads its attributes. It does not
+// check the caller's rights.
 func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	if vfs.IsDot(name) {
 		return fs.dotChild(op, d, name, is)
@@ -88,7 +90,7 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	resolve := uint64(unix.RESOLVE_NO_XDEV)
 	if op.Try {
 		if fs.nodes.full() || !fs.resolver.Room(true) {
-			return nil, vfs.ErrWouldBlock // making room closes files or writes the index
+			return nil, vfs.ErrWouldBlock // making room closes files or waits for the index to be written
 		}
 		resolve |= resolveCached
 	}
@@ -108,7 +110,7 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	return fs.settle(d, name, fd, is)
 }
 
-// settle makes a node of fd, a new O_PATH descriptor for name in d.
+// settle makes a node of fd, a new O_PATH descriptor for name in d, and reads its attributes.
 func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
 	n, err := fs.nodeOf(fd, is)
 	if n != nil {
@@ -118,7 +120,7 @@ func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
 	return n, err
 }
 
-// nodeOf makes a node of fd, a new O_PATH descriptor, and looks at it.
+// nodeOf makes a node of fd, a new O_PATH descriptor, and reads its attributes.
 func (fs *FS) nodeOf(fd int, is *look) (*node, error) {
 	if err := fstat(fd, &is.Stat_t); err != nil {
 		unix.Close(fd)
@@ -155,7 +157,7 @@ func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error
 	return d, nil
 }
 
-// parent opens the directory above d, if that is in the tree. d is not the root.
+// parent opens the directory above d. ESTALE: it is not in the tree. d is not the root.
 func (fs *FS) parent(d *node) (int, error) {
 	fd, err := sysOpenParent(d.fd, 1)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A node is a file that is held open by path (O_PATH). Calls can look at it and name it, but not
-// read or write it.
+// A node is a file that the FS holds open with O_PATH. Through that descriptor, calls read
+// attributes and add names, but do not read or write data.
 type node struct {
 	handle vfs.Handle
 	fd     int // O_PATH
@@ -20,15 +20,15 @@ type node struct {
 	fsid   uint64
 	ino    uint64
 
-	refs atomic.Int32  // users, plus one for the cache
+	refs atomic.Int32  // number of users, plus one while the cache has it
 	used atomic.Uint32 // the sweeper's round of the last use
-	// confinedAt is the value of FS.moves when the directory was last known to lie below the
-	// root.
+	// confinedAt is the value of FS.moves when the directory was last found to lie below the root.
 	confinedAt atomic.Uint32
 	inode      *inode
 
-	// opens counts the callers' Files. nameless: the file has no name any more, and the node
-	// stays only because of them. The lock of its shard guards both.
+	// opens is the number of Files that callers have open. nameless is true if the file has no
+	// name any more, so that the node stays only for these Files. The mutex of the node's shard
+	// guards both.
 	opens    int
 	nameless bool
 
@@ -43,8 +43,8 @@ type node struct {
 	fs       *FS
 }
 
-// put releases a reference. The last one closes n's descriptors, which may block; attempts call
-// FS.giveBack instead.
+// put releases a reference. The last one closes n's descriptors, which may block; calls with
+// Op.Try use FS.giveBack instead.
 func (n *node) put() {
 	if n.release() {
 		n.close()
@@ -53,7 +53,7 @@ func (n *node) put() {
 
 // release releases a reference. It returns true if that was the last one; then the caller closes
 // n. If n still has unsynced data, release first changes the verifier, because no later COMMIT
-// would find that data.
+// could sync that data.
 func (n *node) release() bool {
 	if n.refs.Add(-1) > 0 {
 		return false
@@ -76,13 +76,13 @@ func (n *node) close() {
 
 const nodeShards = 16
 
-// nodeCache finds nodes by handle and bounds their number.
+// nodeCache maps handles to nodes and bounds the number of nodes.
 type nodeCache struct {
 	fs    *FS
 	seed  maphash.Seed
 	count atomic.Int64
-	round atomic.Uint32
-	// shrinks counts the calls of shrink.
+	round atomic.Uint32 // the sweeper's round: seconds since New
+	// shrinks is the number of calls of shrink.
 	shrinks atomic.Uint32
 	shards  [nodeShards]nodeShard
 }
@@ -119,7 +119,7 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 }
 
 // known returns the node for a remembered name, with a reference, or nil. If k.node still points
-// to the node, it needs no search in the table.
+// to the node, known does not look in the table.
 func (c *nodeCache) known(k *knownName) *node {
 	if n := k.node.Value(); n != nil && !n.inode.gone.Load() && n.hold() {
 		n.used.Store(c.round.Load())
@@ -153,12 +153,12 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 	return n
 }
 
-// full reports whether one more node displaces others.
+// full reports whether adding one more node would remove another.
 func (c *nodeCache) full() bool { return c.count.Load() >= c.fs.maxNodes() }
 
 // removeLocked removes n from s, unless a caller uses n or n has unsynced data. The caller holds
-// s.mu and closes n afterwards. With 0 references hold fails, and s is locked; so unsynced cannot
-// change before n is out.
+// s.mu, and closes n afterwards. While n has 0 references, no other goroutine can get one: hold
+// fails, and s is locked. So unsynced cannot change before n is removed.
 func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 	if n == c.fs.root || !n.refs.CompareAndSwap(1, 0) {
 		return false
@@ -172,10 +172,10 @@ func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 	return true
 }
 
-// shrink removes up to want idle nodes. patiences are numbers of the sweeper's rounds, in falling
-// order: first it removes nodes unused for the first number of rounds, then for the next. Each
-// call begins with another shard, because otherwise nodes in the first shards would always go
-// first.
+// shrink removes up to want idle nodes. patiences are numbers of the sweeper's rounds (seconds),
+// in falling order: first shrink removes nodes unused for the first number of rounds, then for the
+// next. Each call begins with another shard, because otherwise nodes in the first shards would
+// always go first.
 func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	now := c.round.Load()
 	first := c.shrinks.Add(1)
@@ -204,8 +204,8 @@ func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	}
 }
 
-// forget removes n from the cache, because its file is gone. It returns false if callers hold the
-// file open; then the last close drops n.
+// forget removes n from the cache, because its file has no name any more. If callers have the file
+// open, it returns false and n stays until the last of them closes it.
 func (c *nodeCache) forget(n *node) bool {
 	if n == c.fs.root {
 		return true
@@ -230,7 +230,7 @@ func (c *nodeCache) forget(n *node) bool {
 	return true
 }
 
-// drop is forget, and also closes n's open files.
+// drop calls forget, and then also closes n's descriptors for data.
 func (c *nodeCache) drop(n *node) bool {
 	if !c.forget(n) {
 		return false
@@ -241,8 +241,8 @@ func (c *nodeCache) drop(n *node) bool {
 	return true
 }
 
-// open notes that a caller holds n open, so that n stays in the cache until close. It returns
-// false if n is no longer in the cache.
+// open counts one more File of n, which keeps n in the cache until close. It returns false if n is
+// no longer in the cache.
 func (c *nodeCache) open(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()
@@ -254,8 +254,8 @@ func (c *nodeCache) open(n *node) bool {
 	return true
 }
 
-// close ends an open. It returns true if the caller has to drop n, because its file was gone
-// before.
+// close ends one open. It returns true if the caller has to drop n, because the file lost its last
+// name while it was open.
 func (c *nodeCache) close(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()
@@ -346,7 +346,7 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 	return n, nil
 }
 
-// dir is node for a directory. For another file it returns ENOTDIR.
+// dir returns the node of a directory, with a reference. For another file it returns ENOTDIR.
 func (fs *FS) dir(op *vfs.Op, h vfs.Handle) (*node, error) {
 	n, err := fs.node(op, h)
 	if err == nil && n.typ != vfs.Directory {
@@ -358,8 +358,8 @@ func (fs *FS) dir(op *vfs.Op, h vfs.Handle) (*node, error) {
 
 func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }
 
-// look reads n's attributes. ESTALE: the file has no name any more and is not open; then look
-// removes n from the cache, so that the file's space becomes free.
+// look reads n's attributes. ESTALE: the file has no name any more and no caller has it open; then
+// look removes n from the cache, so that the file's space becomes free.
 func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
 	if op.Try && !fs.kind.memory {
 		return vfs.ErrWouldBlock
@@ -371,7 +371,7 @@ func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
 	return err
 }
 
-// stat is look without that check of the link count.
+// stat reads n's attributes like look, but does not check the link count.
 func (n *node) stat(l *look) error {
 	n.inode.version.begin(l)
 	err := n.fs.kind.fstat(n.fd, &l.Stat_t)

@@ -8,15 +8,15 @@ import (
 )
 
 // A file implements vfs.File. It keeps its node in the cache, so that the file's handle works
-// after its names are gone. It pins one of the node's shared descriptors, so that the rights
-// granted at Open need no further check.
+// after its names are removed. It keeps one of the node's shared descriptors open (see pin), so
+// that the rights granted at Open need no further check.
 type file struct {
 	n      *node
 	data   *openFile
 	access vfs.OpenAccess
 	uid    uint32 // the user that opened it
 	closed atomic.Bool
-	users  atomic.Int32 // running calls, plus one until Close
+	users  atomic.Int32 // number of running calls, plus one until Close
 }
 
 var (
@@ -57,7 +57,7 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 	return nil, vfs.ErrDelay
 }
 
-// openNode checks an Open of n and pins the descriptor for it.
+// openNode checks that op may open n and pins the descriptor for it.
 func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, error) {
 	write := access&vfs.OpenWrite != 0
 	switch {
@@ -80,7 +80,7 @@ func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, e
 	return fs.pin(op, n, write)
 }
 
-// mayOpen checks the caller's rights for an Open of n; is is a fresh look.
+// mayOpen checks the caller's rights for an Open of n; is holds n's attributes, just read.
 func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 && fs.owns(op.Cred, &is.Stat_t) {
 		return nil
@@ -103,9 +103,9 @@ func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) erro
 	return nil
 }
 
-// pin returns n's descriptor for reading, or for reading and writing, with a reference. It stays
-// open until unpin. A reader never pins the writable descriptor, because that would needlessly
-// prevent leases and the execution of programs.
+// pin returns n's descriptor for reading, or for reading and writing, with a reference. The
+// descriptor stays open until unpin. For reading, pin never takes the writable descriptor, because
+// that would needlessly prevent leases and the execution of programs.
 func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	for range tries {
 		f, err := n.files.pin(fs, op.Cred.UID, write)
@@ -126,8 +126,8 @@ func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return nil, vfs.ErrDelay
 }
 
-// pin pins the descriptor for a user; it returns nil if n has none. ErrDelay: the limit of pinned
-// descriptors is reached.
+// pin pins n's descriptor for a user. It returns nil if there is none. ErrDelay: the limit of
+// pinned descriptors is reached.
 func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,7 +153,7 @@ func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	return f, nil
 }
 
-// unpin ends a user's pin of n's descriptor f and releases the reference. It never waits.
+// unpin ends a user's pin of n's descriptor f and releases a reference to f. It never waits.
 func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
 	f.used.Store(fs.nodes.round.Load())
 	n.files.mu.Lock()
@@ -171,14 +171,14 @@ func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
 	}
 }
 
-// openToWrite reports whether a user holds the file open for writing.
+// openToWrite reports whether the user uid has the file open for writing.
 func (o *openFiles) openToWrite(uid uint32) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.writers[uid] > 0
 }
 
-// closeNode ends an open of n and releases the reference. It never waits.
+// closeNode ends one open of n and releases a reference to n. It never waits.
 func (fs *FS) closeNode(n *node) {
 	switch {
 	case fs.nodes.close(n):
@@ -191,7 +191,8 @@ func (fs *FS) closeNode(n *node) {
 	}
 }
 
-// begin begins a call that needs access (0: none in particular). The caller ends it with end.
+// begin starts a call that needs the given access; for access 0 any File will do. The caller ends
+// the call with end.
 func (f *file) begin(access vfs.OpenAccess) error {
 	if access != 0 && f.access&access == 0 || f.closed.Load() {
 		return syscall.EBADF

@@ -10,19 +10,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An openFile is a descriptor for data that all callers share. Each caller's rights are checked
-// before it is used.
+// An openFile is a descriptor for a file's data that all callers share. Before a caller uses it,
+// the caller's rights are checked.
 type openFile struct {
 	fd       int
 	writable bool
-	refs     atomic.Int32  // users, plus one while the node has it
+	refs     atomic.Int32  // number of users, plus one while the node has it
 	used     atomic.Uint32 // the sweeper's round of the last use
-	pins     int           // Files that pin it; guarded by mu of the node's openFiles
+	pins     int           // number of Files that pin it; guarded by mu of the node's openFiles
 	count    *atomic.Int64
 }
 
-// put releases a reference. The last one closes the descriptor, which may block; attempts call
-// FS.giveBackFile instead.
+// put releases a reference. The last one closes the descriptor, which may block; calls with Op.Try
+// use FS.giveBackFile instead.
 func (f *openFile) put() {
 	if f.refs.Add(-1) == 0 {
 		f.close()
@@ -34,15 +34,16 @@ func (f *openFile) close() {
 	f.count.Add(-1)
 }
 
-// openFiles are a node's descriptors: at most one for reading and one for reading and writing.
+// openFiles holds a node's descriptors for data: at most one for reading and one for reading and
+// writing.
 type openFiles struct {
 	mu      sync.Mutex
 	ro, rw  *openFile
 	writers map[uint32]int // number of Files open for writing, by user
 }
 
-// held returns the node's open file with a reference, or nil. If write is set, only a writable
-// one counts.
+// held returns the node's open file with a reference, or nil if there is none. If write is set, it
+// returns only a writable one.
 func (o *openFiles) held(write bool, round uint32) *openFile {
 	o.mu.Lock()
 	f := o.rw
@@ -57,8 +58,8 @@ func (o *openFiles) held(write bool, round uint32) *openFile {
 	return f
 }
 
-// keep makes fd the node's open file and returns it with a reference. If another goroutine was
-// quicker, it closes fd and returns that one's file.
+// keep makes fd the node's open file and returns it with a reference. If the node has such a file
+// already, keep closes fd and returns that file.
 func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int64) *openFile {
 	f := &openFile{fd: fd, writable: writable, count: count}
 	f.refs.Store(2)
@@ -82,8 +83,9 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// dropIdle closes n's open files that are not pinned and were unused for at least patience
-// rounds, and returns how many it closed. The writable one stays while n has unsynced data.
+// dropIdle closes n's open files that are not pinned and were unused for at least patience rounds
+// of the sweeper (seconds). It returns how many it closed. The writable one stays while n has
+// unsynced data.
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files
 	o.mu.Lock()
@@ -94,8 +96,8 @@ func (n *node) dropIdle(round, patience uint32) (closed int) {
 	if idle(o.ro) {
 		ro, o.ro = o.ro, nil
 	}
-	// A writer calls wrote before it releases its reference. So a file in use may be about to
-	// have unsynced data.
+	// A writer calls wrote before it releases its reference. So while the writable file is in use,
+	// n may soon have unsynced data.
 	if idle(o.rw) && o.rw.refs.Load() == 1 && !n.unsynced.listed.Load() {
 		rw, o.rw = o.rw, nil
 	}
@@ -114,7 +116,7 @@ func putFiles(files ...*openFile) (n int) {
 	return n
 }
 
-// closeAll closes the files even if data is unsynced, as soon as their users are done.
+// closeAll closes the files when their users are done, even if n has unsynced data.
 func (o *openFiles) closeAll() {
 	o.mu.Lock()
 	ro, rw := o.ro, o.rw
@@ -123,8 +125,8 @@ func (o *openFiles) closeAll() {
 	putFiles(ro, rw)
 }
 
-// file returns n's open file with a reference, and opens it if needed. n.typ is known from the
-// O_PATH descriptor; so only regular files are opened, and directories in order to sync them.
+// file returns n's open file with a reference, and opens it if needed. It opens only regular
+// files, and directories in order to sync them; n.typ is known from the O_PATH descriptor.
 func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if f := n.files.held(write, fs.nodes.round.Load()); f != nil {
 		return f, nil
@@ -144,7 +146,7 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock
 	}
-	// EAGAIN means that another process's lease is being broken.
+	// EAGAIN means that another process first has to give up its lease on the file.
 	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_LARGEFILE
 	if write {
 		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
@@ -152,8 +154,8 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	fs.makeRoomToOpen()
 	fd, err := fs.reopenWithRoom(n.fd, flags)
 	if err == syscall.EACCES || err == syscall.EPERM {
-		// The daemon may switch threads, but may not read everything. The caller's rights were
-		// checked; so a descriptor opened as the caller serves as well.
+		// The daemon may act as callers, but may not read every file itself. The caller's rights
+		// were checked; so a descriptor that is opened as the caller serves all callers.
 		if asErr := fs.as(op.Cred, func() error {
 			var again error
 			fd, again = fs.reopen(n.fd, flags)
@@ -175,9 +177,9 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return n.files.keep(fd, write, fs.nodes.round.Load(), &fs.stats.open), nil
 }
 
-// openAsOwner opens a file whose mode denies access to its owner. NFS lets the owner read and
-// write it nevertheless. It is for a daemon that cannot override modes: as the owner, it adds the
-// right to the mode for a moment.
+// openAsOwner opens a file whose mode denies access to its owner, because NFS lets the owner read
+// and write it nevertheless. It is for a daemon that cannot override modes: acting as the owner,
+// it adds the right to the mode for a moment.
 func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	n.inode.modes.Lock()
 	defer n.inode.modes.Unlock()
@@ -208,8 +210,8 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// letGo closes descriptors of a file that lost a name, possibly its last, so that they do not
-// keep its space. Only running calls and callers that hold the file open still keep it.
+// letGo closes descriptors of a file that lost a name, possibly its last, so that they do not keep
+// its space. Running calls and callers that have the file open still keep it.
 func (fs *FS) letGo(v *named) {
 	n := v.n
 	if v.nameless() {

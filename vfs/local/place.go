@@ -24,7 +24,7 @@ func (fs *FS) Place(op *vfs.Op, dir vfs.Handle) (mount uint64, path string, err 
 		return 0, "", err
 	}
 	if path = string(buf[:n]); !strings.HasPrefix(path, "/") {
-		return 0, "", syscall.ENOENT // this process cannot reach its mount by a path
+		return 0, "", syscall.ENOENT // no path of this process leads to the mount
 	}
 	return fs.mountID, path, nil
 }

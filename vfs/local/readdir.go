@@ -15,23 +15,24 @@ import (
 
 // Cookies. The FS itself makes the entries "." and "..", with cookies 1 and 2, so that they come
 // first on every file system and have the right inode numbers; it skips the kernel's. Any other
-// entry's cookie is the kernel's d_off, the place after the entry, plus 2. A value beyond the
-// positive range of 64-bit offsets, such as ext4's mark for the end, becomes endCookie.
+// entry's cookie is 2 plus the kernel's d_off, which is the position after the entry. If this
+// exceeds the positive range of 64-bit offsets, as ext4's mark for the end does, the cookie is
+// endCookie.
 const (
 	dotCookie    = 1
 	dotDotCookie = 2
 	endCookie    = math.MaxInt64
 )
 
-// A dirStream is an open descriptor that lists a directory. A call that continues a listing takes
-// the stream that an earlier call left at its cookie.
+// A dirStream is an open descriptor that lists a directory. A call that continues a listing uses
+// the stream that an earlier call left at the listing's cookie.
 type dirStream struct {
 	fd    int
-	at    uint64 // the cookie of the entry before its position
+	at    uint64 // cookie of the last entry returned
 	used  uint32 // the sweeper's round of the last use
 	count *atomic.Int64
-	// ahead holds the next entries if listings go by name (readdir_by_name.go). last: no entries
-	// follow them.
+	// ahead holds the next entries if listings are ordered by name (readdir_by_name.go). last is
+	// true if no entries follow these.
 	ahead []namedEntry
 	last  bool
 }
@@ -47,11 +48,11 @@ type dirStreams struct {
 	idle []*dirStream
 }
 
-// maxStreams bounds the idle streams of a directory.
+// maxStreams is the largest number of idle streams of a directory.
 const maxStreams = 4
 
-// take returns an idle stream at cookie. Without one, it returns another idle stream if cookie is
-// 0 or there are maxStreams of them, and nil otherwise.
+// take returns an idle stream at cookie. If there is none, it returns another idle stream if
+// cookie is 0 or there are maxStreams of them, and nil otherwise.
 func (s *dirStreams) take(cookie uint64) *dirStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +79,8 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 }
 
-// drop closes the streams that have been idle for at least patience rounds, and returns how many
-// it closed.
+// drop closes the streams that have been idle for at least patience rounds of the sweeper
+// (seconds), and returns how many it closed.
 func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()
 	kept := s.idle[:0]
@@ -99,8 +100,9 @@ func (s *dirStreams) drop(round, patience uint32) (closed int) {
 
 func (s *dirStreams) closeAll() { s.drop(0, 0) }
 
-// Sizes of one read of a directory. With attributes fewer entries fit into a reply, and the next
-// call reads the entries that did not fit again.
+// namesAtOnce and plusAtOnce are the sizes, in bytes, of one read of a directory. With attributes
+// (plus) fewer entries fit into a reply, and the next call has to read again those that did not
+// fit; so plusAtOnce is smaller.
 const (
 	namesAtOnce = 32 << 10
 	plusAtOnce  = 8 << 10
@@ -108,7 +110,7 @@ const (
 
 var direntBuffers = sync.Pool{New: func() any { b := make([]byte, namesAtOnce); return &b }}
 
-// ReadDir implements vfs.FileSystem. The kernel judges the caller's right to read the directory;
+// ReadDir implements vfs.FileSystem. The kernel checks the caller's right to read the directory;
 // the descriptor is opened with the daemon's rights.
 func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
 	if op.Try {
@@ -157,11 +159,12 @@ type listing struct {
 	dir  *node
 	plus bool
 	emit func(*vfs.DirEntry) bool
-	// looks is the look at dir at the start. settled: the list may be remembered with its Change.
+	// looks holds dir's attributes at the start. settled is true if the list may be remembered
+	// with their Change.
 	looks   look
 	settled bool
-	// at is the number of entries of dir before the next one, without "." and "..", or
-	// unknownPlace.
+	// at is the number of entries of dir that come before the next one, without "." and "..". It
+	// is unknownPlace if that is not known.
 	at int
 	// mount is the ID of dir's mount; 0: not known yet.
 	mount int32
@@ -183,7 +186,7 @@ func (l *listing) dots(cookie uint64) bool {
 			if l.plus {
 				entry.Handle, entry.HasAttr = n.handle, true
 				n.fill(&entry.Attr, &is)
-				_ = l.fs.tellWanted(l.op, n, &entry.Attr) // op is not an attempt: no error
+				_ = l.fs.tellWanted(l.op, n, &entry.Attr) // op.Try is not set, so there is no error
 			}
 			n.put()
 		}
@@ -194,8 +197,9 @@ func (l *listing) dots(cookie uint64) bool {
 	return true
 }
 
-// fromMemory emits the remembered entries after cookie. It returns the cookie from which the
-// kernel's listing continues, unless the listing has ended.
+// fromMemory emits the remembered entries after cookie. It returns the cookie after which the
+// kernel's listing continues. ended is true if the listing needs none: eof tells whether it
+// reached the end of the directory, or emit returned false.
 func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
 	entries, whole, at := l.dir.listFrom(cookie)
 	l.at = at
@@ -241,10 +245,10 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 	return eof, nil
 }
 
-// restByPlace emits the entries after cookie on a file system with lasting offsets.
+// restByPlace emits the entries after cookie on a file system whose d_off stays valid.
 func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error) {
-	// The descriptor may hold entries that an earlier call read beyond cookie; they may be out of
-	// date. The seek discards them.
+	// The descriptor may have buffered entries after cookie that an earlier call read; they may be
+	// out of date. The seek discards them.
 	if _, err := unix.Seek(s.fd, int64(cookie-dotDotCookie), unix.SEEK_SET); err != nil {
 		if err == syscall.EINVAL {
 			err = vfs.ErrBadCookie
@@ -328,7 +332,7 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 				var ok bool
 				if known, ok = l.attributes(&entry); !ok {
 					l.at = unknownPlace
-					continue // removed meanwhile
+					continue // the entry was removed meanwhile
 				}
 			}
 			if !l.hand(&entry) {

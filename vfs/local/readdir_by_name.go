@@ -14,11 +14,11 @@ import (
 // On overlayfs the kernel makes a list of entries for each descriptor, and d_off is a position in
 // that list. After a change of the directory, or with another descriptor, the same position may
 // belong to another entry. So there the cookie is a hash of the entry's name, and entries are
-// listed in the order of their cookies. A listing then continues correctly even if entries came
-// and went meanwhile, or the daemon restarted.
+// listed in the order of their cookies. A listing then continues correctly even if entries were
+// added or removed meanwhile, or the daemon restarted.
 
-// namesAhead is the largest number of coming entries that a stream keeps. When it has returned
-// them all, it reads the whole directory again.
+// namesAhead is the largest number of next entries that a stream keeps. After it has returned all
+// of them, it reads the whole directory again.
 const namesAhead = 1 << 11
 
 // A namedEntry is an entry of a listing by name.
@@ -63,7 +63,8 @@ func (l *listing) restByName(s *dirStream, cookie uint64) (eof bool, err error) 
 	}
 }
 
-// readAhead reads the directory and keeps the first entries after s.at.
+// readAhead reads the directory and keeps the first namesAhead entries after s.at, in the order of
+// their cookies.
 func (s *dirStream) readAhead() error {
 	if _, err := unix.Seek(s.fd, 0, unix.SEEK_SET); err != nil {
 		return err

@@ -10,10 +10,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// This file reads handle and attributes of an entry of a listing: by one system call if the name
-// is known, by two if the kernel can make a handle from the name, and otherwise by four.
+// This file reads the handle and the attributes of an entry of a listing. That takes one system
+// call if the name is known, two if the kernel can make a handle from the name, and otherwise
+// four.
 
-// give completes a remembered entry. It returns false if the entry has been removed meanwhile.
+// give fills in the handle and the attributes of a remembered entry, if l.plus is set. It returns
+// false if the entry has been removed meanwhile.
 func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
 	if !l.plus || l.known(e, known) {
 		return true
@@ -22,9 +24,9 @@ func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
 	return there
 }
 
-// attributes completes an entry and returns the knowledge to remember of it. It returns false if
-// the entry does not exist any more. An entry that cannot be entered (a mount point) or looked at
-// gets no attributes, and nothing is remembered of it.
+// attributes fills in the handle and the attributes of an entry, and returns what to remember of
+// it. It returns false if the entry does not exist any more. If the entry cannot be opened (a
+// mount point) or its attributes cannot be read, it gets none, and nothing is remembered of it.
 func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	if known, ok = l.dir.findName(e.Name); ok && l.open(e, &known) {
 		return known, true
@@ -55,10 +57,10 @@ func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	return known, true
 }
 
-// known completes an entry of a remembered listing, with one look at the file's attributes, which
-// can change while the name does not. If a node holds the file open, known looks through the node
-// and not by name. The node's file still has the name, because the directory has not changed
-// since the listing was remembered.
+// known fills in a remembered entry with the file's present attributes, because these can change
+// while the name does not. If a node holds the file open, known reads them through the node and
+// not by name. The node's file still has the name, because the directory has not changed since the
+// listing was remembered.
 func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 	var is look
 	if n := l.fs.nodes.known(known); n != nil {
@@ -72,8 +74,8 @@ func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 	return l.sight(e, known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
 }
 
-// open completes an entry through the node that is remembered for its name. It returns false if
-// there is no such node, or the name is another file's now.
+// open fills in an entry through the node that is remembered for its name. It returns false if
+// there is no such node, or if the name belongs to another file now.
 func (l *listing) open(e *vfs.DirEntry, known *knownName) bool {
 	n := l.fs.nodes.known(known)
 	if n == nil {
@@ -88,16 +90,16 @@ func (l *listing) open(e *vfs.DirEntry, known *knownName) bool {
 	return ok
 }
 
-// tell fills in the entry of a file that node n holds open.
+// tell fills in the entry of the file of node n; is holds n's attributes.
 func (l *listing) tell(e *vfs.DirEntry, n *node, is *look) {
 	e.Handle, e.HasAttr, e.FileID = n.handle, true, n.ino
 	n.fill(&e.Attr, is)
 }
 
-// byName finds a name's handle and attributes without opening the file, which saves half of the
-// system calls. The name may become another file's between the two calls; so the result counts
-// only if the handle contains the inode number of the attributes. If it returns false, the caller
-// opens the file instead.
+// byName fills in an entry by its name without opening the file, which saves half of the system
+// calls. Between the call for the handle and the call for the attributes, another file may get the
+// name; so the result counts only if the handle contains the inode number in the attributes. If
+// byName returns false, the caller opens the file instead.
 func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
 		return known, false
@@ -128,8 +130,9 @@ func namesInode(handle []byte, ino uint64) bool {
 	return false
 }
 
-// complete fills in the attributes of an entry with the handle h, and returns the knowledge to
-// remember of it. name in dir leads to the file; if name is empty, dir is the file's descriptor.
+// complete fills in the attributes of an entry with the handle h, and returns what to remember of
+// it. name in the directory dir is the file; if name is empty, dir is a descriptor of the file
+// itself.
 func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known knownName, ok bool) {
 	var is look
 	known.handle = h
@@ -149,8 +152,8 @@ func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) 
 	return known, true
 }
 
-// sight is the part of complete for a file without a node: it looks at the file and fills e and
-// is. It returns false if it cannot read the attributes.
+// sight is the part of complete for a file without a node: it reads the file's attributes to is
+// and fills in e. It returns false if it cannot read them.
 func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is *look) bool {
 	g := inodes.sight(&h)
 	if fstatAt(dir, name, &is.Stat_t) != nil {

@@ -7,15 +7,16 @@ import (
 )
 
 // A rememberedList is the beginning of the kernel's listing of a directory, read while the
-// directory's Change was change. If the directory still has this Change, no entry has come, gone
-// or moved since. The kernel makes a listing wait for a running change of the directory, so that
-// the listing agrees with the ctime. Attributes of entries are read anew each time.
+// directory's Change was change. If the directory still has this Change, no entry has been added,
+// removed or moved since. A listing never shows a half-made change, because the kernel makes it
+// wait until a running change of the directory ends. Attributes of entries are read anew each
+// time.
 type rememberedList struct {
 	mu     sync.Mutex
 	change uint64
 	// entries only grows: a listing that has a slice of it may read on without mu.
 	entries []listedName
-	whole   bool // the list is complete
+	whole   bool // true if the list is complete
 	// ends maps each cookie from which a caller may continue to the number of entries before that
 	// point.
 	ends map[uint64]int
@@ -28,12 +29,12 @@ type listedName struct {
 	knownName
 }
 
-// unknownPlace is the position of a listing that continued from a cookie which the list does not
-// know.
+// unknownPlace is the position of a listing that continues from a cookie which the list does not
+// have.
 const unknownPlace = -1
 
 // listFrom returns the remembered entries after cookie and the number of entries before them. The
-// caller has just looked at d.
+// caller has just read d's attributes.
 func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int) {
 	r := &d.list
 	r.mu.Lock()
@@ -77,8 +78,8 @@ func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at in
 	return at + 1
 }
 
-// ended notes that a listing stopped at position at; the caller will continue from cookie. eof:
-// the directory ends there.
+// ended records that a listing stopped at position at, from where the caller will continue with
+// cookie. eof is true if the listing reached the end of the directory.
 func (r *rememberedList) ended(change, cookie uint64, at int, eof bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

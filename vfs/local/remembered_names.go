@@ -7,8 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// rememberedNames maps names in a directory to files, as found while the directory's Change
-// was change. Each use asks the kernel again about the name (FS.remembered).
+// rememberedNames maps names in a directory to files, as found while the directory's Change was
+// change. Before each use, FS.remembered asks the kernel whether the name still belongs to that
+// file.
 type rememberedNames struct {
 	mu     sync.Mutex
 	change uint64
@@ -19,16 +20,17 @@ type rememberedNames struct {
 type knownName struct {
 	handle vfs.Handle
 	ino    uint64
-	// node is the file's node, if it still exists; this pointer does not keep it.
+	// node is the file's node, if it still exists; this weak pointer does not keep it in memory.
 	node weak.Pointer[node]
 }
 
 const (
-	maxDirNames = 1 << 14 // in one directory
-	maxAllNames = 1 << 16 // in all directories together
+	maxDirNames = 1 << 14 // names in one directory
+	maxAllNames = 1 << 16 // names in all directories together
 )
 
-// findName returns the file that was found under name in d. The caller has just looked at d.
+// findName returns the file that is remembered for name in d. The caller has just read d's
+// attributes.
 func (d *node) findName(name []byte) (n knownName, ok bool) {
 	r := &d.names
 	r.mu.Lock()
@@ -39,8 +41,9 @@ func (d *node) findName(name []byte) (n knownName, ok bool) {
 	return n, ok
 }
 
-// rememberName remembers the file found under name in d after the look in. A full memory keeps
-// its entries, so that the next listing of a directory that does not fit finds part of it.
+// rememberName remembers that name in d is the file n; in holds d's attributes from before the
+// name was found. If the memory is full, it keeps its entries, so that the next listing of a
+// directory that does not fit finds part of it.
 func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
 	if !in.still {
 		return

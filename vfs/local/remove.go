@@ -54,19 +54,19 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 	return ch, fs.durable(op, m)
 }
 
-// named is the file that had a name just before a change of that name.
+// named is the file that a name belongs to just before a change of that name.
 type named struct {
 	handle vfs.Handle
 	ok     bool
 	n      *node  // with a reference; nil if the file has no node and the kernel resolves handles
-	inode  *inode // with a use; nil if no FS of the process has it
+	inode  *inode // with one user counted; nil if no FS of the process has it
 	// Field is holds the attributes of n after the change. They are valid only if seen is set.
 	is   look
 	seen bool
 }
 
-// before and after enclose the change of the name, because it also changes the file (its ctime
-// and link count).
+// before and after are called before and after the change of the name, because that change also
+// changes the file's ctime and link count.
 func (v *named) before() {
 	if v.inode != nil {
 		v.inode.version.before()
@@ -83,14 +83,15 @@ func (v *named) after(changed bool) {
 	}
 }
 
-// nameless reports after the change whether the file has no name any more. It uses the look after
-// the change, because another call may have made or removed a name just before.
+// nameless reports, after the change, whether the file has no name any more. It uses the
+// attributes read after the change, because another call may have made or removed a name just
+// before.
 func (v *named) nameless() bool {
 	return v.n != nil && (v.n.typ == vfs.Directory || v.seen && v.is.Nlink == 0)
 }
 
-// smallFile is the largest size, in blocks of 512 bytes, of a file that an attempt may remove,
-// because freeing its blocks takes time.
+// smallFile is the largest size, in blocks of 512 bytes, of a file that a call with Op.Try may
+// remove, because freeing blocks takes time.
 const smallFile = 2048
 
 // small reports whether the named file can be freed quickly.
@@ -109,8 +110,8 @@ func (v *named) put() {
 	}
 }
 
-// known finds the file of name in d. If the kernel resolves handles, this takes one system call.
-// Otherwise it opens the file, because after the change the index must learn whether the file
+// known returns the file of name in d. If the kernel resolves handles, this takes one system call.
+// Otherwise known opens the file, because after the change the index must learn whether the file
 // still has a name.
 func (fs *FS) known(d *node, name []byte) (v named) {
 	dev := d.inode.key.dev
@@ -224,12 +225,11 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 	return from, to, fs.durable(op, mf, mt)
 }
 
-// linkCaps returns the capabilities that a caller's thread keeps to make a link. With
-// fs.protected_hardlinks the kernel lets a user link only its own files and files that it may
-// read and write. That setting protects local programs from links that other users prepared. An
-// NFS client has such a setting of its own, and expects a server to follow POSIX. CAP_FOWNER
-// bypasses only that setting here: the caller still needs the right to make a name in the
-// directory.
+// linkCaps returns the capabilities that a thread acting as a caller keeps to make a link. With
+// fs.protected_hardlinks the kernel lets a user link only its own files and files that it may read
+// and write. That setting protects local programs from links that other users prepared. An NFS
+// client has such a setting of its own, and expects a server to follow POSIX. CAP_FOWNER bypasses
+// only that setting here: the caller still needs the right to make a name in the directory.
 //
 // For set-id programs linkCaps returns none. Otherwise a user could keep a faulty program by a
 // link after its owner replaced it.

@@ -6,27 +6,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ext2, ext3, ext4 and f2fs keep blocks in reserve for user 0. The kernel checks the thread that
-// writes. That is the daemon's thread, usually of user 0, so clients could fill the reserve. If a
-// thread writes as the caller, the kernel enforces the reserve, but the switch costs tens of
-// microseconds. So the daemon writes as the caller only when the free space above the reserve is
-// low.
+// ext2, ext3, ext4 and f2fs keep blocks in reserve for user 0. The kernel checks the user of the
+// thread that writes. That is the daemon's thread, usually of user 0, so clients could use up the
+// reserve. If a thread writes as the caller, the kernel enforces the reserve, but switching the
+// thread costs tens of microseconds. So the daemon writes as the caller only when the free space
+// above the reserve is low.
 
-// A reserve tracks the space that is free before a file system's reserve begins.
+// A reserve tracks the free space above a file system's reserved blocks.
 type reserve struct {
-	// left is how many bytes may be written until lookAtReserve has to be called again.
+	// left is the number of bytes that may be written until lookAtReserve has to be called again.
 	left atomic.Int64
 }
 
 const (
-	// nearReserve is the free space, in bytes, below which the reserve counts as near. It is more
-	// than writes under way may take, because statfs does not include those. On a small file
-	// system, half of its size is near.
+	// nearReserve is the free space above the reserve, in bytes, below which calls write as the
+	// caller. It is more than the data that running writes may add, because statfs does not
+	// include those. On a file system smaller than 512 MiB, half of its size is used instead.
 	nearReserve = 256 << 20
-	// farReserve bounds the bytes written between two looks. The sweeper also looks every second,
-	// because others write as well.
+	// farReserve is the largest number of bytes written between two calls of lookAtReserve. The
+	// sweeper also calls it every second, because other programs write as well.
 	farReserve = 1 << 30
-	// roundUp is the space that a write may take beyond its bytes: two partly filled blocks.
+	// roundUp is the space, in bytes, that a write may take beyond its data: two partly filled
+	// blocks.
 	roundUp = 2 * 4096
 )
 
@@ -38,7 +39,8 @@ func (fs *FS) nearsReserve(bytes int) bool {
 	return fs.reserve.left.Add(-int64(bytes)-roundUp) < 0 && fs.lookAtReserve()
 }
 
-// lookAtReserve asks the file system for its free space and reports whether the reserve is near.
+// lookAtReserve asks the file system for its free space and reports whether it is below
+// nearReserve.
 func (fs *FS) lookAtReserve() bool {
 	var s unix.Statfs_t
 	if unix.Fstatfs(fs.mount, &s) != nil {

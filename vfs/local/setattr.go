@@ -38,7 +38,8 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 	return ch, fs.durable(op, m)
 }
 
-// setAttr applies s to n. judged: s sets only the size, and the caller has n open for writing.
+// setAttr applies s to n. judged is true if s sets only the size and the caller has n open for
+// writing.
 func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change, judged bool) error {
 	if s.SetSize {
 		if err := fs.makeRoomForData(op, n); err != nil {
@@ -76,8 +77,8 @@ func checkOwners(s *vfs.SetAttr) error {
 	return nil
 }
 
-// maySetAttr predicts the kernel's verdict on each part of s, so that nothing is applied if
-// another part will be refused. The kernel still checks each part.
+// maySetAttr predicts the kernel's decision on each part of s, so that nothing is applied if
+// another part would be refused. The kernel still checks each part.
 func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged bool) error {
 	c := op.Cred
 	owner := c.UID == 0 || fs.owns(c, &is.Stat_t)
@@ -108,8 +109,8 @@ func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged b
 	return nil
 }
 
-// apply makes the changes in an order in which they do not undo each other: truncation and a
-// change of owner clear set-uid bits that the mode may set, and truncation sets mtime.
+// apply makes the changes in an order in which none undoes another: truncation and a change of
+// owner clear set-uid bits that the mode may set, and truncation sets mtime.
 func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error {
 	if s.SetSize {
 		if err := fs.truncate(op, n, st, int64(s.Size)); err != nil {
@@ -158,8 +159,9 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	}
 	times := [2]unix.Timespec{timeToSet(s.AtimeHow, s.Atime), timeToSet(s.MtimeHow, s.Mtime)}
 	if !owner {
-		// A caller with write permission may set both times to now, and the kernel allows it only
-		// both together. If it asks for one alone, the daemon tries to set that.
+		// A caller that may write, but is not the owner, may set both times to now. The kernel
+		// allows this only for both together. If the caller wants one alone, the daemon tries to
+		// set it with its own rights; if it may not, the caller sets both.
 		if times[0].Nsec == times[1].Nsec {
 			return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 		}
@@ -169,12 +171,12 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		}
 		return err
 	}
-	// A root caller stays root here, even if the change of owner made another user the owner.
+	// If the caller is root, it stays root here, even if another user is the owner now.
 	return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 }
 
-// truncate uses the daemon's descriptor, because the owner of a file may change its data whatever
-// the mode.
+// truncate sets the size through the daemon's descriptor, because the owner of a file may change
+// its data whatever the mode.
 func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error {
 	f, err := fs.file(op, n, true)
 	if err != nil {

@@ -19,8 +19,8 @@ func (fs *FS) own(f vfs.File) (*file, error) {
 	return nil, syscall.EBADF
 }
 
-// alter changes the data of f's file. do makes the system calls with the writable descriptor;
-// they may take up to bytes of storage.
+// alter changes the data of f's file. do makes the system calls, on the writable descriptor. bytes
+// is the storage that they may take.
 func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	if err := f.begin(vfs.OpenWrite); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	} else {
 		fs.clearSetID(op.Cred, f.data.fd, &is.Stat_t)
 	}
-	_ = c.after(true, &is) // a failed call may have made a part of its change
+	_ = c.after(true, &is) // true: even a failed call may have changed a part
 	return err
 }
 
@@ -98,8 +98,8 @@ func (fs *FS) Allocate(op *vfs.Op, f vfs.File, offset, length uint64) error {
 	return fs.fallocate(op, f, 0, offset, length, length)
 }
 
-// roomFor returns ENOSPC if the free space and the file's own blocks are less than length bytes.
-// Without this check the kernel would first take all free space and then give it back.
+// roomFor returns ENOSPC if length is more than the free space and the file's own blocks together.
+// Without this check the kernel would first allocate all free space and then free it again.
 func (fs *FS) roomFor(of vfs.File, length uint64) error {
 	f, err := fs.own(of)
 	if err != nil {
@@ -108,7 +108,7 @@ func (fs *FS) roomFor(of vfs.File, length uint64) error {
 	var s unix.Statfs_t
 	var st unix.Stat_t
 	if unix.Fstatfs(f.n.fd, &s) != nil || unix.Fstat(f.n.fd, &st) != nil {
-		return nil // the kernel will report the error
+		return nil // let the next system call report the error
 	}
 	if length > s.Bfree*uint64(s.Bsize)+uint64(st.Blocks)*512 {
 		return syscall.ENOSPC
@@ -119,7 +119,7 @@ func (fs *FS) roomFor(of vfs.File, length uint64) error {
 // blockMost is a multiple of the block sizes of the usual file systems.
 const blockMost = 64 << 10
 
-// Deallocate implements vfs.Sparse. It cuts the range at the end of the file's last block,
+// Deallocate implements vfs.Sparse. It shortens the range to the end of the file's last block,
 // because the kernel refuses offsets beyond the largest file size.
 func (fs *FS) Deallocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
 	f, err := fs.own(of)

@@ -11,17 +11,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
-// The sweeper's intervals, in rounds of one second.
+// sweepEvery is the time between two rounds of the sweeper. The other intervals are numbers of
+// rounds.
 const (
 	sweepEvery     = time.Second
-	closeAfter     = 2  // open files unused by callers are closed
-	syncAfter      = 30 // uncommitted data is synced, so long after the last write
-	forgetAfter    = 60 // unused nodes are dropped
-	lookEveryRound = 5  // check whether local programs removed a held file or moved a directory
+	closeAfter     = 2  // after so long without use, open files are closed
+	syncAfter      = 30 // so long after the last write, unsynced data is synced
+	forgetAfter    = 60 // after so long without use, nodes are dropped
+	lookEveryRound = 5  // so often, check for files removed and directories moved by local programs
 )
 
-// sweep closes idle descriptors, because a descriptor keeps a removed file's space, makes exec
-// fail with ETXTBSY, and prevents leases of local programs.
+// sweep closes idle descriptors every second, because a descriptor keeps a removed file's space,
+// makes exec fail with ETXTBSY, and prevents leases of local programs.
 func (fs *FS) sweep() {
 	defer close(fs.sweeperEnd)
 	var flushing sync.WaitGroup
@@ -58,7 +59,7 @@ func (fs *FS) sweepOnce() {
 			}
 			return
 		}
-		// Two references: one of the cache, one of each during this call.
+		// An unused node has two references now: the cache's, and that of nodes.each.
 		forgettable = forgettable || idle >= forgetAfter && n != fs.root && n.refs.Load() == 2
 	})
 	if forgettable {
@@ -77,8 +78,8 @@ func (fs *FS) sweepOnce() {
 // counters are an FS's statistics.
 type counters struct {
 	open                                     atomic.Int64 // files open for data
-	pinned                                   atomic.Int64 // open descriptors that callers pin
-	streams                                  atomic.Int64 // listings of directories
+	pinned                                   atomic.Int64 // open descriptors that Files pin
+	streams                                  atomic.Int64 // open listings of directories
 	names                                    atomic.Int64 // names remembered
 	switches, switchFailures, threadsRetired atomic.Uint64
 	verdicts, verdictsRemembered             atomic.Uint64
@@ -88,17 +89,17 @@ type counters struct {
 
 // Stats is a snapshot of an FS's counters.
 type Stats struct {
-	// Nodes counts files held by path, OpenFiles files open for data, Listings directories open
-	// for listing. Of the OpenFiles, Unsynced have data that is not on stable storage, and Pinned
-	// are held by vfs.Files.
+	// Nodes counts files open with O_PATH, OpenFiles files open for data, Listings directories
+	// open for listing. Of the OpenFiles, Unsynced have data that is not on stable storage, and
+	// Pinned are in use by a vfs.File.
 	Nodes, OpenFiles, Listings, Unsynced, Pinned int64
-	// Switches counts switches of a thread to a caller and back. SwitchFailures of them failed,
-	// and ThreadsRetired threads could not be switched back.
+	// Switches counts switches of a thread to a caller and back. Of these, SwitchFailures failed.
+	// ThreadsRetired counts threads that ended because they could not be switched back.
 	Switches, SwitchFailures, ThreadsRetired uint64
-	// Verdicts counts questions to the kernel about a caller's rights, VerdictsRemembered answers
+	// Verdicts counts checks of a caller's rights by the kernel, VerdictsRemembered those answered
 	// from memory.
 	Verdicts, VerdictsRemembered uint64
-	// Syncs counts calls that make something durable, SyncFailures those that failed.
+	// Syncs counts sync calls, SyncFailures those that failed.
 	Syncs, SyncFailures uint64
 	// Searches counts walks of the whole tree by the index.
 	Searches uint64

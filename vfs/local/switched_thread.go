@@ -5,23 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// switchedThreads are threads that only act as callers, if the process keeps its other threads
-// clean (KeepThreadsClean).
+// switchedThreads are threads that only act as callers. They are used after KeepThreadsClean,
+// which keeps the other threads of the process unswitched.
 //
-// Each switch gives a thread a credential of its own, and switching back makes another one: the
-// kernel never gives a thread its first credential back. A driver that compares the caller's
-// credential with the opener's, as RDMA's do, refuses such a thread from then on.
+// Each switch gives a thread a new credential, and switching back makes another one: the kernel
+// never gives a thread its first credential back. A driver that compares the credential of a call
+// with the credential that opened its file, as RDMA drivers do, refuses such a thread from then
+// on.
 var switchedThreads struct {
 	apart atomic.Bool
 	idle  atomic.Int32
 	work  chan func() bool
 }
 
-// idleThreads bounds the threads that wait for work. A switch on a waiting thread starts no new
-// one; each waiting thread takes some 10 KiB.
+// idleThreads is the largest number of threads that wait for work. A switch on a waiting thread
+// starts no new thread; each waiting thread takes some 10 KiB.
 const idleThreads = 64
 
-// KeepThreadsClean makes the process do callers' work on separate threads from now on, so that
+// KeepThreadsClean makes the process act as callers only on separate threads from now on, so that
 // every other thread keeps the credential that the process began with. A program calls it before
 // it opens any file system.
 func KeepThreadsClean() {
@@ -50,7 +51,8 @@ func onSwitched(f func() (restored bool)) {
 	}
 }
 
-// serveSwitched runs f and later work. Its thread ends with it.
+// serveSwitched runs f, and then functions from work, on one thread. The thread ends when
+// serveSwitched returns.
 func serveSwitched(f func() bool) {
 	runtime.LockOSThread()
 	t := &switchedThreads

@@ -22,13 +22,13 @@ const (
 // String names the call.
 func (c SyncCall) String() string { return [...]string{"?", "fsync", "syncfs", "?"}[c&3] }
 
-// A SyncError is the outcome of a failed sync. The kernel reports each failure once and regards
-// the data as clean afterwards; so the data is lost.
+// A SyncError describes a failed sync. The kernel reports each failure once and regards the data
+// as clean afterwards; so the data is lost.
 type SyncError struct {
 	Call SyncCall
 	File vfs.Handle // zero if Call is Syncfs
-	// After and UpTo are numbers of the file's changes: the changes after number After, up to
-	// UpTo, were not stable when the sync ended.
+	// After and UpTo number the file's changes: those after number After, up to UpTo, were not
+	// stable when the sync ended.
 	After, UpTo uint64
 	Err         error // the file system's error
 }
@@ -38,8 +38,8 @@ func (e *SyncError) Error() string {
 	return fmt.Sprintf("%v of %v: changes %d to %d are not on stable storage: %v", e.Call, e.File, e.After+1, e.UpTo, e.Err)
 }
 
-// Unwrap returns the error for clients: ENOSPC or EDQUOT if Err is one of these, otherwise EIO.
-// Other errors, such as EAGAIN, would mean that nothing was done.
+// Unwrap returns the error for clients: ENOSPC or EDQUOT if Err is one of these, otherwise EIO. To
+// clients, other errors such as EAGAIN would mean that nothing was written.
 func (e *SyncError) Unwrap() error {
 	for _, lack := range [...]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
 		if errors.Is(e.Err, lack) {
@@ -49,7 +49,7 @@ func (e *SyncError) Unwrap() error {
 	return syscall.EIO
 }
 
-// sync makes one sync call and returns its error.
+// sync makes one sync call on fd and returns its error.
 func (fs *FS) sync(what SyncCall, fd int) error {
 	fs.stats.syncs.Add(1)
 	var err error
@@ -82,9 +82,10 @@ func (fs *FS) hasLog() error {
 	return fstat(fs.mount, &st)
 }
 
-// syncNode syncs n, whose durability is d, through the descriptor that wrote it, because only
-// that one is sure to learn of a failure. A removed file or directory needs no sync. If n is nil,
-// or no descriptor of it can be opened, syncNode syncs the whole file system.
+// syncNode syncs n, whose durability is d. If n has a writable descriptor, it uses that one,
+// because only the descriptor that wrote the data is sure to get the error of a failure. A removed
+// file or directory needs no sync. If n is nil, or no descriptor of it can be opened, syncNode
+// syncs the whole file system.
 func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 	if n != nil {
 		f, err := fs.file(&daemonOp, n, n.files.writable())
@@ -106,5 +107,5 @@ func (o *openFiles) writable() bool {
 	return o.rw != nil
 }
 
-// daemonOp is the Op of calls that the daemon makes for itself.
+// daemonOp is the Op of calls that the daemon makes on its own behalf.
 var daemonOp = vfs.Op{Cred: func() *vfs.Cred { c := Identity(); return &c }()}

@@ -7,14 +7,14 @@ import (
 )
 
 // syncAndConfirm makes a sync for an inode with durability d. If any sync of the file system
-// failed since d's last one, it verifies the result.
+// failed since the last verified sync of d, it verifies the result.
 //
-// If a file system cannot write its log, a sync may succeed wrongly: ext4 reports the failure
-// only to calls that wait for the log, and tells later ones that there is nothing to do; XFS does
-// not report it to a sync of a directory. To verify, syncAndConfirm changes an inode and syncs
-// it: it sets the atime of n to the value that it already has. opened is a descriptor of n. If
-// the log is gone, one of the two calls fails. If only the data of one file could not be stored,
-// both succeed.
+// If a file system cannot write its log, a sync may succeed wrongly: ext4 reports the failure only
+// to calls that wait for the log, and tells later calls that there is nothing to do; XFS does not
+// report it to a sync of a directory. To verify, syncAndConfirm changes an inode and syncs it: it
+// sets the atime of n to the value that it already has. opened is a descriptor of n. If the log
+// cannot be written, the change or the sync fails. If only the data of one file could not be
+// stored, both succeed.
 func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, opened int) error {
 	if err := fs.sync(call, fd); err != nil {
 		return err

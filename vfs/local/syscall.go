@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The functions below make system calls without allocating memory. All of them may block;
-// raw_syscall.go has those that cannot. A name ends in NUL only if the function's comment says
-// so.
+// The functions below make system calls without allocating memory. All of them may block; the
+// calls that cannot are in raw_syscall.go. A name argument ends in NUL only if the function's
+// comment says so.
 
 // resolveCached is openat2's RESOLVE_CACHED (Linux 5.12).
 const resolveCached = 0x20
 
-const maxName = 255 // bytes; every Linux file system's NAME_MAX is at most this
+const maxName = 255 // maxName is in bytes; every Linux file system's NAME_MAX is at most this
 
 func errnoErr(e syscall.Errno) error {
 	if e == 0 {
@@ -30,7 +30,8 @@ func cname(buf *[maxName + 1]byte, name []byte) *byte {
 	return &buf[0]
 }
 
-// sysOpenat2 opens one component below dir. It adds O_CLOEXEC and O_NOFOLLOW to the flags.
+// sysOpenat2 opens name, one component, in the directory dir. It adds O_CLOEXEC and O_NOFOLLOW to
+// the flags.
 func sysOpenat2(dir int, name []byte, flags uint64, mode, resolve uint64) (int, error) {
 	var buf [maxName + 1]byte
 	return openat2(dir, cname(&buf, name), flags, mode, resolve)
@@ -47,8 +48,8 @@ func openat2(dir int, path *byte, flags uint64, mode, resolve uint64) (int, erro
 	}
 }
 
-// maxClimb is how many levels one path of "../" can go up: a path has at most PATH_MAX bytes,
-// including its NUL.
+// maxClimb is the largest number of levels that one path of "../" can go up: a path has at most
+// PATH_MAX bytes, including its NUL.
 const maxClimb = (unix.PathMax - 1) / len("../")
 
 var wayUp = append(bytes.Repeat([]byte("../"), maxClimb), 0)
@@ -82,9 +83,10 @@ func sysNameToHandle(fd int, buf []byte) (n int, kind int32, err error) {
 	return n, kind, err
 }
 
-// sysNameToHandleAt does the same for name in the directory dir, without following a symlink, and
-// also returns the ID of the file's mount. The kernel looks the name up; a file system in user
-// space or on a network asks its server for it.
+// sysNameToHandleAt writes the kernel's handle of name in the directory dir to buf, without
+// following a symlink. It returns the handle's length and type, and the ID of the file's mount.
+// The kernel looks the name up; a file system in user space or on a network asks its server for
+// it.
 func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind, mount int32, err error) {
 	var fh struct {
 		bytes uint32
@@ -104,8 +106,8 @@ func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind
 	return copy(buf, fh.data[:fh.bytes]), fh.kind, mount, nil
 }
 
-// fstatAt is fstat of name in the directory dir, without following a symlink. An empty name means
-// dir itself.
+// fstatAt reads the attributes of name in the directory dir, without following a symlink. An empty
+// name means dir itself.
 func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
 	var path [maxName + 1]byte
 	_, _, e := syscall.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
@@ -142,7 +144,7 @@ func sysPreadv2(fd int, buf []byte, offset int64, flags int) (int, error) {
 	}
 }
 
-// sysPwritev2 writes the pieces in iov.
+// sysPwritev2 writes the pieces in iov at offset.
 func sysPwritev2(fd int, iov []unix.Iovec, offset int64, flags int) (int, error) {
 	for {
 		n, _, e := syscall.Syscall6(unix.SYS_PWRITEV2, uintptr(fd), uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)),
@@ -211,8 +213,8 @@ func sysGetdents(fd int, buf []byte) (int, error) {
 
 func advance(p *byte, by uint64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
 
-// sysLink gives the file of the O_PATH descriptor fd the name in dir. It uses the path in
-// /proc/self/fd, because linking the descriptor itself needs CAP_DAC_READ_SEARCH.
+// sysLink makes name in the directory dir a link to the file of the O_PATH descriptor fd. It uses
+// the path in /proc/self/fd, because linking the descriptor itself needs CAP_DAC_READ_SEARCH.
 func sysLink(proc, fd, dir int, name []byte) error {
 	var from [24]byte
 	var to [maxName + 1]byte

@@ -8,20 +8,20 @@ import (
 )
 
 // unsyncedFiles is the list of nodes with data that is not on stable storage, because their
-// clients have not committed yet. Each keeps its descriptor, because only that one is sure to
-// learn of a failure to store the data. So a node cannot be dropped until it is synced.
+// clients have not committed yet. Each node keeps its descriptor, because only that descriptor is
+// sure to get the error if storing the data fails. So a node cannot be dropped until it is synced.
 //
 // The node that has waited longest is first. A node is in the list exactly while it is among the
-// writers of its inode's durability. Callers of add and remove hold that durability's mu.
+// writers of its inode's durability. Callers of add and remove hold mu of that durability.
 type unsyncedFiles struct {
 	mu          sync.Mutex
 	first, last *node
 	count       atomic.Int64
 }
 
-// unsyncedFile is a node's place in the list.
+// unsyncedFile is a node's entry in the list.
 type unsyncedFile struct {
-	listed        atomic.Bool
+	listed        atomic.Bool // true if the node is in the list
 	before, after *node
 	lastWrite     atomic.Uint32 // the sweeper's round of the last write
 }
@@ -59,9 +59,9 @@ func (u *unsyncedFiles) remove(n *node) {
 	u.count.Add(-1)
 }
 
-// closely is the number of oldest nodes that are compared. Of these, the node with the longest
-// time since its last write is synced next. So a file that is written all the time need not be
-// the first.
+// closely is the number of nodes at the head of the list that oldest compares. Of these, the node
+// with the longest time since its last write is synced next, so that a file which is written all
+// the time need not be the first.
 const closely = 16
 
 // oldest returns the node to sync next, with a reference, or nil.
@@ -82,8 +82,7 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	return best
 }
 
-// idle returns the nodes that were last written to at least patience rounds ago, each with a
-// reference.
+// idle returns the nodes whose last write was at least patience rounds ago, each with a reference.
 func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -98,11 +97,11 @@ func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 // idleFor returns the number of the sweeper's rounds since the last write.
 func (p *unsyncedFile) idleFor(round uint32) uint32 { return roundsSince(round, p.lastWrite.Load()) }
 
-// roundsSince returns the number of rounds from was to now, or 0 if was is later, which happens
-// if a round begins after the caller read now.
+// roundsSince returns the number of rounds from was to now. It returns 0 if was is later than now;
+// that happens if a round begins after the caller read now.
 func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
 
-// hold takes a reference. It returns false if the last one was released already.
+// hold takes a reference. It returns false if the last reference was released already.
 func (n *node) hold() bool {
 	for {
 		refs := n.refs.Load()
@@ -115,8 +114,8 @@ func (n *node) hold() bool {
 	}
 }
 
-// syncOldest syncs the data that has waited longest and closes that file's descriptors. It
-// returns false if there was none.
+// syncOldest syncs the node that oldest returns and closes its idle descriptors. It returns false
+// if there was none.
 func (fs *FS) syncOldest() bool {
 	n := fs.unsynced.oldest(fs.nodes.round.Load())
 	if n == nil {
@@ -126,16 +125,16 @@ func (fs *FS) syncOldest() bool {
 	return true
 }
 
-// syncAndClose syncs n, closes its idle descriptors and releases n's reference. A failure changes
-// the verifier.
+// syncAndClose syncs n, closes its idle descriptors and releases a reference to n. If the sync
+// fails, the verifier changes.
 func (fs *FS) syncAndClose(n *node) {
 	_ = fs.syncSince(n.mark())
 	n.dropIdle(0, 0)
 	n.put()
 }
 
-// makeRoomForData is called before a write to a file. While too many other files wait for a sync,
-// the writer syncs one of them first.
+// makeRoomForData is called before a write to n. If mostUnsynced other files or more wait for a
+// sync, it syncs the oldest of them first.
 func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	if fs.unsynced.count.Load() < fs.mostUnsynced() || n.unsynced.listed.Load() {
 		return nil
@@ -151,8 +150,8 @@ func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	return nil
 }
 
-// flusher is the goroutine that syncs uncommitted data, if it is too old or in too many files. It
-// is separate from the sweeper, so that the sweeper goes on while a disk is slow.
+// flusher is the goroutine that syncs data that is too old, or is in too many files. It is
+// separate from the sweeper, so that the sweeper keeps its pace while a disk is slow.
 func (fs *FS) flusher() {
 	for {
 		select {
@@ -184,6 +183,6 @@ func (fs *FS) flush() {
 	}
 }
 
-// Unsynced returns how many files have written data that is not known to be on stable storage.
-// Their clients have to commit it, or send it again after a restart. It does not block.
+// Unsynced returns the number of files with written data that is not known to be on stable
+// storage. Their clients have to commit it, or send it again after a restart. It does not block.
 func (fs *FS) Unsynced() (files int) { return int(fs.unsynced.count.Load()) }

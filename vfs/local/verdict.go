@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// right is a set of rights that the kernel judges separately.
+// right is a set of rights, as bits. The kernel checks each of them separately.
 type right uint8
 
 // Rights, with the numbers of access(2).
@@ -22,18 +22,18 @@ const (
 )
 
 // A verdict is the kernel's answer about a caller's rights on a file whose Change was change. It
-// is valid while mode, owner and ACL are unchanged.
+// is valid while the file's mode, owner and ACL are unchanged.
 type verdict struct {
-	caller uint32
+	caller uint32 // number in FS.callers
 	round  uint32 // the sweeper's round when the kernel was asked
 	change uint64
-	known  right
-	has    right
+	known  right // the rights that the kernel was asked for
+	has    right // the rights that the caller has, of those in known
 }
 
-// askAnew is the time for which a verdict is remembered, in rounds of the sweeper (seconds). The
-// bound is needed because a change by another program may set the ctime before the verdict and
-// take effect after it; no later look shows that.
+// askAnew is how long a verdict is remembered, in rounds of the sweeper (seconds). The limit is
+// needed because a change by another program may set the ctime before the verdict and take effect
+// after it; attributes read later do not show that.
 const askAnew = 3
 
 // verdicts are the latest verdicts on a node.
@@ -41,19 +41,19 @@ type verdicts struct {
 	mu   sync.Mutex
 	list [4]verdict
 	next uint8
-	// asked: the kernel has judged a caller since the node was made. The data for its judgement,
-	// such as an ACL in a disk block of its own, is in memory since then, and stays there while
-	// the node is held open.
+	// asked is true if the kernel has checked rights on this file since the node was made. Since
+	// then the data for such checks, for example an ACL in a disk block of its own, is in memory;
+	// it stays there while the node is open.
 	asked atomic.Bool
 }
 
-// holds reports whether e is about caller and n's present state.
+// holds reports whether e is about caller, is not too old, and is about n's present state.
 func (e *verdict) holds(n *node, caller uint32) bool {
 	return e.caller == caller && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
 }
 
-// findVerdict returns the remembered rights of caller on n. The caller of findVerdict has just
-// looked at n.
+// findVerdict returns the remembered rights of caller on n: known are those that the kernel was
+// asked for, has those that it granted. The attributes of n have just been read.
 func (n *node) findVerdict(caller uint32) (known, has right) {
 	v := &n.verdicts
 	v.mu.Lock()
@@ -66,8 +66,8 @@ func (n *node) findVerdict(caller uint32) (known, has right) {
 	return 0, 0
 }
 
-// remember stores a verdict. It keeps rights from an earlier verdict on the same state that this
-// one does not judge.
+// remember stores a verdict. If the list has a verdict of the same caller, state and round,
+// remember keeps the rights of that one that said does not know.
 func (n *node) remember(said verdict) {
 	v := &n.verdicts
 	v.mu.Lock()
@@ -87,14 +87,14 @@ func (n *node) remember(said verdict) {
 	*at = said
 }
 
-// settled reports whether every change from now on will alter the ctime of l, even if the file
-// system's times are coarse. It is asked before reading the data to remember, because the ctime
-// ages while that read waits for the disk.
+// settled reports whether every change from now on will alter the ctime in l, even if the file
+// system's times are coarse. Callers ask before they read the data to remember, because the ctime
+// gets older while that read waits for the disk.
 func (fs *FS) settled(l *look) bool {
 	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= grainOf(l.Ctim.Nsec)
 }
 
-// rights returns the subset of want that op's caller has on n. is is a fresh look at n.
+// rights returns the subset of want that op's caller has on n. is holds n's attributes, just read.
 func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	caller := fs.callers.number(op.Cred)
 	known, has := n.findVerdict(caller)
@@ -122,7 +122,7 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	return has, nil
 }
 
-// judge asks the kernel with the caller's identity.
+// judge asks the kernel, with the identity of c, and returns the subset of want that c has.
 func (fs *FS) judge(c *vfs.Cred, fd int, want right) (right, error) {
 	if fs.asIs(c) {
 		return askKernel(fd, want)
@@ -201,8 +201,8 @@ type accessNeed struct {
 	needs  right
 }
 
-// The rights that each bit of ACCESS needs (RFC 1813 §3.3.4, RFC 8276 §8.3). DELETE is about a
-// directory's entries; for other files it means nothing.
+// For each bit of ACCESS, the rights that it needs (RFC 1813 §3.3.4, RFC 8276 §8.3). DELETE is
+// about a directory's entries; for other files it means nothing.
 var (
 	fileRights = [...]accessNeed{
 		{vfs.AccessRead, mayRead}, {vfs.AccessModify, mayWrite}, {vfs.AccessExtend, mayWrite}, {vfs.AccessExecute, mayExec},

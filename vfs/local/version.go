@@ -11,42 +11,42 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A version is the process's knowledge of an inode's state: its Change, and the attributes that
-// belong to that Change.
+// A version holds what the process knows of an inode's state: its Change, and a fingerprint of the
+// attributes that belong to that Change.
 //
-// Owner. Each inode of the process has one version, which all exports that reach the inode share.
+// Owner. Each inode of the process has one version; all exports that reach the inode share it.
 //
-// A Change names one state. A look at the attributes gets the present Change if they are
-// unchanged. If it shows a new state, that state gets a new Change: the ctime, or the former
-// Change plus 1 if the ctime is not greater. So a Change never falls, and it grows whenever the
-// ctime moves, in either direction.
+// A Change names one state. A look, which is one reading of the attributes, gets the present
+// Change if the attributes are unchanged. If it shows a new state, that state gets a new Change:
+// the ctime, or the former Change plus 1 if the ctime is not greater. So a Change never falls, and
+// it grows whenever the ctime moves, in either direction.
 //
-// A change through the process calls before and after, and moves counts such changes. If one runs
-// during a look, the look may show half of a change, because the kernel sets the ctime before the
-// size. Such a look gets the former Change and makes no new one. Thus an older state is never
-// reported with a newer Change. A newer state may be reported with an older Change while the
-// change runs; after gives it its own.
+// A change through the process calls before and after; moves counts such changes. A look during
+// such a change may show half of it, because the kernel sets the ctime before the size. Such a
+// look gets the former Change and makes no new one. Thus an older state is never reported with a
+// newer Change. A newer state may be reported with an older Change while the change runs; after
+// then gives the new state a Change of its own.
 //
-// Only a look shows changes by other programs. A program in the middle of a change may have set
+// Changes by other programs show only in looks. A program in the middle of a change may have set
 // the ctime already but nothing else. So a look compares all attributes of a state, not its ctime
 // alone.
 //
-// A cache stores its data with the Change that they belong to. To use them, it looks at the inode
-// and calls still(change), which reports whether the inode is in the state that this Change
-// names. Data belong to a Change if the looks before and after reading them have that Change and
-// are still.
+// A cache stores its data with the Change that the data belong to. Before it uses the data, it
+// looks at the inode and calls still(change), which reports whether the inode is in the state that
+// this Change names. Data belong to a Change if the looks before and after reading the data both
+// have this Change, and have still set.
 //
-// Locks. before, still, and looks at a known state take none. mu orders the calls that make a new
-// Change. It is never held during a system call.
+// Locks. before, still, and looks at an unchanged state take no lock. mu orders the calls that
+// make a new Change. It is never held during a system call.
 type version struct {
-	// moves counts two things. Its low half is the number of changes through the process that run
-	// now. Its high half grows with each change begun and with each new state found by a look.
+	// moves has two counters. Its low half is the number of running changes through the process.
+	// Its high half is the number of changes begun and of new states found by looks.
 	moves atomic.Uint64
 	// change is the highest Change so far. seen is the fingerprint of the attributes that belong
-	// to it; 0: they have not been read since that Change.
+	// to it. seen is 0 if the attributes have not been read since this Change was made.
 	change, seen atomic.Uint64
-	// foreign is the latest ctime that another process is known to have set, as a stamp; 0: none.
-	// quiet is how long the inode is watched after that: see quietAfter.
+	// foreign is the latest ctime that another process is known to have set, as a stamp, or 0.
+	// quiet is the time after that, in nanoseconds, during which Atomic is false: see quietAfter.
 	foreign atomic.Uint64
 	quiet   atomic.Int64
 
@@ -60,7 +60,7 @@ const (
 	movesNow   = 1<<32 - 1
 )
 
-// A look is one reading of an inode's attributes.
+// A look is one reading of an inode's attributes, with the Change that names their state.
 type look struct {
 	unix.Stat_t
 	change uint64 // names this state or an older one
@@ -68,8 +68,8 @@ type look struct {
 	moves  uint64 // the version's moves when the look began
 }
 
-// fingerprint identifies a state. It leaves out the atime, which reads change, and the number of
-// blocks, which the file system may change later.
+// fingerprint returns a hash of the attributes that identify a state. It leaves out the atime,
+// because reads change it, and the number of blocks, because the file system may change it later.
 func fingerprint(st *unix.Stat_t) uint64 {
 	h := uint64(0)
 	for _, w := range [...]uint64{uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec), uint64(st.Mtim.Sec), uint64(st.Mtim.Nsec),
@@ -79,8 +79,8 @@ func fingerprint(st *unix.Stat_t) uint64 {
 	return max(h, 1)
 }
 
-// init sets the version of an inode with attributes st that is new to the process. was is the
-// inode's last Change, if the table kept one.
+// init sets the version of an inode that is new to the process; st are its attributes. was is the
+// inode's last Change, if the inode table kept one.
 func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.ctime = stamp(st)
 	v.seen.Store(fingerprint(st))
@@ -113,7 +113,7 @@ func (v *version) tell(l *look) {
 	if v.seen.Load() != 0 {
 		v.foreignChange(stamp(&l.Stat_t))
 	}
-	v.moves.Add(moveSeen) // looks under way are not still
+	v.moves.Add(moveSeen) // make looks under way end with still unset
 	l.moves += moveSeen
 	v.setLocked(l, f)
 }
@@ -129,8 +129,9 @@ func (v *version) setLocked(l *look, f uint64) {
 // before begins a change through the process.
 func (v *version) before() { v.moves.Add(moveBegins) }
 
-// after ends the change. changed: the change was made, or may have been. l is a look that began
-// after the change, or nil. If no other change ran during l, it gets the Change of the new state.
+// after ends the change. changed is true if the change was made, or may have been. l is a look
+// that began after the change, or nil. If no other change ran during l, l gets the Change of the
+// new state, and alone is true.
 func (v *version) after(changed bool, l *look) (alone bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -149,20 +150,21 @@ func (v *version) after(changed bool, l *look) (alone bool) {
 	return alone
 }
 
-// still reports whether the inode is in the state that change names, as far as looks have shown.
+// still reports whether the inode is in the state that change names, as far as looks have shown,
+// and no change through the process runs.
 func (v *version) still(change uint64) bool {
 	return v.moves.Load()&movesNow == 0 && v.change.Load() == change
 }
 
-// lastTold is the part of a version that has to be kept after the inode is dropped, so that its
-// Change does not fall.
+// lastTold is the part of a version that the inode table keeps after it removed the inode, so that
+// its Change does not fall.
 type lastTold struct {
 	change, seen uint64
 	ahead        uint64 // how far change is ahead of the ctime
 }
 
-// lastTold returns the part of v to keep after the inode is dropped. needed is false if the ctime
-// alone keeps the Change from falling.
+// lastTold returns the part of v to keep after the inode is removed from the table. needed is
+// false if the ctime alone keeps the Change from falling.
 func (v *version) lastTold() (t lastTold, needed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -173,25 +175,25 @@ func (v *version) lastTold() (t lastTold, needed bool) {
 	return t, t.seen == 0 || t.ahead > 0
 }
 
-// vfs.Change.Atomic means that nothing else changed the object between the two looks. Changes
-// through this process are counted by version.moves.
+// vfs.Change.Atomic means that nothing else changed the object between the attributes before and
+// after. version.moves counts the changes through this process.
 //
-// A change by another process between the looks, some microseconds apart, cannot be seen. A look
-// only shows that the state is not the one that this process left. So Atomic is false for an
-// object that another process has changed lately, or may have: for a second after a single
-// change; after repeated changes, for twice the time between the last two.
+// A change by another process between the two looks, some microseconds apart, cannot be seen. A
+// look only shows that the state is not the one that this process left. So Atomic is false for an
+// object that another process has changed lately, or may have: for a second after a single change;
+// after repeated changes, for twice the time between the last two.
 //
 // If Atomic is false, a client drops its cache of a directory. Linux then sends an ACCESS for
 // each user and a LOOKUP for each name.
 
-// The shortest and longest time for which an object is watched after a change by another process.
+// The shortest and longest time for which Atomic is false after a change by another process.
 const (
 	leastQuiet = time.Second
 	mostQuiet  = 10 * time.Second
 )
 
-// quietAfter returns how long an object is watched after a change by another process. gap is the
-// time since the other process's change before it.
+// quietAfter returns how long Atomic is false after a change by another process. gap is the time
+// between that change and the other process's change before it.
 func quietAfter(gap time.Duration) time.Duration {
 	if gap >= mostQuiet {
 		return leastQuiet
@@ -199,10 +201,10 @@ func quietAfter(gap time.Duration) time.Duration {
 	return min(max(2*gap, leastQuiet), mostQuiet)
 }
 
-// grainOf returns an upper bound of the time within which two changes of a file can leave the
-// same ctime. nsec is the fraction of that ctime. Kernels take the ctime from a clock that ticks
-// at least every 10 ms. Some file systems round it: FAT to even seconds, ext4 with inodes of 128
-// bytes to whole seconds; such a ctime has no fraction.
+// grainOf returns an upper bound of the time within which two changes of a file can leave the same
+// ctime. nsec is the nanoseconds of that ctime. Kernels take the ctime from a clock that ticks at
+// least every 10 ms. Some file systems round it: FAT to even seconds, ext4 with inodes of 128
+// bytes to whole seconds; such a ctime has nsec 0.
 func grainOf(nsec int64) time.Duration {
 	if nsec == 0 {
 		return 2 * time.Second
@@ -210,7 +212,7 @@ func grainOf(nsec int64) time.Duration {
 	return 20 * time.Millisecond
 }
 
-// foreignChange notes that another process set this ctime.
+// foreignChange records that another process set this ctime.
 func (v *version) foreignChange(ctime uint64) {
 	gap := time.Duration(0)
 	if before := v.foreign.Swap(max(ctime, 1)); before != 0 && ctime > before {
@@ -219,7 +221,7 @@ func (v *version) foreignChange(ctime uint64) {
 	v.quiet.Store(int64(quietAfter(gap)))
 }
 
-// made notes that this process made the file.
+// made records that this process made the file, so that its ctime is not another process's.
 func (v *version) made() { v.foreign.Store(0) }
 
 // undisturbed reports whether no other process is known to have changed the inode lately.
@@ -228,17 +230,17 @@ func (v *version) undisturbed(fs *FS) bool {
 	return last == 0 || fs.now().Sub(time.Unix(0, last)) >= time.Duration(v.quiet.Load())+grainOf(last%1e9)
 }
 
-// A change is one change of a file through the process, from before to after. Every change passes
-// these two functions, except that for the file behind a changed name (named) only the version's
-// own before and after are called.
+// A change is one change of a file through the process, from before to after. Every change calls
+// these two, with one exception: for the file of a name that changes (type named), only the
+// methods before and after of its version are called.
 type change struct {
 	n     *node
 	ch    *vfs.Change
-	alone bool   // no other change is known that would make Atomic wrong
+	alone bool   // true if no other change is known that would make Atomic wrong
 	moves uint64 // the version's moves after the change, if it ran alone
 }
 
-// before begins a change of n and stores l, a look at n, in ch.Before.
+// before begins a change of n and stores l, the attributes of n just read, in ch.Before.
 func (fs *FS) before(n *node, l *look, ch *vfs.Change) change {
 	n.fill(&ch.Before, l)
 	ch.HasBefore = true
@@ -248,15 +250,15 @@ func (fs *FS) before(n *node, l *look, ch *vfs.Change) change {
 	return c
 }
 
-// unchanged stores l in ch as the attributes before and after. Atomic is true, because nothing
-// can come between a look and itself.
+// unchanged stores l in ch as the attributes before and after. Atomic is true, because both are
+// one reading.
 func (n *node) unchanged(l *look, ch *vfs.Change) {
 	n.fill(&ch.Before, l)
 	ch.After, ch.HasBefore, ch.HasAfter, ch.Atomic = ch.Before, true, true, true
 }
 
-// after ends the change. It looks at the file, and stores the look in l and in ch.After. changed:
-// see version.after.
+// after ends the change. It reads the file's attributes to l and to ch.After. changed: see
+// version.after.
 func (c *change) after(changed bool, l *look) error {
 	err := c.n.after(changed, l)
 	if err == nil {
@@ -266,7 +268,7 @@ func (c *change) after(changed bool, l *look) error {
 	return err
 }
 
-// after ends a change of n and looks at n.
+// after ends a change of n and reads n's attributes to l.
 func (n *node) after(changed bool, l *look) error {
 	v := &n.inode.version
 	v.begin(l)

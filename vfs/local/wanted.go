@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// This file reads the attributes that fstat does not return. Each takes a system call; so it is
-// made only if op.Want asks for the attribute.
+// This file reads the attributes that fstat does not return. Each needs a system call of its own,
+// so it is read only if op.Want has it.
 
-// tellWanted adds the attributes in op.Want to a, which holds n's other attributes.
+// tellWanted adds the attributes in op.Want to a, which holds the other attributes of n.
 func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 	if op.Want&vfs.WantMountedOn != 0 {
 		a.MountedOn = a.FileID
@@ -45,7 +45,7 @@ func tellBirth(dir int, name string, flags int, a *vfs.Attr) {
 }
 
 // hand emits an entry other than "." and "..", with the attributes in op.Want. An entry that is a
-// mount point never comes here with attributes; so MountedOn is the entry's own number.
+// mount point has no attributes here; so MountedOn is the entry's own number.
 func (l *listing) hand(e *vfs.DirEntry) bool {
 	if l.op.Want != 0 && e.HasAttr {
 		if l.op.Want&vfs.WantMountedOn != 0 {
@@ -58,15 +58,15 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 	return l.emit(e)
 }
 
-// covered is the inode number of the directory under an FS's root mount. It is found at the first
-// request, because that reads the directory above.
+// covered holds the inode number of the directory under the mount of an FS's root. The first
+// request reads it, because that needs a listing of the parent directory.
 type covered struct {
 	once  sync.Once
 	known atomic.Bool
 	ino   uint64
 }
 
-// inode returns the number. It returns false if an attempt would have to read the directory.
+// inode returns the number. It returns false if the number is not known yet and try is set.
 func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
 	if !c.known.Load() {
 		if try {
@@ -81,9 +81,9 @@ func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
 }
 
 // mountedOn returns the inode number of the directory under the mount of fd. fd is an open
-// directory with inode number own. If fd is not the top of a mount, or the directory under it
-// cannot be seen, it returns own. The kernel shows the number of a covered directory only in the
-// listing of its parent.
+// directory with inode number own. If fd is not the top of a mount, or the directory under the
+// mount cannot be found, it returns own. The kernel shows the number of a covered directory only
+// in the listing of its parent.
 func mountedOn(fd int, own uint64) uint64 {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) != nil ||
@@ -96,7 +96,7 @@ func mountedOn(fd int, own uint64) uint64 {
 	}
 	m := mountinfo.Find(all, sx.Mnt_id)
 	if m == nil || m.Point == "/" {
-		return own // no directory is above the root
+		return own // the root has no parent directory
 	}
 	above, err := unix.Openat(fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// newVerifier changes the verifier: clients learn that data which they wrote and did not commit
+// newVerifier changes the verifier. It tells clients that data which they wrote and did not commit
 // may be lost.
 func (fs *FS) newVerifier() {
 	var b [8]byte

@@ -7,9 +7,9 @@ import (
 )
 
 // The daemon's thread writes data through the daemon's descriptor, after the caller's rights were
-// checked. In two cases the kernel judges by the thread, and then the thread has to act as the
-// caller: for the set-gid bit without group execution (below), and for a file system's reserved
-// blocks (reserve.go).
+// checked. In two cases the kernel decides by the identity of the thread, and then the thread has
+// to act as the caller: for the set-gid bit without group execution (below), and for a file
+// system's reserved blocks (reserve.go).
 
 // markOnly reports whether a file has the set-gid bit without group execution. The bit then
 // grants nothing: it marks the file for mandatory locking. The kernel clears it when the file is
@@ -24,12 +24,12 @@ func markOnly(mode uint32) bool {
 // be in any group.
 func keepsMark(c *vfs.Cred, st *unix.Stat_t) bool { return c.UID == 0 || member(c, st.Gid) }
 
-// writesAs returns the identity for a write of so many bytes by c to a file with attributes st,
-// or for a truncation (bytes 0). nil means the daemon's own identity.
+// writesAs returns the identity for a write by c of the given number of bytes to a file with
+// attributes st, or for a truncation (bytes 0). nil means the daemon's own identity.
 func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	switch {
 	case !CanSwitch():
-		return nil // every caller is the daemon
+		return nil // every call acts with the daemon's identity
 	case markOnly(st.Mode) && keepsMark(c, st):
 		return &vfs.Cred{UID: c.UID, GID: st.Gid, Groups: c.Groups}
 	case bytes > 0 && c.UID != fs.self.uid && fs.nearsReserve(bytes):
@@ -38,7 +38,7 @@ func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	return nil
 }
 
-// storeAs is store with c's identity. op is not an attempt.
+// storeAs is store with c's identity. op.Try is not set.
 func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]byte) (done int, err error) {
 	err = fs.as(c, func() (err error) {
 		done, err = fs.store(op, fd, offset, data)
@@ -47,7 +47,7 @@ func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]by
 	return done, err
 }
 
-// asWriter makes a call with the identity that writesAs returned.
+// asWriter makes a call with the identity c, which writesAs returned.
 func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
 	if c == nil {
 		return call()
@@ -55,9 +55,9 @@ func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
 	return fs.as(c, call)
 }
 
-// clearSetID clears the set-id bits that the kernel clears when c writes to a file. was are the
-// file's attributes before the write. It is needed if the process still has CAP_FSETID (see
-// DropCapabilities).
+// clearSetID clears the set-id bits that the kernel would clear if c itself wrote to the file. was
+// holds the file's attributes before the write. This is needed if the process still has CAP_FSETID
+// (see DropCapabilities), because the kernel then keeps the bits.
 func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
 	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {
@@ -73,8 +73,8 @@ func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 }
 
 // restoreSetID sets the set-id bits again that the kernel cleared when user 0 allocated or freed
-// storage or copied a range. For a local program of user 0, which has CAP_FSETID, the kernel
-// keeps them, and Linux's NFS server keeps them too. The caller holds inode.modes.
+// storage or copied a range. For a local program of user 0, which has CAP_FSETID, the kernel does
+// not clear them, and for Linux's NFS server neither. The caller holds inode.modes.
 func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
 	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {
@@ -92,7 +92,7 @@ func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 	_ = chmod()
 }
 
-// ftruncate sets the size of fd's file for c. st are the file's attributes.
+// ftruncate sets the size of fd's file on behalf of c. st holds the file's attributes.
 func (fs *FS) ftruncate(c *vfs.Cred, fd int, st *unix.Stat_t, size int64) error {
 	return fs.asWriter(fs.writesAs(c, st, 0), func() error {
 		return uninterrupted(func() error { return unix.Ftruncate(fd, size) })

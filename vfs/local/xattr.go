@@ -10,12 +10,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// System calls for xattrs of O_PATH descriptors need Linux 6.13. So this file uses the
-// descriptor's path in /proc/self/fd. The calls run with the caller's identity, and the kernel
-// judges its rights.
+// System calls for extended attributes of O_PATH descriptors need Linux 6.13. So this file uses
+// the descriptor's path in /proc/self/fd. The calls run with the caller's identity, and the kernel
+// checks its rights.
 
-// userSpace is the prefix of names of users' extended attributes. Clients do not see other
-// attributes.
+// userSpace is the prefix of the names of extended attributes that users may set. Clients see only
+// these.
 const userSpace = "user."
 
 var _ vfs.Xattrs = (*FS)(nil)
@@ -30,7 +30,7 @@ func xattrName(name []byte) (string, error) {
 	return userSpace + string(name), nil
 }
 
-// procPath returns n's path for calls that need one.
+// procPath returns the path in /proc/self/fd of n's descriptor.
 func (n *node) procPath() string { return "/proc/self/fd/" + strconv.Itoa(n.fd) }
 
 // GetXattr implements vfs.Xattrs.
@@ -63,10 +63,10 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	return got, nil
 }
 
-// nodeToLookAt returns the node of h with a reference, and a look at it.
+// nodeToLookAt returns the node of h with a reference, and reads its attributes to is.
 func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
 	if op.Try {
-		return nil, vfs.ErrWouldBlock // attributes may be in disk blocks of their own
+		return nil, vfs.ErrWouldBlock // extended attributes may be in disk blocks of their own
 	}
 	n, err := fs.node(op, h)
 	if err != nil {
@@ -79,8 +79,8 @@ func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
 	return n, nil
 }
 
-// ListXattrs implements vfs.Xattrs. The kernel lists names of all kinds to any caller. So this
-// method checks permission itself and keeps the names of users' attributes.
+// ListXattrs implements vfs.Xattrs. The kernel lists attribute names of all kinds to any caller.
+// So this method checks permission itself and returns only the names that begin with "user.".
 func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
 	var is look
 	n, err := fs.nodeToLookAt(op, h, &is)
@@ -135,7 +135,7 @@ func (fs *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, er
 	return fs.changeXattr(op, h, name, unix.Removexattr)
 }
 
-// changeXattr makes the system call by change, with the caller's identity.
+// changeXattr changes an extended attribute of h by calling change, with the caller's identity.
 func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(path, name string) error) (ch vfs.Change, err error) {
 	full, err := xattrName(name)
 	switch {
@@ -158,8 +158,8 @@ func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(pat
 	return ch, fs.durable(op, m)
 }
 
-// changeAttr changes n's attributes by do, with the caller's identity, and stores the attributes
-// before and after in ch.
+// changeAttr runs do, which changes n's attributes, with the caller's identity. It stores the
+// attributes before and after in ch.
 func (fs *FS) changeAttr(op *vfs.Op, n *node, ch *vfs.Change, do func() error) error {
 	n.inode.mu.Lock()
 	defer n.inode.mu.Unlock()

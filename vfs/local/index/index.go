@@ -19,8 +19,8 @@ import (
 
 // An Index finds the files of a Tree.
 type Index struct {
-	// Patience is how long a call waits for a search of its file, 2 s unless a test sets it before
-	// the first call.
+	// Patience is how long a call waits for a search for its file. It is 2 s, unless a test sets
+	// it before the first call.
 	Patience time.Duration
 
 	tree Tree
@@ -28,15 +28,15 @@ type Index struct {
 	root vfs.Handle
 	file string
 	db   *bolt.DB
-	// pages keeps the pages of db in memory.
+	// pages reads the pages of db into memory before they are used.
 	pages residence
 
 	mu      sync.Mutex
 	emptied *sync.Cond
-	pending map[vfs.Handle]*learnt // new names that are not yet written
-	writing map[vfs.Handle]*learnt // being written
-	recent  map[vfs.Handle]place   // the latest place of each file, to skip names that are known already
-	dead    map[vfs.Handle]struct{}
+	pending map[vfs.Handle]*learnt  // new names, not yet written to disk
+	writing map[vfs.Handle]*learnt  // new names that write is writing to disk
+	recent  map[vfs.Handle]place    // the latest place of each file; Note skips these
+	dead    map[vfs.Handle]struct{} // files that have no name any more
 	wake    chan struct{}
 	stop    chan struct{}
 	ended   chan struct{}
@@ -48,7 +48,7 @@ type Index struct {
 const (
 	maxRecent = 1 << 15
 	maxDead   = 1 << 16
-	maxDepth  = 4096 // directories between the root and a file
+	maxDepth  = 4096 // most directories between the root and a file
 )
 
 var placesBucket = []byte("places")
@@ -95,7 +95,7 @@ func newIndex(tree Tree, file string, root vfs.Handle) (*Index, error) {
 func (x *Index) Stats() (walks, forgotten uint64) { return x.walks.Load(), x.forgotten.Load() }
 
 // indexFiles are the index files that this process has open. If one tree is exported twice with
-// different options, each FS has a file of its own.
+// different options, each FS has an index file of its own.
 var indexFiles = fileClaims{m: map[string]bool{}}
 
 type fileClaims struct {
@@ -120,7 +120,7 @@ func (c *fileClaims) release(file string) {
 	c.mu.Unlock()
 }
 
-// Close ends the search that runs and writes what is pending.
+// Close ends the running search and writes the pending names to disk.
 func (x *Index) Close() error {
 	close(x.stop)
 	x.endSearch()
@@ -148,7 +148,7 @@ func (x *Index) Open(h vfs.Handle) (int, error) {
 	return x.find(&h)
 }
 
-// openPlace opens h at the first of its known places where it still is.
+// openPlace opens h at the first of its known places that still has it.
 func (x *Index) openPlace(h *vfs.Handle) (int, error) {
 	err := error(syscall.ESTALE)
 	for _, p := range x.places(h) {
@@ -160,7 +160,8 @@ func (x *Index) openPlace(h *vfs.Handle) (int, error) {
 	return -1, err
 }
 
-// openAt opens h at p. It goes down from the root, through the latest place of each directory.
+// openAt opens h at p. It goes down from the root, through the latest known place of each
+// directory.
 func (x *Index) openAt(h *vfs.Handle, p place) (int, error) {
 	up := []string{p.name}
 	for at := p.dir; at != x.root; {
@@ -187,7 +188,7 @@ func (x *Index) openAt(h *vfs.Handle, p place) (int, error) {
 	return fd, err
 }
 
-// confirm checks that *fd is open on h; otherwise it closes *fd.
+// confirm returns nil if *fd is open on h; otherwise it closes *fd and returns ESTALE.
 func (x *Index) confirm(h *vfs.Handle, fd *int) error {
 	if is, _, err := x.tree.Identify(*fd); err == nil && is == *h {
 		return nil

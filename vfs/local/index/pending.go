@@ -11,27 +11,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// The index writes new names to disk some time later, many at once. Until then it keeps them in
-// memory as changes to the places on disk. Only the writer, and calls that look for a file, read
-// the disk. A call that adds a name reads nothing from disk and waits for nothing.
+// The index writes new names to disk a moment later, many at once. Until then it keeps them in
+// memory as changes to the places on disk. Only the goroutine that writes, and calls that look for
+// a file, read the disk. A call that adds a name reads nothing from disk and does not wait.
 
 const (
-	// maxPending bounds the files with unwritten changes: a call that may block waits until there
-	// are fewer. Twice as many is the hard limit. Names beyond that are forgotten; a search finds
-	// them when they are needed.
+	// maxPending is the number of files with unwritten changes from which on Room waits, if it may
+	// block. Note accepts twice as many. Names beyond that are dropped; a search finds these files
+	// when they are needed.
 	maxPending  = 1 << 16
 	writeBehind = 100 * time.Millisecond
 	// maxWrite is the largest number of files that one transaction writes. For each key inserted
 	// between two others, the database moves the contents of a page, and it splits pages only at
-	// the end of a transaction; so the time of a transaction grows with its square.
+	// the end of a transaction; so the time of a transaction grows with the square of the keys.
 	maxWrite = 1 << 11
 )
 
-// A learnt holds the changes of a file's places since they were written to disk.
+// A learnt holds the changes of a file's places since the places were last written to disk.
 type learnt struct {
-	seen places  // the latest first
-	gone []place // places where the file is no longer
-	// If all is set, the file is at none of its former places, only at those in seen.
+	seen places  // new places, the latest first
+	gone []place // places that the file no longer has
+	// If all is set, the file has none of its places on disk, only those in seen.
 	all bool
 }
 
@@ -49,7 +49,7 @@ func (l *learnt) apply(ps places) places {
 	return out
 }
 
-// Note records that h was seen under name in dir. It never waits.
+// Note records that the file h has name in the directory dir. It never waits.
 func (x *Index) Note(dir, h vfs.Handle, name []byte) {
 	if h == x.root {
 		return
@@ -74,7 +74,8 @@ func (x *Index) Note(dir, h vfs.Handle, name []byte) {
 	delete(x.dead, h)
 }
 
-// Gone records that name in dir is no longer h. last: h has no other name. It never waits.
+// Gone records that name in dir no longer belongs to h. last is true if h has no name any more. It
+// never waits.
 func (x *Index) Gone(dir, h vfs.Handle, name []byte, last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,7 +101,7 @@ func (x *Index) Gone(dir, h vfs.Handle, name []byte, last bool) {
 	}
 }
 
-// pendLocked returns the entry for changes of h, or nil if there is no room.
+// pendLocked returns the entry for changes of h, or nil if there are 2*maxPending entries.
 func (x *Index) pendLocked(h vfs.Handle) *learnt {
 	l := x.pending[h]
 	if l == nil {
@@ -118,7 +119,8 @@ func (x *Index) pendLocked(h vfs.Handle) *learnt {
 	return l
 }
 
-// Room reports whether there is room to note more. Unless try is set, it waits for room.
+// Room reports whether fewer than maxPending files wait to be written. Unless try is set, it waits
+// until that is so.
 func (x *Index) Room(try bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,7 +130,7 @@ func (x *Index) Room(try bool) bool {
 	return len(x.pending) < maxPending
 }
 
-// places returns where h was seen, the latest place first.
+// places returns the places of h, the latest first.
 func (x *Index) places(h *vfs.Handle) (ps places) {
 	x.mu.Lock()
 	var since [2]learnt
@@ -147,7 +149,7 @@ func (x *Index) places(h *vfs.Handle) (ps places) {
 	return since[1].apply(since[0].apply(ps))
 }
 
-// write is the goroutine that writes changes to disk.
+// write is the goroutine that writes changes to disk, writeBehind after the first of them.
 func (x *Index) write() {
 	defer close(x.ended)
 	for {
@@ -165,8 +167,8 @@ func (x *Index) write() {
 	}
 }
 
-// flush writes the pending changes. If that fails, for example on a full disk, the index may have
-// to search for these files later.
+// flush writes the pending changes to disk. If that fails, for example on a full disk, the index
+// may have to search for these files later.
 func (x *Index) flush() {
 	x.mu.Lock()
 	batch := x.pending

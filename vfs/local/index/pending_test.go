@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
-// An index that cannot write forgets the names that it learns beyond a bound. Only Room, which
-// calls that may block ask, waits.
+// If the index cannot write, it drops the names beyond a limit. Only Room waits, and only for
+// calls that may block.
 func TestIndexThatCannotWrite(t *testing.T) {
 	w := newWorld(t)
 	f := w.create("f")
@@ -31,7 +31,7 @@ func TestIndexThatCannotWrite(t *testing.T) {
 	}
 	w.ok(await.Receive(t, "a call is answered", async(func() error { return w.open(f) })), "Open")
 	await.Receive(t, "names are noted without waiting", async(func() error {
-		for i := range 2 * n { // twice as many as there is room for may be pending
+		for i := range 2 * n { // together with n, more than the limit of 2*maxPending
 			note(n + i)
 		}
 		return nil
@@ -53,8 +53,8 @@ func TestIndexThatCannotWrite(t *testing.T) {
 	w.ok(w.ask(f), "Open")
 }
 
-// The index knows exactly the places that it was told of, the latest first, whether they are on
-// disk, being written or pending, and after a restart.
+// The index returns exactly the places that Note and Gone reported, the latest first, whether they
+// are on disk, being written or pending, and also after a restart.
 func TestIndexAgainstAModel(t *testing.T) {
 	w, state := newWorld(t), t.TempDir()
 	open := func() *index.Index {
@@ -67,7 +67,7 @@ func TestIndexAgainstAModel(t *testing.T) {
 		defer func() { x.Close() }()
 		const files, names = 3, 4 // fewer names than a file may have
 		model := map[int][]string{}
-		for i := range files { // the run before left places
+		for i := range files { // the previous run may have left places
 			x.Gone(w.root, noFile(i), nil, true)
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {

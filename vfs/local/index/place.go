@@ -12,11 +12,12 @@ type place struct {
 	name string
 }
 
-// places are the names under which a file was seen, the latest first. A value is never modified.
+// places are the names under which a file was seen, the latest first. A places value is never
+// modified.
 type places []place
 
-// maxPlaces bounds the names of one file. If all of them are gone, a search finds another hard
-// link.
+// maxPlaces is the largest number of places that the index keeps for one file. If all of them are
+// gone, a search finds another hard link.
 const maxPlaces = 8
 
 func (ps places) with(p place) places {
@@ -39,8 +40,8 @@ func (ps places) without(p place) places {
 	return out
 }
 
-// On disk, a place is the length of the directory's handle, the length of the name (one byte
-// each), the handle, and the name. Places follow each other.
+// encodePlaces returns the places in the form that they have on disk: for each place the length of
+// the directory's handle, the length of the name (one byte each), the handle, and the name.
 func encodePlaces(ps places) []byte {
 	var b []byte
 	for i := range ps {
@@ -50,7 +51,7 @@ func encodePlaces(ps places) []byte {
 	return b
 }
 
-// decodePlaces stops at the first invalid place.
+// decodePlaces is the inverse of encodePlaces. It stops at the first part that is not valid.
 func decodePlaces(b []byte) (ps places) {
 	for len(b) >= 2 && len(ps) < maxPlaces {
 		d, n := int(b[0]), int(b[1])

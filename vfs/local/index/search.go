@@ -10,56 +10,57 @@ import (
 )
 
 // A search looks for files that are at none of their known places: first in the directories of
-// those places, then in the whole tree. It notes every name that it meets. One goroutine at a
-// time searches, for all files that calls have asked for. The calls themselves do not search. A
-// few of them wait for a moment, so that a client does not notice the search of a small tree; all
+// those places, then in the whole tree. It notes every name that it sees. One search runs at a
+// time, on a goroutine of its own, for all files that calls have asked for. A few of these calls
+// wait for it for a moment, so that a client does not notice the search of a small tree; all
 // others return ErrDelay.
 //
-// A file that a search has not met counts as stale for a minute (vainFor), so that clients with
-// handles of removed files do not keep the daemon searching. For the same reason searches may
-// take only a tenth of the time (searchShare).
+// A file that a complete search did not find counts as stale for a minute (vainFor), so that
+// clients with handles of removed files do not keep the daemon searching. For the same reason
+// searches may take only a tenth of the time (searchShare).
 const (
 	searchShare = 10      // searches may take 1/searchShare of the time
-	maxWalk     = 4 << 20 // names
-	maxWanted   = 1 << 12 // files that one search looks for
-	maxVain     = 1 << 16
+	maxWalk     = 4 << 20 // most names that one search reads
+	maxWanted   = 1 << 12 // most files that one search looks for
+	maxVain     = 1 << 16 // most files in searches.vain
 	vainFor     = time.Minute
-	// The number of calls that wait for a search, and how long each waits.
+	// maxSearchWaiters is the largest number of calls that wait for a search; searchPatience is
+	// how long each waits.
 	maxSearchWaiters = 8
 	searchPatience   = 2 * time.Second
 )
 
 // searches is the state of an index's searches. The index's mu guards it.
 type searches struct {
-	running   *search                  // nil: none
-	notBefore time.Time                // when the next one may begin
-	wanted    map[vfs.Handle]struct{}  // files that the next search shall look for
-	vain      map[vfs.Handle]time.Time // files that a search did not meet; stale until then
-	waiters   int
-	begins    func() // each search calls it first; for tests
+	running   *search                  // nil if no search runs
+	notBefore time.Time                // time from which the next search may begin
+	wanted    map[vfs.Handle]struct{}  // files that the next search is to look for
+	vain      map[vfs.Handle]time.Time // files that a search did not find, and until when they count as stale
+	waiters   int                      // number of calls that wait for the search
+	begins    func()                   // called at the beginning of each search; for tests
 }
 
-// A search is a running search.
+// A search is one search that runs.
 type search struct {
-	missing map[vfs.Handle]missing // files that it has not met yet
-	ended   chan struct{}
-	looks   bool // it has begun to read directories
-	// partial: the search was stopped, or had no descriptor to read a directory with. So the
-	// files that it did not meet may exist.
+	missing map[vfs.Handle]missing // files that it has not found yet
+	ended   chan struct{}          // closed when the search ends
+	looks   bool                   // true if it has begun to read directories
+	// partial is true if the search was stopped, or had no descriptor to read a directory with. So
+	// the files that it did not find may exist.
 	partial bool
 }
 
-// A missing file is being looked for.
+// A missing is a file that the search looks for.
 type missing struct {
-	met chan struct{} // closed when the search meets it, or ends
-	// late: a call asked for the file after the search had begun to read directories. If the
-	// search does not meet it, the file may be in a directory that the search had read before. So
-	// the next search looks for it.
+	met chan struct{} // closed when the search finds the file, or ends
+	// late is true if a call asked for the file after the search had begun to read directories. If
+	// the search does not find the file, it may be in a directory that was read before. So the
+	// next search looks for it.
 	late bool
 }
 
-// find searches for h, which is at none of its known places, and opens it. ESTALE: a search did
-// not find it. ErrDelay: no search has finished yet.
+// find waits for a search for h, which is at none of its known places, and opens it. ESTALE: a
+// search did not find it. ErrDelay: the search has not ended yet.
 func (x *Index) find(h *vfs.Handle) (int, error) {
 	met, err := x.want(h)
 	if met == nil {
@@ -83,9 +84,9 @@ func (x *Index) find(h *vfs.Handle) (int, error) {
 	return -1, vfs.ErrDelay
 }
 
-// want asks for a search for h and counts the caller as a waiter. The channel that it returns is
-// closed when the search meets h or ends. If met is nil, the caller returns err instead of
-// waiting.
+// want adds h to the running or the next search. If the caller may wait, want counts it as a
+// waiter and returns a channel that is closed when the search finds h or ends. Otherwise met is
+// nil, and the caller returns err.
 func (x *Index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 	if x.soughtInVain(h) {
 		return nil, syscall.ESTALE
@@ -114,7 +115,8 @@ func (x *Index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 	return m.met, nil
 }
 
-// soughtInVain reports whether a search did not meet h a short time ago.
+// soughtInVain reports whether h counts as stale, because a search did not find it less than
+// vainFor ago.
 func (x *Index) soughtInVain(h *vfs.Handle) bool {
 	now := x.now()
 	x.mu.Lock()
@@ -127,7 +129,7 @@ func (x *Index) soughtInVain(h *vfs.Handle) bool {
 	return ok
 }
 
-// beginLocked starts a search for the wanted files.
+// beginLocked starts a search for the files in wanted.
 func (x *Index) beginLocked() {
 	s := &search{missing: make(map[vfs.Handle]missing, len(x.wanted)), ended: make(chan struct{})}
 	for h := range x.wanted {
@@ -138,7 +140,8 @@ func (x *Index) beginLocked() {
 	go x.search(s, x.notBefore.Sub(x.now()))
 }
 
-// metLocked ends the wait for h. It is called for each file that is seen anywhere.
+// metLocked tells the running search that h was found. It is called for each file whose name is
+// noted.
 func (x *Index) metLocked(h vfs.Handle) {
 	delete(x.vain, h)
 	if s := x.running; s != nil {
@@ -149,7 +152,7 @@ func (x *Index) metLocked(h vfs.Handle) {
 	}
 }
 
-// endSearch waits for the running search.
+// endSearch waits for the running search to end.
 func (x *Index) endSearch() {
 	x.mu.Lock()
 	s := x.running
@@ -159,8 +162,8 @@ func (x *Index) endSearch() {
 	}
 }
 
-// SearchAgain waits for the search that runs, forgets which files it did not meet, and lets the
-// next one begin at once. For tests, whose local programs move a file a moment after a search.
+// SearchAgain is for tests in which local programs move a file just after a search. It waits for
+// the running search, empties vain, and lets the next search begin at once.
 func (x *Index) SearchAgain() {
 	x.endSearch()
 	x.mu.Lock()
@@ -169,7 +172,7 @@ func (x *Index) SearchAgain() {
 	x.mu.Unlock()
 }
 
-// search is the goroutine of a search. It begins after a pause.
+// search is the goroutine of a search. It begins after the given pause.
 func (x *Index) search(s *search, pause time.Duration) {
 	defer close(s.ended)
 	timer := time.NewTimer(pause)
@@ -239,8 +242,8 @@ func (x *Index) walk(s *search) {
 	}
 }
 
-// scan notes the names in the directory h, and returns how many there are. It
-// calls sub for each directory.
+// scan notes the names in the directory h and returns their number. If sub is not nil, it calls
+// sub for each directory.
 func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int) {
 	dir, err := x.openDir(h)
 	if err != nil {
@@ -273,8 +276,8 @@ func (x *Index) openDir(h *vfs.Handle) (int, error) {
 	return x.openPlace(h)
 }
 
-// noteEntry notes name in the directory dir, whose handle is h. It calls sub if the name is a
-// directory.
+// noteEntry notes name in the directory dir, whose handle is h. If name is a directory and sub is
+// not nil, it calls sub.
 func (x *Index) noteEntry(dir int, h *vfs.Handle, name []byte, sub func(vfs.Handle)) error {
 	fd, err := x.tree.OpenName(dir, name)
 	if err != nil {

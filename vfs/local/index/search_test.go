@@ -16,14 +16,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// A hundred clients ask for files that are gone. One goroutine searches for them. At most eight
-// calls wait for it; the others are answered while it searches, as are calls about files that are
-// there. A file that the search did not find is stale for a minute, without another search.
+// If a hundred clients ask for files that are gone, one goroutine searches for them. At most eight
+// calls wait for the search; all other calls get ErrDelay at once, and calls for files that exist
+// get an answer. A file that the search did not find is stale for a minute, without another
+// search.
 func TestOneSearchAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.x.Patience = 10 * await.Limit // those that wait give up long after this test
 	now := time.Now()
-	w.x.SetClock(func() time.Time { return now })
+	w.x.SetClock(func() time.Time { return now }) // so that the waiting calls give up only after this test
 	f := w.create("there")
 	gone := w.lost(100)
 	begins, held := make(chan struct{}, 1), make(chan struct{})
@@ -69,7 +70,7 @@ func TestOneSearchAtATime(t *testing.T) {
 		t.Errorf("%d of those that waited are stale", stale)
 	}
 
-	// All the others are looked for by the next one.
+	// The next search looks for all other files.
 	for _, h := range gone {
 		w.want(w.ask(h), syscall.ESTALE, "Open of a file that is gone")
 	}
@@ -90,8 +91,8 @@ func TestOneSearchAtATime(t *testing.T) {
 	}
 }
 
-// Searches have a tenth of the time. A call for a file between two searches is answered at once
-// with ErrDelay, and the next search looks for the file.
+// Searches take at most a tenth of the time. Between two searches, a call for a missing file gets
+// ErrDelay at once, and the next search looks for the file.
 func TestSearchesShareTheTime(t *testing.T) {
 	w := newWorld(t)
 	w.x.Patience = await.Limit
@@ -102,7 +103,7 @@ func TestSearchesShareTheTime(t *testing.T) {
 	moved := w.create("f", "from")
 	w.mkdir("to")
 	gone := w.lost(2)
-	w.x.OnSearch(func() { passed.Add(int64(time.Hour)) }) // so long does each take
+	w.x.OnSearch(func() { passed.Add(int64(time.Hour)) }) // each search takes an hour
 	w.want(w.ask(gone[0]), syscall.ESTALE, "Open of a file that is gone")
 	w.ok(os.Rename(w.path("from", "f"), w.path("to", "g")))
 	passed.Add(int64(9*time.Hour - await.Limit - time.Second))
@@ -120,7 +121,7 @@ func TestSearchesShareTheTime(t *testing.T) {
 	}
 }
 
-// A call whose file was met does not wait for the end of the search.
+// If a waiting call's file is found, the call returns without waiting for the end of the search.
 func TestCallOfAFoundFileDoesNotAwaitTheSearch(t *testing.T) {
 	w := newWorld(t)
 	w.x.Patience = await.Limit
@@ -132,14 +133,14 @@ func TestCallOfAFoundFileDoesNotAwaitTheSearch(t *testing.T) {
 	defer close(goOn)
 	answer := async(func() error { return w.open(moved) })
 	await.Receive(t, "a search begins", begins)
-	w.note("f") // a client looks the name up
+	w.note("f") // as if a client had looked the name up
 	w.ok(await.Receive(t, "the call is answered", answer), "Open")
 }
 
-// A search without descriptors has not looked everywhere: the files that it did not meet are not
-// stale.
+// If a search runs out of descriptors, the files that it did not find do not count as stale,
+// because it has not read every directory.
 func TestSearchWithoutDescriptors(t *testing.T) {
-	if !stalled.Alone(t, 2) { // the limit is the process's
+	if !stalled.Alone(t, 2) { // the test changes the limit of the whole process
 		return
 	}
 	w := newWorld(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A Tree is the directory tree whose files an Index finds. All descriptors are O_PATH. Any
+// A Tree is the directory tree in which an Index finds files. All descriptors are O_PATH. Any
 // goroutine may call the methods.
 type Tree interface {
 	OpenRoot() (fd int, err error)
@@ -19,6 +19,6 @@ type Tree interface {
 	Names(dir int, each func(name []byte) bool) error
 }
 
-// outOfDescriptors reports that err tells nothing about the file: the process, or the system, has
-// no descriptor left to look at it.
+// outOfDescriptors reports whether err means that the process, or the system, has no descriptor
+// left. Such an error says nothing about the file.
 func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }

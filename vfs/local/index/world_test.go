@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
-// directory is a Tree whose handles are inode numbers.
+// directory is a Tree, for a directory given by its path. Its handles are inode numbers.
 type directory string
 
 func (d directory) OpenRoot() (int, error) {
@@ -47,10 +47,10 @@ func inode(ino uint64) vfs.Handle {
 	return h
 }
 
-// noFile returns the handle of an ith file that does not exist.
+// noFile returns the handle of the ith of many files that do not exist.
 func noFile(i int) vfs.Handle { return inode(1<<63 | uint64(i)) }
 
-// world is a directory with its index.
+// world is a directory and its index.
 type world struct {
 	*testing.T
 	dir  string
@@ -81,8 +81,8 @@ func (w *world) handle(names ...string) vfs.Handle {
 	return inode(st.Ino)
 }
 
-// mkdir and create make name in the directory at a path, as a client of the server does: the index
-// is told.
+// mkdir and create make name in the directory at a path, and tell the index, as a server does for
+// its client.
 func (w *world) mkdir(name string, in ...string) {
 	w.Helper()
 	w.ok(os.Mkdir(w.path(append(in, name)...), 0o755))
@@ -102,7 +102,7 @@ func (w *world) note(name string, in ...string) vfs.Handle {
 	return h
 }
 
-// open opens h once.
+// open opens h with one call, and closes it.
 func (w *world) open(h vfs.Handle) error {
 	fd, err := w.x.Open(h)
 	if err == nil {
@@ -111,7 +111,7 @@ func (w *world) open(h vfs.Handle) error {
 	return err
 }
 
-// ask opens h as a client does: again, while it is told to ask later.
+// ask opens h as a client does: it repeats the call while it gets ErrDelay.
 func (w *world) ask(h vfs.Handle) (err error) {
 	w.Helper()
 	await.Until(w.T, "the search ends", func() bool {
