@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Bits of a mode, as POSIX has them.
+// Bits of a POSIX mode.
 const (
 	setUID    = 0o4000
 	setGID    = 0o2000
@@ -19,7 +19,7 @@ const (
 	groupExec = 0o010
 )
 
-// Set-id and sticky bits, as POSIX has them and as package fs has them.
+// bits has the set-id and sticky bits: posix is the bit of a POSIX mode, fs the bit of package fs.
 var bits = []struct {
 	posix uint32
 	fs    fs.FileMode
@@ -45,7 +45,7 @@ func osMode(mode uint32) fs.FileMode {
 	return m
 }
 
-// types are those of files that are not regular.
+// types has the vfs.Type of each file type but regular files.
 var types = map[fs.FileMode]vfs.Type{
 	fs.ModeDir:                        vfs.Directory,
 	fs.ModeSymlink:                    vfs.Symlink,
@@ -69,8 +69,8 @@ func device(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// shown returns the attributes that the file system shows of a file. Missing attributes are zero:
-// Nlink, FileID and Ctime may be.
+// shown returns the attributes in info. Attributes that the file system does not have are zero,
+// for example Nlink, FileID and Ctime.
 func (f *FS) shown(info fs.FileInfo) vfs.Attr {
 	size := uint64(max(info.Size(), 0))
 	a := vfs.Attr{Type: cmp.Or(types[info.Mode().Type()], vfs.Regular), Mode: posixMode(info.Mode()), Size: size, Used: size}
@@ -81,7 +81,7 @@ func (f *FS) shown(info fs.FileInfo) vfs.Attr {
 	if i := file.GetInfo(info); i != nil {
 		a.Nlink, a.UID, a.GID, a.Major, a.Minor = i.Nlink, i.UID, i.GID, i.Major, i.Minor
 		if device(info) == f.device {
-			a.FileID = i.Fileid // tells files of one device apart
+			a.FileID = i.Fileid // inode numbers identify files only on one device
 		}
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -92,9 +92,9 @@ func (f *FS) shown(info fs.FileInfo) vfs.Attr {
 	return a
 }
 
-// lstat returns the attributes that the file system shows of n, or of a name in the directory n.
-// For a symlink, the size is the length of its text from Readlink, because file systems that
-// rewrite texts show another size.
+// lstat returns the attributes that the file system has for n, or for a name in the directory n.
+// For a symlink, the size is the length of its text from Readlink, because Lstat of a file system
+// that rewrites texts returns another size.
 func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	err = f.at(n, name, func(path string) error {
 		info, err := f.bfs.Lstat(path)
@@ -113,18 +113,18 @@ func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	return a, err
 }
 
-// done is what calls did to a file since it was last observed.
+// done says what calls have done to a file since it was last observed.
 type done uint8
 
 const (
-	altered   done = iota + 1 // its attributes were changed
+	altered   done = iota + 1 // its content was changed, and so its attributes
 	rewritten                 // its content, too
 )
 
-// observe completes a, the attributes that the file system just showed of n.
+// observe completes a, the attributes of n that lstat has just returned.
 func (f *FS) observe(n *node, a *vfs.Attr) error {
 	seen := *a
-	seen.Atime, seen.Used = vfs.Time{}, 0 // they may change without a change of the file
+	seen.Atime, seen.Used = vfs.Time{}, 0 // these may change although nothing changed the file
 	if seen != n.seen || n.did > 0 {
 		if !f.alone {
 			return errAlone
@@ -143,7 +143,7 @@ func (f *FS) observe(n *node, a *vfs.Attr) error {
 	return nil
 }
 
-// note records that n's attributes differ from the last ones, or that a call changed n.
+// note records that n's attributes differ from those in n.seen, or that a call changed n.
 func (f *FS) note(n *node, seen *vfs.Attr) {
 	first := n.seen.Type == 0
 	stamp := time.Now().UnixNano()
@@ -161,7 +161,7 @@ func (f *FS) note(n *node, seen *vfs.Attr) {
 	n.stamp, n.seen, n.did = stamp, *seen, 0
 }
 
-// stat looks at n and returns its attributes.
+// stat reads n's attributes and completes them with observe. ESTALE: n is no longer at its path.
 func (f *FS) stat(n *node) (vfs.Attr, error) {
 	a, err := f.lstat(n, "")
 	switch {
@@ -181,8 +181,8 @@ func (f *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	return f.look(op, func() error { _, err := f.get(h, a); return err })
 }
 
-// Access implements vfs.FileSystem. It grants everything that the kind of file allows, because
-// the file system does not judge permissions.
+// Access implements vfs.FileSystem. It grants every right that the type of the file allows,
+// because the file system does not check permissions.
 func (f *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs.Access, error) {
 	if err := f.GetAttr(op, h, a); err != nil {
 		return 0, err

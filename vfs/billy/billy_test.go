@@ -19,7 +19,7 @@ import (
 
 var op = &vfs.Op{Cred: &vfs.Cred{}}
 
-// A files is a file system under test, and what every test does with one.
+// files is a file system under test with helper methods.
 type files struct {
 	*testing.T
 	*billy.FS
@@ -153,7 +153,8 @@ func (readOnly) Capabilities() gobilly.Capability {
 	return gobilly.ReadCapability | gobilly.SeekCapability
 }
 
-// The program may change its files as well.
+// If the program changes its files itself, clients see the changes, and handles of files that the
+// program removed or replaced are stale.
 func TestChangesFromOutside(t *testing.T) {
 	d := newDisk(t)
 	f := open(t, handler(d), billy.Options{})
@@ -191,7 +192,8 @@ func TestChangesFromOutside(t *testing.T) {
 		t.Fatalf("Lookup of what replaced a file: %v", err)
 	}
 	f.want(h, "c")
-	// A directory replaced by a file, with what was known below it.
+	// If a directory is replaced by a file, the handles of the directory and of files in it are
+	// stale.
 	o, _, err := f.Mkdir(op, f.Root(), []byte("d"), &vfs.SetAttr{})
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +211,8 @@ func TestChangesFromOutside(t *testing.T) {
 	}
 }
 
-// What panics is the call, which package rpc answers; the next ones are served.
+// If the program's file system panics, the panic reaches the caller (package rpc answers it), and
+// later calls work.
 func TestAfterAPanic(t *testing.T) {
 	f := open(t, handler(explosive{newDisk(t)}), billy.Options{})
 	h := f.create("file")
@@ -250,7 +253,8 @@ func (e explosive) OpenFile(name string, flag int, perm os.FileMode) (gobilly.Fi
 	return e.disk.OpenFile(name, flag, perm)
 }
 
-// A client does not make the program allocate what it names.
+// A write or truncation beyond DefaultMaxFileSize fails with EFBIG on a file system in memory, so
+// that a client cannot make the program allocate so much.
 func TestMemoryFilesAreBounded(t *testing.T) {
 	f := open(t, handler(billymem.New()), billy.Options{})
 	h := f.create("file")
@@ -297,8 +301,8 @@ type failing struct {
 
 func (f failing) FSStat(context.Context, gobilly.Filesystem, *nfs.FSStat) error { return f.err }
 
-// Memory file systems do not move their files' times, or move them at every
-// look.
+// Times move at a write and only then, even if a file system in memory never updates them
+// (go-billy) or returns the present time at each Lstat (go-nfs).
 func TestTimesOfMemoryFiles(t *testing.T) {
 	for name, bfs := range map[string]gobilly.Filesystem{"go-billy": billymem.New(), "go-nfs": nfsmem.New()} {
 		f := open(t, handler(bfs), billy.Options{})
@@ -317,7 +321,8 @@ func TestTimesOfMemoryFiles(t *testing.T) {
 	}
 }
 
-// A write takes the set-id bits away, also where the program is the superuser's.
+// A write, a truncation and a Create that truncates clear the set-id bits, even if the program
+// runs as the superuser.
 func TestSetIDGoesWithAWrite(t *testing.T) {
 	f := open(t, handler(newDisk(t)), billy.Options{})
 	h := f.create("file")
@@ -344,8 +349,8 @@ func TestSetIDGoesWithAWrite(t *testing.T) {
 	}
 }
 
-// A client writes the file that it creates, whatever its mode is, through a program
-// that is not the superuser's too. It does not write one that the program made so.
+// A client may write to a file that it created with a read-only mode, even if the program is not
+// the superuser. It may not write to a read-only file that the program made.
 func TestWriteToAFileCreatedReadOnly(t *testing.T) {
 	d := newDisk(t)
 	os.WriteFile(d.at("program's"), []byte("content"), 0o444)
@@ -366,7 +371,8 @@ func TestWriteToAFileCreatedReadOnly(t *testing.T) {
 	}
 }
 
-// judging refuses by a file's mode, as a kernel does for all but the superuser.
+// judging refuses to open a file for writing if its mode forbids that, as a kernel does for all
+// users but the superuser.
 type judging struct{ disk }
 
 func (j judging) OpenFile(name string, flag int, perm os.FileMode) (gobilly.File, error) {

@@ -7,13 +7,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// errAlone is the result of a step of a read-only call that has to record something new about the
-// files. FS.look then makes the call again while no other call runs.
+// errAlone is the error of a step in a read-only call that has to record something new about the
+// files. FS.look then repeats the call while no other call runs.
 var errAlone = errors.New("billy: the call has to be the only one")
 
-// look makes a call that changes nothing in the file system. It runs beside other such calls and
-// beside reads of data. If it has to record something new about the files, it runs again, beside
-// reads of data alone. So do may run twice; it sets nothing but results.
+// look runs do, which changes nothing in the file system, beside other such calls and beside reads
+// of data. If do has to record something new about the files, look runs it again, beside reads of
+// data only. Because do may run twice, it may set only its results.
 func (f *FS) look(op *vfs.Op, do func() error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -25,7 +25,7 @@ func (f *FS) look(op *vfs.Op, do func() error) error {
 	return err
 }
 
-// alter makes a call in which do may change the file of a handle.
+// alter runs do, which may change the file of the handle h, while no other call runs.
 func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -40,8 +40,8 @@ func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) er
 	})
 }
 
-// The program's code may panic. The deferred unlocks leave the FS ready for the next call, and
-// package rpc answers this one.
+// The methods of the program's file system may panic. The deferred unlocks leave the FS ready for
+// the next call, and package rpc answers the call that panicked.
 
 func (f *FS) beside(do func() error) error {
 	f.mu.RLock()
@@ -49,20 +49,20 @@ func (f *FS) beside(do func() error) error {
 	return do()
 }
 
-// exclusively makes a call while no other call runs. If quiet is false, reads of data may run
-// beside it.
+// exclusively runs do while no other call runs. If quiet is false, reads of data may run at the
+// same time.
 func (f *FS) exclusively(quiet bool, do func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if quiet {
-		f.reading.Wait() // a read begins with mu held
+		f.reading.Wait() // no new read begins, because that needs mu
 	}
 	f.alone = true
 	defer func() { f.alone = false }()
 	return do()
 }
 
-// get finds the node of a handle and looks at it.
+// get returns the node of a handle and stores its attributes in a.
 func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
 	n, err := f.find(h)
 	if err != nil {
@@ -72,8 +72,8 @@ func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
 	return n, err
 }
 
-// within lets do change the file of a handle, and records the change in ch. If the look
-// afterwards fails, the change still counts as made.
+// within runs do, which may change the file of a handle, and stores the attributes before and
+// after in ch. If reading the attributes after the change fails, the change still counts as made.
 func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	n, err := f.get(h, &ch.Before)
 	if err != nil {
@@ -87,8 +87,9 @@ func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error 
 	return err
 }
 
-// at calls the program's code with the path of n, or of a name in the directory n, and converts
-// its errors to those of vfs. If n is gone, the error is ESTALE.
+// at calls do, which calls the program's file system, with the path of n or of a name in the
+// directory n. It converts the error of do to one of package vfs. If n is gone, the error is
+// ESTALE.
 func (f *FS) at(n *node, name string, do func(path string) error) error {
 	path, err := f.components(n)
 	if err != nil {
@@ -100,7 +101,7 @@ func (f *FS) at(n *node, name string, do func(path string) error) error {
 	return errno(do(f.bfs.Join(path...)))
 }
 
-// at2 is at with two paths.
+// at2 is like at, with two paths.
 func (f *FS) at2(n *node, name string, m *node, other string, do func(path, path2 string) error) error {
 	return f.at(n, name, func(path string) error {
 		return f.at(m, other, func(path2 string) error { return do(path, path2) })

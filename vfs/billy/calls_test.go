@@ -15,12 +15,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// ordered is a file system that counts the calls into it that run at the same
-// time: looks, and changes, which must have it to themselves.
+// ordered is a file system that checks that no other call runs during a change. looks and changes
+// are the numbers of running calls that read and that change.
 type ordered struct {
 	disk
 	looks, changes atomic.Int32
-	together       *atomic.Int32 // how often a change did not have it to itself
+	together       *atomic.Int32 // number of calls that ran at the same time as a change
 }
 
 func (o *ordered) look() (end func()) {
@@ -113,8 +113,8 @@ func (f *orderedFile) Truncate(size int64) error {
 	return f.diskFile.Truncate(size)
 }
 
-// What changes something runs while no other call does, whatever clients ask
-// for at once.
+// While a call changes the file system, no other call into it runs, even if clients send many at
+// once.
 func TestChangesHaveTheFileSystemToThemselves(t *testing.T) {
 	var together atomic.Int32
 	vfstest.Run(t, func(t *testing.T) vfs.FileSystem {
@@ -127,7 +127,7 @@ func TestChangesHaveTheFileSystemToThemselves(t *testing.T) {
 	}, vfstest.Options{Self: &vfs.Cred{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, Entries: 100, Skip: notStress()})
 }
 
-// notStress are the tests of the suite that run one call at a time.
+// notStress returns, for Options.Skip, the tests of the suite that make one call at a time.
 func notStress() map[string]string {
 	skip := map[string]string{}
 	for _, test := range vfstest.Tests() {
@@ -138,7 +138,7 @@ func notStress() map[string]string {
 	return skip
 }
 
-// meeting is a file system whose reads of data wait for one another.
+// meeting is a file system in which each read of data waits until all reads have begun.
 type meeting struct {
 	disk
 	all  sync.WaitGroup
@@ -171,8 +171,8 @@ func (f meetingFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.diskFile.ReadAt(p, off)
 }
 
-// Data is read side by side, of one file and of several, and beside calls that
-// look at files for the first time.
+// Reads of data run side by side, in one file and in several, and beside lookups of files that the
+// FS has not seen before.
 func TestReadsRunSideBySide(t *testing.T) {
 	names := []string{"a", "b", "b", "c"}
 	m := &meeting{disk: newDisk(t), t: t}

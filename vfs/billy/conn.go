@@ -2,9 +2,8 @@ package billy
 
 import "net"
 
-// mountConn is the connection that Handler.Mount is called with before there is
-// a client. It has addresses, because handlers look at them, and no bytes: the
-// net.Conn is one end of a pipe that is closed.
+// mountConn is the connection for the call of Handler.Mount, which comes before there is a client.
+// Handlers read its addresses. The net.Conn is one end of a closed pipe, so no data can pass.
 type mountConn struct{ net.Conn }
 
 func newMountConn() net.Conn {

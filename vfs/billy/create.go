@@ -13,8 +13,8 @@ func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow)
 	h := *how
 	if h.Mode == vfs.Exclusive {
 		if f.change == nil || f.chmod == nil {
-			// The client would set attributes next, which would fail. With this error it tries
-			// another mode at once.
+			// To complete an exclusive creation, the client sets attributes, which would fail.
+			// After ErrNotSupported it tries another mode at once.
 			return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 		}
 		h.Attr = h.Attr.OfExclusive()
@@ -59,8 +59,7 @@ func (f *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAt
 	})
 }
 
-// Mknod implements vfs.FileSystem, where the file system has an
-// nfs.UnixChange.
+// Mknod implements vfs.FileSystem if the file system has an nfs.UnixChange.
 func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (vfs.Object, vfs.Change, error) {
 	switch {
 	case t < vfs.BlockDevice || t > vfs.FIFO:
@@ -83,7 +82,7 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 	})
 }
 
-// make makes name in dir by do, unless it exists.
+// make handles a creation: if name does not exist in dir, it calls do to make it.
 func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, do func(path string) error) (o vfs.Object, ch vfs.Change, err error) {
 	ch, err = f.alterDir(op, dir, name, func(d *node) error {
 		if vfs.IsDot(name) {
@@ -105,7 +104,8 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, d
 	return o, ch, err
 }
 
-// existing answers a creation whose name belongs to n already; a are n's attributes.
+// existing handles a creation whose name exists already; n is the file of that name and a its
+// attributes.
 func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	switch {
 	case how.Mode == vfs.Guarded, n.kind != vfs.Regular,
@@ -121,7 +121,7 @@ func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	return err
 }
 
-// child makes a file that does not exist yet.
+// child makes the file name, which does not exist yet, in d by calling do, and returns its node.
 func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string) error) (n *node, a vfs.Attr, err error) {
 	if how.Attr.SetSize && how.Attr.Size > f.opt.MaxFileSize {
 		return n, a, syscall.EFBIG
@@ -140,12 +140,12 @@ func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string
 	return n, a, nil
 }
 
-// dress applies the requested attributes to a new file, as far as the file system can. Errors are
-// ignored, because the file was made.
+// dress applies the requested attributes to a new file, as far as the file system can. It ignores
+// errors, because the file is made already.
 func (f *FS) dress(n *node, s *vfs.SetAttr, a *vfs.Attr) {
 	mode := s.Mode & 0o7777
 	if n.kind == vfs.Directory {
-		mode |= a.Mode & setGID // the bit that it inherited
+		mode |= a.Mode & setGID // the bit inherited from the parent directory
 	}
 	for _, one := range []vfs.SetAttr{
 		{SetSize: s.SetSize && n.kind == vfs.Regular && s.Size != a.Size, Size: s.Size},

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// isFile returns nil for a regular file, and otherwise the error for an access to its data.
+// isFile returns nil for a regular file, and otherwise the error of an access to its data.
 func (n *node) isFile() error {
 	switch n.kind {
 	case vfs.Regular:
@@ -25,8 +25,8 @@ func (n *node) isFile() error {
 	return syscall.EINVAL
 }
 
-// forWriting returns the flag to open a file for writing, and for reading too if the file system
-// supports that.
+// forWriting returns the flag to open a file for writing, or for reading and writing if the file
+// system supports both.
 func (f *FS) forWriting() int {
 	if gobilly.CapabilityCheck(f.bfs, gobilly.ReadAndWriteCapability) {
 		return os.O_RDWR
@@ -34,7 +34,7 @@ func (f *FS) forWriting() int {
 	return os.O_WRONLY
 }
 
-// using opens a file for do, and closes it.
+// using opens a file, calls do with it, and closes it.
 func using(open func() (gobilly.File, error), do func(file gobilly.File) error) (err error) {
 	file, err := open()
 	if err != nil {
@@ -44,8 +44,8 @@ func using(open func() (gobilly.File, error), do func(file gobilly.File) error) 
 	return do(file)
 }
 
-// writing opens n's file, lets do write to it, and closes it. A client may write to a file that
-// it created even if the mode is read-only. If such a mode prevents opening the file, writing
+// writing opens n's file, calls do to write to it, and closes it. A client may write to a file
+// that it created even if the mode is read-only. If such a mode prevents opening the file, writing
 // changes the mode for a moment.
 func (f *FS) writing(n *node, do func(file gobilly.File) error) error {
 	return f.at(n, "", func(path string) error {
@@ -136,7 +136,8 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	return n, done, ch, nil
 }
 
-// store writes pieces at offset. The caller ignores the error if something was stored.
+// store writes the pieces at offset and returns the number of bytes written. The caller ignores
+// the error if that is more than 0.
 func store(file gobilly.File, offset uint64, data [][]byte) (n int, err error) {
 	var w io.Writer = file
 	if at, ok := file.(io.WriterAt); ok {
@@ -159,7 +160,7 @@ func store(file gobilly.File, offset uint64, data [][]byte) (n int, err error) {
 
 // Commit implements vfs.FileSystem.
 func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch vfs.Change, err error) {
-	if f.readOnly { // there is nothing to do
+	if f.readOnly { // nothing is ever written
 		return ch, f.GetAttr(op, h, &ch.After)
 	}
 	err = f.alter(op, h, &ch, func(n *node) error {
@@ -174,14 +175,15 @@ func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch v
 	return ch, err
 }
 
-// stabilise makes the written data as stable as possible, and returns how stable it is.
+// stabilise puts the written data on stable storage, if there is a way to do so. It returns how
+// stable the data is.
 func (f *FS) stabilise(file gobilly.File) (stable vfs.Stability, err error) {
 	if s, ok := file.(interface{ Sync() error }); ok {
 		err = s.Sync()
 	} else if f.opt.Sync != nil {
 		err = f.opt.Sync(file)
 	} else {
-		return vfs.Unstable, nil // the caller closes the file: there is no other way
+		return vfs.Unstable, nil // the file system has no sync; all that is left is to close the file
 	}
 	if err != nil {
 		f.verifier.Add(1)

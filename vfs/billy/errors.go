@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// known maps errors of file systems and handlers to errors of vfs.
+// known maps errors of file systems and handlers to those of package vfs.
 var known = []struct{ is, want error }{
 	{vfs.ErrNotSupported, vfs.ErrNotSupported},
 	{vfs.ErrDelay, vfs.ErrDelay},
@@ -28,8 +28,8 @@ var known = []struct{ is, want error }{
 	{fs.ErrInvalid, syscall.EINVAL},
 }
 
-// statuses maps those NFS statuses of handlers whose number is not that of an errno. All others
-// up to NFS3ERR_MLINK have the number of their errno.
+// statuses maps those NFS statuses of handlers whose number is not that of an errno. Every other
+// status up to NFS3ERR_MLINK has the number of its errno.
 var statuses = map[nfs.NFSStatus]error{
 	nfs.NFSStatusNameTooLong: syscall.ENAMETOOLONG,
 	nfs.NFSStatusNotEmpty:    syscall.ENOTEMPTY,
@@ -42,7 +42,7 @@ var statuses = map[nfs.NFSStatus]error{
 	nfs.NFSStatusJukebox:     vfs.ErrDelay,
 }
 
-// errno converts an error of the file system to an error of vfs.
+// errno converts an error of the file system to one of package vfs.
 func errno(err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +64,8 @@ func errno(err error) error {
 	return syscall.EIO
 }
 
-// ofStatus converts a status of NFSv3, or of MOUNT with the same numbers, to an error of vfs.
+// ofStatus converts a status of NFSv3, or of MOUNT (which has the same numbers), to an error of
+// package vfs.
 func ofStatus(s nfs.NFSStatus) error {
 	if err, ok := statuses[s]; ok {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
 )
 
-// A program that serves files of its own with go-nfs, and what it changes.
+// A program that serves files with go-nfs passes its handler to New instead of to nfs.Serve.
 func ExampleNew() {
 	files := memfs.New()
 	util.WriteFile(files, "hello.txt", []byte("hello"), 0o644)

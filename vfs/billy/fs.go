@@ -22,27 +22,27 @@ import (
 // Limits that hold for every billy file system.
 const (
 	maxName = 255
-	maxText = 4095 // of a symlink
+	maxText = 4095 // bytes in the text of a symlink
 	maxLink = 32000
 )
 
-// DefaultMaxFileSize is the largest size, in bytes, of files on a file system that shows no inode
-// numbers. Such file systems usually keep a file in one piece of memory, which a write at a large
-// offset would make them allocate.
+// DefaultMaxFileSize is the largest size, in bytes, of files on a file system that has no inode
+// numbers. Such a file system usually keeps a file in one piece of memory. A write at a large
+// offset would make it allocate all memory up to that offset.
 const DefaultMaxFileSize = 1 << 30
 
-// Options say how a billy file system is served. The zero value is usable.
+// Options configures New. The zero value is usable.
 type Options struct {
 	// Path is the directory passed to Handler.Mount; "/" if empty.
 	Path string
-	// Sole: only clients of this FS change the files, so changes are reported
-	// as atomic and clients may keep what they cached.
+	// Sole is true if only clients of this FS change the files. Changes are then reported as
+	// atomic, and clients may keep their caches.
 	Sole bool
-	// MaxFileSize is in bytes. 0 means no limit if the file system shows inode numbers, and
-	// otherwise DefaultMaxFileSize.
+	// MaxFileSize is the largest size of a file, in bytes. 0 means no limit if the file system has
+	// inode numbers, and otherwise DefaultMaxFileSize.
 	MaxFileSize uint64
-	// Sync puts a file on stable storage if the file system's File has no method Sync() error.
-	// The package opens the file for it and closes it afterwards.
+	// Sync puts a file on stable storage. The package calls it if the file system's File has no
+	// method Sync() error. The package opens the file before and closes it afterwards.
 	Sync func(gobilly.File) error
 	// FSID is Attr.FSID of every file; 0 means a hash of Path.
 	FSID uint64
@@ -53,27 +53,27 @@ type FS struct {
 	opt      Options
 	handler  nfs.Handler
 	bfs      gobilly.Filesystem
-	change   gobilly.Change // nil where nothing can be changed
+	change   gobilly.Change // nil if the file system cannot change attributes
 	chmod    gobilly.Chmod
 	unix     nfs.UnixChange
 	readOnly bool
-	restless bool // the times of files change by themselves
+	restless bool // true if times of files change although the files do not
 	verifier atomic.Uint64
 
-	// mu is held during every call into the file system, except reads of data. Read-only calls
-	// share it. Calls that may change the file system hold it exclusively and also wait for the
-	// end of reads. It guards the tree; a read-only call that has to change the tree holds mu
-	// exclusively: see look.
+	// mu is locked during every call of the file system, except reads of data. Read-only calls
+	// lock it shared. Calls that may change the file system lock it exclusively and also wait for
+	// running reads. mu guards the tree; a read-only call that has to change the tree locks mu
+	// exclusively (see look).
 	mu      sync.RWMutex
-	reading sync.WaitGroup // reads of data in progress; they begin with mu held
-	alone   bool           // mu is held exclusively
+	reading sync.WaitGroup // running reads of data; they begin with mu locked
+	alone   bool           // true while mu is locked exclusively
 	tree
 }
 
 var _ vfs.FileSystem = (*FS)(nil)
 
-// New mounts opt.Path through handler and serves the result to every client. It calls
-// Handler.Mount once, with a connection that carries nothing.
+// New mounts opt.Path through handler and serves the resulting file system to every client. It
+// calls Handler.Mount once, with a connection that carries no data.
 func New(handler nfs.Handler, opt Options) (*FS, error) {
 	opt.Path = cmp.Or(opt.Path, "/")
 	status, bfs, _ := handler.Mount(context.Background(), newMountConn(), nfs.MountRequest{Dirpath: []byte(opt.Path)})
@@ -100,8 +100,8 @@ func New(handler nfs.Handler, opt Options) (*FS, error) {
 	return f, nil
 }
 
-// plant finds the root, or makes it, because some file systems have no root until they have
-// another file.
+// plant finds the root directory and makes its node. If there is no root, it makes one, because
+// some file systems have no root until they have another file.
 func (f *FS) plant() error {
 	root := f.bfs.Join()
 	info, err := f.bfs.Lstat(root)
@@ -116,7 +116,7 @@ func (f *FS) plant() error {
 	if !info.IsDir() {
 		return syscall.ENOTDIR
 	}
-	// Some file systems show the time of the look instead of the time of the change. For those,
+	// Some file systems return the present time instead of the time of the last change. For those,
 	// the FS keeps the times of changes itself.
 	again, err := f.bfs.Lstat(root)
 	f.restless = err == nil && !again.ModTime().Equal(info.ModTime())
@@ -126,7 +126,7 @@ func (f *FS) plant() error {
 	return nil
 }
 
-// random returns a number that no other process uses.
+// random returns a random number. No other process is likely to get the same.
 func random() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
@@ -139,8 +139,8 @@ func (f *FS) Root() vfs.Handle { return f.root.handle }
 // Lane implements vfs.FileSystem.
 func (f *FS) Lane() any { return f }
 
-// Verifier implements vfs.FileSystem. It changes when a sync failed, because
-// what was written may be lost then.
+// Verifier implements vfs.FileSystem. It also changes when a sync fails, because written data may
+// be lost then.
 func (f *FS) Verifier() (v [8]byte) {
 	binary.BigEndian.PutUint64(v[:], f.verifier.Load())
 	return v
@@ -168,7 +168,7 @@ func (f *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	return info, f.look(op, func() error { _, err := f.find(h); return err })
 }
 
-// Usage implements vfs.FileSystem. If the handler fills nothing in, the file system counts as
+// Usage implements vfs.FileSystem. If the handler's FSStat sets nothing, the file system counts as
 // large and empty, as in go-nfs.
 func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 	const plenty = 1 << 62

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
 )
 
-// paths is a handler whose handles are paths: they outlive a process.
+// paths is a handler whose handles are paths, so that they are valid after a restart.
 type paths struct{ nfs.Handler }
 
 func (paths) ToHandle(_ gobilly.Filesystem, path []string) []byte {
@@ -38,11 +38,11 @@ func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
 	h := paths{helpers.NewNullAuthHandler(d)}
 	f := open(t, h, billy.Options{})
 	root, kept, moved, gone, replaced := f.Root(), f.create("kept"), f.create("moved"), f.create("gone"), f.create("replaced")
-	long := f.create(strings.Repeat("n", 200)) // its path does not fit
+	long := f.create(strings.Repeat("n", 200)) // its path is too long for a handle
 	f.write(kept, "kept", vfs.FileSync)
 	f.write(moved, "moved", vfs.FileSync)
 	f.rename("moved", "elsewhere")
-	again := f.create("moved") // where another file's handle leads
+	again := f.create("moved") // at the path in the handle of another file
 	if again == moved {
 		t.Fatal("a file has the handle that another had before a rename")
 	}
@@ -58,7 +58,7 @@ func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
 		t.Errorf("ReadDir with a cookie: %v", err)
 	}
 
-	// A restart, with changes meanwhile.
+	// Restart the FS. The program changes files before the restart.
 	os.WriteFile(d.at("other"), []byte("other"), 0o644)
 	if err := os.Rename(d.at("other"), d.at("replaced")); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
 	f.want(kept, "kept")
 	f.stale(gone)
 	f.stale(replaced)
-	f.stale(moved) // and not the file that is there now
+	f.stale(moved) // although there is another file at the path in its handle
 	f.stale(long)
 	if _, err := f.ReadDir(op, root, cookie, false, &a, func(*vfs.DirEntry) bool { return true }); err != vfs.ErrBadCookie {
 		t.Errorf("ReadDir with a cookie of an earlier process: %v", err)
@@ -80,7 +80,7 @@ func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
 	}
 }
 
-// A handle that no process gave out leads nowhere.
+// GetAttr with a handle that no process gave out returns ESTALE.
 func TestInventedHandles(t *testing.T) {
 	d := newDisk(t)
 	os.WriteFile(d.at("file"), []byte("x"), 0o644)
@@ -95,14 +95,14 @@ func TestInventedHandles(t *testing.T) {
 	mute.create("works")
 }
 
-// refusing lets one path be mounted.
+// refusing is a handler that allows only a mount of /data.
 type refusing struct{ nfs.Handler }
 
 func (r refusing) Mount(ctx context.Context, conn net.Conn, req nfs.MountRequest) (nfs.MountStatus, gobilly.Filesystem, []nfs.AuthFlavor) {
 	switch {
 	case string(req.Dirpath) != "/data":
 		return nfs.MountStatusErrNoEnt, nil, nil
-	case !conn.RemoteAddr().(*net.TCPAddr).IP.IsLoopback(), !conn.LocalAddr().(*net.TCPAddr).IP.IsLoopback(): // handlers look at it
+	case !conn.RemoteAddr().(*net.TCPAddr).IP.IsLoopback(), !conn.LocalAddr().(*net.TCPAddr).IP.IsLoopback(): // handlers read these addresses
 		return nfs.MountStatusErrAcces, nil, nil
 	}
 	return r.Handler.Mount(ctx, conn, req)
@@ -118,7 +118,8 @@ func TestMountIsTheHandlers(t *testing.T) {
 	}
 }
 
-// Handles are bytes that a client may have made up.
+// GetAttr accepts only the root's handle. For any other bytes that a client may send it returns
+// ESTALE or ErrBadHandle.
 func FuzzHandle(f *testing.F) {
 	bfs := billymem.New()
 	fs, err := billy.New(paths{helpers.NewNullAuthHandler(bfs)}, billy.Options{})

@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// object returns n as a vfs.Object; a was just seen.
+// object returns n as a vfs.Object; a are its attributes, just read.
 func (n *node) object(a vfs.Attr) vfs.Object {
 	return vfs.Object{Handle: n.handle, Attr: a, HasAttr: true}
 }
@@ -73,7 +73,7 @@ func (f *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (length
 	return length, err
 }
 
-// mayName checks a name for a lookup or a change in n.
+// mayName returns nil if n is a directory and name is valid in it, and the error otherwise.
 func (n *node) mayName(name []byte) error {
 	if n.kind != vfs.Directory {
 		return syscall.ENOTDIR
@@ -81,7 +81,7 @@ func (n *node) mayName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// alterDir makes a call in which do changes a name in a directory.
+// alterDir runs do, which changes name in the directory dir, while no other call runs.
 func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) error) (ch vfs.Change, err error) {
 	err = f.alter(op, dir, &ch, func(d *node) error {
 		if err := d.mayName(name); err != nil {
@@ -96,7 +96,7 @@ func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) 
 	return ch, err
 }
 
-// Link implements vfs.FileSystem, where the file system has an nfs.UnixChange.
+// Link implements vfs.FileSystem if the file system has an nfs.UnixChange.
 func (f *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch vfs.Change, err error) {
 	if f.unix == nil {
 		return ch, vfs.ErrNotSupported
@@ -163,8 +163,8 @@ func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Ch
 	})
 }
 
-// empty returns ENOTEMPTY for a directory with names in it, because the Remove of some billy file
-// systems removes even a full directory.
+// empty returns ENOTEMPTY for a directory that has entries, because Remove of some billy file
+// systems removes even such a directory.
 func (f *FS) empty(n *node) error {
 	if n.kind != vfs.Directory {
 		return nil

@@ -8,21 +8,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// pageLen is the number of entries that page collects at a time.
+// pageLen is the largest number of entries that page returns.
 const pageLen = 128
 
-// Cookies of "." and "..", to which FS.salt is added. All others follow.
+// Cookies of "." and "..", to which FS.salt is added. All other entries have larger cookies.
 const (
 	dotCookie    = 1
 	dotDotCookie = 2
 )
 
-// directory holds the known names of a directory, in the order in which they became known.
-// Cookies are numbers in that order; additions and removals do not change them.
+// directory holds the known names of a directory, in the order in which they became known. An
+// entry's cookie is its number in that order; adding and removing entries does not change it.
 type directory struct {
-	names map[string]*entry // nil if the node is no directory
-	order []*entry          // by rising cookie; removed entries stay until they outnumber the others
-	last  uint64            // the latest cookie
+	names map[string]*entry // nil if the node is not a directory
+	order []*entry          // sorted by cookie; removed entries stay until they outnumber the others
+	last  uint64            // the latest cookie given out
 }
 
 // An entry is a name of a node in a directory.
@@ -30,7 +30,7 @@ type entry struct {
 	name   string
 	cookie uint64
 	dir    *node
-	node   *node // nil once removed
+	node   *node // nil if the entry is removed
 }
 
 // ReadDir implements vfs.FileSystem.
@@ -51,11 +51,11 @@ func (f *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAt
 		if eof {
 			return true, nil
 		}
-		a = &vfs.Attr{} // dirAttr keeps the attributes of the first page
+		a = &vfs.Attr{} // dirAttr keeps the attributes read with the first page
 	}
 }
 
-// page returns the entries after cookie. end is true if they are the last ones of the directory.
+// page returns up to pageLen entries after cookie. end is true if no entries follow them.
 func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (page []vfs.DirEntry, end bool, err error) {
 	d, err := f.get(dir, dirAttr)
 	switch {
@@ -69,9 +69,9 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 			return nil, false, err
 		}
 	} else if cookie <= f.salt() || cookie > d.last {
-		return nil, false, vfs.ErrBadCookie // the cookie is of another process or directory
+		return nil, false, vfs.ErrBadCookie // another process or directory gave out the cookie
 	}
-	// These are copies, because f.stat of one entry may remove others from d.order.
+	// entries holds copies, because f.stat of one entry may remove others from d.order.
 	entries := []entry{{".", f.salt() + dotCookie, d, d}, {"..", f.salt() + dotDotCookie, d, d.parent()}}
 	i := sort.Search(len(d.order), func(i int) bool { return d.order[i].cookie > cookie })
 	for ; i < len(d.order) && len(entries) < pageLen; i++ {
@@ -98,7 +98,7 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 	return page, i == len(d.order), nil
 }
 
-// list updates the known names of d, at the start of a listing.
+// list updates the known names of d. A listing calls it at its start.
 func (f *FS) list(d *node) error {
 	var infos []fs.FileInfo
 	err := f.at(d, "", func(path string) (err error) { infos, err = f.bfs.ReadDir(path); return })
@@ -109,7 +109,7 @@ func (f *FS) list(d *node) error {
 	for _, info := range infos {
 		name := info.Name()
 		if vfs.CheckName([]byte(name), maxName) != nil || vfs.IsDot([]byte(name)) {
-			continue // no client could ask for it
+			continue // no client can use this name
 		}
 		there[name] = true
 		a := f.shown(info)

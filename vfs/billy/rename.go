@@ -23,7 +23,8 @@ func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.H
 	return from, to, err
 }
 
-// move renames after checking what POSIX refuses, because not every billy file system does.
+// move does a rename. First it checks what POSIX refuses, because not every billy file system
+// refuses it.
 func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 	n, _, err := f.step(a, fromName)
 	if err != nil {
@@ -48,7 +49,7 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 		return err
 	}
 	f.detach(b.names[toName])
-	// n has both names for a moment, so that it is not forgotten with its last name.
+	// n has both names for a moment, so that detach does not remove its node.
 	n.attach(b, toName)
 	f.detach(a.names[fromName])
 	f.invalidate(n)
@@ -60,8 +61,8 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 }
 
 // rename renames from to to; old is the file at to, or nil. Package os, and file systems built on
-// it, refuse to replace an empty directory by a directory. Then rename removes the empty one
-// first.
+// it, refuse to replace an empty directory by a directory. In that case rename removes the empty
+// directory first.
 func (f *FS) rename(from, to string, old *node) error {
 	err := f.bfs.Rename(from, to)
 	if old == nil || old.kind != vfs.Directory || errno(err) != syscall.EEXIST {
@@ -71,13 +72,13 @@ func (f *FS) rename(from, to string, old *node) error {
 		return err
 	}
 	if err = f.bfs.Rename(from, to); err != nil {
-		// The name leads to an empty directory again, though not to the same.
+		// Make an empty directory at the name again. It is a new one, with another handle.
 		_ = f.bfs.MkdirAll(to, osMode(old.seen.Mode).Perm())
 	}
 	return err
 }
 
-// mayReplace judges a rename of n over old.
+// mayReplace returns nil if n may be renamed over old, and the error otherwise.
 func (f *FS) mayReplace(n, old *node) error {
 	switch {
 	case n.kind == vfs.Directory && old.kind != vfs.Directory:
@@ -88,7 +89,7 @@ func (f *FS) mayReplace(n, old *node) error {
 	return f.empty(old)
 }
 
-// above says that n is the directory d or an ancestor of it.
+// above reports whether n is the directory d or an ancestor of d.
 func (n *node) above(d *node) bool {
 	for n != d && len(d.links) > 0 {
 		d = d.links[0].dir

@@ -24,7 +24,8 @@ func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) 
 	return ch, err
 }
 
-// maySet checks all of s before any change is made; a are n's present attributes.
+// maySet returns nil if the file system can make all the changes of s to n, and the error
+// otherwise. It changes nothing. a are n's present attributes.
 func (f *FS) maySet(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	if s.SetSize {
 		switch {
@@ -34,7 +35,7 @@ func (f *FS) maySet(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 			return syscall.EFBIG
 		}
 	}
-	// Chmod and Chtimes follow symlinks, to wherever they lead.
+	// Chmod and Chtimes follow symlinks. So they would change another file.
 	follows := n.kind == vfs.Symlink
 	if s.SetMode && s.Mode&0o7777 != a.Mode && (f.chmod == nil || follows) || otherOwner(s, a) && f.change == nil {
 		return vfs.ErrNotSupported
@@ -58,7 +59,7 @@ func otherOwner(s *vfs.SetAttr, a *vfs.Attr) bool {
 	return s.SetUID && s.UID != a.UID || s.SetGID && s.GID != a.GID
 }
 
-// set applies s to n, whose attributes are a.
+// set applies s to n; a are n's present attributes.
 func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	if s.SetSize {
 		if err := f.truncate(n, s.Size, a); err != nil {
@@ -78,7 +79,7 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 			return err
 		}
 	}
-	// The change of owner may have cleared bits of the mode.
+	// The mode comes after the owner, because a change of owner may clear bits of the mode.
 	if s.SetMode && n.kind != vfs.Symlink && f.chmod != nil {
 		if err := f.setMode(n, s.Mode); err != nil {
 			return err
@@ -90,7 +91,7 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	return f.setTimes(n, s, a)
 }
 
-// altering lets the program's code change attributes of n.
+// altering calls do to change attributes of n, and records that n was altered.
 func (f *FS) altering(n *node, do func(path string) error) error {
 	err := f.at(n, "", do)
 	if err == nil {
@@ -99,9 +100,9 @@ func (f *FS) altering(n *node, do func(path string) error) error {
 	return err
 }
 
-// setMode calls Chmod with a mode that the file system understands. Memory file systems take the
-// argument as the whole mode, so that a directory needs its type bit; others use only the
-// permissions.
+// setMode calls Chmod with a mode that the file system understands. File systems in memory take
+// the argument as the whole mode, so that the mode of a directory needs its type bit. Other file
+// systems use only the permissions in it.
 func (f *FS) setMode(n *node, mode uint32) error {
 	m := osMode(mode)
 	if n.kind == vfs.Directory && !n.inode {
@@ -112,7 +113,7 @@ func (f *FS) setMode(n *node, mode uint32) error {
 
 func (f *FS) setTimes(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	if f.change == nil || n.kind == vfs.Symlink {
-		n.did = rewritten // the file system cannot: its Mtime moves to now
+		n.did = rewritten // the file system cannot set times; observe sets Mtime to the present time
 		return nil
 	}
 	now := timeOf(time.Now())
@@ -144,16 +145,16 @@ func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 	return nil
 }
 
-// dropSetID clears the set-id bits of a file whose content has changed. A kernel does that
-// itself, except for the superuser, and the program may run as the superuser. a are the
-// attributes before the change.
+// dropSetID clears the set-id bits of a file whose content has changed. A kernel does that itself,
+// except for the superuser, and the program may run as the superuser. a holds the attributes
+// before the change.
 func (f *FS) dropSetID(n *node, a *vfs.Attr) {
 	mode := a.Mode &^ setUID
 	if mode&groupExec != 0 {
 		mode &^= setGID
 	}
 	if mode != a.Mode && f.chmod != nil {
-		// The data is written, whatever becomes of the bits.
+		// Ignore an error, because the data is written already.
 		_ = f.setMode(n, mode)
 	}
 }

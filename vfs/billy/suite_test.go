@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// handler is what programs on go-nfs build.
+// handler returns the handler that programs with go-nfs usually make.
 func handler(fs gobilly.Filesystem) nfs.Handler {
 	return helpers.NewCachingHandler(helpers.NewNullAuthHandler(fs), 1024)
 }
@@ -33,8 +33,9 @@ func serve(t *testing.T, h nfs.Handler, opt billy.Options) vfs.FileSystem {
 	return fs
 }
 
-// Both memory file systems rename by prefix: a file takes those along whose
-// names begin with its own, and they are lost.
+// prefixes are the tests that fail with both file systems in memory, and why. Their Rename moves
+// every file whose path begins with the old path, even a sibling with a longer name, and so loses
+// siblings.
 var prefixes = map[string]string{
 	"stress/everything at once":          "the file system loses siblings at a rename",
 	"model/one user":                     "the file system panics at a Create in a renamed directory",
@@ -60,8 +61,8 @@ func TestSuiteDirectory(t *testing.T) {
 	}, vfstest.Options{NoOwnership: true, NoExclusive: true, NoTimes: true, NoSync: true, Entries: 600})
 }
 
-// disk is a directory with all that a program can give: owners, times, links,
-// special files, and files that can be synced.
+// disk is a directory with everything that a program can support: owners, times, links, special
+// files, and files with a Sync method.
 type disk struct{ gobilly.Filesystem }
 
 func newDisk(t *testing.T) disk { return disk{osfs.New(t.TempDir())} }

@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
 )
 
-// counted counts what happens to its files, and fails syncs and closes on demand.
+// counted counts opens, closes and syncs of its files. fail makes syncs fail, failClose makes
+// closes fail.
 type counted struct {
 	disk
 	syncs, closes, opens atomic.Int32
@@ -41,7 +42,7 @@ func (f countedFile) Close() error {
 	return syscall.ENOSPC
 }
 
-// syncedFile is a countedFile that can be synced.
+// syncedFile is a countedFile with a Sync method.
 type syncedFile struct{ countedFile }
 
 func (f syncedFile) Sync() error {
@@ -104,8 +105,8 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// Without a Sync nothing is said to be stable, and a file is closed, which is
-// what go-nfs makes of it.
+// If neither the file system's File nor Options has a Sync, a Write never counts as stable. With
+// Options.Sync it does.
 func TestNoSync(t *testing.T) {
 	c := &counted{disk: newDisk(t)}
 	f := open(t, handler(c), billy.Options{})
@@ -116,7 +117,7 @@ func TestNoSync(t *testing.T) {
 	if _, err := f.Commit(op, h, 0, 0); err != nil {
 		t.Errorf("Commit: %v", err)
 	}
-	// The program may know how.
+	// The program may have a way to sync: Options.Sync.
 	var asked int
 	g := open(t, handler(c), billy.Options{Sync: func(gobilly.File) error { asked++; return nil }})
 	other := g.create("other")
@@ -125,8 +126,8 @@ func TestNoSync(t *testing.T) {
 	}
 }
 
-// A file is closed before the call that opened it ends, and an error of that is the
-// call's: a file system may write the data only then.
+// A file is closed before the call that opened it ends. If the close fails, the call fails,
+// because some file systems write the data only at the close.
 func TestNothingStaysOpen(t *testing.T) {
 	c := &counted{disk: newDisk(t)}
 	f := open(t, handler(synced{c}), billy.Options{})

@@ -13,45 +13,45 @@ import (
 type node struct {
 	handle vfs.Handle
 	id     uint64 // Attr.FileID
-	inode  bool   // id is the file system's own
+	inode  bool   // true if id is the file system's inode number
 	kind   vfs.Type
-	links  []*entry // its names; empty for the root, and if the file is gone
+	links  []*entry // its names; empty for the root and for a removed file
 	directory
-	// seen are the attributes shown at the last look; zero before the first one.
+	// seen holds the attributes that lstat last returned; zero if none yet.
 	seen vfs.Attr
-	// stamp grows with each change seen or made. If the file system shows no ctime, it is the
-	// ctime.
+	// stamp grows with each change that a call saw or made. If the file system has no ctime, stamp
+	// is the ctime.
 	stamp int64 // nanoseconds since 1970
-	// mtime is set if a client changed the file and the file system did not update its own.
+	// mtime is the time of a client's change, if the file system did not update its own mtime.
 	mtime     vfs.Time
-	did       done     // since it was observed
-	made      bool     // by a client of this process
-	exclusive *[8]byte // the verifier of the exclusive Create that made it
+	did       done     // what calls did to the file since observe
+	made      bool     // true if a client of this process made the file
+	exclusive *[8]byte // verifier of the Exclusive Create that made it, or nil
 }
 
-// tree holds the files that clients have seen. It is a tree of names, because billy file systems
-// use paths and clients use handles.
+// tree holds the files that clients have seen, as a tree of names. It translates handles, which
+// clients use, to paths, which billy file systems use.
 type tree struct {
 	root     *node
 	byHandle map[vfs.Handle]*node
 	byID     map[uint64]*node
-	life     uint64 // identifies this process in handles and cookies that are valid only in it
-	lastOwn  uint64
-	device   uint64 // of the root, where it shows one
+	life     uint64 // random number of this process, in handles and cookies that are valid only in this process
+	lastOwn  uint64 // number in the last ownHandle made
+	device   uint64 // device of the root; 0 if the file system does not say
 }
 
 // First bytes of handles.
 const (
-	ownHandle     = 'o' // life, number: good in this process
-	handlerHandle = 'h' // file number, the handler's handle
+	ownHandle     = 'o' // then life and a number; valid only in this process
+	handlerHandle = 'h' // then the file number and the handler's handle
 )
 
 const (
 	ownLen   = 1 + 8 + 8
-	theirsAt = 1 + 8 // where the handler's handle begins
+	theirsAt = 1 + 8 // offset of the handler's handle
 )
 
-// salt is in the upper bits of every cookie.
+// salt returns the upper bits of every cookie, by which other processes' cookies are recognized.
 func (t *tree) salt() uint64 { return t.life & (1<<22 - 1) << 40 }
 
 func hash(parts ...string) uint64 {
@@ -63,12 +63,12 @@ func hash(parts ...string) uint64 {
 	return h.Sum64() | 1
 }
 
-// is reports whether a are attributes of the file n.
+// is reports whether a can be the attributes of the file n.
 func (n *node) is(a *vfs.Attr) bool {
 	return a.Type == n.kind && (a.FileID == 0 || !n.inode || a.FileID == n.id)
 }
 
-// newNode makes the node of the file at path, with attributes a, and adds it to the tree.
+// newNode makes a node for the file at path with attributes a, and adds it to the maps.
 func (f *FS) newNode(path []string, a *vfs.Attr) *node {
 	n := &node{kind: a.Type, id: a.FileID, inode: a.FileID != 0}
 	if !n.inode {
@@ -95,7 +95,7 @@ func (f *FS) newNode(path []string, a *vfs.Attr) *node {
 	return n
 }
 
-// components returns the path of n, or ESTALE.
+// components returns the path of n. ESTALE: n has no path to the root any more.
 func (f *FS) components(n *node) (path []string, err error) {
 	for len(n.links) > 0 {
 		path = append(path, n.links[0].name)
@@ -116,13 +116,13 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 	b := h.Bytes()
 	switch {
 	case len(b) == ownLen && b[0] == ownHandle:
-		return nil, syscall.ESTALE // removed, or of an earlier process
+		return nil, syscall.ESTALE // the file was removed, or an earlier process made the handle
 	case len(b) <= theirsAt || b[0] != handlerHandle:
 		return nil, vfs.ErrBadHandle
 	case !f.alone:
 		return nil, errAlone
 	}
-	// An earlier process made the handle. The handler knows the path.
+	// An earlier process made the handle. The handler converts its part to a path.
 	_, path, err := f.handler.FromHandle(b[theirsAt:])
 	if err != nil {
 		return nil, syscall.ESTALE
@@ -138,14 +138,14 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 			return nil, err
 		}
 	}
-	// The path may lead to another file now.
+	// Another file may be at the path now.
 	if n.handle != h {
 		return nil, syscall.ESTALE
 	}
 	return n, nil
 }
 
-// step finds name in dir and looks at it.
+// step returns the node of name in dir, and its attributes.
 func (f *FS) step(dir *node, name string) (*node, vfs.Attr, error) {
 	a, err := f.lstat(dir, name)
 	if err == syscall.ENOENT && dir.names[name] != nil {
@@ -164,7 +164,8 @@ func (f *FS) step(dir *node, name string) (*node, vfs.Attr, error) {
 	return n, a, err
 }
 
-// adopt returns the node of name in dir. a are the attributes that the file system shows for it.
+// adopt returns the node of name in dir; a are its attributes from the file system. If there is no
+// such node, adopt makes it.
 func (f *FS) adopt(dir *node, name string, a *vfs.Attr) (*node, error) {
 	if e := dir.names[name]; e != nil && e.node.is(a) {
 		return e.node, nil
@@ -180,7 +181,7 @@ func (f *FS) adopt(dir *node, name string, a *vfs.Attr) (*node, error) {
 	n := f.byID[a.FileID]
 	if a.Nlink < 2 || n == nil || !n.inode || n.kind == vfs.Directory || !n.is(a) {
 		n = f.newNode(append(path, name), a)
-	} // else another name of a file that is known
+	} // else name is another name of a known file
 	n.attach(dir, name)
 	return n, nil
 }
@@ -194,8 +195,8 @@ func (n *node) attach(dir *node, name string) {
 	n.links = append(n.links, e)
 }
 
-// detach removes the name e and, if it was the node's last name, the node. It does nothing if e
-// is nil.
+// detach removes the entry e. If that was the node's last name, detach removes the node, too. It
+// does nothing if e is nil.
 func (f *FS) detach(e *entry) {
 	if e == nil {
 		return
@@ -210,7 +211,7 @@ func (f *FS) detach(e *entry) {
 	if len(n.links) > 0 {
 		return
 	}
-	// Another file may get the same number and the same path.
+	// Tell the handler first, because another file may get the same number and the same path.
 	f.invalidate(n)
 	delete(f.byHandle, n.handle)
 	if f.byID[n.id] == n {
@@ -221,15 +222,15 @@ func (f *FS) detach(e *entry) {
 	}
 }
 
-// lose forgets a node whose file is no longer at its path.
+// lose removes all names of n, and so n, because its file is no longer at its path.
 func (f *FS) lose(n *node) {
 	for len(n.links) > 0 {
 		f.detach(n.links[0])
 	}
 }
 
-// invalidate tells the handler that the path of n's handle is no longer valid. An error of the
-// handler is ignored, because the client's call has succeeded.
+// invalidate tells the handler that the path in n's handle is no longer valid. It ignores an error
+// of the handler, because the client's call has succeeded.
 func (f *FS) invalidate(n *node) {
 	if b := n.handle.Bytes(); b[0] == handlerHandle {
 		_ = f.handler.InvalidateHandle(f.bfs, b[theirsAt:])
