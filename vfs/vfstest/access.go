@@ -20,7 +20,7 @@ var accessTests = []Test{
 	{"access/set-id bits go", testSetIDGoes},
 }
 
-// The users and groups of these tests.
+// User and group IDs in these tests.
 const (
 	aliceID, bobID, carolID = 1001, 1002, 1003
 	staffID, crewID         = 2001, 2002
@@ -29,11 +29,11 @@ const (
 
 const allAccess = vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute
 
-// A class is a relation of a user to a file that alice and staff own.
+// A class is a relation of a user to a file that user alice and group staff own.
 type class struct {
 	name  string
 	user  *user
-	shift uint // the position of the class's bits in a mode
+	shift uint // position of the class's permission bits in a mode
 }
 
 func (x *fixture) classes() []class {
@@ -46,7 +46,7 @@ func (x *fixture) classes() []class {
 	}
 }
 
-// owned makes a file or a directory that alice and staff own.
+// owned makes a file or a directory that user alice and group staff own.
 func (x *fixture) owned(name string, dir bool) vfs.Handle {
 	x.Helper()
 	root := x.self
@@ -128,7 +128,7 @@ func testAccessRoot(x *fixture) {
 	}
 }
 
-// Operations succeed or fail as Access predicts.
+// Each operation succeeds or fails as the rights predict that Access returns.
 func testOperationsAgree(x *fixture) {
 	x.users()
 	file, dir := x.owned("f", false), x.owned("d", true)
@@ -189,8 +189,8 @@ func testOperationsAgree(x *fixture) {
 	}
 }
 
-// RFC 1813 §4.4: the owner of a file may always read and write it, although Access does
-// not report that.
+// The owner of a file may always read and write it, although Access does not report that (RFC 1813
+// §4.4).
 func testOwnerOverride(x *fixture) {
 	x.users()
 	alice, bob := x.user(aliceID, staffID), x.user(bobID, staffID)
@@ -218,8 +218,8 @@ func testOwnerOverride(x *fixture) {
 	x.is(err, "the owner's ReadDir, mode 077", syscall.EACCES)
 }
 
-// RFC 1813 §4.4: the right to execute includes the right to read, because a client reads
-// a program to run it.
+// A user that may execute a file may also read it, because a client reads a program to run it (RFC
+// 1813 §4.4).
 func testExecuteReads(x *fixture) {
 	x.users()
 	bob := x.user(bobID, guestsID)
@@ -366,7 +366,8 @@ func testSetIDGoes(x *fixture) {
 			x.Errorf("after %s the mode is %o, want 777", name, a.Mode)
 		}
 	}
-	// A user cannot make a file run as a group that the user is not in.
+	// A chmod by a user that is not in the file's group clears the set-group-id bit, because the
+	// user could otherwise make a program that runs with that group.
 	x.ok(x.self.set(h, vfs.SetAttr{SetGID: true, GID: guestsID}), "chgrp")
 	x.ok(alice.set(h, withMode(0o2755)), "chmod")
 	if a := alice.attr(h); a.Mode != 0o755 {

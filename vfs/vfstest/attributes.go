@@ -96,7 +96,7 @@ func testTimes(x *fixture) {
 	}
 }
 
-// grown reports whether Change is larger in a than in b.
+// grown reports whether the later attributes a have a larger Change than b.
 func grown(b, a vfs.Attr) bool { return a.Change > b.Change }
 
 func testTimesFollow(x *fixture) {
@@ -146,7 +146,7 @@ func testTimesFollow(x *fixture) {
 	if x.info.Symlinks {
 		step("Symlink", func() error { u.symlink(x.dir, "s", "text"); return nil }, x.dir, none)
 	}
-	// A call that only reads attributes changes no Change.
+	// Calls that only read leave Change and ctime as they are.
 	before, dirBefore := u.attr(f), u.attr(x.dir)
 	u.content(f, "con")
 	u.lookup(x.dir, "f")
@@ -159,7 +159,8 @@ func testTimesFollow(x *fixture) {
 	}
 }
 
-// RFC 1813 §3.3.2.
+// SetAttr with a guard that is not the file's ctime fails with ErrNotSync and changes nothing (RFC
+// 1813 §3.3.2).
 func testGuard(x *fixture) {
 	u := x.self
 	h := u.create(x.dir, "f", 0o644)
@@ -221,8 +222,8 @@ func (u *user) commit(h vfs.Handle) error {
 	return err
 }
 
-// Each method returns the costly attributes if op.Want asks for them, with the same
-// values, and otherwise not.
+// If op.Want asks for the costly attributes, every method returns the same values of them.
+// Otherwise they are zero.
 func testWanted(x *fixture) {
 	u := x.self
 	before := u.attr(x.dir)
@@ -256,7 +257,7 @@ func testWanted(x *fixture) {
 	if o.HasAttr && o.Attr != a {
 		x.Errorf("Lookup tells\n%+v, GetAttr\n%+v", o.Attr, a)
 	}
-	for range 2 { // the second one may come from memory
+	for range 2 { // the second listing may come from a cache
 		_, err = x.fs.ReadDir(&wanted, x.dir, 0, true, &d, func(e *vfs.DirEntry) bool {
 			if string(e.Name) == "f" && e.HasAttr && e.Attr != a {
 				x.Errorf("ReadDir tells\n%+v, GetAttr\n%+v", e.Attr, a)

@@ -12,11 +12,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// which names the broken file system that a process of its own runs a test of the
-// suite on.
+// which is the environment variable that tells a process of TestSuiteFindsFaults which of the
+// broken file systems to test.
 const which = "VFSTEST_BROKEN"
 
-// broken are file systems with one fault each, and a test that must find it.
+// broken has file systems with one fault each, by the name of the fault. by is the test of the
+// suite that must find the fault.
 var broken = map[string]struct {
 	by   string
 	make func(*memfs.FS) vfs.FileSystem
@@ -55,7 +56,7 @@ func TestSuiteFindsFaults(t *testing.T) {
 	for name, b := range broken {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// That test alone: the whole suite of each would take a minute.
+			// Run only that test, because the whole suite would take a minute for each fault.
 			one := "^TestBroken$"
 			for _, part := range strings.Split(b.by, "/") {
 				one += "/^" + part + "$"
@@ -177,7 +178,8 @@ func (f generous) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.Fil
 	return f.FS.Open(op, h, access|vfs.OpenOwner)
 }
 
-// leaking keeps what an attempt has opened.
+// leaking is a file system whose Open with Op.Try opens the file, returns ErrWouldBlock, and never
+// closes the file.
 type leaking struct{ *memfs.FS }
 
 func (f leaking) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, error) {

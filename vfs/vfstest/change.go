@@ -12,8 +12,8 @@ var changeTests = []Test{
 	{"change/failures", testChangeFailures},
 }
 
-// around compares a vfs.Change with the attributes that GetAttr returns before and after
-// it.
+// around holds a file's attributes before a call, to compare the call's vfs.Change with those that
+// GetAttr returns.
 type around struct {
 	x      *fixture
 	h      vfs.Handle
@@ -25,9 +25,9 @@ func (x *fixture) around(h vfs.Handle) around {
 	return around{x, h, x.self.attr(h)}
 }
 
-// check judges ch. The attributes before or after may be missing, but must be right if
-// present. They must be right even if Atomic is false, because no other goroutine uses
-// the file system.
+// check checks ch after the call. The attributes before or after may be missing, but must be right
+// if present. They must be right even if Atomic is false, because no other goroutine uses the file
+// system.
 func (r around) check(what string, ch vfs.Change, changed bool) {
 	x := r.x
 	x.Helper()

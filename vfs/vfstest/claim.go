@@ -19,7 +19,8 @@ var claimTests = []Test{
 // A ForeignClaim claims a range of one file as another process of the machine.
 type ForeignClaim func(start, length uint64, mode vfs.ClaimMode) error
 
-// claiming returns the file system's claims and a file.
+// claiming returns the file system as a vfs.Claimer, and a file. It skips the test if the file
+// system has no claims.
 func (x *fixture) claiming() (vfs.Claimer, vfs.Handle) {
 	x.Helper()
 	c, ok := vfs.As[vfs.Claimer](x.raw)
@@ -107,7 +108,7 @@ func testClaimAtomic(x *fixture) {
 	x.ok(c.Claim(h, 0, 10, vfs.ClaimRead), "Claim")
 	x.ok(other(50, 10, vfs.ClaimRead), "the other's claim")
 	x.is(c.Claim(h, 0, 100, vfs.ClaimWrite), "Claim over what the other has", syscall.EAGAIN)
-	// The refused claim changed nothing: the earlier read claim still holds.
+	// The refused claim changed nothing: the earlier ClaimRead is still in force.
 	x.is(other(0, 50, vfs.ClaimRead), "the other's claim to read", nil)
 	x.is(other(0, 10, vfs.ClaimWrite), "the other's claim of what is claimed", syscall.EAGAIN)
 	x.is(other(10, 40, vfs.ClaimWrite), "the other's claim of what is not", nil)

@@ -16,7 +16,7 @@ var copyTests = []Test{
 	{"copy/clones", testClone},
 }
 
-// copier returns the file system's way to copy, and two opened files.
+// copier returns the file system as a vfs.Copier, and two open files.
 func (x *fixture) copier() (c vfs.Copier, from, to *opened) {
 	x.Helper()
 	c, ok := vfs.As[vfs.Copier](x.raw)
@@ -27,7 +27,7 @@ func (x *fixture) copier() (c vfs.Copier, from, to *opened) {
 	return c, u.mustOpen(u.create(x.dir, "from", 0o644), readWrite), u.mustOpen(u.create(x.dir, "to", 0o644), readWrite)
 }
 
-// copyAll copies until CopyRange copies no more bytes.
+// copyAll calls CopyRange until count bytes are copied or it copies no more.
 func (o *opened) copyAll(c vfs.Copier, from *opened, fromOffset, toOffset, count uint64) (copied uint64) {
 	x := o.u.x
 	x.Helper()
@@ -80,7 +80,7 @@ func testCopyRanges(x *fixture) {
 	to.content("456789")
 }
 
-// A copy that takes several calls arrives complete, with its holes.
+// A copy that needs several calls is complete, and zeros stay zeros.
 func testCopyMuch(x *fixture) {
 	c, from, to := x.copier()
 	const size = 20 << 20
@@ -137,7 +137,7 @@ func testCopyRefused(x *fixture) {
 	x.is(err, "CopyRange from a File that is closed", syscall.EBADF)
 }
 
-// strange is a File of no file system.
+// strange is a File that belongs to no file system.
 type strange struct{ vfs.File }
 
 func testClone(x *fixture) {

@@ -86,7 +86,7 @@ func testCrashNames(x *fixture) {
 	}
 }
 
-// A crash loses no promised data: either the data survives, or it was unstable and the
+// After a crash, data whose stability was promised is there. Unstable data is there, or the
 // verifier has changed.
 func testCrashVerifier(x *fixture) {
 	u := x.self

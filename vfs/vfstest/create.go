@@ -20,7 +20,7 @@ var createTests = []Test{
 	{"create/mkdir", testMkdir},
 }
 
-// RFC 1813 §3.3.8.
+// A guarded Create of a file that exists fails and leaves the file as it is (RFC 1813 §3.3.8).
 func testGuarded(x *fixture) {
 	u := x.self
 	h := u.create(x.dir, "f", 0o644)
@@ -130,7 +130,7 @@ func testCreateAttributes(x *fixture) {
 	}
 }
 
-// Created distinguishes a new file from an existing one.
+// Object.Created is true for a new file and false for an existing one.
 func testCreated(x *fixture) {
 	u := x.self
 	create := func(how vfs.CreateHow, want bool) vfs.Handle {
@@ -163,10 +163,11 @@ func testCreated(x *fixture) {
 	x.ok(u.remove(x.dir, "f"), "Remove")
 	exclusive := vfs.CreateHow{Mode: vfs.Exclusive, Verifier: [8]byte{1, 2, 3}}
 	create(exclusive, true)
-	create(exclusive, true) // the same call again
+	create(exclusive, true) // a repeated exclusive Create reports the file as new, too
 }
 
-// RFC 8881 §18.16.3, EXCLUSIVE4_1: attributes come with an exclusive creation.
+// An exclusive Create sets the requested attributes but times and size, also if it is repeated
+// (RFC 8881 §18.16.3, EXCLUSIVE4_1).
 func testExclusiveAttributes(x *fixture) {
 	if x.opt.NoExclusive || x.opt.NoOwnership {
 		x.Skip("no exclusive creation with attributes")
@@ -203,7 +204,8 @@ func testExclusiveAttributes(x *fixture) {
 	x.is(err, "exclusive Create with another verifier", syscall.EEXIST)
 }
 
-// RFC 8275: a umask that the server applies. No directory here has a default ACL.
+// A call that creates a file applies the umask in SetAttr (RFC 8275). No directory here has a
+// default ACL.
 func testUmask(x *fixture) {
 	if x.opt.NoOwnership {
 		x.Skip("modes need not be kept")
@@ -248,7 +250,7 @@ func testUmask(x *fixture) {
 	}
 }
 
-// badNames are refused by each call that looks up, makes or removes a name.
+// badNames are invalid names: each call that looks up, makes or removes a name refuses them.
 var badNames = []string{"", "a/b", "/", "a\x00b"}
 
 func testCreateNames(x *fixture) {

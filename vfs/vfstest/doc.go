@@ -7,9 +7,9 @@
 //
 // It tests the rules of POSIX, the rules that NFS adds (RFC 1813 §4.4), and the contract of
 // package vfs. Each test runs twice. In the first run every call may block. In the second run
-// every call is first tried with Op.Try: an answer must be the same, and a call that returns
+// every call is first made with Op.Try: its result must be the same, and a call that returns
 // ErrWouldBlock must have changed nothing.
 //
-// It proves that data survives a power cut only for file systems with Options.Crash. It does
+// Only for file systems with Options.Crash does it test that data survives a power cut. It does
 // not measure performance.
 package vfstest

@@ -8,8 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A fixture is a fresh file system with a directory in which every user may do
-// everything.
+// A fixture is a new file system with a directory in which every user may do everything.
 type fixture struct {
 	*testing.T
 	opt  *Options
@@ -41,14 +40,15 @@ func (x *fixture) use(fs vfs.FileSystem) {
 	}
 }
 
-// concurrent switches off the checks that need a file system without other callers.
+// concurrent turns off the checks of trying that need a file system without other callers. Tests
+// with several goroutines call it.
 func (x *fixture) concurrent() {
 	if f, ok := x.fs.(*trying); ok {
 		f.check = false
 	}
 }
 
-// restart replaces the file system by the one that how returns.
+// restart replaces the file system by the one that how returns. It skips the test if how is nil.
 func (x *fixture) restart(how func(*testing.T, vfs.FileSystem) vfs.FileSystem) {
 	x.Helper()
 	if how == nil {
@@ -57,7 +57,7 @@ func (x *fixture) restart(how func(*testing.T, vfs.FileSystem) vfs.FileSystem) {
 	x.use(how(x.T, x.raw))
 }
 
-// users skips the test if the file system does not judge credentials.
+// users skips the test if the file system does not check credentials.
 func (x *fixture) users() {
 	x.Helper()
 	if !x.opt.CanSwitchUsers {
@@ -65,7 +65,7 @@ func (x *fixture) users() {
 	}
 }
 
-// A user calls the file system. Its methods without an error result fail the test if the
+// A user makes calls with one credential. Its methods without an error result fail the test if the
 // call fails.
 type user struct {
 	x  *fixture
@@ -105,7 +105,7 @@ func (u *user) symlink(dir vfs.Handle, name, text string) vfs.Handle {
 	return u.handle(dir, name, o)
 }
 
-// handle returns the handle of o or, if o has none, looks the name up.
+// handle returns the handle in o. If o has none, it looks the name up.
 func (u *user) handle(dir vfs.Handle, name string, o vfs.Object) vfs.Handle {
 	u.x.Helper()
 	if !o.Handle.IsZero() {
@@ -151,7 +151,7 @@ func (u *user) mustWrite(h vfs.Handle, off uint64, p string) {
 	u.x.ok(u.write(h, off, p), "Write")
 }
 
-// read reads until it has n bytes or the file ends.
+// read reads n bytes, or fewer if the file ends.
 func (u *user) read(h vfs.Handle, off uint64, n int) (string, error) {
 	var a vfs.Attr
 	buf := make([]byte, n)
@@ -199,7 +199,7 @@ func (u *user) link(h, dir vfs.Handle, name string) error {
 	return err
 }
 
-// names lists a whole directory, without "." and "..".
+// names lists the whole directory and returns the file number of each name except "." and "..".
 func (u *user) names(dir vfs.Handle) map[string]uint64 {
 	u.x.Helper()
 	seen := map[string]uint64{}

@@ -14,7 +14,7 @@ var handleTests = []Test{
 	{"handles/not used again", testHandlesNotReused},
 }
 
-// every calls each method that takes a handle with h.
+// every calls each method that takes a handle, with h, and passes its error to f.
 func (u *user) every(h vfs.Handle, f func(what string, err error)) {
 	x, op, a, n := u.x, u.op, vfs.Attr{}, []byte("name")
 	file := u.create(x.dir, "beside", 0o644)
@@ -67,7 +67,7 @@ func (u *user) every(h vfs.Handle, f func(what string, err error)) {
 func testStale(x *fixture) {
 	u := x.self
 	file := u.create(x.dir, "f", 0o644)
-	u.mustWrite(file, 0, "content") // the file system's own descriptors must not keep a removed file alive
+	u.mustWrite(file, 0, "content") // makes the file system open descriptors, which must not keep the file after its removal
 	u.content(file, "content")
 	dir := u.make(x.dir, "d", anEmptyDir)
 	u.names(dir)
@@ -146,7 +146,7 @@ func testHandlesRestart(x *fixture) {
 	}
 	var a vfs.Attr
 	x.is(x.fs.GetAttr(u.op, gone, &a), "GetAttr of what was removed before the restart", syscall.ESTALE)
-	// A listing continues after the restart.
+	// A listing that began before the restart continues after it.
 	for i, e := range all {
 		rest, eof, err := u.list(x.dir, e.Cookie, 100, false)
 		if err != nil || !eof || len(rest) != len(all)-i-1 {

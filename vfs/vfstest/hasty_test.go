@@ -5,14 +5,15 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// hasty is a file system of which one method does its work in an attempt and
-// then says that it would block.
+// hasty is a file system with a faulty method: if Op.Try is set, the method does its work and then
+// returns ErrWouldBlock.
 type hasty struct {
 	*memfs.FS
 	in string
 }
 
-// late is what a method of that name answers to op.
+// late returns the result of the given method: ErrWouldBlock for the faulty one with Op.Try, err
+// otherwise.
 func (f hasty) late(op *vfs.Op, method string, err error) error {
 	if op.Try && method == f.in {
 		return vfs.ErrWouldBlock
@@ -75,7 +76,7 @@ func (f hasty) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, a *
 	return eof, f.late(op, "ReadDir", err)
 }
 
-// cutting is hasty where a Create finds a file that it is to truncate.
+// cutting has the fault of hasty in a Create that truncates an existing file.
 type cutting struct{ *memfs.FS }
 
 func (f cutting) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (o vfs.Object, ch vfs.Change, err error) {

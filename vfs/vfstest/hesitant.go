@@ -6,18 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// hesitant is a file system whose attempts (Op.Try) return vfs.ErrWouldBlock.
+// hesitant is a file system whose methods return vfs.ErrWouldBlock if Op.Try is set.
 type hesitant struct {
 	vfs.FileSystem
-	only []string
+	only []string // names of the methods that do so; empty: all
 }
 
-// Hesitant wraps fs to test callers of a file system. With Op.Try each method returns
-// vfs.ErrWouldBlock and does nothing, so the caller has to undo or keep its preparations
-// and call again. Without Op.Try the methods are those of fs. If only names methods
-// ("GetAttr", "Open", "File.Read"), the other methods do not hesitate. vfs.As finds the
-// further interfaces of fs. They hesitate as well if fs has all of vfs.Opener,
-// vfs.Sparse, vfs.Copier and vfs.Xattrs.
+// Hesitant wraps fs to test callers of a file system. If Op.Try is set, each method returns
+// vfs.ErrWouldBlock and does nothing, so the caller has to undo or keep its preparations and call
+// again. Otherwise each method calls that of fs. If only names methods ("GetAttr", "Open",
+// "File.Read"), only these return vfs.ErrWouldBlock. vfs.As finds the optional interfaces of fs.
+// If fs has all of vfs.Opener, vfs.Sparse, vfs.Copier and vfs.Xattrs, their methods are wrapped as
+// well.
 func Hesitant(fs vfs.FileSystem, only ...string) vfs.FileSystem {
 	h := hesitant{FileSystem: fs, only: only}
 	if all, ok := fs.(further); ok {

@@ -2,7 +2,7 @@ package vfstest
 
 import "github.com/nfsrdmad/nfsrdmad/vfs"
 
-// further are the further interfaces whose methods take an Op.
+// further has the optional interfaces whose methods take an Op.
 type further interface {
 	vfs.Opener
 	vfs.Sparse
@@ -10,7 +10,7 @@ type further interface {
 	vfs.Xattrs
 }
 
-// hesitantFurther is hesitant for a file system with further interfaces.
+// hesitantFurther is hesitant for a file system with all interfaces of further.
 type hesitantFurther struct {
 	hesitant
 	further further

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// The suite holds of a file system that blocks at every call, further interfaces
-// included: the restart is one.
+// A file system that returns ErrWouldBlock for every call with Op.Try passes the suite, including
+// the tests of optional interfaces.
 func TestSuiteOfAHesitantFileSystem(t *testing.T) {
 	vfstest.Run(t, func(*testing.T) vfs.FileSystem { return vfstest.Hesitant(memfs.New(memfs.Options{})) }, vfstest.Options{
 		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Entries: 1000, Birth: true,
@@ -33,9 +33,9 @@ func TestSuiteOfAHesitantFileSystem(t *testing.T) {
 	})
 }
 
-// attempts calls every method of vfs.FileSystem and of the further interfaces
-// that takes an Op, those of later years too, and tells how each ended: with ErrWouldBlock, or by reaching the
-// file system behind it, of which there is none.
+// attempts calls every method of vfs.FileSystem and of the optional interfaces that takes an Op.
+// It finds them by reflection, so that methods added later are included. blocked are the methods
+// that returned ErrWouldBlock, reached those that called the wrapped file system, which is nil.
 func attempts(fs vfs.FileSystem, try bool) (blocked, reached []string) {
 	for _, seam := range []reflect.Type{reflect.TypeFor[vfs.FileSystem](), reflect.TypeFor[vfs.Opener](), reflect.TypeFor[vfs.Sparse](),
 		reflect.TypeFor[vfs.Copier](), reflect.TypeFor[vfs.Xattrs]()} {
@@ -70,7 +70,7 @@ func attemptsOf(seam reflect.Type, fs any, try bool) (blocked, reached []string)
 	return blocked, reached
 }
 
-// nobody has all interfaces and nothing behind them.
+// nobody has the methods of all interfaces, but each of them is nil.
 type nobody struct {
 	vfs.FileSystem
 	vfs.Opener
@@ -79,7 +79,7 @@ type nobody struct {
 	vfs.Xattrs
 }
 
-// So it is with open files.
+// With Op.Try, no method of a File of Hesitant calls the wrapped File.
 func TestHesitantFilesReachNothing(t *testing.T) {
 	fs := vfstest.Hesitant(opening{})
 	op := &vfs.Op{Cred: &vfs.Cred{}}
@@ -96,7 +96,7 @@ func TestHesitantFilesReachNothing(t *testing.T) {
 	}
 }
 
-// opening opens Files with nothing behind them.
+// opening is a file system whose Open returns a File with nil methods.
 type opening struct{ nobody }
 
 func (opening) Open(*vfs.Op, vfs.Handle, vfs.OpenAccess) (vfs.File, error) {

@@ -55,8 +55,8 @@ func testReadEdges(x *fixture) {
 	u.content(empty, "")
 }
 
-// After writes of many pieces at odd offsets the file has the same content as a slice
-// with the same writes.
+// After writes of many pieces at odd offsets, the file's content equals a byte slice with the same
+// writes.
 func testPieces(x *fixture) {
 	u := x.self
 	h := u.create(x.dir, "f", 0o644)
@@ -105,7 +105,7 @@ func testPieces(x *fixture) {
 	}
 }
 
-// READ and WRITE of objects without data return errors.
+// READ, WRITE and truncation of a directory, a symlink or a FIFO return errors.
 func testKinds(x *fixture) {
 	u := x.self
 	try := func(what string, h vfs.Handle, want ...error) {
@@ -153,7 +153,7 @@ func testLargeOffsets(x *fixture) {
 			want string
 		}{{off - 2, "\x00\x00012"}, {off + 1, "123456789"}, {off + 10, ""}} {
 			if c.off < off && off == 1<<31 {
-				continue // the write before it covers this offset
+				continue // the previous write covers this offset
 			}
 			got, err := u.read(h, c.off, len(c.want))
 			if err != nil || got != c.want {

@@ -10,9 +10,9 @@ var lockMarkTests = []Test{
 	{"access/set-gid without execution stays", testLockMarkStays},
 }
 
-// testLockMarkStays: a set-group-id bit without group execution does not change the group of
-// a program. It marks a file for mandatory locking. It survives a change of the content or of
-// the owner by the superuser or by a member of the group.
+// A set-group-id bit without group execution marks a file for mandatory locking; programs do not
+// run with the group. The bit survives a change of the content or of the owner by the superuser or
+// by a member of the group.
 func testLockMarkStays(x *fixture) {
 	member := x.self
 	h := x.self.create(x.dir, "f", 0o666)
@@ -29,7 +29,7 @@ func testLockMarkStays(x *fixture) {
 		for name, change := range changes {
 			for _, bits := range []uint32{0o2666, 0o2766, 0o6666} {
 				if bits&0o4000 != 0 && who == "the superuser" {
-					continue // a file system may keep or clear set-uid then
+					continue // in this case a file system may keep or clear set-uid
 				}
 				x.ok(x.self.set(h, withMode(bits)), "chmod")
 				if a := x.self.attr(h); a.Mode != bits {

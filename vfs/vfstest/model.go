@@ -14,15 +14,15 @@ var modelTests = []Test{
 	{"model/several users", func(x *fixture) { x.users(); testModel(x, true) }},
 }
 
-// A model compares the file system under test with vfs/mem: it makes the same calls to
-// both, and both must do the same. vfs/local has the rules of the kernel, so its test
-// proves vfs/mem right. vfs/mem is then the reference for other file systems.
+// A model makes the same calls to the file system under test and to vfs/mem, and compares the
+// results. vfs/local has the rules of the kernel, so the test of vfs/local shows that vfs/mem is
+// right. vfs/mem is then the reference for other file systems.
 type model struct {
 	x      *fixture
 	mem    *memfs.FS
 	random *rand.Rand
 	users  []*vfs.Op
-	// The directories and other files of both sides.
+	// dirs and files are the directories and the other files, in both file systems.
 	dirs, files []pair
 	// log lists the calls so far, for the report of a failure.
 	log       []string
@@ -67,8 +67,8 @@ func testModel(x *fixture, several bool) {
 	}
 }
 
-// modes are the modes of files and directories. The meaning of each is the same in all
-// kernel versions.
+// modes are the modes that files and directories get. Each has the same meaning in all kernel
+// versions.
 var modes = []uint32{0o777, 0o755, 0o700, 0o750, 0o775, 0o644, 0o640, 0o600, 0o444, 0o400, 0o070, 0o007, 0o005, 0o111,
 	0o1777, 0o2775, 0o4755, 0o2755, 0o6755, 0}
 
@@ -87,8 +87,8 @@ func (m *model) pick(from []pair) pair {
 	return from[m.random.IntN(len(from))]
 }
 
-// both compares the errors of one call to both sides. It reports whether the call
-// succeeded on both.
+// both compares the errors of one call to the two file systems. It reports whether the call
+// succeeded in both.
 func (m *model) both(what string, op *vfs.Op, test, mem error) bool {
 	m.x.Helper()
 	if !m.comparing {
@@ -100,7 +100,7 @@ func (m *model) both(what string, op *vfs.Op, test, mem error) bool {
 	return test == nil && mem == nil
 }
 
-// found compares the objects that a call made or found, and adds them to the model.
+// found compares the objects that a call made in the two file systems, and adds them to the model.
 func (m *model) found(what string, op *vfs.Op, dir pair, name []byte, a, b vfs.Object) {
 	m.x.Helper()
 	if a.Handle.IsZero() {
@@ -118,7 +118,8 @@ func (m *model) found(what string, op *vfs.Op, dir pair, name []byte, a, b vfs.O
 	}
 }
 
-// same compares the attributes that must be equal in both file systems.
+// same compares the attributes a and b of one file in the two file systems. It leaves out those
+// that may differ.
 func (m *model) same(what string, a, b vfs.Attr) {
 	m.x.Helper()
 	bad := a.Type != b.Type
@@ -164,7 +165,7 @@ func (m *model) create(op *vfs.Op) {
 }
 
 func (m *model) mkdir(op *vfs.Op) {
-	// Request no set-id bits: kernels differ in their treatment on a new directory.
+	// No set-id bits: kernels treat them differently on a new directory.
 	dir, name, s := m.dir(), m.name(), withMode(m.mode()&0o1777)
 	if m.x.opt.NoOwnership {
 		s.Mode = 0o755
@@ -190,8 +191,8 @@ func (m *model) symlink(op *vfs.Op) {
 	}
 }
 
-// Only the first user calls link, because a kernel setting (fs.protected_hardlinks) may
-// keep users from linking to files of others.
+// link always acts as the first user, because a kernel setting (fs.protected_hardlinks) may keep
+// users from linking to files of others.
 func (m *model) link(*vfs.Op) {
 	if !m.x.info.HardLinks {
 		return
@@ -235,7 +236,7 @@ func (m *model) set(what string, op *vfs.Op, p pair, s *vfs.SetAttr) {
 	m.look(what, p)
 }
 
-// look compares the attributes of a pair, as the first user sees them.
+// look compares the attributes of a pair, read as the first user.
 func (m *model) look(what string, p pair) {
 	var a, b vfs.Attr
 	e1 := m.x.fs.GetAttr(m.users[0], p.test, &a)
@@ -269,8 +270,8 @@ func (m *model) setOwner(op *vfs.Op) {
 	}
 }
 
-// keeps reports whether p has set-id bits and user 0 makes op. In that case file systems differ:
-// some clear the bits when the content changes, some do not.
+// keeps reports whether p has set-id bits and op is made by user 0. In that case some file systems
+// clear the bits when the content changes, and some do not.
 func (m *model) keeps(op *vfs.Op, p pair) bool {
 	var a vfs.Attr
 	m.mem.GetAttr(m.users[0], p.mem, &a)
@@ -362,7 +363,7 @@ func (m *model) list(op *vfs.Op) {
 	}
 }
 
-// compare compares two trees, as the first user sees them.
+// compare compares the trees below p in the two file systems, read as the first user.
 func (m *model) compare(p pair, path string) {
 	x, op := m.x, m.users[0]
 	m.look(path, p)

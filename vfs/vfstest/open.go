@@ -23,7 +23,7 @@ var openTests = []Test{
 	{"open/everything at once", testOpenAtOnce},
 }
 
-// attempt calls do. In the test run that tries first, it calls do through trying.attempt.
+// attempt calls do. In the runs that set Op.Try first, it calls do through trying.attempt.
 func (x *fixture) attempt(op *vfs.Op, do func(op *vfs.Op) error, hs ...vfs.Handle) {
 	if f, ok := x.fs.(*trying); ok {
 		f.attempt(op, do, hs...)
@@ -32,7 +32,7 @@ func (x *fixture) attempt(op *vfs.Op, do func(op *vfs.Op) error, hs ...vfs.Handl
 	_ = do(op)
 }
 
-// An opened is a vfs.File of user u.
+// An opened is a vfs.File that user u has open.
 type opened struct {
 	u *user
 	h vfs.Handle
@@ -218,7 +218,7 @@ func testOpenMatrix(x *fixture) {
 		for _, c := range classes {
 			mode := bits << c.shift
 			x.ok(x.self.set(h, withMode(mode)), "chmod")
-			r, w := bits&5 != 0, bits&2 != 0 // the right to execute includes the right to read
+			r, w := bits&5 != 0, bits&2 != 0 // a user that may execute may also read
 			owner := c.shift == 6
 			for access, may := range map[vfs.OpenAccess]bool{
 				vfs.OpenRead: r, vfs.OpenWrite: w, readWrite: r && w,
@@ -265,8 +265,8 @@ func testOpenJudgedOnce(x *fixture) {
 	x.is(err, "Read by the handle after the mode changed", syscall.EACCES)
 }
 
-// An open file of one user gives no rights to other users' calls by handle: the file's
-// mode and owner decide. It takes no rights from them either.
+// A file that one user has open gives other users no rights to it, and takes none from them: the
+// file's mode and owner decide about their calls by handle.
 func testOpenForItsOpener(x *fixture) {
 	x.users()
 	alice, bob := x.user(aliceID, staffID), x.user(bobID, guestsID)
@@ -318,7 +318,7 @@ func testOpenSetID(x *fixture) {
 	}
 }
 
-// After a restart no file is open, and a removed file that was open is gone.
+// After a restart no file is open. A file that was open and had no name is gone.
 func testOpenRestart(x *fixture) {
 	u := x.self
 	kept, gone := u.create(x.dir, "kept", 0o644), u.create(x.dir, "gone", 0o644)

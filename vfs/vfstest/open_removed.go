@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// removed opens a file twice, to write and to read, and removes its only name
-// by gone. It returns both.
+// removed opens a file twice, to write and to read, and then calls gone, which removes the file's
+// only name. It returns both open files.
 func (x *fixture) removed(h vfs.Handle, gone func() error) (w, r *opened) {
 	x.Helper()
 	u := x.self
@@ -25,8 +25,8 @@ func (x *fixture) removed(h vfs.Handle, gone func() error) (w, r *opened) {
 	return w, r
 }
 
-// lives checks that the file behind h, w and r is there, and dies checks that it
-// is gone once they are closed.
+// lives checks that the removed file still works through its handle h and the open files w and r.
+// dies closes both and checks that the file is gone.
 func (x *fixture) lives(h vfs.Handle, w, r *opened) {
 	x.Helper()
 	u := x.self
@@ -79,8 +79,7 @@ func testOpenRemoved(x *fixture) {
 	x.lives(h, w, r)
 	x.dies(h, w, r)
 	u.content(other, "other")
-	// A file with two hard links loses one of them. The other keeps the file, even when
-	// no client has it open.
+	// If a file with two hard links loses one of them, it exists even after the last Close.
 	if !x.info.HardLinks {
 		return
 	}

@@ -14,7 +14,7 @@ var readDirTests = []Test{
 	{"readdir/while others change it", testListWhileChanging},
 }
 
-// list returns up to most entries after cookie.
+// list returns copies of up to most entries after cookie.
 func (u *user) list(dir vfs.Handle, cookie uint64, most int, plus bool) (all []vfs.DirEntry, eof bool, err error) {
 	var a vfs.Attr
 	eof, err = u.x.fs.ReadDir(u.op, dir, cookie, plus, &a, func(e *vfs.DirEntry) bool {
@@ -54,8 +54,7 @@ func testCookies(x *fixture) {
 				x.Fatalf("after entry %d comes %q, want %q", i, rest[j].Name, e.Name)
 			}
 		}
-		// With pages of one entry, an entry that emit refused comes first in the next
-		// page.
+		// If emit refuses an entry, that entry comes first in the next page.
 		page, eof, err := u.list(x.dir, all[i].Cookie, 1, false)
 		if err != nil || i+2 < len(all) && (eof || len(page) != 1 || page[0].Cookie != all[i+1].Cookie) {
 			x.Fatalf("the page after entry %d: %d entries, eof %v, %v", i, len(page), eof, err)
@@ -63,7 +62,7 @@ func testCookies(x *fixture) {
 	}
 }
 
-// ReadDir returns the same handle and attributes for an entry as Lookup and GetAttr.
+// ReadDir with plus returns the same handle and attributes for an entry as Lookup and GetAttr.
 func testPlus(x *fixture) {
 	u := x.self
 	u.create(x.dir, "f", 0o644)
@@ -137,7 +136,7 @@ func testBadCookie(x *fixture) {
 	}
 }
 
-// One client lists a directory and removes its entries meanwhile, as rm -r does.
+// A client that removes entries while it lists a directory, as rm -r does, sees every entry.
 func testRemoveWhileListing(x *fixture) {
 	u := x.self
 	const files = 500
@@ -165,7 +164,7 @@ func testRemoveWhileListing(x *fixture) {
 	}
 }
 
-// Entries that stay are listed exactly once while others come and go.
+// A listing has each entry that stays exactly once, while other entries are added and removed.
 func testListWhileChanging(x *fixture) {
 	u := x.self
 	x.concurrent()

@@ -19,7 +19,7 @@ var renameTests = []Test{
 	{"remove/names", testRemoveNames},
 }
 
-// The kinds of objects that a name has in the matrix.
+// The kinds of objects that user.make makes.
 const (
 	nothing     = "nothing"
 	aFile       = "file"
@@ -188,7 +188,8 @@ func testRenameNames(x *fixture) {
 	u.lookup(x.dir, "f")
 }
 
-// Moving a directory changes its "..": that takes write permission on it.
+// Moving a directory to another one needs write permission on the moved directory, because its
+// ".." changes.
 func testRenameForeign(x *fixture) {
 	x.users()
 	bob := x.user(bobID, guestsID)

@@ -6,17 +6,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Options describe the abilities of the file system under test. The suite skips missing
-// abilities, or tests that they are refused.
+// Options describes what the file system under test supports. The suite skips tests of what it
+// does not support, or tests that such calls are refused.
 type Options struct {
-	// CanSwitchUsers: the file system judges any credential. Without it, every call is
-	// made as Self.
+	// CanSwitchUsers: the file system checks the permissions of any credential. Without it, every
+	// call has the credential Self.
 	CanSwitchUsers bool
 	// Self is the credential that owns the root directory; nil is user 0,
 	// group 0.
 	Self *vfs.Cred
-	// NoOwnership: the file system may ignore owners and modes that callers set, and
-	// refuses no caller anything.
+	// NoOwnership: the file system may ignore owners and modes that callers set, and it denies no
+	// permission.
 	NoOwnership bool
 	// Devices: user 0 may make block and character devices.
 	Devices bool
@@ -30,23 +30,24 @@ type Options struct {
 	NoSync bool
 	// NoTimes: times cannot be set.
 	NoTimes bool
-	// Sparse is the largest offset at which the suite may write. 0 means no limit. File
-	// systems that store holes as zeros need one.
+	// Sparse is the largest offset, in bytes, at which the suite may write. 0 means no limit. File
+	// systems that store holes as zeros need a limit.
 	Sparse uint64
 	// Entries is the number of names in large directories. 0 means 10,000.
 	Entries int
-	// Restart ends fs and returns the same file system in the state that the next process
-	// would find. If Restart is nil, a restart loses everything.
+	// Restart ends fs and returns the same file system as the next process would find it. Tests
+	// that need a restart are skipped if Restart is nil.
 	Restart func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem
-	// Crash is a Restart that loses the data that was not synced.
+	// Crash is like Restart, but the data that was not synced is lost. Tests that need a crash are
+	// skipped if Crash is nil.
 	Crash func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem
-	// Birth: the time of a file's creation is known.
+	// Birth: the file system knows the time of each file's creation.
 	Birth bool
 	// Foreign starts another process of the machine that claims ranges of the file h.
 	// path is the file's path below the root. If Foreign is nil, tests with other
 	// processes are skipped.
 	Foreign func(t *testing.T, fs vfs.FileSystem, h vfs.Handle, path string) ForeignClaim
-	// Skip names the tests that the file system is known to fail, with the reasons.
+	// Skip maps the names of tests that the file system is known to fail to the reasons.
 	Skip map[string]string
 }
 

@@ -17,7 +17,7 @@ var sparseTests = []Test{
 	{"sparse/what it takes", testSparseRefused},
 }
 
-// sparse returns the file system as a vfs.Sparse, and an empty file, opened.
+// sparse returns the file system as a vfs.Sparse, and an empty open file.
 func (x *fixture) sparse() (vfs.Sparse, *opened) {
 	x.Helper()
 	s, ok := vfs.As[vfs.Sparse](x.raw)
@@ -27,7 +27,7 @@ func (x *fixture) sparse() (vfs.Sparse, *opened) {
 	return s, x.self.mustOpen(x.self.create(x.dir, "f", 0o644), readWrite)
 }
 
-// change changes the content of o by do, and checks that the file's Change grows.
+// change calls do, which changes the content of o, and checks that the file's Change grows.
 func (o *opened) change(what string, do func(op *vfs.Op) error) {
 	x := o.u.x
 	x.Helper()
@@ -154,8 +154,8 @@ func testSeek(x *fixture) {
 	}
 }
 
-// After any history of a file, its holes read as zeros, and Seek finds data and holes in
-// turn.
+// After any sequence of writes, allocations and deallocations, holes read as zeros, and Seek finds
+// data and holes in turn.
 func testHolesAgree(x *fixture) {
 	s, o := x.sparse()
 	const size = 2 << 20

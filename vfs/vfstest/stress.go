@@ -19,7 +19,7 @@ var stressTests = []Test{
 	{"stress/everything at once", testStress},
 }
 
-// parallel runs do in n goroutines at once.
+// parallel calls do in n goroutines at once and waits for them.
 func parallel(n int, do func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -61,8 +61,8 @@ func testOneWins(x *fixture) {
 				x.Errorf("exclusive Create: %v", err)
 			}
 		})
-		// Each verifier is used by two goroutines, and the repetition by the second one
-		// succeeds.
+		// Two goroutines use each verifier. One verifier makes the file; its other goroutine
+		// repeats the Create and succeeds as well.
 		if exclusive.Load() != 2 {
 			x.Errorf("of eight with four verifiers, %d made the file", exclusive.Load())
 		}
@@ -70,8 +70,8 @@ func testOneWins(x *fixture) {
 	}
 }
 
-// Writers of separate parts of a file do not disturb each other, and Change never goes
-// back.
+// Writers of separate parts of a file do not change each other's parts, and Change never
+// decreases.
 func testWriters(x *fixture) {
 	u := x.self
 	x.concurrent()
@@ -128,8 +128,7 @@ func testWriters(x *fixture) {
 	u.content(h, string(want))
 }
 
-// After concurrent moves of directories into each other the directories still form a
-// tree.
+// After concurrent moves of directories into each other, the directories still form a tree.
 func testDirectoryMoves(x *fixture) {
 	u := x.self
 	x.concurrent()
@@ -157,11 +156,11 @@ func testDirectoryMoves(x *fixture) {
 	}
 }
 
-// A census counts the directories and names of a tree.
+// A census holds the numbers of directories and of names in a tree.
 type census struct{ dirs, names int }
 
-// tree counts the directories and names below dir. It checks that they form a tree: every
-// ".." leads back, every link count is right, and no directory appears twice.
+// tree counts the directories and names below dir. It checks that they form a tree: every ".." is
+// the parent, every link count is right, and no directory has two places.
 func (x *fixture) tree(dir vfs.Handle, seen map[uint64]bool) (all census) {
 	x.Helper()
 	u := x.self
@@ -195,7 +194,7 @@ func (x *fixture) tree(dir vfs.Handle, seen map[uint64]bool) (all census) {
 	return all
 }
 
-// expected are the errors that random calls may return.
+// expected are the errors that calls of testStress may return.
 var expected = []error{syscall.ENOENT, syscall.EEXIST, syscall.ENOTDIR, syscall.EISDIR, syscall.ENOTEMPTY,
 	syscall.EINVAL, syscall.ESTALE, syscall.EPERM}
 
@@ -301,7 +300,7 @@ func (s *stress) step() error {
 	}
 }
 
-// links checks that every file below dir has as many links as names.
+// links checks that the link count of every file below dir is the number of its names.
 func (x *fixture) links(dir vfs.Handle) {
 	x.Helper()
 	count := map[uint64]uint32{}

@@ -7,17 +7,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// trying is a file system that first tries every call without blocking.
+// trying is a file system that makes every call first with Op.Try, and again without it if the
+// first call returns ErrWouldBlock.
 type trying struct {
 	vfs.FileSystem
 	t *testing.T
-	// check: verify that a call that returned ErrWouldBlock changed nothing. This works
+	// If check is set, verify that a call that returned ErrWouldBlock changed nothing. That works
 	// only while no other goroutine uses the file system.
 	check bool
 }
 
-// attempt calls do with Try. If that returns ErrWouldBlock, it calls do once more without
-// Try. hs are the handles of the files that the call may change.
+// attempt calls do with Op.Try. If do returns ErrWouldBlock, attempt calls it once more without
+// Op.Try. hs are the handles of the files that the call may change.
 func (f *trying) attempt(op *vfs.Op, do func(op *vfs.Op) error, hs ...vfs.Handle) {
 	before := f.look(op, hs)
 	try := *op

@@ -54,7 +54,7 @@ func (u *user) removeXattr(fs vfs.Xattrs, h vfs.Handle, name string) (ch vfs.Cha
 	return ch, err
 }
 
-// listXattrs returns the names, sorted.
+// listXattrs returns the names of h's attributes, sorted.
 func (u *user) listXattrs(fs vfs.Xattrs, h vfs.Handle) (names []string, err error) {
 	buf := make([]byte, vfs.MaxXattr)
 	n := 0
@@ -158,7 +158,7 @@ func testXattrNames(x *fixture) {
 		_, err = u.removeXattr(fs, h, c.name)
 		x.is(err, "RemoveXattr of a bad name", c.want)
 	}
-	// All other names belong to the user, also those that look like system attributes.
+	// Any other name is valid, also one that looks like a system attribute.
 	odd := []string{strings.Repeat("n", 250), "security.capability", "user.x", "a b/\xff", "trusted.x", "."}
 	for _, name := range odd {
 		_, err := u.setXattr(fs, h, name, name[:1], vfs.XattrCreate)

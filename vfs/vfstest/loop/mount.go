@@ -1,5 +1,5 @@
-// Package loop mounts a file system from an image file, through a loop device with direct
-// I/O. So each access to the disk reaches the file's own file system.
+// Package loop mounts a file system from an image file, through a loop device with direct I/O. So
+// each access to the disk is an access to the image file, past its caches.
 package loop
 
 import (
@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts is the number of tries to find a free device, because another program may take
-// it first.
+// attempts is the number of tries to find a free device. More than one is needed, because another
+// program may take the device first.
 const attempts = 16
 
-// Mount mounts image at dir, as mount(2) does. The unmount frees the device, such as
-// loop0.
+// Mount mounts image at dir, as mount(2) does, and returns the name of the loop device, such as
+// loop0. The unmount frees the device.
 func Mount(image, dir, fstype string, flags uintptr, data string) (device string, err error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
@@ -42,8 +42,8 @@ func Mount(image, dir, fstype string, flags uintptr, data string) (device string
 	return "", unix.EBUSY
 }
 
-// mountOn attaches file to the device and mounts it. attached reports whether the device
-// was free.
+// mountOn attaches file to the loop device and mounts the device at dir. attached is false if the
+// device was not free.
 func mountOn(device string, file *os.File, dir, fstype string, flags uintptr, data string) (attached bool, err error) {
 	loop, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {

@@ -16,27 +16,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aloneVar is the environment variable with the name of the test that the process runs.
+// aloneVar is the environment variable that tells the separate process which test it runs.
 const aloneVar = "STALLED_ALONE"
 
-// silence is the longest time without output from the process of a test. The process
-// prints its steps with Step, and each step takes seconds at most.
+// silence is the longest time that the separate process may print nothing. The process prints its
+// steps with Step, and each step takes seconds at most.
 var silence = 30 * time.Second
 
-// Alone runs the calling test in a separate process with GOMAXPROCS=processors. In that
-// process it returns true, and the test does its work. In the original process it waits
-// for the other one, fails the test if that failed or froze, and returns false.
+// Alone runs the calling test in a separate process with GOMAXPROCS=processors. In that process it
+// returns true, and the test does its work. In the original process it waits for the separate
+// process, fails the test if that process failed or froze, and returns false.
 //
-// With one processor, a goroutine that keeps it during a system call stops the whole
-// process, including watchdogs in the process. So this watchdog is outside.
+// With one processor, a goroutine that keeps it during a system call stops the whole process,
+// including any watchdog in it. So the watchdog is in the original process.
 func Alone(t *testing.T, processors int) bool {
 	t.Helper()
 	if os.Getenv(aloneVar) == t.Name() {
 		return true
 	}
 	temporary := t.TempDir()
-	// Without this, a mount that the process left would prevent the removal of the
-	// directory.
+	// A mount that the separate process left would prevent the removal of the directory.
 	defer unmountBelow(temporary)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -73,8 +72,8 @@ func Alone(t *testing.T, processors int) bool {
 				step = s
 			}
 		case <-time.After(silence):
-			// The group includes the serving processes. Their end makes hanging system
-			// calls fail; no signal ends a thread that waits for FUSE.
+			// The group includes the processes that serve FUSE file systems. When they end,
+			// hanging system calls fail. A signal alone does not end a thread that waits for FUSE.
 			unix.Kill(group, unix.SIGKILL)
 			for range lines {
 			}
@@ -96,10 +95,10 @@ func Alone(t *testing.T, processors int) bool {
 
 const stepMark = "stalled: step: "
 
-// Step prints the next step of the process of Alone.
+// Step prints the step that the separate process begins, for the report of a failure.
 func Step(format string, args ...any) { fmt.Println(stepMark + fmt.Sprintf(format, args...)) }
 
-// unmountBelow detaches all mounts below dir, the latest first.
+// unmountBelow detaches all mounts below dir, the newest first.
 func unmountBelow(dir string) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

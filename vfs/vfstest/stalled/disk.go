@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/loop"
 )
 
-// A Disk is an ext4 file system whose disk is a file of a FileSystem. While the
-// FileSystem hangs, each access to the disk hangs. The end of the test unmounts it.
+// A Disk is an ext4 file system whose disk is a file in a FileSystem. While the FileSystem hangs,
+// each access to the disk hangs. The end of the test unmounts it.
 type Disk struct {
 	*FileSystem
 	// Mountpoint is the directory of the mount.
@@ -26,8 +26,8 @@ type Disk struct {
 
 const diskImage = "disk"
 
-// NewDisk makes a disk of 64 MiB with mkfs.ext4's options, and mounts it. It skips the
-// test if this is impossible here.
+// NewDisk makes a disk of 64 MiB with the given options of mkfs.ext4, and mounts it. It skips the
+// test if the machine does not allow that.
 func NewDisk(t testing.TB, options ...string) *Disk {
 	t.Helper()
 	d := &Disk{FileSystem: Mount(t), Mountpoint: t.TempDir(), t: t}
@@ -59,7 +59,7 @@ func (d *Disk) Remount() {
 		d.t.Fatalf("unmounting the disk: %v", err)
 	}
 	d.mounted = false
-	// The kernel may still write to the device for a while.
+	// The kernel may still write to the device for a moment.
 	image, since := loop.Backing(d.device), time.Now()
 	for image != "" && loop.Backing(d.device) == image {
 		if time.Sleep(time.Millisecond); time.Since(since) > time.Minute {
@@ -77,8 +77,8 @@ func (d *Disk) unmount() {
 	}
 }
 
-// mount mounts the disk on a loop device, which the unmount frees. Each access to the
-// disk is a request to the FileSystem.
+// mount mounts the disk on a loop device, which the unmount frees. Each access to the disk is a
+// request to the FileSystem.
 func (d *Disk) mount() (err error) {
 	d.device, err = loop.Mount(filepath.Join(d.Dir, diskImage), d.Mountpoint, "ext4", 0, "")
 	d.mounted = err == nil

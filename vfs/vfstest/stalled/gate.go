@@ -6,13 +6,13 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A gate can hold back requests. Every request passes it before it is served.
+// A gate makes requests wait on demand. Every request passes it before it is served.
 type gate struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	stalled bool
-	pass    int // the number of requests that still pass while stalled is set
-	waiting int
+	pass    int // number of requests that still pass while stalled is set
+	waiting int // number of requests that wait
 }
 
 func newGate() *gate {
@@ -21,7 +21,7 @@ func newGate() *gate {
 	return g
 }
 
-// wait returns when the gate lets the request pass.
+// wait returns when the request may pass.
 func (g *gate) wait() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,7 +36,7 @@ func (g *gate) wait() {
 	g.waiting--
 }
 
-// stall lets the next after requests pass and makes all later ones wait.
+// stall makes requests wait until open. The next after requests still pass.
 func (g *gate) stall(after int) {
 	g.mu.Lock()
 	g.stalled, g.pass = true, after
@@ -57,8 +57,8 @@ func (g *gate) held() int {
 	return g.waiting
 }
 
-// gated serves requests after they passed the gate. Every request for which a caller
-// waits has to pass. Notifications for which no caller waits (Forget, Release) do not.
+// gated passes requests to RawFileSystem after they passed the gate. Requests that a caller waits
+// for pass the gate; notifications, which no caller waits for (Forget, Release), do not.
 type gated struct {
 	fuse.RawFileSystem
 	gate *gate
@@ -151,7 +151,7 @@ func (g gated) Create(c cancelled, in *fuse.CreateIn, name string, out *fuse.Cre
 	return g.RawFileSystem.Create(c, in, name, out)
 }
 
-// Tmpfile is refused, because the server finds the files of the directory by name.
+// Tmpfile returns ENOSYS, because the server finds files by name.
 func (g gated) Tmpfile(cancelled, *fuse.CreateIn, *fuse.CreateOut) fuse.Status {
 	g.gate.wait()
 	return fuse.Status(fuse.ENOSYS)
@@ -177,7 +177,7 @@ func (g gated) Write(c cancelled, in *fuse.WriteIn, data []byte) (uint32, fuse.S
 	return g.RawFileSystem.Write(c, in, data)
 }
 
-// Writev is for servers that take a request in pieces. This server uses Write.
+// Writev is for servers that accept a request in pieces. This server uses Write.
 func (g gated) Writev(cancelled, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
 	return 0, fuse.ENOSYS
 }

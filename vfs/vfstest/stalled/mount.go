@@ -21,11 +21,11 @@ import (
 // patience is the time limit for steps that normally take milliseconds.
 const patience = 30 * time.Second
 
-// A FileSystem is a mounted file system that hangs on demand. The end of the test
-// unmounts it.
+// A FileSystem is a mounted FUSE file system that hangs on demand. The end of the test unmounts
+// it.
 type FileSystem struct {
-	// Dir is the mount point. Backing is the directory that the file system shows.
-	// Changes in Backing are visible in Dir, and calls in Backing never hang.
+	// Dir is the mount point. Backing is the directory whose files the file system shows. Changes
+	// in Backing are visible in Dir. Calls in Backing never hang.
 	Dir, Backing string
 
 	t      testing.TB
@@ -36,8 +36,8 @@ type FileSystem struct {
 	answers  *bufio.Reader
 }
 
-// Mount mounts a file system that shows an empty directory. It skips the test if this is
-// impossible here.
+// Mount mounts a file system that shows an empty directory. It skips the test if the machine does
+// not allow that.
 func Mount(t testing.TB) *FileSystem {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -47,7 +47,7 @@ func Mount(t testing.TB) *FileSystem {
 		t.Skip("this machine has no /dev/fuse")
 	}
 	m := &FileSystem{t: t, Dir: t.TempDir(), Backing: t.TempDir()}
-	// A tmpfs, because a disk would add its own delays.
+	// Use a tmpfs, because a disk would add delays of its own.
 	if err := unix.Mount("stalled", m.Backing, "tmpfs", 0, ""); err != nil {
 		t.Skipf("a tmpfs cannot be mounted here: %v", err)
 	}
@@ -84,9 +84,9 @@ func Mount(t testing.TB) *FileSystem {
 	return m
 }
 
-// startTied starts a command with Pdeathsig. The kernel sends that signal when the thread
-// that started the process ends. So startTied keeps the thread until the process has
-// ended, and then closes the channel.
+// startTied starts a command with Pdeathsig. The kernel sends that signal when the thread that
+// started the process ends. So startTied keeps the thread until the process has ended, and then
+// closes ended.
 func startTied(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	started, done := make(chan error), make(chan struct{})
 	go func() {
@@ -125,8 +125,7 @@ func (m *FileSystem) command(format string, args ...any) int {
 	return n
 }
 
-// Stall makes all operations hang that begin from now on, until LetGo or the end of the
-// test.
+// Stall makes all later operations hang until LetGo or the end of the test.
 func (m *FileSystem) Stall() { m.StallAfter(0) }
 
 // StallAfter serves n more requests and makes all later ones hang. A request is a message
@@ -136,16 +135,15 @@ func (m *FileSystem) StallAfter(n int) {
 	m.command("%s %d", stallCommand, n)
 }
 
-// LetGo lets all operations continue.
+// LetGo ends Stall and StallAfter: all operations continue.
 func (m *FileSystem) LetGo() {
 	m.t.Helper()
 	m.command(openCommand)
 }
 
-// Freeze stops the serving process, so that it does not even read requests. An operation
-// that hangs on an unread request ends if its process is killed. An operation that hangs
-// after Stall does not: the kernel waits for the answer. Call Thaw before any other
-// method of m.
+// Freeze stops the serving process, so that it does not even read requests. An operation that
+// hangs on an unread request ends if its process is killed. An operation that hangs after Stall
+// does not, because the kernel waits for the answer. Call Thaw before any other method of m.
 func (m *FileSystem) Freeze() {
 	m.t.Helper()
 	m.signal(syscall.SIGSTOP)
@@ -175,7 +173,7 @@ func (m *FileSystem) stopped() bool {
 	return len(threads) > 0
 }
 
-// Thaw ends Freeze.
+// Thaw lets the serving process continue after Freeze.
 func (m *FileSystem) Thaw() { m.signal(syscall.SIGCONT) }
 
 func (m *FileSystem) signal(s syscall.Signal) {
@@ -185,13 +183,13 @@ func (m *FileSystem) signal(s syscall.Signal) {
 	}
 }
 
-// Hanging returns the number of requests that hang.
+// Hanging returns the number of requests that wait in the serving process.
 func (m *FileSystem) Hanging() int {
 	m.t.Helper()
 	return m.command(waitingCommand)
 }
 
-// AwaitHanging returns when at least n requests hang.
+// AwaitHanging waits until at least n requests hang.
 func (m *FileSystem) AwaitHanging(n int) {
 	m.t.Helper()
 	again := time.NewTicker(time.Millisecond)

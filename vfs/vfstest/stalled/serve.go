@@ -10,22 +10,22 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Environment variables of the serving process: the directory to show, and the mount
-// point.
+// Environment variables that make the test binary the serving process: the directory to show, and
+// the mount point.
 const (
 	backingVar    = "STALLED_BACKING"
 	mountpointVar = "STALLED_MOUNTPOINT"
 )
 
-// The serving process reads one command from each line, and answers each with a number on
-// a line. Its first line of output means that the file system is mounted.
+// Commands for the serving process. It reads one command from each line, and answers each with a
+// number on a line. Its first line of output means that the file system is mounted.
 const (
 	stallCommand   = "stall"   // stall N: after N more requests all requests wait; answers 0
 	openCommand    = "open"    // all requests continue; answers 0
 	waitingCommand = "waiting" // answers the number of waiting requests
 )
 
-// The serving process runs the same test binary.
+// init turns the test binary into the serving process if the environment asks for that.
 func init() {
 	if backing := os.Getenv(backingVar); backing != "" {
 		if err := serve(backing, os.Getenv(mountpointVar)); err != nil {
@@ -36,8 +36,8 @@ func init() {
 	}
 }
 
-// serve shows a directory until the unmount. The kernel caches no names and attributes:
-// it asks each time, as with a file system that other machines change.
+// serve shows the directory backing at mountpoint until the unmount. The kernel caches no names
+// and attributes: it asks each time, as for a file system that other machines change.
 func serve(backing, mountpoint string) error {
 	root, err := fs.NewLoopbackRoot(backing)
 	if err != nil {
@@ -49,12 +49,12 @@ func serve(backing, mountpoint string) error {
 		Name: "stalled", FsName: "stalled",
 		DirectMountStrict: true,
 		AllowOther:        true,
-		// The kernel judges permissions by the attributes that it requests.
+		// The kernel checks permissions by the attributes that it requests.
 		Options: []string{"default_permissions"},
-		// Kernel handles find files again. NFS servers need that.
+		// Let open_by_handle_at find files again, because NFS servers need that.
 		ExtraCapabilities: fuse.CAP_EXPORT_SUPPORT,
 		RememberInodes:    true,
-		// No data bypasses the gate.
+		// Without passthrough, no data bypasses the gate.
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func serve(backing, mountpoint string) error {
 	return nil
 }
 
-// obey executes the commands.
+// obey executes the commands that it reads from in.
 func (g *gate) obey(in io.Reader) {
 	for s := bufio.NewScanner(in); s.Scan(); {
 		var what string

@@ -14,15 +14,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Operations hang until they are let go, after as many requests as were to pass,
-// and then do what they were asked.
+// After StallAfter(n), n requests are served and later operations hang. After LetGo they succeed.
 func TestOperationsHang(t *testing.T) {
 	m := Mount(t)
 	file := filepath.Join(m.Dir, "file")
 	if err := os.WriteFile(file, []byte("text"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for after := range 3 { // to look the name up, to open and to read take one each, at least
+	for after := range 3 { // looking the name up, opening and reading need at least one request each
 		m.StallAfter(after)
 		read := make(chan string, 1)
 		go func() {
@@ -54,8 +53,7 @@ func TestOperationsHang(t *testing.T) {
 	}
 }
 
-// A disk hangs where it has to be read, and nothing of it is in memory after it was
-// mounted again.
+// A Disk hangs if it has to be read. After Remount, nothing of the disk is in memory.
 func TestDiskHangs(t *testing.T) {
 	d := NewDisk(t)
 	file := filepath.Join(d.Mountpoint, "file")
@@ -75,7 +73,8 @@ func TestDiskHangs(t *testing.T) {
 
 const frozenVar = "STALLED_FROZEN"
 
-// A process that freezes fails its test, with the step that it froze in, and ends.
+// If the process of Alone freezes, the test fails with the step in which it froze, and the process
+// is killed.
 func TestAloneEndsAFrozenProcess(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestFrozen$")
 	cmd.Env = append(os.Environ(), frozenVar+"=1")
