@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A caller that does not request durable names and attributes does not wait for syncs,
-// while other callers of the same file system do. The promises about data hold for both.
+// If Op.Async is set, a change of names or attributes does not wait for a sync. Other callers of
+// the same file system wait for theirs. Promises about data hold for both.
 func TestAsyncIsTheCallers(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{Sync: true, SyncHook: s.hook})

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// settle reads h until a read no longer changes the atime, so that an attempt may read. That takes
-// some milliseconds, because the kernel takes times from a coarse clock.
+// settle reads h until a read no longer updates the atime, so that a read with Op.Try succeeds.
+// That takes some milliseconds, because the kernel takes times from a coarse clock.
 func settle(t testing.TB, fs *local.FS, c *vfs.Cred, h vfs.Handle) {
 	t.Helper()
 	again := time.NewTicker(time.Millisecond)
@@ -34,8 +34,8 @@ func settle(t testing.TB, fs *local.FS, c *vfs.Cred, h vfs.Handle) {
 	}
 }
 
-// The first read after a change, or after a day, writes the atime. An attempt leaves such a read
-// to a call that may block, and does all other reads at once.
+// The first read after a change, or after a day, updates the atime. A read with Op.Try then
+// returns ErrWouldBlock. It succeeds if it leaves the atime unchanged.
 func TestAttemptsReadWhereNothingIsNoted(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")
@@ -68,7 +68,7 @@ func TestAttemptsReadWhereNothingIsNoted(t *testing.T) {
 		w.want(attempt(), vfs.ErrWouldBlock, "an attempt after "+c.what)
 	}
 
-	const left = 3 // the seconds left until a day has passed
+	const left = 3 // seconds left until a day has passed
 	w.fs.SetClock(func() time.Time { return time.Now().Add(24*time.Hour - left*time.Second - time.Second/2) })
 	settle(t, w.fs, w.op.Cred, f)
 	for range left {
@@ -81,8 +81,8 @@ func TestAttemptsReadWhereNothingIsNoted(t *testing.T) {
 	w.want(attempt(), vfs.ErrWouldBlock, "an attempt after a read that will be noted again")
 }
 
-// A refused read does not change the atime, even while other callers have the file open, because
-// the FS judges the caller before it reads.
+// A read that is refused does not update the atime, even while other callers have the file open,
+// because the FS checks the caller's rights before it reads.
 func TestReadThatIsRefusedIsNotNoted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only user 0 may act as another")

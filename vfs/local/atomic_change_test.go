@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// overlapping counts the changes of one object that are wrongly Atomic: each of them began before
-// another one ended.
+// overlapping returns the number of changes that are wrongly Atomic. claims are changes of one
+// object that say they are Atomic; such a change must not begin before another one ends.
 func overlapping(claims []vfs.Change) (n int) {
 	slices.SortFunc(claims, func(a, b vfs.Change) int {
 		if a.Before.Ctime.Before(b.Before.Ctime) {
@@ -36,8 +36,8 @@ func overlapping(claims []vfs.Change) (n int) {
 	return n
 }
 
-// Two exports with a common directory order their changes of it: no Atomic change overlaps another
-// change. One export may lie within the other.
+// No Atomic change of a directory through one export overlaps a change through another export,
+// even if one export lies within the other.
 func TestChangesThroughTwoFSAreOrdered(t *testing.T) {
 	for name, within := range map[string]string{"one tree": "", "nested": "sub"} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestChangeIsOneForAllFS(t *testing.T) {
 		}
 		last = ch.After.Change
 	}
-	// This also holds in a listing, if the Change is ahead of the ctime and only the first FS has
+	// This also holds for a listing, if the Change is ahead of the ctime and only the first FS has
 	// the file in its cache.
 	var st unix.Stat_t
 	w.ok(unix.Stat(w.path("f"), &st))
@@ -121,8 +121,8 @@ func TestChangeIsOneForAllFS(t *testing.T) {
 	w.ok(err)
 }
 
-// A change of a file's name also changes the file. So a write to the file during a Link or Remove
-// is not Atomic.
+// A change of a file's name also changes the file. So another change of the file that runs at the
+// same time is not Atomic.
 func TestNamesAreChangesOfTheFile(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	root := w.fs.Root()
@@ -176,8 +176,8 @@ func TestNamesAreChangesOfTheFile(t *testing.T) {
 	}
 }
 
-// changeByAnother changes an object without the FS until its ctime changes. That may take some
-// milliseconds, because the kernel takes times from a coarse clock.
+// changeByAnother sets the object's mode without the FS until the object's ctime changes. That may
+// take some milliseconds, because the kernel takes times from a coarse clock.
 func (w *world) changeByAnother(name string) {
 	w.Helper()
 	var was, is unix.Stat_t
@@ -188,8 +188,8 @@ func (w *world) changeByAnother(name string) {
 	}
 }
 
-// A change of an object that another process changed lately is not Atomic: between the two looks
-// there may have been one more change of the other process.
+// A change of an object that another process changed lately is not Atomic, because the other
+// process may have made one more change between the attributes before and after.
 func TestObjectsThatOthersChange(t *testing.T) {
 	for place, dir := range places(t) {
 		t.Run(place, func(t *testing.T) {
@@ -246,12 +246,12 @@ func TestObjectsThatOthersChange(t *testing.T) {
 	}
 }
 
-// If another process changes an object repeatedly, the FS watches the object for twice the time
-// between its last two changes, at most 10 seconds, because the next change may come within that
-// time. After a change that came more than 10 seconds after the one before, it watches for one
-// second.
+// If another process changes an object repeatedly, changes through the FS are not Atomic for twice
+// the time between the last two of these changes, at most for 10 seconds, because the next change
+// may come within that time. After a change that came more than 10 seconds after the previous one,
+// they are not Atomic for one second.
 func TestObjectsThatOthersChangeInTurns(t *testing.T) {
-	const grain = 20 * time.Millisecond // the step of the clock that ctimes come from
+	const grain = 20 * time.Millisecond // step of the clock that ctimes come from
 	for _, c := range []struct {
 		gap, watched time.Duration
 	}{
@@ -279,8 +279,8 @@ func TestObjectsThatOthersChangeInTurns(t *testing.T) {
 	}
 }
 
-// FAT rounds times down to even seconds, so the ctime of a recent change may be two seconds old. If
-// a ctime has no fraction, the FS watches the object two seconds longer.
+// If the ctime has no fraction of a second, changes are not Atomic for two seconds longer. FAT
+// rounds times down to even seconds, so the ctime of a recent change may be two seconds old.
 func TestObjectWithACoarseTimeIsWatchedForLonger(t *testing.T) {
 	ctime, seen := time.Unix(1e9, 0), local.NewWatched()
 	for _, c := range []struct {
@@ -294,8 +294,8 @@ func TestObjectWithACoarseTimeIsWatchedForLonger(t *testing.T) {
 }
 
 // While another process changes the mode of a directory and of a file all the time, almost no
-// change through the FS is Atomic: at most a few, before the other process's first change comes
-// between two changes of the FS.
+// change that the FS reports as Atomic includes one of the other process. A few may, before the FS
+// notices the other process.
 func TestOthersAtWork(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")

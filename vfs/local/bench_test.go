@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// benchFile makes a file of size bytes with the owner c in a fresh file system.
+// benchFile makes a file of size bytes with the owner c in a new file system.
 func benchFile(b *testing.B, c *vfs.Cred, size int, sync bool) (fs *local.FS, op *vfs.Op, dir, file vfs.Handle) {
 	root := vfs.Op{Cred: &vfs.Cred{}}
 	fs, err := local.New(local.Config{Root: b.TempDir(), Sync: sync})
@@ -56,7 +56,7 @@ func BenchmarkLookup(b *testing.B) {
 	for who, c := range users {
 		b.Run(who, func(b *testing.B) {
 			fs, op, dir, _ := benchFile(b, c, 0, false)
-			time.Sleep(1100 * time.Millisecond) // the FS does not remember a verdict on a younger directory
+			time.Sleep(1100 * time.Millisecond) // the FS does not remember verdicts on a directory that changed a moment ago
 			var a vfs.Attr
 			if _, err := fs.Lookup(op, dir, []byte("f"), &a); err != nil {
 				b.Fatal(err)
@@ -174,9 +174,8 @@ func BenchmarkReadDir(b *testing.B) {
 	}
 }
 
-// BenchmarkFindDeepDirectory finds directories by handle, far below a root that is not the
-// top of its mount. The cache is too small for them, so each has been dropped before its
-// next use.
+// BenchmarkFindDeepDirectory finds directories by handle, far below a root that is not the top of
+// its mount. They do not fit into the cache, so each has been dropped before its next use.
 func BenchmarkFindDeepDirectory(b *testing.B) {
 	for _, levels := range []int{3, 1000, 3900} {
 		b.Run(fmt.Sprint(levels), func(b *testing.B) {

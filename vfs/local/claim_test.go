@@ -17,10 +17,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// foreignFile is the environment variable with the path of the file that a child locks.
+// foreignFile is the environment variable with the path of the file that the child process locks.
 const foreignFile = "LOCAL_TEST_FOREIGN_FILE"
 
-// foreign starts a process that makes POSIX locks of the file at path.
+// foreign starts a child process that makes POSIX locks on the file at path.
 func foreign(t *testing.T, path string) vfstest.ForeignClaim {
 	t.Helper()
 	exe, err := os.Executable()
@@ -61,7 +61,7 @@ func foreign(t *testing.T, path string) vfstest.ForeignClaim {
 	}
 }
 
-// TestForeignProcess is that process. It makes POSIX locks, as most programs do.
+// TestForeignProcess is the child process of foreign. It makes POSIX locks, as most programs do.
 func TestForeignProcess(t *testing.T) {
 	path := os.Getenv(foreignFile)
 	if path == "" {
@@ -90,15 +90,14 @@ func TestForeignProcess(t *testing.T) {
 	}
 }
 
-// foreignOf is vfstest's Options.Foreign for file systems with these
-// configurations.
+// foreignOf returns the vfstest.Options.Foreign for the file systems in configs.
 func foreignOf(configs map[vfs.FileSystem]local.Config) func(*testing.T, vfs.FileSystem, vfs.Handle, string) vfstest.ForeignClaim {
 	return func(t *testing.T, fs vfs.FileSystem, _ vfs.Handle, path string) vfstest.ForeignClaim {
 		return foreign(t, filepath.Join(configs[fs].Root, path))
 	}
 }
 
-// One descriptor holds all claims on a file. It is open only while there are claims.
+// All claims on a file use one descriptor, which is open only while there are claims.
 func TestClaimsHoldOneDescriptor(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	h := w.used("f")
@@ -134,7 +133,7 @@ func TestClaimsHoldOneDescriptor(t *testing.T) {
 	}
 }
 
-// DropClaims ends claims even if a process that is being started has a copy of their
+// DropClaims ends claims even if a process that is being started still has a copy of their
 // descriptor.
 func TestClaimsEndThoughAProcessIsBeingStarted(t *testing.T) {
 	w := newWorld(t, local.Config{})
@@ -147,8 +146,8 @@ func TestClaimsEndThoughAProcessIsBeingStarted(t *testing.T) {
 	w.ok(foreign(t, w.path("f"))(0, vfs.ToEnd, vfs.ClaimWrite), "the other's claim")
 }
 
-// Claims stay while the file has no other use. Their number is bounded like that of open
-// files.
+// Claims stay while nothing else uses the file. The number of files with claims is limited like
+// that of open files.
 func TestClaimsAreBounded(t *testing.T) {
 	w := newWorld(t, local.Config{Descriptors: local.NewDescriptors(200)})
 	claimed := 0
@@ -169,7 +168,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	}
 }
 
-// A read-only mount refuses write claims.
+// On a read-only mount, a Claim with ClaimWrite fails with EROFS.
 func TestClaimsOfAReadOnlyMount(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("local-test", dir, "tmpfs", 0, ""); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// xfs mounts an XFS file system, whose files can share storage. It skips the test if this
-// is impossible here.
+// xfs mounts an XFS file system, whose files can share storage. It skips the test if the machine
+// does not allow that.
 func xfs(t *testing.T) string {
 	t.Helper()
 	image, at := filepath.Join(t.TempDir(), "disk"), t.TempDir()
@@ -35,7 +35,7 @@ func xfs(t *testing.T) string {
 	return at
 }
 
-// The suite passes on a file system with clones, too.
+// The suite passes on XFS, which has clones.
 func TestSuiteOnXFS(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -14,12 +14,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// looks is the number of the sweeper's seconds until each directory in use is checked
-// again.
+// looks is the number of the sweeper's rounds (seconds) after which each directory in use is
+// checked again.
 const looks = 5
 
-// A directory that a local program moves out of the tree cannot be reached some seconds
-// later, although clients use it all the time: nothing in it is found, made or removed.
+// If a local program moves a directory out of the tree, clients cannot reach it some seconds
+// later, even if they use it all the time: nothing in it is found, made or removed.
 func TestDirectoryInUseThatLocalProgramsMoveOut(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		in, out := above(t, index)
@@ -80,8 +80,8 @@ func TestDirectoryInUseThatMovesWithinTheTree(t *testing.T) {
 	})
 }
 
-// If a rename through an export moves a directory from one export's tree to another's,
-// callers of the first export cannot reach the directory by any handle from then on.
+// If a rename through one export moves a directory out of another export's tree, clients of that
+// other export cannot reach the directory by any handle from then on.
 func TestDirectoryThatAnotherExportMoves(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		in, out := above(t, index)
@@ -130,8 +130,8 @@ func TestNothingIsAskedWhereTheTreeIsTheMount(t *testing.T) {
 	w.ok(w.fs.GetAttr(&vfs.Op{Cred: w.op.Cred, Try: true}, d, &a), "the attempt")
 }
 
-// The FS finds directories below the root by handle even if their paths, of short or of
-// long names, exceed PATH_MAX. It does not find such directories outside of the root.
+// The FS finds directories below the root by handle even if their paths exceed PATH_MAX, by short
+// or by long names. It does not find such directories outside of the root.
 func TestDeepTrees(t *testing.T) {
 	for _, c := range []struct{ levels, name int }{{1, 1}, {1500, 1}, {3900, 1}, {900, 5}, {60, 255}, {1100, 30}} {
 		t.Run(fmt.Sprintf("%d levels of %d bytes", c.levels, c.name), func(t *testing.T) {
@@ -158,8 +158,8 @@ func TestDeepTrees(t *testing.T) {
 	}
 }
 
-// The check of a directory ends at its parent if the parent was checked a moment ago. So
-// the siblings of a found directory need no climb to the root.
+// The check of a directory ends at its parent if the parent was checked a moment before. So
+// checking the siblings of a checked directory needs no climb to the root.
 func TestParentOfAFoundDirectoryIsHeld(t *testing.T) {
 	in, _ := above(t, false)
 	if in.fs.Scheme() != "kernel" {
@@ -176,8 +176,8 @@ func TestParentOfAFoundDirectoryIsHeld(t *testing.T) {
 	}
 }
 
-// deep makes a chain of levels nested directories, with leaves directories in the last one.
-// It returns the handles of these.
+// deep makes a chain of levels nested directories, and the given number of leaves, which are
+// directories, in the last one. It returns the handles of the leaves.
 func deep(t testing.TB, root, name string, levels, leaves int) []vfs.Handle {
 	t.Helper()
 	ok := func(err error) {
@@ -208,9 +208,8 @@ func deep(t testing.TB, root, name string, levels, leaves int) []vfs.Handle {
 	return handles
 }
 
-// removeDeep removes the tree that deep made below top. Paths in it may be longer than the
-// kernel accepts. So removeDeep moves the directory of each level up to the top before it
-// removes the parent.
+// removeDeep removes the tree that deep made below top. Paths in it may be longer than the kernel
+// accepts. So removeDeep moves the directory of each level up to top before it removes the parent.
 func removeDeep(top, name string) {
 	for {
 		below, next := filepath.Join(top, name), top+".next"

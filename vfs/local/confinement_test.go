@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// above returns two worlds: out serves a directory, and in serves the directory "tree"
-// below it. So tests have handles of files outside of in.
+// above returns two worlds. out serves a directory, and in serves the directory "tree" in it. So
+// tests can use handles of files outside of in.
 func above(t *testing.T, index bool) (in, out *world) {
 	base := t.TempDir()
 	if err := os.Mkdir(filepath.Join(base, "tree"), 0o755); err != nil {
@@ -59,7 +59,7 @@ func TestNoWayOut(t *testing.T) {
 	})
 }
 
-// The FS never follows a symlink, also not in the place of a directory.
+// The FS never follows a symlink, not even one in the place of a directory.
 func TestSymlinksAreNotFollowed(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		in, _ := above(t, index)
@@ -122,8 +122,8 @@ func TestMovedOutOfTheTree(t *testing.T) {
 	})
 }
 
-// If a directory becomes a symlink to the outside during a look-up by name, the look-up
-// never leads there.
+// If a directory is replaced by a symlink to the outside during a lookup, the lookup never leads
+// outside.
 func TestSymlinkRace(t *testing.T) {
 	in, out := above(t, false)
 	in.ok(os.WriteFile(out.path("secret", "f"), []byte("secret"), 0o644))
@@ -180,7 +180,7 @@ func TestMountsAreNotCrossed(t *testing.T) {
 	}
 }
 
-// Handles of another file system are refused.
+// A handle of another file system gets ESTALE or ErrBadHandle.
 func TestForeignHandles(t *testing.T) {
 	dirs := places(t)
 	if len(dirs) < 2 {

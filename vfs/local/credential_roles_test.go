@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// The credentials matrix runs each kind of daemon in a separate process: the test binary
-// executes itself with another identity to run one test.
+// TestCredentialsMatrix runs each kind of daemon (role) in a process of its own: the test binary
+// executes itself with another identity and runs TestRole.
 
 const (
 	roleVar = "LOCAL_TEST_ROLE"
@@ -28,8 +28,8 @@ const (
 type role struct {
 	attr    syscall.SysProcAttr
 	switchs bool
-	kernel  bool // the daemon may open handles
-	suite   bool // the daemon runs the acceptance suite
+	kernel  bool // true if the daemon may open files by handle
+	suite   bool // true if the daemon runs the acceptance suite
 }
 
 var roles = map[string]role{
@@ -130,7 +130,7 @@ func TestCredentialsMatrix(t *testing.T) {
 	}
 }
 
-// TestRole is one process of the matrix.
+// TestRole is the test that a process of TestCredentialsMatrix runs.
 func TestRole(t *testing.T) {
 	name := os.Getenv(roleVar)
 	r, ok := roles[name]

@@ -73,7 +73,7 @@ func (m matrix) attr(h vfs.Handle) (a vfs.Attr) {
 	return a
 }
 
-// itself makes calls with the daemon's own identity, c.
+// itself checks calls with the daemon's own identity, c.
 func (m matrix) itself(c *vfs.Cred) {
 	name := fmt.Sprint("own", len(c.Groups))
 	s := mode(0o777)
@@ -84,7 +84,7 @@ func (m matrix) itself(c *vfs.Cred) {
 	m.must(m.write(c, f, "data"), "Write")
 	m.must(m.read(c, f), "Read")
 	m.must(m.chmod(c, f, 0o444), "SetAttr")
-	// RFC 1813 §4.4: the owner of a file may write it whatever its mode is.
+	// The owner of a file may write it whatever its mode is (RFC 1813 §4.4).
 	m.must(m.write(c, f, "more"), "Write to 0444")
 	m.fs.Sweep(5)
 	m.must(m.write(c, f, "still"), "Write to 0444, opened anew")
@@ -94,7 +94,7 @@ func (m matrix) itself(c *vfs.Cred) {
 	if a := m.attr(f); a.Mode != 0 {
 		m.t.Errorf("mode %o after opening", a.Mode)
 	}
-	// A directory that its owner may not search still exists.
+	// If the owner of a directory may not search it, the handle of the directory is still valid.
 	m.must(m.chmod(c, d.Handle, 0o600), "SetAttr")
 	m.fs.Sweep(5)
 	m.attr(d.Handle)
@@ -115,8 +115,8 @@ func (m matrix) itself(c *vfs.Cred) {
 	m.must(m.read(c, f), "Read by handle")
 }
 
-// noOthers: a daemon that cannot switch users refuses other users, and does nothing for
-// them under another identity.
+// noOthers checks that a daemon that cannot switch users refuses calls of other users, and makes
+// no such call with another identity.
 func (m matrix) noOthers(self *vfs.Cred) {
 	d, _, err := m.fs.Mkdir(as(self), m.fs.Root(), []byte("open"), &vfs.SetAttr{SetMode: true, Mode: 0o777})
 	m.must(err, "Mkdir")
@@ -147,9 +147,9 @@ func (m matrix) noOthers(self *vfs.Cred) {
 	}
 }
 
-// unmapped: for an ID that is not mapped in this namespace, setfsuid changes nothing and
-// reports no error. The daemon must not serve such a caller with the identity that the
-// thread still has.
+// unmapped checks that the daemon refuses a caller whose ID is not mapped in this user namespace.
+// For such an ID, setfsuid changes nothing and reports no error, so the thread keeps the identity
+// that it had.
 func (m matrix) unmapped(self *vfs.Cred) {
 	d, _, err := m.fs.Mkdir(as(self), m.fs.Root(), []byte("unmapped"), &vfs.SetAttr{SetMode: true, Mode: 0o777})
 	m.must(err, "Mkdir")
@@ -163,8 +163,7 @@ func (m matrix) unmapped(self *vfs.Cred) {
 	}
 }
 
-// setID: a write through the daemon's descriptor clears set-uid bits as well. The kernel
-// clears them.
+// setID checks that a write through the daemon's descriptor clears the set-id bits.
 func (m matrix) setID(c *vfs.Cred) {
 	f, err := m.create(c, m.fs.Root(), "setid", 0o6755)
 	m.must(err, "Create")
@@ -192,18 +191,19 @@ func (m matrix) setID(c *vfs.Cred) {
 	}
 }
 
-// others: the kernel judges each caller.
+// others checks that each caller has exactly the rights that the kernel gives it.
 func (m matrix) others(self *vfs.Cred) {
 	ann, ben := id(1001, 1001), id(1002, 1002)
 	root := id(0, 0)
 	if self.UID != 0 {
-		root = self // skip the rights of user 0 here
+		root = self // do not test the rights of user 0 here
 	}
 	s := mode(0o777)
 	o, _, err := m.fs.Mkdir(as(self), m.fs.Root(), []byte("all"), &s)
 	m.must(err, "Mkdir")
 	all := o.Handle
-	// The daemon lacks the capability to read directories that deny it.
+	// blind is true if the daemon lacks the capability to use files and directories whose mode
+	// forbids that.
 	blind := m.fs.Scheme() == "index" && self.UID != 0
 
 	_, err = m.create(ann, m.fs.Root(), "f", 0o600)
@@ -221,8 +221,8 @@ func (m matrix) others(self *vfs.Cred) {
 	m.refused(m.write(id(1002, 1002, 1001), f, "x"), syscall.EACCES, "Write by a group that may read")
 	m.refused(m.chmod(ben, f, 0o666), syscall.EPERM, "chmod by another")
 	m.must(m.chmod(ann, f, 0o111), "chmod")
-	// RFC 1813 §4.4: execute permission suffices to read. ACCESS reports the mode's own
-	// rights.
+	// A caller that may execute a file may read it (RFC 1813 §4.4). ACCESS reports only the rights
+	// in the mode.
 	if !blind {
 		m.must(m.read(ben, f), "Read of 0111")
 	}
@@ -248,7 +248,7 @@ func (m matrix) others(self *vfs.Cred) {
 	m.refused(err, syscall.EPERM, "chgrp to a foreign group")
 	_, err = m.fs.SetAttr(as(id(1001, 1001, 1002)), f, &vfs.SetAttr{SetGID: true, GID: 1002}, nil)
 	m.must(err, "chgrp to a group of one's own")
-	// SetAttr checks the permission for all attributes first, so it sets none of these.
+	// SetAttr checks permission for all attributes first. So it sets none of these.
 	_, err = m.fs.SetAttr(as(ann), f, &vfs.SetAttr{SetSize: true, SetUID: true, UID: 7}, nil)
 	m.refused(err, syscall.EPERM, "truncate and chown")
 	if a := m.attr(f); a.Size != 5 {
@@ -299,7 +299,7 @@ func (m matrix) others(self *vfs.Cred) {
 	m.must(err, "Mknod of a FIFO by a user")
 }
 
-// threads: after many concurrent callers each thread of the process has the daemon's
+// threads checks that after many concurrent callers each thread of the process has the daemon's
 // user, groups and capabilities again.
 func (m matrix) threads(self *vfs.Cred) {
 	s := mode(0o777)
@@ -340,8 +340,8 @@ func (m matrix) threads(self *vfs.Cred) {
 	}
 }
 
-// threadIdentity returns the identity lines of a thread's status, or "" if the thread has
-// ended.
+// threadIdentity returns the lines about users, groups and capabilities in a thread's status file,
+// or "" if the thread has ended.
 func threadIdentity(t *testing.T, file string) string {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -16,17 +16,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// fewDescriptors is the environment variable with the directory in which a child works.
+// fewDescriptors is the environment variable with the working directory of a child process.
 const fewDescriptors = "LOCAL_TEST_FEW_DESCRIPTORS"
 
-// A client that writes to many files and never commits does not use up the descriptors
-// that other exports, or its own calls, need. The test runs in a child process with 1,000
-// descriptors.
+// A client that writes to many files and never commits leaves enough descriptors for other exports
+// and for its own further calls. The test runs in a child process with 1,000 descriptors.
 func TestUncommittedFilesLeaveDescriptorsToOthers(t *testing.T) {
 	child(t, "TestFewDescriptorsChild")
 }
 
-// child runs one test in a separate process, with a directory to work in.
+// child runs one test in a child process, with a working directory for it.
 func child(t *testing.T, test string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -40,8 +39,8 @@ func child(t *testing.T, test string) {
 	}
 }
 
-// asChild returns the directory of a process that has at most limit
-// descriptors.
+// asChild limits this process to limit descriptors and returns its working directory. It skips the
+// test if this is not a child process.
 func asChild(t *testing.T, limit uint64) string {
 	t.Helper()
 	base := os.Getenv(fewDescriptors)
@@ -58,20 +57,19 @@ func asChild(t *testing.T, limit uint64) string {
 // closes the oldest uncommitted file for each new one.
 func TestUncommittedFilesMakeRoomInAFullProcess(t *testing.T) { child(t, "TestFullProcessChild") }
 
-// TestFullProcessChild is that process.
+// TestFullProcessChild is the child process of TestUncommittedFilesMakeRoomInAFullProcess.
 func TestFullProcessChild(t *testing.T) {
 	base := asChild(t, 201)
 	w := newWorld(t, local.Config{Root: base, Descriptors: local.NewDescriptors(8000)})
-	// A new file needs two descriptors. With the one limit the first of them is the last
-	// free one, with the other limit the second.
+	// A new file needs two descriptors. With one of these limits, the first of them uses up the
+	// last free descriptor; with the other limit the second does.
 	for _, limit := range []uint64{200, 201} {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: 201}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 300 {
 			w.ok(w.write(w.create(w.fs.Root(), fmt.Sprint("f", limit, i)), "x"), "Write ", i)
-			// An exclusive create that first has to close a file still stores its
-			// verifier.
+			// An exclusive create stores its verifier even if it first has to close another file.
 			name, how := fmt.Append(nil, "e", limit, i), &vfs.CreateHow{Mode: vfs.Exclusive, Verifier: [8]byte{7, byte(i)}}
 			for range 2 {
 				_, _, err := w.fs.Create(w.op, w.fs.Root(), name, how)
@@ -81,7 +79,7 @@ func TestFullProcessChild(t *testing.T) {
 	}
 }
 
-// TestFewDescriptorsChild is the process with few descriptors.
+// TestFewDescriptorsChild is the child process of TestUncommittedFilesLeaveDescriptorsToOthers.
 func TestFewDescriptorsChild(t *testing.T) {
 	base := asChild(t, 1000)
 	var worlds [2]*world
@@ -112,8 +110,8 @@ func TestFewDescriptorsChild(t *testing.T) {
 	}
 }
 
-// The FS syncs uncommitted data half a minute after the last write, even if clients
-// request the attributes all the time.
+// The FS syncs uncommitted data 30 seconds after the last write, even if clients request the
+// file's attributes all the time.
 func TestLookingDoesNotPutTheSyncOff(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")
@@ -136,8 +134,8 @@ func TestLookingDoesNotPutTheSyncOff(t *testing.T) {
 	}
 }
 
-// awaited receives from c. Its time limit is long enough for slow machines, but shorter
-// than the age at which data is synced.
+// awaited receives from c. Its time limit is long enough for slow machines, but shorter than the
+// 30 seconds after which the FS syncs data itself.
 func awaited[T any](t *testing.T, c <-chan T, what string) (v T) {
 	t.Helper()
 	select {
@@ -148,12 +146,12 @@ func awaited[T any](t *testing.T, c <-chan T, what string) (v T) {
 	return v
 }
 
-// Beyond a bound, the flusher syncs and closes the file that has waited longest. If the
-// flusher is busy, a writer does this itself.
+// If too many files have uncommitted data, the flusher syncs and closes the file that has waited
+// longest. If the flusher is busy, a writer does so.
 func TestTooManyUncommittedFiles(t *testing.T) {
 	s := newSyncs()
 	budget := local.NewDescriptors(100)
-	// On tmpfs an attempt may write.
+	// Use a tmpfs, because a write with Op.Try succeeds there.
 	dir := places(t)["tmpfs"]
 	if dir == nil {
 		t.Skip("tmpfs cannot be mounted here")
@@ -217,7 +215,7 @@ func TestTooManyUncommittedFiles(t *testing.T) {
 	}
 }
 
-// Listings that clients abandon count towards the budget as well, together with files
+// Open listings, even those that clients abandoned, count towards the budget together with files
 // open for data.
 func TestListingsAreWithinTheBudget(t *testing.T) {
 	budget := local.NewDescriptors(100)
@@ -228,7 +226,7 @@ func TestListingsAreWithinTheBudget(t *testing.T) {
 		var a vfs.Attr
 		_, err := w.fs.ReadDir(w.op, d, 2, false, &a, func(e *vfs.DirEntry) bool {
 			if more > 0 {
-				list(d, more-1) // during this call its own listing is in use
+				list(d, more-1) // the listing of the outer call stays in use
 			}
 			return false
 		})
@@ -258,8 +256,7 @@ func TestListingsAreWithinTheBudget(t *testing.T) {
 	}
 }
 
-// Each FS has an equal part of the budget. When another FS joins, each closes its
-// surplus.
+// Each FS has an equal part of the budget. When another FS joins, the others close their surplus.
 func TestPartsOfTheBudget(t *testing.T) {
 	budget := local.NewDescriptors(160)
 	w := newWorld(t, local.Config{Descriptors: budget})

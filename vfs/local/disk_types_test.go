@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskTypes are the types of file systems on images.
+// diskTypes are the types of file systems that tests make on images.
 var diskTypes = map[string]struct {
-	kernel string // the type for mount(2)
+	kernel string // type for mount(2)
 	size   int64
 	mkfs   []string
 }{
@@ -32,8 +32,8 @@ type anyDisk struct {
 	kernel, image, dir string
 }
 
-// newDiskOf makes an image with a file system and mounts it. It skips the test if this
-// machine does not support the type.
+// newDiskOf makes an image with a file system of the given kind and mounts it. It skips the test
+// if the machine does not support that.
 func newDiskOf(t *testing.T, kind string) *anyDisk {
 	t.Helper()
 	k := diskTypes[kind]
@@ -64,10 +64,10 @@ func (d *anyDisk) mount() {
 	d.t.Cleanup(func() { unix.Unmount(d.dir, unix.MNT_DETACH) })
 }
 
-// newLoopDevice attaches a file to a loop device and returns its path. The unmount frees the
-// device, or else the end of the test. mount(8) and losetup(8) are not used, because they
-// look at all loop devices of the machine, and wait for those whose disks hang in another
-// test.
+// newLoopDevice attaches a file to a loop device and returns the device's path. The unmount frees
+// the device; without a mount, the end of the test does. It does not use mount(8) and losetup(8),
+// because these look at all loop devices of the machine, and wait for devices whose disks hang in
+// another test.
 func newLoopDevice(t *testing.T, file string) string {
 	t.Helper()
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)

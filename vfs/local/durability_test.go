@@ -23,9 +23,9 @@ type syncs struct {
 	mu    sync.Mutex
 	calls []syncCall
 	fail  atomic.Bool
-	gate  atomic.Pointer[chan struct{}] // the next call waits until it is closed
-	only  atomic.Uint64                 // the inode to which gate applies; 0: any
-	ahead chan struct{}                 // gets a token when a call waits
+	gate  atomic.Pointer[chan struct{}] // the next call waits until this channel is closed
+	only  atomic.Uint64                 // inode number of the file whose calls gate stops; 0: all
+	ahead chan struct{}                 // receives a value when a call waits
 }
 
 type syncCall struct {
@@ -61,9 +61,9 @@ func (s *syncs) total() int64 {
 	return int64(len(s.calls))
 }
 
-// take returns the calls since the last take, in the form "fsync d" with a path below
-// root; root itself is ".". Of several names it uses the shortest. The calls are sorted,
-// because concurrent calls have no order.
+// take returns the sync calls since the last take, sorted, because concurrent calls have no order.
+// Each has the form "fsync d", with a path below root; root itself is ".". For a file with several
+// names it is the shortest.
 func (s *syncs) take(t *testing.T, root string) (calls []string) {
 	t.Helper()
 	names := map[uint64]string{}
@@ -89,8 +89,8 @@ func (s *syncs) take(t *testing.T, root string) (calls []string) {
 	return calls
 }
 
-// Callers that change names in a directory at the same time share sync calls: while the
-// first call waits for the disk, all later changes gather for the next one.
+// Callers that change names in a directory at the same time share sync calls: all changes that
+// come while one call waits for the disk are left to the next call.
 func TestGroupCommit(t *testing.T) {
 	t.Run("tmp", func(t *testing.T) { groupCommit(t, t.TempDir(), false) })
 	t.Run("ext4 with a journal", func(t *testing.T) { groupCommit(t, newDisk(t, "-J", "size=4").dir, true) })
@@ -112,7 +112,7 @@ func groupCommit(t *testing.T, dir string, journal bool) {
 	for i := range many {
 		wg.Go(func() { w.create(root, fmt.Sprint("f", i)) })
 	}
-	// If a file's inode is not in the directory's transaction, it needs a separate call.
+	// If a file's inode is not in the directory's transaction, the file needs a sync of its own.
 	await.Until(t, "all wait for the next call", func() bool { return w.fs.Syncing(root, many) })
 	atGate := s.total()
 	close(gate)
@@ -144,7 +144,7 @@ func TestCommitsShareACall(t *testing.T) {
 	if n := s.total(); n != 1 {
 		t.Errorf("%d calls for 8 commits of one write", n)
 	}
-	// A running sync call does not count for data that is written during the call.
+	// Data that is written during a sync call does not count as synced by that call.
 	gate = make(chan struct{})
 	s.gate.Store(&gate)
 	w.ok(w.write(f, "y"), "Write")
@@ -159,8 +159,8 @@ func TestCommitsShareACall(t *testing.T) {
 	}
 }
 
-// A failed sync changes the verifier once, before any caller gets the error. After that
-// clients write the uncommitted data again, and can commit it.
+// A failed sync changes the verifier once, before any caller gets the error. Clients then write
+// the uncommitted data again, and can commit it.
 func TestFailedSync(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{Sync: true, SyncHook: s.hook})
@@ -198,8 +198,8 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("%s failed and the verifier stayed", what)
 		}
 		s.fail.Store(false)
-		// The caller has got the error. This COMMIT covers data from before the failure,
-		// which the client sees by the new verifier.
+		// The caller has received the error. A further COMMIT succeeds: the client knows by the
+		// new verifier that data from before the failure may be lost.
 		_, err := w.fs.Commit(w.op, f, 0, 0)
 		w.ok(err, "Commit after "+what)
 		w.ok(w.write(f, "again"), "Write after "+what)

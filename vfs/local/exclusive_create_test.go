@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// RFC 1813 §3.3.8: a repeated exclusive create finds its own file, also after a restart,
-// until the client uses the file. An exclusive create with another verifier is refused.
-// This also holds on a file system without unnamed files (O_TMPFILE).
+// A repeated exclusive create finds the file that the first one made, also after a restart, until
+// the client uses the file (RFC 1813 §3.3.8). With another verifier it fails. This also holds on a
+// file system without unnamed files (O_TMPFILE).
 func TestExclusiveCreate(t *testing.T) {
 	for _, unnamed := range []bool{true, false} {
 		t.Run(fmt.Sprint("unnamed=", unnamed), func(t *testing.T) {
@@ -88,7 +88,8 @@ func TestExclusiveCreateComparesTheWholeVerifier(t *testing.T) {
 	}
 }
 
-// A file system that stores whole seconds keeps the part of the verifier in the seconds.
+// On a file system that stores whole seconds, a repeated exclusive create compares the part of the
+// verifier that is in the seconds.
 func TestExclusiveCreateOnWholeSeconds(t *testing.T) {
 	d := newDisk(t, "-I", "128")
 	w := newWorld(t, local.Config{Root: d.dir})

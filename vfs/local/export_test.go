@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
-// SetClock replaces the clock by which the FS judges the age of a ctime.
+// SetClock replaces the clock by which the FS finds the age of a ctime.
 func (fs *FS) SetClock(now func() time.Time) { fs.now = now }
 
-// Sweep runs n rounds of the sweeper, which normally take a second each.
+// Sweep runs n rounds of the sweeper at once. Normally a round takes place every second.
 func (fs *FS) Sweep(n int) {
 	for range n {
 		fs.sweepOnce()
@@ -21,8 +21,8 @@ func (fs *FS) Sweep(n int) {
 	}
 }
 
-// PassTime lets all nodes count as unused for long enough to be forgotten. The sweeper does not
-// run.
+// PassTime makes all nodes count as unused for so long that the sweeper would drop them. It does
+// not run the sweeper.
 func (fs *FS) PassTime() { fs.nodes.round.Add(forgetAfter + 1) }
 
 // Lose removes h's file from the cache, even if its data is unsynced.
@@ -40,18 +40,19 @@ func (fs *FS) Lose(h vfs.Handle) {
 // EvictAll removes all idle nodes from the cache.
 func (fs *FS) EvictAll() { fs.nodes.shrink(1<<20, 0) }
 
-// SearchPatience sets the time that calls wait for a search of the index.
+// SearchPatience sets how long calls wait for a search of the index.
 func (fs *FS) SearchPatience(d time.Duration) {
 	if x, ok := fs.resolver.(*index.Index); ok {
 		x.Patience = d
 	}
 }
 
-// SearchAgain lets the index search for every file at once.
+// SearchAgain lets the index search at once for every file, even one that it searched for a moment
+// ago.
 func (fs *FS) SearchAgain() { fs.resolver.(*index.Index).SearchAgain() }
 
-// DupClaims returns a copy of the descriptor with the claims on h, like the copy in a process that
-// is being started.
+// DupClaims returns a copy of the descriptor with the claims on h. A process that is being started
+// has such a copy.
 func (fs *FS) DupClaims(h vfs.Handle) (fd int, err error) {
 	n := fs.nodes.cached(&h)
 	defer n.put()
@@ -69,7 +70,7 @@ func (fs *FS) Cached(h vfs.Handle) bool {
 }
 
 // LastUser makes the test the last user of h's descriptor for reading. It returns the function
-// that gives the descriptor back.
+// that releases the descriptor.
 func (fs *FS) LastUser(h vfs.Handle) func(op *vfs.Op) {
 	n := fs.nodes.cached(&h)
 	f := n.files.held(false, 0)
@@ -96,13 +97,13 @@ func HandleOf(dir int, name string) (h vfs.Handle, err error) {
 	return identify(fd, &st)
 }
 
-// UUIDOfDevice returns the UUID that the directory dir has for the block device dev.
+// UUIDOfDevice returns the UUID of the block device dev, by a link in the directory dir.
 func UUIDOfDevice(dir string, dev uint64) string { return uuidOfDevice(dir, dev) }
 
 // Bounded reports whether the mount has nothing outside of the tree.
 func (fs *FS) Bounded() bool { return fs.bounded }
 
-// Syncing reports whether at least n callers wait for a sync call of h.
+// Syncing reports whether at least n callers wait for a running sync call of h.
 func (fs *FS) Syncing(h vfs.Handle, n int) bool {
 	node := fs.nodes.cached(&h)
 	defer node.put()
@@ -112,8 +113,8 @@ func (fs *FS) Syncing(h vfs.Handle, n int) bool {
 	return d.waiting >= n
 }
 
-// Told returns the Change of a look at h with the attributes st. changed: the look ends a change
-// through the FS.
+// Told returns the Change that h gets if its attributes are st. If changed is set, these are the
+// attributes after a change through the FS.
 func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 	n, err := fs.node(&daemonOp, h)
 	if err != nil {
@@ -137,7 +138,7 @@ func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 // SetUnnamed sets whether the file system has unnamed files (O_TMPFILE).
 func (fs *FS) SetUnnamed(has bool) { fs.noUnnamed.Store(!has) }
 
-// MostUnsynced returns the largest number of files with unsynced data.
+// MostUnsynced returns the number of files with unsynced data from which on writers sync.
 func (fs *FS) MostUnsynced() int { return int(fs.mostUnsynced()) }
 
 // Later sets the clock forward.
@@ -158,8 +159,7 @@ func (fs *FS) Stir(h vfs.Handle) (end func()) {
 	}
 }
 
-// StillAttr returns the attributes of h from a look during which no change through the process
-// ran.
+// StillAttr returns the attributes of h, read while no change through the process ran.
 func (fs *FS) StillAttr(h vfs.Handle) (a vfs.Attr) {
 	n, err := fs.node(&daemonOp, h)
 	if err != nil {
@@ -174,7 +174,7 @@ func (fs *FS) StillAttr(h vfs.Handle) (a vfs.Attr) {
 	return a
 }
 
-// Alone makes a change of h by do, and returns the Atomic of that change.
+// Alone makes a change of h by calling do, and returns that change's Atomic.
 func (fs *FS) Alone(h vfs.Handle, do func() error) (bool, error) {
 	n, err := fs.node(&daemonOp, h)
 	if err != nil {
@@ -192,7 +192,7 @@ func (fs *FS) Alone(h vfs.Handle, do func() error) (bool, error) {
 	return ch.Atomic, doErr
 }
 
-// OnNote makes the FS call f each time that it notes a name that it found or made.
+// OnNote makes the FS call f after each name that it reports to the resolver with Note.
 func (fs *FS) OnNote(f func()) { fs.resolver = noting{fs.resolver, f} }
 
 type noting struct {
@@ -205,8 +205,8 @@ func (n noting) Note(dir, h vfs.Handle, name []byte) {
 	n.f()
 }
 
-// IndexIsFull leaves no room in the resolver. A call that waits for room reports it on waits, and
-// gets room.
+// IndexIsFull makes the resolver report that it has no room. A call of Room that may wait sends a
+// value on waits, and then gets room.
 func (fs *FS) IndexIsFull(waits chan<- struct{}) { fs.resolver = full{fs.resolver, waits} }
 
 type full struct {
@@ -221,9 +221,10 @@ func (f full) Room(try bool) bool {
 	return !try
 }
 
-// KeepAhead adds and gives back inodes in one shard of a table that can keep one fewer of their
-// Changes. ahead is how far each Change is ahead of its ctime. KeepAhead returns the number of
-// kept Changes, or -1 if the one that is least ahead was kept or another one was dropped.
+// KeepAhead puts inodes into a table and removes them again. All are in one shard, which can keep
+// the Change of one fewer. ahead says how far each Change is ahead of its ctime. KeepAhead returns
+// the number of Changes kept. It returns -1 if the Change that is least ahead was kept, or another
+// one was dropped.
 func KeepAhead(ahead []uint64) (kept int) {
 	t := newInodeTable(inodeShards * (len(ahead) - 1))
 	least := ahead[0]
@@ -247,7 +248,7 @@ func KeepAhead(ahead []uint64) (kept int) {
 	return kept
 }
 
-// Watched is an inode without a file.
+// Watched is an inode that has a version, but no file.
 type Watched struct {
 	i  inode
 	fs FS
@@ -255,7 +256,8 @@ type Watched struct {
 
 func NewWatched() *Watched { return &Watched{} }
 
-// Undisturbed reports whether the inode, with this ctime, counts as undisturbed at the time now.
+// Undisturbed reports what version.undisturbed returns at the time now for an inode with this
+// ctime.
 func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 	w.fs.SetClock(func() time.Time { return now })
 	is := look{Stat_t: unix.Stat_t{Ctim: unix.NsecToTimespec(ctime.UnixNano())}}
@@ -268,7 +270,7 @@ func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 	return w.i.version.undisturbed(&w.fs)
 }
 
-// noFile is the handle of an ith file that does not exist.
+// noFile returns the handle of the ith of many files that do not exist.
 func noFile(i int) vfs.Handle {
 	h, _ := vfs.MakeHandle(binary.BigEndian.AppendUint64([]byte{inodeHandle}, uint64(i)))
 	return h

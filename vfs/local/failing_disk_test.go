@@ -16,17 +16,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A failingDisk is an ext4 file system with a file f of 256 blocks of 4 KiB. After fail the
-// disk cannot store the data of f: the image lies on a tmpfs, which lacks these blocks and
-// has no room for them.
+// A failingDisk is an ext4 file system with a file f of 256 blocks of 4 KiB. Its image is on a
+// tmpfs. After fail, the tmpfs has neither the blocks with f's data nor room for them, so the disk
+// cannot store data of f.
 type failingDisk struct {
 	t        *testing.T
-	dir      string // the mount point
+	dir      string // mount point
 	f        string
-	ino      uint64 // of f
-	backing  string // the tmpfs
+	ino      uint64 // inode number of f
+	backing  string // directory of the tmpfs
 	image    string
-	atOffset int64 // the offset of f's data in the image
+	atOffset int64 // offset of f's data in the image
 }
 
 const failingBlocks = 256
@@ -124,9 +124,9 @@ func (w *world) writeBlock(f vfs.Handle, block int, b byte, stable vfs.Stability
 	return err
 }
 
-// Two WRITEs request stable storage, and the second one stores its data while the sync of the
-// first one runs. That sync takes the data of both, and the kernel reports the failure once,
-// to this sync. So the second WRITE must fail as well: its own sync would find nothing to do.
+// If one WRITE's sync loses the data of another WRITE, both fail. The second WRITE stores its data
+// while the sync of the first one runs. That sync takes the data of both, and the kernel reports
+// the failure once, to this sync; a sync of the second WRITE would find nothing to do.
 func TestWriteThatAnothersSyncLostIsToldSo(t *testing.T) {
 	d := newFailingDisk(t)
 	held, goOn := make(chan struct{}), make(chan struct{})
@@ -159,8 +159,8 @@ func TestWriteThatAnothersSyncLostIsToldSo(t *testing.T) {
 	}
 }
 
-// Sixteen writers write one block at a time each. The disk has the data of each successful
-// WRITE.
+// While sixteen writers write one block at a time each, the disk has the data of every WRITE that
+// succeeded.
 func TestAnsweredWritesAreOnAFailingDisk(t *testing.T) {
 	d := newFailingDisk(t)
 	w := newWorld(t, local.Config{Root: d.dir})
@@ -186,8 +186,8 @@ func TestAnsweredWritesAreOnAFailingDisk(t *testing.T) {
 	}
 }
 
-// If the disk loses unstable data, its writer sees a new verifier, whichever call got the
-// failure first.
+// If the disk loses unstable data, the verifier changes, whichever call gets the disk's error
+// first.
 func TestUnstableDataThatTheDiskLost(t *testing.T) {
 	for how, meet := range map[string]func(w *world, d *failingDisk, f vfs.Handle){
 		"COMMIT": func(*world, *failingDisk, vfs.Handle) {},

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A file system keeps its FSID on another device, as it may have after a reboot. Two file
-// systems have different FSIDs.
+// A file system keeps its FSID if it is mounted from another device, as may happen after a reboot.
+// Two file systems have different FSIDs.
 func TestFSIDIsTheFileSystemsOwn(t *testing.T) {
 	for kind := range diskTypes {
 		t.Run(kind, func(t *testing.T) {
@@ -68,8 +68,7 @@ func TestUUIDByTheNameOfTheDevice(t *testing.T) {
 	}
 }
 
-// A time that is a multiple of FSINFO's time_delta comes back exactly as it was set (RFC
-// 1813 §3.3.19).
+// A time that is a multiple of FSINFO's time_delta is stored exactly (RFC 1813 §3.3.19).
 func TestTimesAreKeptToTheToldGranularity(t *testing.T) {
 	dirs := places(t)
 	for kind := range diskTypes {

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// If the index has no room for names, an attempt of LOOKUP returns ErrWouldBlock, and
-// READDIRPLUS waits. A LOOKUP that may block does not wait.
+// If the index has no room for names, LOOKUP with Op.Try returns ErrWouldBlock, READDIRPLUS waits,
+// and LOOKUP without Op.Try does not wait.
 func TestIndexWithoutRoom(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})
 	d := w.mkdir(w.fs.Root(), "d")

@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// world is a served directory, with the calls that tests make on it under the test's own user.
+// world is an FS for tests, with methods that make calls as the test's own user.
 type world struct {
 	*testing.T
 	fs  *local.FS
@@ -93,15 +93,15 @@ func (w *world) path(name ...string) string {
 	return filepath.Join(append([]string{w.cfg.Root}, name...)...)
 }
 
-// again closes the FS and opens it again, as another process would.
+// again closes the FS and opens it with cfg, as a new process would.
 func (w *world) again(cfg local.Config) {
 	w.Helper()
 	w.ok(w.fs.Close(), "Close")
 	w.fs = open(w.T, cfg)
 }
 
-// The kernel and the index use the same handles. Each finds the files of handles from the time
-// of the other. The index knows only files that it was told of, or that it finds by a search.
+// A handle stays valid if the FS changes from the kernel to the index as the finder of files, or
+// back. The index finds files whose names were noted, and other files by a search.
 func TestHandlesOutliveAChangeOfScheme(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	if w.fs.Scheme() != "kernel" {
@@ -128,9 +128,8 @@ func TestHandlesOutliveAChangeOfScheme(t *testing.T) {
 	w.ok(err, "GetAttr of what the index named")
 }
 
-// The place in the index may have another file now. A handle leads to its own file or is stale.
-// It never reads or writes a file that a local program put in the place, also after a restart
-// of the server.
+// If another file has the name that the index has for a handle, the handle leads to its own file
+// or is stale. No call reads or writes the other file, also after a restart of the server.
 func TestIndexDoesNotTakeOneFileForAnother(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"another file is renamed over it": func(w *world) {
@@ -195,7 +194,7 @@ func TestIndexDoesNotTakeOneFileForAnother(t *testing.T) {
 	}
 }
 
-// The index finds a file again that a local program renamed, anywhere in the tree.
+// If a local program moves a file, the index finds it again, anywhere in the tree.
 func TestIndexFindsMovedFiles(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})
 	a, b := w.mkdir(w.fs.Root(), "a"), w.mkdir(w.fs.Root(), "b")
@@ -258,7 +257,8 @@ func TestIndexFindsMovedFiles(t *testing.T) {
 	}
 }
 
-// The index finds files again whose names were not yet written when the process was killed.
+// If the process is killed before the index has written a file's name, the index finds the file
+// again.
 func TestIndexAfterAKill(t *testing.T) {
 	if dir := os.Getenv(rootVar); dir != "" {
 		w := newWorld(t, local.Config{Root: filepath.Join(dir, "tree"), StateDir: filepath.Join(dir, "state"), IndexHandles: true})
@@ -294,7 +294,7 @@ func TestIndexAfterAKill(t *testing.T) {
 	}
 }
 
-// Two exports of one tree have separate index files, so that neither waits for the other.
+// Two exports of one tree have separate index files, so that neither waits for the other's.
 func TestTwoOfOneTree(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})
 	f := w.create(w.fs.Root(), "f")
@@ -304,7 +304,7 @@ func TestTwoOfOneTree(t *testing.T) {
 }
 
 // After a client or a local program removed a file, its handle is stale at once, even if a new
-// file has its inode.
+// file gets the same inode number.
 func TestStaleAfterRemovalAndReuse(t *testing.T) {
 	for _, index := range []bool{false, true} {
 		t.Run(fmt.Sprint("index=", index), func(t *testing.T) {
@@ -332,8 +332,8 @@ func TestStaleAfterRemovalAndReuse(t *testing.T) {
 	}
 }
 
-// On overlayfs, where the kernel does not open handles, a new file that gets the inode of a
-// file that a local program removed has another handle.
+// On overlayfs the kernel does not open handles. Even so, if a local program removes a file and a
+// new file gets its inode number, the new file has another handle.
 func TestFileInTheInodeOfAnotherHasItsOwnHandle(t *testing.T) {
 	dir := places(t)["overlay"]
 	if dir == nil {
@@ -355,7 +355,7 @@ func TestFileInTheInodeOfAnotherHasItsOwnHandle(t *testing.T) {
 	}
 }
 
-// Bytes that were never a handle are refused as a bad or stale handle, and have no other
+// GetAttr with bytes that were never a handle returns ErrBadHandle or ESTALE, and has no other
 // effect.
 func FuzzHandle(f *testing.F) {
 	dir := f.TempDir()

@@ -2,11 +2,11 @@ package local
 
 import "testing"
 
-// Data is due for the flusher's sync once its patience has passed since the last write, and not a
-// round before. A node that its last caller has let go is left out.
+// idle returns a node as soon as patience rounds have passed since its last write, and not one
+// round before. It leaves out nodes without references.
 func TestUnsyncedDataIsDueAfterThePatience(t *testing.T) {
 	var u unsyncedFiles
-	const written, patience = 1<<32 - 10, 30 // the number of a round begins again at 0
+	const written, patience = 1<<32 - 10, 30 // round numbers wrap around to 0 here
 	n, gone := new(node), new(node)
 	n.refs.Store(1)
 	for _, n := range []*node{n, gone} {

@@ -19,9 +19,9 @@ func protectedLinks() bool {
 	return err == nil && strings.TrimSpace(string(b)) != "0"
 }
 
-// links: as POSIX requires, a caller may link a file of another user, even if this
-// machine forbids that to its own users. The caller still needs the right to make names
-// in the directory, and cannot link another user's set-id program.
+// links checks that a caller may link a file of another user, as POSIX requires, even if this
+// machine forbids that to its own users. The caller still needs the right to make names in the
+// directory, and cannot link another user's set-id program.
 func (m matrix) links(self *vfs.Cred) {
 	ann, ben := id(1001, 1001), id(1002, 1002)
 	s := mode(0o777)
@@ -72,15 +72,15 @@ func (m matrix) links(self *vfs.Cred) {
 	}
 }
 
-// LinksForOthers reports the ability that Link has.
+// For a daemon of user 0, LinksForOthers is true exactly if the daemon can switch users.
 func TestLinksForOthers(t *testing.T) {
 	if os.Geteuid() == 0 && local.CanSwitch() != local.LinksForOthers() {
 		t.Errorf("user 0 links for others: %v", local.LinksForOthers())
 	}
 }
 
-// If a file gets a new name while another name of it is removed, its handle stays valid,
-// in whichever order the two calls run.
+// If a file gets a new name while another name of it is removed, its handle stays valid, in
+// whichever order the two calls run.
 func TestFileThatIsLinkedWhileANameIsRemovedStays(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		w := newWorld(t, local.Config{IndexHandles: index})

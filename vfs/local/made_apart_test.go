@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// newXFS is an XFS file system on an image. Its smallest size is 300 MB, most of
-// them holes.
+// newXFS makes and mounts an XFS file system on an image of 300 MB, the smallest size of XFS. Most
+// of it are holes.
 func newXFS(t *testing.T) *disk {
 	if unix.Access("/dev/loop-control", unix.W_OK) != nil || os.Geteuid() != 0 {
 		t.Skip("no disks can be made here")
@@ -34,8 +34,8 @@ func newXFS(t *testing.T) *disk {
 	return d
 }
 
-// The owner of a new object takes a further system call after its name. It is on the disk
-// when the answer comes, even if the file system commits its log between the two calls.
+// The owner of a new object is on the disk when the call returns, even if the file system commits
+// its log between the system call that makes the name and the one that sets the owner.
 func TestPowerCutAfterACommitBetweenNameAndOwner(t *testing.T) {
 	others(t)
 	disks := map[string]func(t *testing.T) *disk{"XFS": newXFS}
@@ -87,8 +87,8 @@ func TestPowerCutAfterACommitBetweenNameAndOwner(t *testing.T) {
 	}
 }
 
-// The verifier of an exclusive create is made durable with the name, even if it is stored
-// after the name.
+// The verifier of an exclusive create is made durable with the name, even if it is stored after
+// the name was made.
 func TestMarksMadeAfterTheNameAreSynced(t *testing.T) {
 	d := newDisk(t, diskKinds["journal"]...)
 	for _, unnamed := range []bool{true, false} {
@@ -99,8 +99,8 @@ func TestMarksMadeAfterTheNameAreSynced(t *testing.T) {
 		name := fmt.Sprint("f", unnamed)
 		_, _, err := w.fs.Create(w.op, w.fs.Root(), []byte(name), how)
 		w.ok(err, "Create")
-		// The sync of the directory stores the name. The file needs a sync if the
-		// verifier was not in the same transaction.
+		// The sync of the directory stores the name. The file needs a sync of its own if the
+		// verifier is not in the same transaction.
 		want := map[bool][]string{true: {"fsync ."}, false: {"fsync .", "fsync " + name}}[unnamed]
 		if got := s.take(t, d.dir); !slices.Equal(got, want) {
 			t.Errorf("unnamed %v: synced %q, not %q", unnamed, got, want)
@@ -108,8 +108,8 @@ func TestMarksMadeAfterTheNameAreSynced(t *testing.T) {
 	}
 }
 
-// A create without further attributes needs one sync. A create with further attributes
-// needs one more.
+// A create without further attributes makes one sync call. A create with further attributes makes
+// one more.
 func TestOneSyncForAPlainCreate(t *testing.T) {
 	others(t)
 	d := newDisk(t, diskKinds["journal"]...)

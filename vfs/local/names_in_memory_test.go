@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// On a file system in memory an attempt creates and removes files. It leaves to a call
-// that may block: durable changes, callers other than the daemon's user, further
-// attributes, large files, and all other file systems.
+// On a file system in memory, a call with Op.Try creates and removes files. It returns
+// ErrWouldBlock for durable changes, callers other than the daemon's user, further attributes,
+// large files, and all other file systems.
 func TestNamesInMemoryAreTried(t *testing.T) {
 	memory, ok := places(t)["tmpfs"]
 	if !ok || os.Geteuid() != 0 {
@@ -69,7 +69,7 @@ func TestNamesInMemoryAreTried(t *testing.T) {
 	}
 }
 
-// An attempt removes a file only if it knows that the file is small.
+// Remove with Op.Try removes a file only if the FS knows that the file is small.
 func TestTryRemove(t *testing.T) {
 	memory, ok := places(t)["tmpfs"]
 	if !ok || os.Geteuid() != 0 {

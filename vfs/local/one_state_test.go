@@ -15,11 +15,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// looksVar is the environment variable with the number of looks for a longer
-// TestOneStateOneChange.
+// looksVar is the environment variable with the number of looks (readings of attributes), for a
+// longer TestOneStateOneChange.
 const looksVar = "NFSRDMAD_LOOKS"
 
-// A state has the attributes that the changes of the test modify. A Change names one state.
+// A state holds the attributes that the changes of the test modify.
 type state struct {
 	size  uint64
 	mode  uint32
@@ -28,16 +28,16 @@ type state struct {
 
 func stateOf(a *vfs.Attr) state { return state{a.Size, a.Mode, a.Nlink} }
 
-// A history has the successive states of one file with their Changes.
+// A history holds the successive states of one file, each with its Change.
 type history struct {
 	h        vfs.Handle
 	name     string
 	begun    atomic.Int64 // number of changes begun
-	answered atomic.Int64
+	answered atomic.Int64 // number of changes that have returned
 
 	mu      sync.Mutex
 	changes []uint64
-	at      map[state][]int // the indexes of a state in changes; a file may return to a state
+	at      map[state][]int // indexes of a state in changes; several, if the file returned to that state
 }
 
 func (x *history) add(a *vfs.Attr) {
@@ -48,9 +48,9 @@ func (x *history) add(a *vfs.Attr) {
 	x.answered.Store(int64(len(x.changes)))
 }
 
-// made records the state after a change, by a look during which no other change runs. answer has
-// the attributes that the change returned. Changes of names and changes by local programs return
-// none.
+// made records the state after a change, read while no other change runs. answer holds the
+// attributes that the change returned. It is empty for changes of names and changes by local
+// programs.
 func (x *history) made(t *testing.T, fs *local.FS, answer *vfs.Attr) {
 	a := fs.StillAttr(x.h)
 	if answer.Type != 0 && (stateOf(answer) != stateOf(&a) || answer.Change > a.Change) {
@@ -59,8 +59,8 @@ func (x *history) made(t *testing.T, fs *local.FS, answer *vfs.Attr) {
 	x.add(&a)
 }
 
-// A sight is the result of a look: the state and its Change, the number of changes answered before
-// the look, and the number begun before its end.
+// A sight is the result of a look: the state and its Change. before is the number of changes that
+// had returned before the look, after the number of changes begun before its end.
 type sight struct {
 	of            int
 	op            string
@@ -69,12 +69,13 @@ type sight struct {
 	before, after int64
 }
 
-// judge returns the fault of a look, or "". The state must not be older than the state that the
-// Change names, nor older than the last answered one, and its change must have begun.
+// judge returns the fault of a look, or "". The state must not be older than the state that its
+// Change names, nor than the last state before the look began. The change that made the state must
+// have begun before the look ended.
 func (x *history) judge(s *sight) string {
 	oldest, ok := slices.BinarySearch(x.changes, s.change)
 	if !ok {
-		oldest-- // the Change lies between those of two states: half of a change, or a state that got another Change
+		oldest-- // the Change is between those of two states: of half a change, or of a state that got another Change later
 	}
 	last := int(s.before) - 1
 	if s.change < x.changes[last] {
@@ -91,10 +92,10 @@ func (x *history) judge(s *sight) string {
 
 // Two exports of a tree and a local program change files: content, size, mode, ACL, extended
 // attributes and names. All operations that return attributes look at the files through both
-// exports. Each look shows one state of the file. Its Change names that state or, if a change
+// exports. Each look shows one state of the file. Its Change names that state or, while a change
 // runs, an older one, but never a newer one. A Change never falls.
 func TestOneStateOneChange(t *testing.T) {
-	const round = 6000 // looks in one round; each round has new files
+	const round = 6000 // looks in one round; each round uses new files
 	total := round
 	if s := os.Getenv(looksVar); s != "" {
 		var err error
@@ -202,7 +203,7 @@ func (w *world) oneState(other *local.FS, seed, total int) {
 						ch.After = vfs.Attr{}
 						_, err = by[(i+n/8+1)%2].Remove(op, root, link)
 					}
-				case 4: // the ACL shows in the mode bits of the group
+				case 4: // the group's mode bits show the ACL's mask
 					acl := accessACL(1000, uint16(n/8)&7)
 					err = unix.Fsetxattr(int(program.Fd()), "system.posix_acl_access", acl, 0)
 				case 5:

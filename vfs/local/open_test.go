@@ -24,8 +24,8 @@ func (w *world) open(h vfs.Handle, access vfs.OpenAccess) vfs.File {
 	return f
 }
 
-// All Files of one inode share one descriptor for reading and one for writing. Neither
-// the sweeper nor a lack of room closes it before the last File.
+// All Files of one inode share one descriptor for reading and one for writing. Neither the sweeper
+// nor a lack of descriptors closes these before the last File is closed.
 func TestOpenFilesShareADescriptor(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	h := w.used("f")
@@ -33,7 +33,7 @@ func TestOpenFilesShareADescriptor(t *testing.T) {
 	if n := w.fs.Stats().OpenFiles; n != 0 {
 		t.Fatalf("%d files open before the test", n)
 	}
-	w.later() // from now on the FS remembers the kernel's verdict on this caller
+	w.later() // so that the FS remembers verdicts from now on
 	files := []vfs.File{w.open(h, vfs.OpenRead), w.open(h, vfs.OpenWrite)}
 	for _, access := range []vfs.OpenAccess{vfs.OpenRead, vfs.OpenWrite} {
 		again, err := w.fs.Open(&vfs.Op{Cred: w.op.Cred, Try: true}, h, access)
@@ -67,8 +67,8 @@ func TestOpenFilesShareADescriptor(t *testing.T) {
 	held("with none", 0)
 }
 
-// A removed file that is open survives sweeps, also if another process removed it. After
-// its close no descriptor of it is open.
+// A removed file that is open stays after rounds of the sweeper, also if another process removed
+// it. After its last Close, no descriptor of it is open.
 func TestOpenFilesOutliveSweeps(t *testing.T) {
 	for _, index := range []bool{false, true} {
 		w := newWorld(t, local.Config{IndexHandles: index})
@@ -98,7 +98,7 @@ func TestOpenFilesOutliveSweeps(t *testing.T) {
 	}
 }
 
-// However many files clients open, the descriptors for other files remain available.
+// However many files clients open, enough descriptors stay available for other files.
 func TestOpenFilesAreBounded(t *testing.T) {
 	w := newWorld(t, local.Config{Descriptors: local.NewDescriptors(200)})
 	var files []vfs.File
@@ -122,7 +122,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	if held := w.fs.Stats(); held.OpenFiles+held.Nodes > 200 {
 		t.Errorf("%+v", held)
 	}
-	// Another open of an open file takes no further descriptor.
+	// Opening an open file once more needs no further descriptor.
 	first, err := w.lookup(w.fs.Root(), "f0")
 	w.ok(err, "Lookup")
 	w.open(first, vfs.OpenWrite).Close()
@@ -138,8 +138,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 }
 
-// An export of a directory respects files that are open through the export of another
-// directory.
+// If a file that is open through one export is removed through another export, it stays until it
+// is closed.
 func TestOpenFileRemovedThroughAnotherExport(t *testing.T) {
 	base := t.TempDir()
 	if err := os.Mkdir(filepath.Join(base, "sub"), 0o755); err != nil {
@@ -163,7 +163,7 @@ func TestOpenFileRemovedThroughAnotherExport(t *testing.T) {
 	}
 }
 
-// A read-only export grants no File for writing.
+// On a read-only export, Open for writing fails with EROFS.
 func TestOpenOfAReadOnlyExport(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	w.used("f")
@@ -201,8 +201,8 @@ func TestFilesAllocateNothing(t *testing.T) {
 	}
 }
 
-// defaultACL returns the value of system.posix_acl_default (linux/posix_acl_xattr.h) with
-// rights for the owner, the group and the others.
+// defaultACL returns a value of system.posix_acl_default (linux/posix_acl_xattr.h) with rights for
+// the owner, the group and others.
 func defaultACL(user, group, other uint16) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
 	for _, e := range [][2]uint16{{0x01, user}, {0x04, group}, {0x20, other}} {
@@ -213,7 +213,7 @@ func defaultACL(user, group, other uint16) []byte {
 	return b
 }
 
-// A default ACL of the directory replaces the umask (RFC 8275).
+// If the directory has a default ACL, the ACL decides instead of the umask (RFC 8275).
 func TestUmaskLeavesDefaultACLs(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")
@@ -240,8 +240,8 @@ func TestUmaskLeavesDefaultACLs(t *testing.T) {
 	}
 }
 
-// The Close of a File never waits, even if the file system stalls and the file's last
-// name is gone.
+// The Close of a File never waits, even if the file system stalls and the file has no name any
+// more.
 func TestCloseOfAFileNeverWaits(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// holding returns the files below dir of which the process has descriptors.
+// holding returns the files below dir of which this process has an open descriptor.
 func holding(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -31,7 +31,7 @@ func holding(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// used makes a file, writes it and reads it, so that the FS has it open for both.
+// used makes a file, writes it and reads it, so that the FS has it open for reading and writing.
 func (w *world) used(name string) vfs.Handle {
 	w.Helper()
 	f := w.create(w.fs.Root(), name)
@@ -49,8 +49,8 @@ func (w *world) readSome(f vfs.Handle) {
 	w.ok(err, "Read")
 }
 
-// The space of a removed file is free at once: no descriptor of it stays open, even if
-// its data was never committed.
+// The space of a removed file is free at once: no descriptor of the file stays open, even if its
+// data was never committed.
 func TestRemoveLetsGo(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	root := w.fs.Root()
@@ -77,7 +77,7 @@ func TestRemoveLetsGo(t *testing.T) {
 	}
 }
 
-// A file that another process removed is stale at once. The sweeper closes its
+// If another process removes a file, its handle is stale at once, and the sweeper closes its
 // descriptors.
 func TestOthersRemovalLetsGo(t *testing.T) {
 	w := newWorld(t, local.Config{})
@@ -93,8 +93,8 @@ func TestOthersRemovalLetsGo(t *testing.T) {
 	}
 }
 
-// The FS closes idle files soon, so that they can be executed. A file with uncommitted
-// data stays open until it is synced.
+// The FS closes an idle file within seconds, so that programs can execute it. A file with
+// uncommitted data stays open until it is synced.
 func TestIdleFilesAreClosed(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.used("f")
@@ -123,7 +123,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 	}
 }
 
-// The caches stay within their bounds, and files beyond the bounds are served as well.
+// The caches stay within their limits, and files beyond the limits are served as well.
 func TestBounds(t *testing.T) {
 	w := newWorld(t, local.Config{Descriptors: local.NewDescriptors(44)})
 	var files []vfs.Handle
@@ -158,7 +158,8 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	w.want(w.write(w.fs.Root(), "x"), syscall.EISDIR, "Write to a directory")
 }
 
-// The FS does not wait while the lease of another process is being broken.
+// If another process has a lease on the file, calls return ErrDelay instead of waiting for its
+// end.
 func TestLeases(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.used("f")
@@ -175,7 +176,7 @@ func TestLeases(t *testing.T) {
 	w.ok(w.write(f, "x"), "Write after the lease")
 }
 
-// Calls whose answers are in memory allocate nothing.
+// Calls with Op.Try whose answers are in memory, and writes, allocate no memory.
 func TestNothingAllocated(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")
@@ -197,7 +198,7 @@ func TestNothingAllocated(t *testing.T) {
 		{"Access", func() error { _, err := w.fs.Access(try, f, 0x3f, &a); return err }},
 		{"Lookup", func() error { _, err := w.fs.Lookup(try, d, name, &a); return err }},
 		{"Read", func() error { _, _, err := w.fs.Read(try, f, 0, buf, &a); return err }},
-		// Write comes last, because the read after a write writes the atime.
+		// Write comes last, because the read after a write updates the atime.
 		{"Write", func() error { _, _, _, err := w.fs.Write(w.op, f, 0, data, vfs.Unstable); return err }},
 	} {
 		if err := c.call(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// The highest number is no user and no group: for the kernel it means "unchanged". If a caller
-// requests it as owner or group, the call fails, and changes and makes nothing.
+// If a caller requests the ID 2^32-1 as the owner or group, the call fails and changes nothing. To
+// the kernel this ID means "unchanged".
 func TestNoFileHasTheHighestNumberAsOwner(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")
@@ -40,8 +40,7 @@ func TestNoFileHasTheHighestNumberAsOwner(t *testing.T) {
 	}
 }
 
-// A caller with the highest number as its user or one of its groups is refused every call that
-// needs a judgement of its rights.
+// A caller with 2^32-1 as its user, its group or one of its groups gets no rights.
 func TestCallerWithTheHighestNumberIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("takes user 0 to act as others")

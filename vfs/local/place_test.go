@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Place returns the path by which programs of this machine find the directory, also after
-// a rename by another program.
+// Place returns the path by which programs of this machine find the directory, also after another
+// program has renamed it.
 func TestPlace(t *testing.T) {
 	w := newWorld(t, local.Config{Root: places(t)["tmp"](t)})
 	dir := w.mkdir(w.fs.Root(), "dir")
@@ -37,8 +37,8 @@ func TestPlace(t *testing.T) {
 	w.want(err, syscall.ENOTDIR, "Place of a file")
 }
 
-// With different FSIDs one directory looks like different file systems, with the same
-// FSID like the same one.
+// Exports of one directory have the same FSID if they have the same Config.FSID, and different
+// ones otherwise.
 func TestFSID(t *testing.T) {
 	root := places(t)["tmp"](t)
 	id := func(fsid uint64) uint64 {
@@ -55,8 +55,8 @@ func TestFSID(t *testing.T) {
 	}
 }
 
-// With KernelHandles, New refuses a file system without kernel handles, with an
-// explanation.
+// With Config.KernelHandles, New fails with an explanation if the file system has no kernel
+// handles.
 func TestKernelHandles(t *testing.T) {
 	fs, err := local.New(local.Config{Root: "/proc/sys", KernelHandles: true, StateDir: t.TempDir()})
 	if err == nil {

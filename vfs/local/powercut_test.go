@@ -17,17 +17,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// A disk is an ext4 file system on an image. A power cut is simulated by a mount of a
-// copy of the image, which lacks everything that the kernel had not written.
+// A disk is an ext4 file system on an image. A power cut is simulated by mounting a copy of the
+// image, which lacks all data that the kernel had not written yet.
 type disk struct {
 	t          *testing.T
 	image, dir string
 	mountOpts  string
 }
 
-// newDisk makes a file system with mkfs's options.
+// newDisk makes an ext4 file system with the given options of mkfs.ext4.
 func newDisk(t *testing.T, options ...string) *disk {
-	// Keep the kernel from committing by itself during the test.
+	// Keep the kernel from committing its journal on its own during the test.
 	mount := "loop,commit=900"
 	if slices.Contains(options, "^has_journal") {
 		mount = "loop"
@@ -35,7 +35,7 @@ func newDisk(t *testing.T, options ...string) *disk {
 	return newDiskBy(t, 32<<20, mount, append([]string{"mkfs.ext4", "-q"}, options...)...)
 }
 
-// newDiskBy makes a file system by the command mkfs.
+// newDiskBy makes a file system with the command mkfs.
 func newDiskBy(t *testing.T, size int64, mountOpts string, mkfs ...string) *disk {
 	t.Helper()
 	if unix.Access("/dev/loop-control", unix.W_OK) != nil || os.Geteuid() != 0 {
@@ -79,7 +79,7 @@ var diskKinds = map[string][]string{
 	"no journal": {"-O", "^has_journal"},
 }
 
-// TestPowerCutSuite runs the suite's tests of crashes.
+// TestPowerCutSuite runs those tests of the suite that simulate crashes.
 func TestPowerCutSuite(t *testing.T) {
 	skip := map[string]string{}
 	for _, test := range vfstest.Tests() {
@@ -106,8 +106,8 @@ func TestPowerCutSuite(t *testing.T) {
 	}
 }
 
-// TestPowerCut: every answered change of a name or an attribute is there after a power
-// cut. Without Sync some changes must be lost, or the test would prove nothing.
+// After a power cut, every change of a name or an attribute that a call reported as made is there.
+// Without Sync, some changes must be lost, because the test would otherwise prove nothing.
 func TestPowerCut(t *testing.T) {
 	for name, options := range diskKinds {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,8 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// Other file systems, and ext4 with other options, also keep every answered change.
+// Other file systems, and ext4 with other options, also keep every change that a call reported as
+// made.
 func TestPowerCutOfOtherDisks(t *testing.T) {
 	for name, disk := range map[string]struct {
 		size  int64
@@ -148,8 +149,8 @@ func TestPowerCutOfOtherDisks(t *testing.T) {
 	}
 }
 
-// powerCut makes one change of each kind, and cuts the disk after each answer. It returns
-// the changes that were not on the disk.
+// powerCut makes one change of each kind, and simulates a power cut after each. It returns the
+// changes that were not on the disk.
 func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 	w := newWorld(t, local.Config{Root: d.dir, Sync: durable})
 	root := w.fs.Root()
@@ -164,7 +165,7 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 	}
 	w.mkdir(a, "gonedir")
 	w.mkdir(a, "movedir")
-	// The mtime of a write in place is on the disk only after a sync of all attributes.
+	// The mtime of a write to existing blocks is on the disk only after a sync of all attributes.
 	written := w.create(b, "written")
 	w.ok(w.write(written, "text"), "Write")
 	w.ok(os.Chtimes(filepath.Join(d.dir, "b/written"), time.Unix(1000, 0), time.Unix(1000, 0)))
@@ -259,8 +260,8 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 			_, err := w.fs.SetAttr(w.op, written, &s, nil)
 			return err
 		}, changedSince(2000, "b/written")},
-		// The FS syncs old data by itself, although no client commits it. The later
-		// COMMIT has nothing to do.
+		// The FS syncs old data by itself, even if no client commits it. The later COMMIT then has
+		// nothing to do.
 		{"Commit of what was synced in time, of a file that was let go", func() error {
 			if err := w.write(written, "late"); err != nil {
 				return err
@@ -287,7 +288,7 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 	}
 	for _, s := range steps {
 		w.ok(s.do(), s.what)
-		left := d.cut() // unmounted when the test ends
+		left := d.cut() // the end of the test unmounts it
 		if err := s.check(left.dir); err != nil {
 			lost = append(lost, fmt.Sprintf("%s (%v)", s.what, err))
 		}

@@ -2,5 +2,6 @@
 
 package local_test
 
-// raceEnabled: allocation tests are skipped, because the race detector itself allocates.
+// raceEnabled is true under the race detector. It skips tests that count allocations, because the
+// race detector allocates memory itself.
 const raceEnabled = true

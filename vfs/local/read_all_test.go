@@ -20,7 +20,7 @@ func TestErrorWithinAReadIsNoEnd(t *testing.T) {
 	if err := unix.Ftruncate(short, page); err != nil {
 		t.Fatal(err)
 	}
-	// /proc/self/mem is a file with an error in the middle: the mapping extends beyond
+	// /proc/self/mem is a file with an error in the middle, because the mapping b extends beyond
 	// the mapped file.
 	b, err := unix.Mmap(short, 0, 2*page, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A read-only FS refuses every change with EROFS, with and without Try, for any caller
-// and any mode of the directory. It grants no right to change anything, and reports that
-// it is read-only. Its files can be read.
+// A read-only FS refuses every change with EROFS, with and without Op.Try, for any caller and any
+// mode of the directory. It grants no right to change anything, and Info reports that it is
+// read-only. Its files can be read.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"d", "d/empty"} {
@@ -97,7 +97,7 @@ func TestReadOnly(t *testing.T) {
 	}{
 		{"a file", f, vfs.AccessRead},
 		{"a directory", d, vfs.AccessRead | vfs.AccessLookup},
-		// Writing to a FIFO changes no file system, so these rights are granted.
+		// Writing to a FIFO does not change the file system, so these rights are granted.
 		{"a FIFO", fifo, vfs.AccessRead | vfs.AccessModify | vfs.AccessExtend},
 	} {
 		if got, err := w.fs.Access(w.op, c.h, all, new(vfs.Attr)); err != nil || got != c.want {
@@ -113,7 +113,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// listed returns all names below a directory, with the times of their changes.
+// listed returns all names below a directory, with their modes and mtimes.
 func listed(t *testing.T, dir string) (all string) {
 	t.Helper()
 	if err := filepath.Walk(dir, func(p string, st os.FileInfo, err error) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// On each file system, an entry that exists during a whole listing is listed exactly once,
-// even if other entries come and go, listings pause for a minute, and the daemon restarts.
+// On each file system, an entry that exists during a whole listing is listed exactly once, even if
+// other entries are added and removed, the listing pauses for a minute, and the daemon restarts.
 func TestEntriesThatStayAreListedOnce(t *testing.T) {
 	dirs := places(t)
 	for kind := range diskTypes {
@@ -70,8 +70,8 @@ func TestEntriesThatStayAreListedOnce(t *testing.T) {
 	}
 }
 
-// overlayOfTwo mounts an overlay with a directory "d" that both layers have. For such a
-// directory the kernel makes a merged list.
+// overlayOfTwo mounts an overlay with a directory "d" that exists in both layers. For such a
+// directory the kernel merges two lists.
 func overlayOfTwo(t *testing.T) string {
 	base := t.TempDir()
 	lower, upper, work, at := filepath.Join(base, "l"), filepath.Join(base, "u"), filepath.Join(base, "w"), filepath.Join(base, "m")

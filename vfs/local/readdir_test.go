@@ -24,8 +24,8 @@ func (w *world) listed(dir vfs.Handle) map[string]vfs.DirEntry {
 	return all
 }
 
-// The next listing shows each change by a local program, whatever the FS remembers of the directory, and
-// whether or not its files have nodes.
+// The next listing shows each change by a local program, whatever the FS remembers of the
+// directory, and whether or not the files in it have nodes.
 func TestListingsShowChangesByLocalPrograms(t *testing.T) {
 	for name, forget := range map[string]func(*local.FS){
 		"files held open": func(*local.FS) {},
@@ -83,8 +83,8 @@ func TestListingsShowChangesByLocalPrograms(t *testing.T) {
 	}
 }
 
-// The FS sees names that a local program makes and removes directly after a listing and a look-up, although
-// on tmpfs the directory's ctime may not change.
+// The FS sees names that a local program makes and removes directly after a listing and a lookup,
+// although on tmpfs the directory's ctime may stay the same.
 func TestNamesOfOthersAreSeenAtOnce(t *testing.T) {
 	for place, dir := range places(t) {
 		t.Run(place, func(t *testing.T) {
@@ -122,10 +122,11 @@ func TestNamesOfOthersAreSeenAtOnce(t *testing.T) {
 	}
 }
 
-// Listings from memory equal those of the kernel, for directories of any size, whole and in pages.
+// Listings from memory equal those of the kernel, for directories of any size, in one call and in
+// pages.
 func TestRememberedListingsAreTheKernels(t *testing.T) {
 	w := newWorld(t, local.Config{})
-	w.fs.SetClock(func() time.Time { return time.Time{} }) // for this clock every ctime is young
+	w.fs.SetClock(func() time.Time { return time.Time{} }) // to this clock no ctime is old
 	d := w.mkdir(w.fs.Root(), "d")
 	for i := range 700 {
 		w.create(d, fmt.Sprint("a longer name of a file ", i))

@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// reserved mounts an ext4 file system that reserves a quarter of its blocks for user 0.
-// It has a file of user 1001.
+// reserved mounts an ext4 file system that reserves a quarter of its blocks for user 0, and makes
+// a file of user 1001 in it.
 func reserved(t *testing.T) (w *world, file vfs.Handle) {
 	others(t)
 	w = newWorld(t, local.Config{Root: newDisk(t, "-m", "25").dir})
@@ -33,7 +33,7 @@ func (w *world) fill(c *vfs.Cred, file vfs.Handle, offset uint64, piece int) (wr
 		wrote += uint64(n)
 		switch {
 		case errors.Is(err, syscall.ENOSPC) && len(data[0]) > 4096:
-			data[0] = data[0][:4096] // smaller pieces for the remaining space
+			data[0] = data[0][:4096] // try smaller pieces for the remaining space
 		case errors.Is(err, syscall.ENOSPC):
 			return wrote
 		default:
@@ -44,11 +44,11 @@ func (w *world) fill(c *vfs.Cred, file vfs.Handle, offset uint64, piece int) (wr
 	return 0
 }
 
-// ownBlocks is the space that the file system itself may take from the reserve for its
-// extent trees, in bytes.
+// ownBlocks is the space, in bytes, that the file system itself may take from the reserve for its
+// extent trees.
 const ownBlocks = 64 << 10
 
-// space returns the free bytes, and the bytes available to users other than 0.
+// space returns the free bytes, and how many of them users other than user 0 may use.
 func (w *world) space() (free, available int64) {
 	w.Helper()
 	var s unix.Statfs_t
@@ -56,8 +56,8 @@ func (w *world) space() (free, available int64) {
 	return int64(s.Bfree) * s.Frsize, int64(s.Bavail) * s.Frsize
 }
 
-// The daemon does not fill the reserve of user 0 for other users. User 0 itself may fill
-// it, as with Linux's server.
+// Writes of other users do not use up the blocks that are reserved for user 0. User 0 itself may
+// use them, as with Linux's NFS server.
 func TestReserveIsUser0s(t *testing.T) {
 	user := id(1001, 1001)
 	for name, piece := range map[string]int{"large writes": 1 << 20, "small writes": 5000} {
@@ -71,7 +71,7 @@ func TestReserveIsUser0s(t *testing.T) {
 			wrote := w.fill(user, f, 0, piece)
 			_, err := w.fs.Commit(&vfs.Op{Cred: user}, f, 0, 0)
 			w.ok(err, "Commit")
-			wrote += w.fill(user, f, wrote, piece) // fill the space that the first run left
+			wrote += w.fill(user, f, wrote, piece) // use the space that the first call left
 			if free, _ = w.space(); free < reserve-ownBlocks {
 				t.Errorf("of a reserve of %d bytes %d are left", reserve, free)
 			}
@@ -88,7 +88,7 @@ func TestReserveIsUser0s(t *testing.T) {
 	}
 }
 
-// The reserve counts the blocks that writes take, not their bytes.
+// Writes of single bytes do not use up the reserve: the FS counts the blocks that writes take.
 func TestReserveAndSingleBytes(t *testing.T) {
 	w, f := reserved(t)
 	free, available := w.space()
@@ -104,7 +104,7 @@ func TestReserveAndSingleBytes(t *testing.T) {
 	}
 }
 
-// The daemon notices when other programs use the space above the reserve.
+// Writes do not use up the reserve if other programs have used the space above it.
 func TestReserveThatOthersComeNear(t *testing.T) {
 	user := id(1001, 1001)
 	w, f := reserved(t)
@@ -120,7 +120,7 @@ func TestReserveThatOthersComeNear(t *testing.T) {
 	}
 }
 
-// While the reserve is far, the daemon writes without switching a thread.
+// While the space above the reserve is large, the daemon writes without switching a thread.
 func TestWritesFarFromTheReserveAreTheDaemons(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
@@ -135,8 +135,7 @@ func TestWritesFarFromTheReserveAreTheDaemons(t *testing.T) {
 		_, _, _, err := w.fs.Write(user, o.Handle, 0, [][]byte{make([]byte, 1<<20)}, vfs.Unstable)
 		w.ok(err, "Write")
 	}
-	// The ctime is young, so each write asks the kernel for a verdict, on a switched
-	// thread.
+	// The ctime is new, so each write asks the kernel for a verdict, on a switched thread.
 	before := w.fs.Stats()
 	for range 50 {
 		write()

@@ -10,8 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// setGID and storageSetID in a process that has not dropped CAP_FSETID, such as a program that
-// embeds the FS. TestCredentialsMatrix runs them in processes that dropped it.
+// TestSetGIDWithAllCapabilities checks setGID and storageSetID in a process that has not dropped
+// CAP_FSETID, such as a program that embeds the FS. TestCredentialsMatrix checks them in processes
+// that dropped it.
 func TestSetGIDWithAllCapabilities(t *testing.T) {
 	others(t)
 	if os.Geteuid() != 0 {
@@ -22,8 +23,8 @@ func TestSetGIDWithAllCapabilities(t *testing.T) {
 	matrix{t, w.fs, w.cfg.Root}.storageSetID()
 }
 
-// storageSetID: if user 0 allocates or frees storage of a file, or copies or clones to it, the
-// set-id bits stay. If other users do, the bits are cleared.
+// storageSetID checks that the set-id bits of a file stay if user 0 allocates or frees its
+// storage, or copies or clones to it. If other users do, the bits are cleared.
 func (m matrix) storageSetID() {
 	const bits, length = 0o6775, 1 << 16
 	at := m.fs.Root()
@@ -79,10 +80,9 @@ func (m matrix) storageSetID() {
 	}
 }
 
-// setGID: a set-gid bit without group execution is the mark for mandatory locking. The kernel
-// keeps it at a write, a truncation or a change of owner by user 0 or by a member of the
-// file's group, and clears it for others. It clears set-uid, and set-gid with group execution,
-// for all.
+// setGID checks the set-gid bit without group execution, which marks a file for mandatory locking.
+// It stays at a write, a truncation or a change of owner by user 0 or by a member of the file's
+// group; for others it is cleared. Set-uid, and set-gid with group execution, are cleared for all.
 func (m matrix) setGID() {
 	const owner, group, second = 1001, 2001, 2002
 	s := mode(0o777)

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// slowDisk mounts a file system whose disk can be stopped: stop freezes the file system that holds
-// the image.
+// slowDisk mounts a file system whose disk is a file on another file system. stop freezes that
+// other file system and so stops the disk. goOn ends this.
 func slowDisk(t *testing.T, opts string, mkfs ...string) (dir string, stop, goOn func()) {
 	t.Helper()
 	if unix.Access("/dev/loop-control", unix.W_OK) != nil || os.Geteuid() != 0 {
@@ -44,8 +44,9 @@ func slowDisk(t *testing.T, opts string, mkfs ...string) (dir string, stop, goOn
 	}, goOn
 }
 
-// begun starts do, which changes the file, and waits until the file's ctime changes. The ctime
-// changes before the change takes effect. begun skips the test if do does not wait for the disk.
+// begun starts do, which changes the file, and waits until the file's ctime has changed. At that
+// moment the change itself has not taken effect yet. begun skips the test if do does not wait for
+// the disk.
 func begun(t *testing.T, file string, do func() error) (end chan error) {
 	t.Helper()
 	ctime := func() unix.Timespec {
@@ -68,8 +69,8 @@ func begun(t *testing.T, file string, do func() error) (end chan error) {
 	return end
 }
 
-// A name that is looked up while its removal waits for the disk is not found after the removal,
-// although the directory's ctime has not changed again.
+// If a name is looked up while its removal waits for the disk, it is not found after the removal,
+// even if the directory's ctime does not change again.
 func TestNameOfARemovalThatTakesLong(t *testing.T) {
 	remove := func(w *world, d vfs.Handle) error { _, err := w.fs.Remove(w.op, d, []byte("a")); return err }
 	rename := func(w *world, _ vfs.Handle) error { return os.Rename(w.path("d/a"), w.path("d/c")) }
@@ -91,7 +92,7 @@ func TestNameOfARemovalThatTakesLong(t *testing.T) {
 			syncAll(dir)
 			find := func() error { _, err := w.lookup(d, "a"); return err }
 			w.ok(find(), "Lookup")
-			w.fs.Later(time.Hour) // for this clock every ctime is old
+			w.fs.Later(time.Hour) // to this clock every ctime is old
 			stop()
 			end := begun(t, w.path("d"), func() error { return c.do(w, d) })
 			for range 2 {
@@ -106,7 +107,7 @@ func TestNameOfARemovalThatTakesLong(t *testing.T) {
 	}
 }
 
-// accessACL returns an ACL that gives a user the rights perm, and lets the owner read and write.
+// accessACL returns an ACL that gives user uid the rights perm, and lets the owner read and write.
 func accessACL(uid uint32, perm uint16) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
 	for _, e := range []struct {
@@ -131,7 +132,7 @@ func TestRightOfAnACLThatIsBeingRemoved(t *testing.T) {
 	w.ok(os.Chmod(w.path("f"), 0o600))
 	w.ok(unix.Setxattr(w.path("f"), "system.posix_acl_access", accessACL(1000, 6), 0))
 	syncAll(dir)
-	w.fs.Later(time.Hour) // for this clock every ctime is old
+	w.fs.Later(time.Hour) // to this clock every ctime is old
 	ask := func() vfs.Access {
 		has, err := w.fs.Access(as(id(1000, 1000)), f, vfs.AccessRead|vfs.AccessModify, new(vfs.Attr))
 		w.ok(err, "Access")

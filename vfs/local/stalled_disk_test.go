@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// onDisk serves a directory on a disk.
+// onDisk opens an FS for the mount point of d.
 func onDisk(t *testing.T, d *stalled.Disk, cfg local.Config) *world {
 	t.Helper()
 	cfg.Root, cfg.Sync = d.Mountpoint, true
@@ -35,8 +35,8 @@ func (w *world) forgotten(d *stalled.Disk) *world {
 	return onDisk(w.T, d, w.cfg)
 }
 
-// While the disk hangs, attempts on a file system that keeps attributes in memory still
-// end, also beside a call that hangs. No attempt reads from the disk or waits for it.
+// While the disk hangs, calls with Op.Try on a file system that keeps attributes in memory return,
+// also beside a call that hangs. None of them reads from the disk or waits for it.
 func TestStalledDisk(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return
@@ -87,8 +87,8 @@ func TestStalledDisk(t *testing.T) {
 	}
 }
 
-// longACL is an access ACL that does not fit into an inode. ext4 stores it in a separate
-// block, and reads the block at its first judgement. Files with the same ACL share the
+// longACL returns an access ACL that does not fit into an inode. ext4 stores it in a separate
+// block, and reads that block at its first permission check. Files with the same ACL share the
 // block.
 func longACL(first uint32) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2) // version
@@ -108,8 +108,8 @@ func longACL(first uint32) []byte {
 	return b
 }
 
-// These attempts might need the disk although their data is in memory: to write the log,
-// or to free an inode after the last close.
+// A call with Op.Try does not wait for the disk, even if it could need the disk although its data
+// is in memory: to write the log, or to free an inode after the last close.
 func TestAttemptsThatTakeTheDisk(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return
@@ -117,7 +117,7 @@ func TestAttemptsThatTakeTheDisk(t *testing.T) {
 	d := stalled.NewDisk(t)
 	for _, c := range []struct {
 		what string
-		// At its end prepare stalls the disk.
+		// prepare stalls the disk at its end and returns the call to make.
 		prepare func(w *world) diskAttempt
 	}{
 		{"COMMIT of data that is not on the disk", func(w *world) diskAttempt {
@@ -144,7 +144,7 @@ func TestAttemptsThatTakeTheDisk(t *testing.T) {
 		{"LOOKUP that would make others leave the cache", func(w *world) diskAttempt {
 			w.create(w.fs.Root(), "known")
 			var names []string
-			for i := range 20 { // with a part of 36 descriptors the cache holds 16 nodes
+			for i := range 20 { // with a budget of 36 descriptors the cache holds 16 nodes
 				names = append(names, fmt.Sprint("crowd", i))
 				f := w.create(w.fs.Root(), names[i])
 				_, _, _, err := w.fs.Write(w.op, f, 0, [][]byte{make([]byte, 100000)}, vfs.FileSync)
@@ -195,21 +195,21 @@ func TestAttemptsThatTakeTheDisk(t *testing.T) {
 		if a.beside != nil {
 			a.w.ok(<-a.beside)
 		}
-		// The work that the attempt left to other goroutines ends, too.
+		// The work that the call left to other goroutines also ends.
 		a.w.ok(a.w.fs.Close(), "Close")
 	}
 }
 
-// A diskAttempt is an attempt to be made while the disk hangs.
+// A diskAttempt is a call with Op.Try to make while the disk hangs.
 type diskAttempt struct {
 	w       *world
 	attempt func(op *vfs.Op) error
-	refused bool       // the attempt must return ErrWouldBlock
-	beside  chan error // the end of a call that hangs meanwhile, or nil
+	refused bool       // true if the call must return ErrWouldBlock
+	beside  chan error // receives the error of another call that hangs meanwhile, or nil
 }
 
-// removedByOthers makes a file that another program removed. Only a node of the FS keeps
-// it; the last close frees its blocks.
+// removedByOthers makes a file, which another program then removes. Only a node of the FS keeps
+// the file, so the last close frees its blocks.
 func removedByOthers(w *world, d *stalled.Disk, name string) (*world, vfs.Handle) {
 	w.Helper()
 	f := w.create(w.fs.Root(), name)

@@ -14,18 +14,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// bound is the time limit for calls that must not hang, long enough for a busy machine.
+// bound is the time limit for calls that must not hang. It is long enough for a busy machine.
 const bound = 20 * time.Second
 
 // A fixture holds the objects for the calls of one step.
 type fixture struct {
 	*world
 	dir, sub, file, link vfs.Handle
-	// opened is file, opened; other is another open file. nil means not opened.
+	// opened is file, open; other is another open file. Both are nil if the files are not open.
 	opened, other vfs.File
 }
 
-// open opens the files for the calls that need open files; close closes them.
+// open opens the files for the calls in ofFiles; close closes them.
 func (x *fixture) open() {
 	x.Helper()
 	var err error
@@ -43,7 +43,7 @@ func (x *fixture) close() {
 	}
 }
 
-// A call is one call of a vfs method.
+// A call makes one call of a method of package vfs.
 type call struct {
 	method string
 	make   func(x *fixture, op *vfs.Op) error
@@ -53,7 +53,7 @@ type call struct {
 var ofFiles = map[string]bool{"File.Read": true, "File.Write": true, "File.Commit": true, "File.SetSize": true,
 	"Allocate": true, "Deallocate": true, "Seek": true, "CopyRange": true, "CloneRange": true}
 
-// calls has every vfs method that takes an Op. Methods with several code paths appear
+// calls has every method of package vfs that takes an Op. Methods with several code paths appear
 // more than once.
 var calls = []call{
 	{"Info", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Info(op, x.dir); return err }},
@@ -172,8 +172,8 @@ var calls = []call{
 	}},
 }
 
-// supported returns err, or nil if err only means that the file system lacks the
-// operation.
+// supported returns nil if err only means that the file system does not support the operation, and
+// err otherwise.
 func supported(err error) error {
 	if errors.Is(err, vfs.ErrNotSupported) {
 		return nil
@@ -181,8 +181,7 @@ func supported(err error) error {
 	return err
 }
 
-// atOnce are the methods that never access a file, and Close, which waits for running
-// calls.
+// atOnce are the methods without an Op. They access no file, or close something.
 var atOnce = map[string]bool{"Root": true, "Lane": true, "Verifier": true, "Close": true, "File.Close": true}
 
 func unless(err error, expected syscall.Errno) error {
@@ -233,7 +232,7 @@ func TestStalledCallsAreAllMethods(t *testing.T) {
 
 var fixtures int
 
-// fixtureAt makes the objects for the calls in a new directory. warm: it leaves them in
+// fixtureAt makes the objects for the calls in a new directory. If warm is set, it leaves them in
 // the caches.
 func fixtureAt(w *world, warm bool) *fixture {
 	w.Helper()
@@ -270,11 +269,10 @@ func ends(t *testing.T, what string, f func()) {
 	}
 }
 
-// While a file system stalls, no method blocks the process, even with one processor. An
-// attempt ends with an answer or ErrWouldBlock. A call that may block hangs in the
-// kernel, but neither other goroutines nor the garbage collector wait for it. The test
-// stalls each request of the kernel to the file system during a call: the first one, then
-// the second one, and so on.
+// While a file system stalls, no method blocks the process, even with one processor. A call with
+// Op.Try returns an answer or ErrWouldBlock. A call without it hangs in the kernel, but neither
+// other goroutines nor the garbage collector wait for it. The test stalls each request that the
+// kernel makes to the file system during a call: the first one, then the second one, and so on.
 func TestStalledFUSE(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return
@@ -305,8 +303,8 @@ func TestStalledFUSE(t *testing.T) {
 	}
 }
 
-// stallAt makes an attempt and a call while the file system hangs after the given number
-// of requests. It reports whether the call hung.
+// stallAt makes a call with and without Op.Try while the file system hangs after the given number
+// of requests. It reports whether the call without Op.Try hung.
 func stallAt(w *world, m *stalled.FileSystem, c call, warm bool, after int) (hung bool) {
 	t := w.T
 	t.Helper()
@@ -332,8 +330,8 @@ func stallAt(w *world, m *stalled.FileSystem, c call, warm bool, after int) (hun
 	return hung
 }
 
-// othersEnd fails the test unless attempts of all calls, and a garbage collection, end
-// while a call hangs.
+// othersEnd fails the test unless all calls with Op.Try, and a garbage collection, end while the
+// call beside hangs.
 func (x *fixture) othersEnd(beside call) {
 	x.Helper()
 	try := &vfs.Op{Cred: x.op.Cred, Try: true}
@@ -346,7 +344,7 @@ func (x *fixture) othersEnd(beside call) {
 	ends(x.T, "a garbage collection beside "+beside.method, runtime.GC)
 }
 
-// succeeds waits for the end of a call that may have hung, and checks its error.
+// succeeds waits for the end of a call that may have hung, and fails the test if the call failed.
 func (x *fixture) succeeds(c call, ended chan error) {
 	x.Helper()
 	select {
@@ -359,7 +357,7 @@ func (x *fixture) succeeds(c call, ended chan error) {
 	}
 }
 
-// hangs waits until a call hangs in the kernel, or has ended.
+// hangs waits until a call hangs in the kernel or has ended. It returns true if the call hangs.
 func hangs(t *testing.T, m *stalled.FileSystem, ended chan error) bool {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// places returns the file systems for the tests: the one with the temporary directory
-// and, if the test may mount it, a tmpfs.
+// places returns functions that make directories for the tests, by the kind of file system: the
+// one with the temporary directory and those that the test may mount.
 func places(t *testing.T) map[string]func(*testing.T) string {
 	on := map[string]func(*testing.T) string{"tmp": func(t *testing.T) string { return t.TempDir() }}
 	probe := t.TempDir()
@@ -63,13 +63,13 @@ func open(t *testing.T, cfg local.Config) *local.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fs.SearchPatience(await.Limit) // on a busy machine a search may take longer than clients are kept waiting
+	fs.SearchPatience(await.Limit) // the default is too short for a search on a busy machine
 	t.Cleanup(func() { fs.Close() })
 	return fs
 }
 
-// TestSuite runs the acceptance suite on each place, with kernel handles and, if that can
-// make a difference, with the index. It mostly waits for disks.
+// The acceptance suite passes on each of the places, with kernel handles and, if that can make a
+// difference, with the index. It mostly waits for disks.
 func TestSuite(t *testing.T) {
 	for place, dir := range places(t) {
 		for scheme, index := range map[string]bool{"kernel": false, "index": true} {

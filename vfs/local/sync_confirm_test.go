@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// After a failed sync of a file system, the FS verifies the next successful sync of each file
-// once, by a change and a second sync: a file system that cannot write its log may report
-// success wrongly. If the second sync fails, the call fails, and the verifier changes.
+// After a failed sync, the FS verifies the next successful sync of each file once, by a change and
+// a second sync, because a file system that cannot write its log may report success wrongly. If
+// the second sync fails, the call fails, and the verifier changes.
 func TestSyncBehindAFailedOneIsConfirmed(t *testing.T) {
 	root := t.TempDir()
 	inode := make(map[string]uint64)
@@ -82,9 +82,9 @@ func TestSyncBehindAFailedOneIsConfirmed(t *testing.T) {
 	}
 }
 
-// If XFS cannot write its log, only calls that wait for the log at that time get an error. A
-// later sync of a directory finds nothing to do, and the kernel reports success. Even so, no
-// CREATE succeeds from then on.
+// If XFS cannot write its log, no CREATE succeeds from then on. The kernel reports the failure
+// only to calls that wait for the log at that time; to a later sync of a directory it reports
+// success.
 func TestCreateIsNotAnsweredWhenTheLogOfXFSIsLost(t *testing.T) {
 	d := newXFS(t)
 	defer unix.Unmount(d.dir, unix.MNT_DETACH)

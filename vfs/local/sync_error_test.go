@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Only the callers of the file get the error of a failed sync: another client's MKDIR in
-// another directory succeeds, although it waits for the disk at the same time. The error is
-// ENOSPC or EDQUOT for a lack of space, and EIO otherwise.
+// Only callers that use the file get the error of its failed sync. Another client's MKDIR in
+// another directory succeeds, although it waits for the disk at the same time. The error is ENOSPC
+// or EDQUOT for a lack of space, and EIO otherwise.
 func TestFailedSyncIsItsOwnCallers(t *testing.T) {
 	root := t.TempDir()
 	var st unix.Stat_t
@@ -61,8 +61,8 @@ func TestFailedSyncIsItsOwnCallers(t *testing.T) {
 	}
 }
 
-// A change of a name during a failing sync of the directory gets that failure, as a change
-// of data does.
+// If a name is made while a sync of the directory runs and that sync fails, the call that made the
+// name fails, too.
 func TestNameMadeWhileTheDirectorysSyncFails(t *testing.T) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{Sync: true, SyncHook: s.hook})
@@ -88,8 +88,8 @@ func TestNameMadeWhileTheDirectorysSyncFails(t *testing.T) {
 	w.want(<-told, syscall.EIO, "a MKDIR whose sync failed")
 }
 
-// A repeated exclusive create needs no free space, because the first one may have taken the
-// last.
+// A repeated exclusive create succeeds without free space, because the first one may have taken
+// the last of it.
 func TestExclusiveCreateAgainWithoutRoom(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "nr_inodes=3"); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// twoExports opens the exports of a directory and of a directory beneath it, with a file that
-// both show.
+// twoExports opens one export of a directory and one of a directory beneath it, and makes a file
+// that both show. inUpper and inLower are the file's handles.
 func twoExports(t *testing.T) (s *syncs, upper, lower *world, inUpper, inLower vfs.Handle) {
 	s = newSyncs()
 	upper = newWorld(t, local.Config{SyncHook: s.hook})
@@ -64,8 +64,8 @@ func TestCommitsThroughTwoExportsShareACall(t *testing.T) {
 	}
 }
 
-// If a sync through one export loses data, callers of the other export also get a new verifier,
-// and a WRITE there that waits for the sync gets the error.
+// If a sync through one export loses data, the verifier of the other export changes as well, and a
+// WRITE through the other export that waits for the sync gets the error.
 func TestLossIsToldThroughAllExports(t *testing.T) {
 	s, upper, lower, inUpper, inLower := twoExports(t)
 	upper.ok(upper.write(inUpper, "x"), "Write")

@@ -13,17 +13,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A COMMIT of written data makes a sync or finds a changed verifier, even while the
-// sweeper drops idle files that are being written.
+// A COMMIT of written data makes a sync or finds a changed verifier, even while the sweeper drops
+// idle files.
 func TestSweeperLosesNoUnsyncedWrite(t *testing.T) {
 	const files, rounds, writers = 1000, 30, 3
-	dir := places(t)["tmpfs"] // syncs of tmpfs cost nothing
+	dir := places(t)["tmpfs"] // a tmpfs, because syncs of it cost nothing
 	if dir == nil {
 		t.Skip("tmpfs cannot be mounted here")
 	}
 	root := dir(t)
 	var syncs [files]atomic.Int64
-	numbers := map[uint64]int{} // the number of each file, by inode
+	numbers := map[uint64]int{} // number of each file, by inode number
 	for i := range files {
 		name := fmt.Sprint(root, "/", i)
 		if err := os.WriteFile(name, nil, 0o644); err != nil {
@@ -76,9 +76,9 @@ func TestSweeperLosesNoUnsyncedWrite(t *testing.T) {
 	}
 }
 
-// If a file leaves the cache with unsynced data, the verifier changes, because a later
-// COMMIT would find nothing to do. A removed file does not change it, because no client
-// can commit it any more.
+// If the cache drops a file with unsynced data, the verifier changes, because a later COMMIT would
+// find nothing to do. If the file was removed, the verifier stays, because no client can commit
+// the data any more.
 func TestFileLetGoWithUnsyncedDataChangesTheVerifier(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// later sets the clock forward, so that all files count as old.
+// later sets the clock forward by an hour, so that every ctime counts as old.
 func (w *world) later() { w.fs.SetClock(func() time.Time { return time.Now().Add(time.Hour) }) }
 
 func others(t *testing.T) {
@@ -21,12 +21,12 @@ func others(t *testing.T) {
 	}
 }
 
-// The FS remembers a verdict for some seconds while the file's state stays the same. It does
-// not while the ctime is young, because a later change may have the same ctime.
+// The FS remembers a verdict for some seconds while the file's state stays the same. While the
+// ctime is new, it remembers none, because a later change may get the same ctime.
 func TestVerdictsAreRemembered(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
-	w.fs.SetClock(func() time.Time { return time.Time{} }) // for this clock every ctime is young
+	w.fs.SetClock(func() time.Time { return time.Time{} }) // to this clock no ctime is old
 	ann := &vfs.Op{Cred: id(1001, 1001)}
 	try := &vfs.Op{Cred: ann.Cred, Try: true}
 	f := w.create(w.fs.Root(), "f")
@@ -60,7 +60,8 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	expect("after a chmod", ann, vfs.AccessRead|vfs.AccessModify, nil)
 }
 
-// More callers than the table holds are all judged correctly.
+// Access is right for each caller, even if there are more callers than verdicts that the FS
+// remembers for one file.
 func TestVerdictsOfMany(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
@@ -157,8 +158,8 @@ func TestChangeMovesWithinATick(t *testing.T) {
 	}
 }
 
-// An attempt does not write to a file with set-id bits, because the write clears the bits
-// and so changes the inode.
+// A write with Op.Try to a file with set-id bits returns ErrWouldBlock, because the write clears
+// the bits and so changes the inode.
 func TestTryWriteLeavesSetIDBits(t *testing.T) {
 	dir, ok := places(t)["tmpfs"]
 	if !ok {
@@ -182,7 +183,7 @@ func TestTryWriteLeavesSetIDBits(t *testing.T) {
 	}
 }
 
-// A Read with Try returns only data in memory.
+// Read with Op.Try returns only data that is in memory.
 func TestTryRead(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")

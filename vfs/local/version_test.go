@@ -14,8 +14,8 @@ import (
 )
 
 // A Change names one state. While a client appends, no operation returns an older size with the
-// Change of a WRITE, and a look that begins after a WRITE shows its effect. This also holds between
-// two exports of one tree.
+// Change of a WRITE, and an operation that begins after a WRITE shows its effect. This also holds
+// between two exports of one tree.
 func TestLooksBesideWrites(t *testing.T) {
 	looks := map[string]func(fs *local.FS, op *vfs.Op, h vfs.Handle) (vfs.Attr, error){
 		"GetAttr": func(fs *local.FS, op *vfs.Op, h vfs.Handle) (a vfs.Attr, err error) {
@@ -69,7 +69,7 @@ func TestLooksBesideWrites(t *testing.T) {
 			found := make([][]seen, 2)
 			for i, fs := range []*local.FS{w.fs, other} {
 				if name == "Link" && i > 0 {
-					continue // a look by name is made once
+					continue // Link is called only through the first export
 				}
 				wg.Go(func() {
 					for !stop.Load() {
@@ -144,8 +144,8 @@ func TestChangeAheadOfTheClock(t *testing.T) {
 	}
 }
 
-// The table keeps the Changes of dropped inodes that are ahead of the ctime, up to a bound. Beyond
-// it, the one that is least ahead goes first.
+// The inode table keeps the Changes of removed inodes that are ahead of the ctime, up to a limit.
+// Beyond the limit, it drops the one that is least ahead.
 func TestChangesAheadOfTheCtimeAreBounded(t *testing.T) {
 	kept := local.KeepAhead([]uint64{9, 1, 1000, 2, 8})
 	if kept != 4 {

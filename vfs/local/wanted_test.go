@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// MountedOn of the root of a mount is the inode number of the directory that the mount
-// covers, also if that directory has an odd name. For any other directory it is the
-// directory's own number.
+// MountedOn of the root of a mount is the inode number of the directory that the mount covers,
+// also if that directory has an odd name. For any other directory it is the directory's own
+// number.
 func TestMountedOn(t *testing.T) {
 	for _, name := range []string{"m", `odd \ name` + "\t\n#", `a\040b`} {
 		dir := filepath.Join(t.TempDir(), name)

@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// With Sync each change of names or attributes is durable before its call returns. Data
-// is as durable as promised in any case. A file with a new name is synced as well as the
-// directory, unless the log has both in one transaction. An object without a descriptor
-// to sync needs a sync of the whole file system.
+// With Config.Sync, each change of names or attributes is durable before its call returns. Without
+// it, only data is as durable as promised. A file with a new name is synced as well as the
+// directory, unless the file system's log has both in one transaction. An object without a
+// descriptor to sync needs a sync of the whole file system.
 func TestEachChangeIsSyncedAsPromised(t *testing.T) {
 	for _, on := range []struct {
 		name   string
@@ -49,8 +49,7 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 			t.Errorf("%s: synced %q, not %q", what, got, want)
 		}
 	}
-	// names returns the expected sync calls of a change of names: with a log, and
-	// without.
+	// names returns the sync calls that a change of names must make: with a log, and without.
 	names := func(with string, without ...string) []string {
 		switch {
 		case !durable:
@@ -115,8 +114,8 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 		return err
 	}, names("fsync f")...)
 
-	// RFC 1813 §3.3.7, §3.3.21: FILE_SYNC and COMMIT also put the attributes on stable
-	// storage. The FS treats DATA_SYNC in the same way.
+	// FILE_SYNC and COMMIT also put the attributes on stable storage (RFC 1813 §3.3.7, §3.3.21).
+	// The FS treats DATA_SYNC in the same way.
 	commit(f)()
 	step("Write, unstable", write(f, vfs.Unstable))
 	step("Commit", commit(f), "fsync f")
@@ -124,8 +123,8 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 	step("Write, data", write(f, vfs.DataSync), "fsync f")
 	step("Commit of nothing new", commit(f))
 	step("Write, file", write(f, vfs.FileSync), "fsync f")
-	// The FS syncs uncommitted data together with the attributes, so a later COMMIT has
-	// nothing to do.
+	// The FS syncs uncommitted data after some time, together with the attributes. A later COMMIT
+	// then has nothing to do.
 	step("Write that is not committed", func() error {
 		err := write(f, vfs.Unstable)()
 		w.fs.Sweep(35)
