@@ -108,8 +108,8 @@ func (s *SetAttr) IsZero() bool {
 	return !s.SetMode && !s.SetUID && !s.SetGID && !s.SetSize && s.AtimeHow == KeepTime && s.MtimeHow == KeepTime
 }
 
-// Masked returns s with Umask taken off Mode. An implementation calls it when it creates a file
-// and no default ACL decides.
+// Masked returns s without the bits of Umask in Mode. An implementation calls it when it creates a
+// file and no default ACL decides.
 func (s SetAttr) Masked() SetAttr {
 	if s.UseUmask {
 		s.Mode &^= s.Umask & 0o777

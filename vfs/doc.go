@@ -4,9 +4,9 @@
 // them passes.
 //
 // Calls name files by handle, because NFS handles outlive processes. Each call carries a
-// credential, and the file system judges it. A call can be an attempt: with Op.Try a method
-// either answers without blocking, or does nothing and returns ErrWouldBlock. So the goroutine
-// that received a request can serve it at once if the answer is at hand.
+// credential, and the file system checks its permissions. If Op.Try is set, a method answers
+// without blocking, or does nothing and returns ErrWouldBlock. So the goroutine that received a
+// request can serve it at once if the file system has the answer in memory.
 //
 // Errors are syscall.Errno where POSIX has a number, and the package's own Err... values
 // otherwise. A FileSystem may also implement optional interfaces: open files (Opener), byte-range

@@ -15,9 +15,10 @@ const (
 const MaxXattr = 64 << 10
 
 // Xattrs is an optional interface of a FileSystem that keeps extended attributes of users
-// (xattr(7)). Names come without the prefix "user." that local programs use: not empty and
-// without NUL (EINVAL), at most 250 bytes (ENAMETOOLONG). Only regular files and directories have
-// such attributes. On other objects, changes fail with EPERM and reads with ENODATA.
+// (xattr(7)). Names come without the prefix "user." that local programs use: not empty and without
+// NUL (EINVAL), at most 250 bytes (ENAMETOOLONG). Only regular files and directories have such
+// attributes. On other objects, changes fail with EPERM and GetXattr with ENODATA, and the list of
+// names is empty.
 //
 // op.Cred needs the mode's permission for the file's data, without the additional rules of NFSv3:
 // permission to read in order to get or list, permission to write in order to change. Access

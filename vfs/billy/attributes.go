@@ -113,12 +113,12 @@ func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	return a, err
 }
 
-// done says what calls have done to a file since it was last observed.
+// done is what calls have done to a file since observe last recorded its attributes.
 type done uint8
 
 const (
-	altered   done = iota + 1 // its content was changed, and so its attributes
-	rewritten                 // its content, too
+	altered   done = iota + 1 // a call changed attributes of the file
+	rewritten                 // a call changed the file's content, and so its attributes
 )
 
 // observe completes a, the attributes of n that lstat has just returned.

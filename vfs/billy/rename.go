@@ -23,8 +23,7 @@ func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.H
 	return from, to, err
 }
 
-// move does a rename. First it checks what POSIX refuses, because not every billy file system
-// refuses it.
+// move does a rename. It refuses what POSIX forbids, because not every billy file system does.
 func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 	n, _, err := f.step(a, fromName)
 	if err != nil {

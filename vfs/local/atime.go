@@ -16,11 +16,10 @@ import (
 // read earlier. If another process has just changed the file, the call does not know it, and the
 // read may wait for the log.
 
-// quietReads records that reading a node does not update its atime. It is valid while both fields
-// hold.
+// quietReads records that reading a node does not update its atime.
 type quietReads struct {
-	change atomic.Uint64 // the node's Change
-	until  atomic.Uint32 // the sweeper's round is lower than this
+	change atomic.Uint64 // valid while this is the node's Change
+	until  atomic.Uint32 // and while the sweeper's round is lower than this
 }
 
 const day = 24 * time.Hour

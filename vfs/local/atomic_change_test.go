@@ -247,9 +247,9 @@ func TestObjectsThatOthersChange(t *testing.T) {
 }
 
 // If another process changes an object repeatedly, changes through the FS are not Atomic for twice
-// the time between the last two of these changes, at most for 10 seconds, because the next change
-// may come within that time. After a change that came more than 10 seconds after the previous one,
-// they are not Atomic for one second.
+// the time between the other process's last two changes, at most for 10 seconds, because its next
+// change may come within that time. If its last change came more than 10 seconds after the
+// previous one, they are not Atomic for one second.
 func TestObjectsThatOthersChangeInTurns(t *testing.T) {
 	const grain = 20 * time.Millisecond // step of the clock that ctimes come from
 	for _, c := range []struct {

@@ -179,7 +179,8 @@ func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr,
 	if rest.SetSize && (n.typ != vfs.Regular || rest.Size == uint64(st.Size)) {
 		rest.SetSize = false
 	}
-	// mkdir ignores set-id bits, and a change of owner clears them.
+	// Set the mode again if it has set-id bits: mkdir ignores them, and a change of owner clears
+	// them.
 	const setID = unix.S_ISUID | unix.S_ISGID
 	rest.SetMode = rest.SetMode && n.typ != vfs.Symlink && rest.Mode&setID&^st.Mode != 0 ||
 		rest.SetMode && rest.Mode&setID != 0 && (rest.SetUID || rest.SetGID)

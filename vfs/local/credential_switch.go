@@ -77,7 +77,7 @@ func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if c.UID == 0 {
 		want.effective = all.permitted &^ droppedCaps
 	}
-	// setfsuid itself takes the file capabilities from a process of user 0. The remaining
+	// setfsuid itself takes the file capabilities from a thread of user 0. The remaining
 	// capabilities do not affect access to files.
 	is, err := rawCapget()
 	if err == nil && c.UID != 0 && is.effective&fileCaps == keep {

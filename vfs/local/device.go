@@ -7,7 +7,7 @@ import (
 
 // A device is a file system of this machine. Several FSs of the process may show it.
 type device struct {
-	failures atomic.Uint64    // counts failed syncs
+	failures atomic.Uint64    // number of failed syncs
 	shown    map[*FS]struct{} // the FSs that show it
 }
 

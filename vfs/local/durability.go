@@ -17,7 +17,7 @@ type durability struct {
 	waiting int           // number of callers that wait for the running call
 	changes uint64        // number of changes so far
 	stable  uint64        // changes up to this number are stable, or lost and reported as lost
-	// failed is the outcome of the last call that failed.
+	// failed describes the last sync call that failed; nil if none has.
 	failed atomic.Pointer[SyncError]
 	// confirmed is the device's number of failed syncs at the last sync of this inode that was
 	// verified (syncAndConfirm). Only the running call uses it.
@@ -28,8 +28,8 @@ type durability struct {
 	writers []*node
 }
 
-// A mark is the state before a change that is to be durable. The caller takes it before it makes
-// the change. It holds the last failed sync until then.
+// A mark records the last failed sync before a change that is to be durable. The caller takes the
+// mark before it makes the change.
 //
 // The kernel reports a failure once, without saying which data is lost. A sync call that fails
 // after the mark may have lost the change, and the next sync call finds nothing left to do.

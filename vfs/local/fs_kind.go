@@ -100,7 +100,7 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 		// rawAttr.
 		k.memory, k.withDirs = true, true
 	case unix.OVERLAYFS_SUPER_MAGIC:
-		k.links, k.noPlaces = true, true // the layers may be file systems of any kind
+		k.links, k.noPlaces = true, true // the layers may be file systems of any kind, so nothing else is known
 		fallthrough
 	default:
 		if root.Ctim.Nsec == 0 && root.Mtim.Nsec == 0 {

@@ -100,8 +100,8 @@ func (w *world) again(cfg local.Config) {
 	w.fs = open(w.T, cfg)
 }
 
-// A handle stays valid if the FS changes from the kernel to the index as the finder of files, or
-// back. The index finds files whose names were noted, and other files by a search.
+// A handle stays valid if the kernel finds files by handle first and the index later, or the other
+// way round. The index finds files whose names were noted, and other files by a search.
 func TestHandlesOutliveAChangeOfScheme(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	if w.fs.Scheme() != "kernel" {
@@ -128,8 +128,9 @@ func TestHandlesOutliveAChangeOfScheme(t *testing.T) {
 	w.ok(err, "GetAttr of what the index named")
 }
 
-// If another file has the name that the index has for a handle, the handle leads to its own file
-// or is stale. No call reads or writes the other file, also after a restart of the server.
+// If the name that the index has for a handle belongs to another file now, the handle leads to its
+// own file or is stale. No call reads or writes the other file, also after a restart of the
+// server.
 func TestIndexDoesNotTakeOneFileForAnother(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"another file is renamed over it": func(w *world) {

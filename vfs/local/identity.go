@@ -96,8 +96,8 @@ func unmappedUser() uint32 {
 // member reports whether c has group g.
 func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c.Groups, g) }
 
-// callerTable gives each caller a number, so that a remembered verdict needs few bytes. Each
-// number is given only once.
+// callerTable gives each caller a number, so that the record of a caller's rights (verdict) takes
+// few bytes. Each number is given only once.
 type callerTable struct {
 	mu   sync.RWMutex
 	seed maphash.Seed

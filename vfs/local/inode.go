@@ -21,8 +21,8 @@ type inode struct {
 	users int // number of nodes and calls that use it; guarded by its shard's mu
 
 	// mu orders changes of the file's data, attributes and entries. modes orders changes of its
-	// mode, because openAsOwner changes the mode for a moment. Changes of the file's names take
-	// neither.
+	// mode, because openAsOwner changes the mode for a moment. Changes of the file's names lock
+	// neither of them.
 	mu, modes  sync.Mutex
 	gone       atomic.Bool // true if the file has no name any more
 	version    version
@@ -112,7 +112,7 @@ func (t *inodeTable) find(k inodeKey) *inode {
 	return i
 }
 
-// giveBack ends a use that take or find counted.
+// giveBack counts one user less. If i has no user left, giveBack removes it from the table.
 func (t *inodeTable) giveBack(i *inode) {
 	s := t.shard(&i.key.handle)
 	s.mu.Lock()

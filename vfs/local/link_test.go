@@ -50,7 +50,7 @@ func (m matrix) links(self *vfs.Cred) {
 		refused := protectedLinks() && (c.program || !local.LinksForOthers())
 		inAnothers := syscall.EACCES
 		if refused {
-			inAnothers = syscall.EPERM // the kernel checks this first
+			inAnothers = syscall.EPERM // the kernel checks fs.protected_hardlinks first
 		}
 		m.refused(link(f, anns, "l"), inAnothers, "Link in another's directory: "+c.name)
 		err = link(f, all, c.name+" linked")

@@ -15,7 +15,7 @@ import (
 )
 
 // newXFS makes and mounts an XFS file system on an image of 300 MB, the smallest size of XFS. Most
-// of it are holes.
+// of the image is holes.
 func newXFS(t *testing.T) *disk {
 	if unix.Access("/dev/loop-control", unix.W_OK) != nil || os.Geteuid() != 0 {
 		t.Skip("no disks can be made here")

@@ -49,7 +49,7 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 			f.users.Store(1)
 			return f, nil
 		}
-		// The cache dropped n after openNode checked it. The next round checks whether the file
+		// The cache dropped n after openNode checked it. The next try checks whether the file
 		// still exists.
 		fs.unpin(data, n, op.Cred.UID)
 		fs.giveBack(op, n)

@@ -126,7 +126,7 @@ func TestNamesOfOthersAreSeenAtOnce(t *testing.T) {
 // pages.
 func TestRememberedListingsAreTheKernels(t *testing.T) {
 	w := newWorld(t, local.Config{})
-	w.fs.SetClock(func() time.Time { return time.Time{} }) // to this clock no ctime is old
+	w.fs.SetClock(func() time.Time { return time.Time{} }) // so that no ctime counts as old
 	d := w.mkdir(w.fs.Root(), "d")
 	for i := range 700 {
 		w.create(d, fmt.Sprint("a longer name of a file ", i))

@@ -42,8 +42,8 @@ func (d *node) findName(name []byte) (n knownName, ok bool) {
 }
 
 // rememberName remembers that name in d is the file n; in holds d's attributes from before the
-// name was found. If the memory is full, it keeps its entries, so that the next listing of a
-// directory that does not fit finds part of it.
+// name was found. If there is no room for another name, the names remembered before stay, so that
+// the next listing of a directory that does not fit finds part of it.
 func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
 	if !in.still {
 		return

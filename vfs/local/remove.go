@@ -60,7 +60,7 @@ type named struct {
 	ok     bool
 	n      *node  // with a reference; nil if the file has no node and the kernel resolves handles
 	inode  *inode // with one user counted; nil if no FS of the process has it
-	// Field is holds the attributes of n after the change. They are valid only if seen is set.
+	// is holds the attributes of n, read after the change. seen is true if they could be read.
 	is   look
 	seen bool
 }

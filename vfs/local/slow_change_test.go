@@ -92,7 +92,7 @@ func TestNameOfARemovalThatTakesLong(t *testing.T) {
 			syncAll(dir)
 			find := func() error { _, err := w.lookup(d, "a"); return err }
 			w.ok(find(), "Lookup")
-			w.fs.Later(time.Hour) // to this clock every ctime is old
+			w.fs.Later(time.Hour) // so that every ctime counts as old
 			stop()
 			end := begun(t, w.path("d"), func() error { return c.do(w, d) })
 			for range 2 {
@@ -132,7 +132,7 @@ func TestRightOfAnACLThatIsBeingRemoved(t *testing.T) {
 	w.ok(os.Chmod(w.path("f"), 0o600))
 	w.ok(unix.Setxattr(w.path("f"), "system.posix_acl_access", accessACL(1000, 6), 0))
 	syncAll(dir)
-	w.fs.Later(time.Hour) // to this clock every ctime is old
+	w.fs.Later(time.Hour) // so that every ctime counts as old
 	ask := func() vfs.Access {
 		has, err := w.fs.Access(as(id(1000, 1000)), f, vfs.AccessRead|vfs.AccessModify, new(vfs.Attr))
 		w.ok(err, "Access")

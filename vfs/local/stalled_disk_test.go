@@ -108,8 +108,8 @@ func longACL(first uint32) []byte {
 	return b
 }
 
-// A call with Op.Try does not wait for the disk, even if it could need the disk although its data
-// is in memory: to write the log, or to free an inode after the last close.
+// A call with Op.Try does not wait for the disk, even if having its data in memory is not enough:
+// the call may have to write the log, or to free an inode after the last close.
 func TestAttemptsThatTakeTheDisk(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return

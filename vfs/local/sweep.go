@@ -15,10 +15,10 @@ import (
 // rounds.
 const (
 	sweepEvery     = time.Second
-	closeAfter     = 2  // after so long without use, open files are closed
-	syncAfter      = 30 // so long after the last write, unsynced data is synced
-	forgetAfter    = 60 // after so long without use, nodes are dropped
-	lookEveryRound = 5  // so often, check for files removed and directories moved by local programs
+	closeAfter     = 2  // rounds without use after which open files are closed
+	syncAfter      = 30 // rounds after the last write after which unsynced data is synced
+	forgetAfter    = 60 // rounds without use after which nodes are dropped
+	lookEveryRound = 5  // rounds between checks for files removed and directories moved by local programs
 )
 
 // sweep closes idle descriptors every second, because a descriptor keeps a removed file's space,

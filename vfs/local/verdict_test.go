@@ -26,7 +26,7 @@ func others(t *testing.T) {
 func TestVerdictsAreRemembered(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
-	w.fs.SetClock(func() time.Time { return time.Time{} }) // to this clock no ctime is old
+	w.fs.SetClock(func() time.Time { return time.Time{} }) // so that no ctime counts as old
 	ann := &vfs.Op{Cred: id(1001, 1001)}
 	try := &vfs.Op{Cred: ann.Cred, Try: true}
 	f := w.create(w.fs.Root(), "f")

@@ -221,7 +221,8 @@ func (v *version) foreignChange(ctime uint64) {
 	v.quiet.Store(int64(quietAfter(gap)))
 }
 
-// made records that this process made the file, so that its ctime is not another process's.
+// made records that this process made the file, so that its ctime does not count as set by another
+// process.
 func (v *version) made() { v.foreign.Store(0) }
 
 // undisturbed reports whether no other process is known to have changed the inode lately.

@@ -4,9 +4,10 @@
 //
 // It checks permissions itself, as POSIX and Linux do: owner, group and supplementary groups,
 // sticky directories, set-group-id directories, and set-id bits that a write or a change of
-// ownership clears. User 0 may do everything. Each directory numbers its entries in sequence, and
-// these numbers are the cookies, so a listing continues correctly after entries are added or
-// removed. Data is kept in chunks, and holes take no space.
+// ownership clears. User 0 may do everything, except to execute a file without an execute bit.
+// Each directory numbers its entries in sequence, and these numbers are the cookies, so a listing
+// continues correctly after entries are added or removed. Data is kept in chunks, and holes take
+// no space.
 //
 // Calls wait only for short critical sections, so calls with Op.Try always get an answer. Tests
 // can change that: Stall makes calls wait, Fail and FailSync make them fail, and with

@@ -19,7 +19,7 @@ var renameTests = []Test{
 	{"remove/names", testRemoveNames},
 }
 
-// The kinds of objects that user.make makes.
+// Kinds of objects for user.make. unreachable is the text of its symlinks.
 const (
 	nothing     = "nothing"
 	aFile       = "file"

@@ -35,7 +35,7 @@ type Index struct {
 	emptied *sync.Cond
 	pending map[vfs.Handle]*learnt  // new names, not yet written to disk
 	writing map[vfs.Handle]*learnt  // new names that write is writing to disk
-	recent  map[vfs.Handle]place    // the latest place of each file; Note skips these
+	recent  map[vfs.Handle]place    // the latest place of each file; Note ignores a repetition of it
 	dead    map[vfs.Handle]struct{} // files that have no name any more
 	wake    chan struct{}
 	stop    chan struct{}

@@ -22,9 +22,9 @@ import (
 // search.
 func TestOneSearchAtATime(t *testing.T) {
 	w := newWorld(t)
-	w.x.Patience = 10 * await.Limit // those that wait give up long after this test
+	w.x.Patience = 10 * await.Limit // the waiting calls give up only after this test
 	now := time.Now()
-	w.x.SetClock(func() time.Time { return now }) // so that the waiting calls give up only after this test
+	w.x.SetClock(func() time.Time { return now })
 	f := w.create("there")
 	gone := w.lost(100)
 	begins, held := make(chan struct{}, 1), make(chan struct{})
