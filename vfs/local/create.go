@@ -14,9 +14,9 @@ import (
 type dirChange struct {
 	d  *node
 	ch *vfs.Change
-	// file is a mark of the object that was made or found. apart is true if further calls changed
-	// that object, so that the file system's log may commit the new name without these changes
-	// (see durableName).
+	// file is the mark (see type mark) of the object that was made or found. apart is true if
+	// further calls changed that object, so that the file system's log may commit the new name
+	// without these changes (see durableName).
 	file  mark
 	apart bool
 	// called is true after the system call was made.

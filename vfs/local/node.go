@@ -21,7 +21,7 @@ type node struct {
 	ino    uint64
 
 	refs atomic.Int32  // number of users, plus one while the cache has it
-	used atomic.Uint32 // the sweeper's round of the last use
+	used atomic.Uint32 // round of the sweeper (one a second) at the last use
 	// confinedAt is the value of FS.moves when the directory was last found to lie below the root.
 	confinedAt atomic.Uint32
 	inode      *inode
@@ -81,7 +81,7 @@ type nodeCache struct {
 	fs    *FS
 	seed  maphash.Seed
 	count atomic.Int64
-	round atomic.Uint32 // the sweeper's round: seconds since New
+	round atomic.Uint32 // rounds of the sweeper so far, one a second
 	// shrinks is the number of calls of shrink.
 	shrinks atomic.Uint32
 	shards  [nodeShards]nodeShard

@@ -16,7 +16,7 @@ type openFile struct {
 	fd       int
 	writable bool
 	refs     atomic.Int32  // number of users, plus one while the node has it
-	used     atomic.Uint32 // the sweeper's round of the last use
+	used     atomic.Uint32 // round of the sweeper (one a second) at the last use
 	pins     int           // number of Files that pin it; guarded by mu of the node's openFiles
 	count    *atomic.Int64
 }

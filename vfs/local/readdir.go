@@ -29,7 +29,7 @@ const (
 type dirStream struct {
 	fd    int
 	at    uint64 // cookie of the last entry returned
-	used  uint32 // the sweeper's round of the last use
+	used  uint32 // round of the sweeper (one a second) at the last use
 	count *atomic.Int64
 	// ahead holds the next entries if listings are ordered by name (readdir_by_name.go). last is
 	// true if no entries follow these.

@@ -23,7 +23,7 @@ type unsyncedFiles struct {
 type unsyncedFile struct {
 	listed        atomic.Bool // true if the node is in the list
 	before, after *node
-	lastWrite     atomic.Uint32 // the sweeper's round of the last write
+	lastWrite     atomic.Uint32 // round of the sweeper (one a second) at the last write
 }
 
 func (u *unsyncedFiles) add(n *node) {

@@ -25,7 +25,7 @@ const (
 // is valid while the file's mode, owner and ACL are unchanged.
 type verdict struct {
 	caller uint32 // number in FS.callers
-	round  uint32 // the sweeper's round when the kernel was asked
+	round  uint32 // round of the sweeper (one a second) when the kernel was asked
 	change uint64
 	known  right // the rights that the kernel was asked for
 	has    right // the rights that the caller has, of those in known

@@ -148,7 +148,7 @@ func (x *Index) Open(h vfs.Handle) (int, error) {
 	return x.find(&h)
 }
 
-// openPlace opens h at the first of its known places that still has it.
+// openPlace opens the file h by the first of its known names that still belongs to it.
 func (x *Index) openPlace(h *vfs.Handle) (int, error) {
 	err := error(syscall.ESTALE)
 	for _, p := range x.places(h) {
@@ -160,8 +160,8 @@ func (x *Index) openPlace(h *vfs.Handle) (int, error) {
 	return -1, err
 }
 
-// openAt opens h at p. It goes down from the root, through the latest known place of each
-// directory.
+// openAt opens the file h by the name p. It goes down from the root; for each directory on the way
+// it uses the name that was seen last.
 func (x *Index) openAt(h *vfs.Handle, p place) (int, error) {
 	up := []string{p.name}
 	for at := p.dir; at != x.root; {

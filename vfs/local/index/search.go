@@ -9,11 +9,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A search looks for files that are at none of their known places: first in the directories of
-// those places, then in the whole tree. It notes every name that it sees. One search runs at a
-// time, on a goroutine of its own, for all files that calls have asked for. A few of these calls
-// wait for it for a moment, so that a client does not notice the search of a small tree; all
-// others return ErrDelay.
+// A search looks for files that have none of their known names any more: first in the directories
+// where they were seen, then in the whole tree. It records every name that it sees (Note). One
+// search runs at a time, on a goroutine of its own, for all files that calls have asked for. A few
+// of these calls wait for it for a moment, so that a client does not notice the search of a small
+// tree; all others return ErrDelay.
 //
 // A file that a complete search did not find counts as stale for a minute (vainFor), so that
 // clients with handles of removed files do not keep the daemon searching. For the same reason
@@ -59,8 +59,8 @@ type missing struct {
 	late bool
 }
 
-// find waits for a search for h, which is at none of its known places, and opens it. ESTALE: a
-// search did not find it. ErrDelay: the search has not ended yet.
+// find waits for a search for h, which has none of its known names any more, and opens it. ESTALE:
+// a search did not find it. ErrDelay: the search has not ended yet.
 func (x *Index) find(h *vfs.Handle) (int, error) {
 	met, err := x.want(h)
 	if met == nil {
@@ -140,8 +140,7 @@ func (x *Index) beginLocked() {
 	go x.search(s, x.notBefore.Sub(x.now()))
 }
 
-// metLocked tells the running search that h was found. It is called for each file whose name is
-// noted.
+// metLocked tells the running search that h was found. Note calls it for each file.
 func (x *Index) metLocked(h vfs.Handle) {
 	delete(x.vain, h)
 	if s := x.running; s != nil {
@@ -242,8 +241,8 @@ func (x *Index) walk(s *search) {
 	}
 }
 
-// scan notes the names in the directory h and returns their number. If sub is not nil, it calls
-// sub for each directory.
+// scan calls Note for each name in the directory h and returns the number of names. If sub is not
+// nil, it calls sub for each directory.
 func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int) {
 	dir, err := x.openDir(h)
 	if err != nil {
@@ -268,7 +267,7 @@ func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int)
 	return names
 }
 
-// openDir opens the directory h, at the root or at one of its known places.
+// openDir opens the directory with handle h, which is the root or has one of its known names.
 func (x *Index) openDir(h *vfs.Handle) (int, error) {
 	if *h == x.root {
 		return x.tree.OpenRoot()
@@ -276,8 +275,8 @@ func (x *Index) openDir(h *vfs.Handle) (int, error) {
 	return x.openPlace(h)
 }
 
-// noteEntry notes name in the directory dir, whose handle is h. If name is a directory and sub is
-// not nil, it calls sub.
+// noteEntry calls Note for name in the directory dir, whose handle is h. If name is a directory
+// and sub is not nil, it calls sub.
 func (x *Index) noteEntry(dir int, h *vfs.Handle, name []byte, sub func(vfs.Handle)) error {
 	fd, err := x.tree.OpenName(dir, name)
 	if err != nil {
