@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// replied handles a reply. If the reply does not match its call, it is dropped, and the
-// call stays pending: a timer has to end it (RFC 8166 §4.5).
+// replied handles a reply. If the reply does not match its call, replied drops it. The call
+// then stays pending, and the requester's timer ends it (RFC 8166 §4.5).
 func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
 	e := q.pending.of(m.XID)
@@ -45,7 +45,8 @@ func (q *requester) replied(m *inbound) {
 	q.answeredLocked(e, &m.Prefix, false)
 	e.stage = stageEnded
 	e.recv = m.recv
-	// A later call that finds a credit is sent by the goroutine that starts it.
+	// resume is needed only for calls that are queued now: the goroutine that starts a
+	// later call also sends it.
 	more := q.queue.head != nil
 	fence := len(e.regions) > 0
 	last := !fence && e.parts.Add(-1) == 0
@@ -58,7 +59,8 @@ func (q *requester) replied(m *inbound) {
 	case last:
 		e.tell(nil)
 	case fence:
-		// First the peer loses access to the memory, then the caller gets the outcome.
+		// settle revokes the peer's access to the memory before the caller gets the
+		// outcome.
 		q.settle(e, nil)
 	}
 	if more {
@@ -66,7 +68,8 @@ func (q *requester) replied(m *inbound) {
 	}
 }
 
-// answeredLocked takes e out of the pending calls; p is the prefix of its answer.
+// answeredLocked takes e out of the pending calls and applies the grant of its answer. p is
+// the answer's prefix; isError is true for an RDMA_ERROR.
 func (q *requester) answeredLocked(e *exchange, p *wire.Prefix, isError bool) {
 	q.pending.remove(p.XID)
 	q.credits.answered(p.Credits, isError)
@@ -108,10 +111,10 @@ func (e *exchange) exposes(stag uint32) bool {
 	return false
 }
 
-// accepts checks a reply against its call. The reply must return the offered chunks, filled
-// no further than they reach (RFC 8166 §3.4.6, §4.3). The peer may have invalidated an STag
-// of this call, but no other one (RFC 8797 §4.1). accepts records the places of the
-// results.
+// accepts checks a reply against its call. The reply must return the chunks that the call
+// offered, with no more bytes than offered (RFC 8166 §3.4.6, §4.3). The peer may have
+// invalidated an STag of this call, but no other STag (RFC 8797 §4.1). accepts sets
+// e.stream to the reply's message and e.places to the data of its results.
 func (e *exchange) accepts(m *inbound) Fault {
 	e.places = e.places[:0]
 	if m.Reads.Len() > 0 {
@@ -156,11 +159,11 @@ func (e *exchange) acceptsChunk(c wire.WriteChunk, offered []wire.Segment, sink 
 		e.places = append(e.places, xdr.Excised{})
 		return c.Len() == 0
 	case c.Len() == 0:
-		// The other form of an unused chunk (RFC 8267 §6.4.1).
+		// A peer may also return an unused chunk without segments (RFC 8267 §6.4.1).
 		e.places = append(e.places, xdr.Excised{Data: sink[:0]})
 		return true
 	}
-	// Peers that predate RFC 8166 count the padding.
+	// Peers that predate RFC 8166 count up to 3 bytes of padding in the length.
 	if !echoes(c, offered, 3) {
 		return false
 	}
@@ -192,7 +195,7 @@ func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 // callTicks is the number of timer ticks in the time for an answer.
 const callTicks = 4
 
-// tickInLocked restarts the timer.
+// tickInLocked starts the timer for the next tick.
 func (q *requester) tickInLocked() {
 	if q.timer == nil {
 		q.timer = time.AfterFunc(q.timeout/callTicks, q.tick)

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// begin makes the checks that need no knowledge of the call (RFC 8166 §4.5). If the call is
-// complete, begin also admits it; then it reserves the call's memory.
+// begin checks the header of a call (RFC 8166 §4.5). If the RPC message is inline, begin
+// also admits the call. Otherwise it first reserves memory for the Position-Zero chunk.
 func (c *call) begin() {
 	if f := c.check(); f != faultNone {
 		c.refuse(f)
@@ -33,20 +33,22 @@ func (c *call) begin() {
 	s.k.stats.LongCalls.Add(1)
 	c.reserved.request.Group = s.unjudged
 	if !s.conn.Known() && c.list.zeroBytes > rpc.AdmitPrefix {
-		// A stranger's call is judged by its first bytes before memory is reserved for the
-		// rest.
+		// The RPC server does not know this peer yet (rpc.Conn.Known). It judges the call
+		// by its first AdmitPrefix bytes before memory is reserved for the rest.
 		c.stage = stagePrefix
 		c.reserved.request.Size = rpc.AdmitPrefix
 		c.ask()
 		return
 	}
-	// The call is not known yet, so only the room for its reply bounds the memory for it.
+	// The procedure is not known yet, so the largest reply that fits the call's chunks
+	// bounds the memory for the reply.
 	c.stage = stageZero
 	room := c.Room().Largest()
 	c.reserve(min(room, s.maxReply), pages(min(room+c.writeBytes(), s.maxReply)))
 }
 
-// admit continues with an admitted call.
+// admit serves an admitted call at once if it needs no memory. Otherwise it reserves the
+// memory first.
 func (c *call) admit() {
 	if c.plan.Early {
 		c.responder.calls.Serve(&c.rpc)
@@ -105,13 +107,13 @@ func (c *call) check() Fault {
 
 // A readList is the Read list of a call, by ascending position.
 type readList struct {
-	// segments are those of all chunks. The first zeroSegments of them, zeroBytes long, are
-	// at position zero.
+	// segments lists the segments of all chunks. The first zeroSegments of them, zeroBytes
+	// bytes in total, are at position zero.
 	segments     []wire.ReadSegment
 	zeroSegments int
 	zeroBytes    int
-	// chunks are the Read chunks at other positions, and placed tells the rpc package of
-	// them. excised is their content.
+	// chunks lists the Read chunks at other positions. placed describes them for the rpc
+	// package, and excised holds their data.
 	chunks  []readChunk
 	placed  []rpc.Placed
 	excised []xdr.Excised
@@ -121,11 +123,11 @@ type readList struct {
 type readChunk struct {
 	position uint32
 	length   int
-	at       int // in the call's memory
+	at       int // offset in the call's memory
 }
 
-// sort fills in r from the list of a message. most bounds the bytes that it moves. The
-// segments of each chunk keep the order of the list.
+// sort fills in r from the Read list of a message. most limits the total length of the
+// segments, in bytes. The segments of each chunk keep the order of the list.
 func (r *readList) sort(l wire.ReadList, most int) Fault {
 	sorted := true
 	for i := range l.Len() {
@@ -141,7 +143,7 @@ func (r *readList) sort(l wire.ReadList, most int) Fault {
 	}
 	total := 0
 	for _, s := range r.segments {
-		// Both bounds keep total far from an overflow.
+		// most is at most 1 GiB, so total cannot overflow.
 		if int64(s.Length) > int64(most-total) {
 			return faultTooMuch
 		}
@@ -171,9 +173,10 @@ func (r *readList) reset() {
 	r.excised = r.excised[:0]
 }
 
-// message runs once enough of the RPC message is in memory to judge the call. length is the
-// message's length in bytes, without the chunks that travel beside it. message admits the
-// call; it returns false if the call is over.
+// message asks the RPC server to admit the call. start is the RPC message, or at least its
+// first rpc.AdmitPrefix bytes. length is the length of the whole message in bytes, without
+// the chunks that travel beside it. message returns false if the call is over, because it
+// was refused, answered or dropped.
 func (c *call) message(start []byte, length int) bool {
 	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.in.XID {
 		c.refuse(faultXID)

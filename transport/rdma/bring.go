@@ -18,11 +18,12 @@ const (
 	stageZero                    // the Position-Zero chunk
 )
 
-// A reservation is the memory of a call, and the places of its parts.
+// A reservation is the memory of a call. zeroAt, wordsAt and results are the offsets at
+// which its parts start.
 type reservation struct {
 	request mem.Request
 	memory  *mem.Buffer // nil until it is granted
-	zeroAt  int         // of the Position-Zero chunk
+	zeroAt  int         // offset of the Position-Zero chunk
 	wordsAt int
 	words   int // bytes reserved for reply words
 	results int
@@ -65,7 +66,8 @@ func (c *call) reserve(words, results int) {
 	c.ask()
 }
 
-// ask gets the memory of c.reserved.request, now or when some is free.
+// ask requests the memory of c.reserved.request. If too little is free, the pool calls
+// callGranted later.
 func (c *call) ask() {
 	share := c.responder.share
 	if b, ok := share.TryGetIn(c.reserved.request.Group, c.reserved.request.Size); ok {
@@ -104,7 +106,7 @@ func (c *call) granted(b *mem.Buffer, later bool) {
 }
 
 // pull starts the RDMA Reads of the call's stage. If there are none, the call continues at
-// once; if later is set, it continues on the executor.
+// once; if later is true, it continues on the executor.
 func (c *call) pull(later bool) {
 	c.reads.nextByte, c.reads.nextAt = 0, 0
 	left := uint32(rpc.AdmitPrefix)
@@ -143,9 +145,9 @@ func (c *call) pull(later bool) {
 	c.responder.reads.push(c)
 }
 
-// readBack is called for each Read that came back; after the last one the call continues. A
-// failed Read has ended the connection, so the peer gets no answer. But the call keeps its
-// memory until the last Read has come back.
+// readBack is called for each RDMA Read that has completed. After the last one the call
+// continues. A failed Read has ended the connection, so the peer gets no answer. Even then
+// the call keeps its memory until its last Read has completed.
 func (c *call) readBack(ok bool) {
 	if !ok {
 		c.reads.lost.Store(true)
@@ -164,7 +166,8 @@ func (c *call) readBack(ok bool) {
 func (c *call) pulled(later bool) {
 	switch c.stage {
 	case stagePrefix:
-		// The prefix leaves payload memory: a call that holds some may not wait for more.
+		// Copy the prefix and release its memory, because a call that holds payload memory
+		// may not wait for more.
 		c.keepPrefix(c.reserved.memory.Bytes())
 		c.reserved.memory.Release()
 		c.reserved.memory = nil
@@ -205,9 +208,9 @@ func (c *call) pulled(later bool) {
 	}
 }
 
-// A prefix is the first bytes of a stranger's Position-Zero chunk, by which the call is
-// judged. The peer may change its memory at any time. So the prefix is read once, and the
-// call that is served begins with the bytes that were judged.
+// A prefix is the first bytes of a Position-Zero chunk of a peer that the RPC server does
+// not know yet. The server judges the call by them. The peer may change its memory at any
+// time. So the prefix is read only once, and the served call begins with the judged bytes.
 type prefix [rpc.AdmitPrefix]byte
 
 var prefixPool = sync.Pool{New: func() any { return new(prefix) }}

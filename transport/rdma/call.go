@@ -10,13 +10,14 @@ import (
 // A call is the responder's record of one call, and implements rpc.Way for its reply. It
 // goes through stages, one goroutine at a time: arrived, admitted, memory granted, chunks
 // read, served, answered. If the call is in a Position-Zero chunk, the responder gets its
-// memory and reads that chunk before it admits the call. A type holds what each stage adds.
+// memory and reads that chunk before it admits the call. The types of the fields after
+// charged hold what the stages add.
 type call struct {
 	responder *responder
 	in        inbound
 	rpc       rpc.Call
 	plan      rpc.Plan
-	// inRun: only the receiving goroutine uses the call.
+	// inRun is true while only the receiving goroutine uses the call; see run.
 	inRun bool
 	// charged is the part of the connection's ledger that this call occupies, in bytes.
 	charged int
@@ -50,8 +51,9 @@ func getCall() *call {
 	return newCallRecord()
 }
 
-// finishInRun ends a call that was answered in place and used nothing but its record. The
-// run keeps the record for its next call.
+// finishInRun ends a call that the receiving goroutine answered itself, if the call used
+// nothing but its record. The run keeps the record for its next call. finishInRun returns
+// false if the call used more.
 func (c *call) finishInRun() bool {
 	u := &c.responder.run
 	if !c.inRun || u.call != nil || c.reserved.memory != nil || c.reply.long != nil || c.charged != 0 || len(c.list.segments)+len(c.reply.out.work)+len(c.reply.slots)+len(c.reply.used) > 0 {
@@ -65,8 +67,8 @@ func (c *call) finishInRun() bool {
 	return true
 }
 
-// finish releases everything that the call holds. The receive was promised before, so that
-// the peer may call again.
+// finish releases everything that the call holds. The receive for the peer's next call was
+// promised earlier, by sendCopy or Drop.
 func (c *call) finish() {
 	s := c.responder
 	if c.finishInRun() {

@@ -7,16 +7,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A caller makes calls on connections that may come and go. A Client and a backchannel are
-// built on it. Its lock guards the exchanges and the requesters of its connections, because
-// exchanges move from one connection to the next.
+// A caller makes calls on connections that may end and be replaced. A Client and a
+// backchannel are built on it. Its lock guards the exchanges and the requesters of its
+// connections, because exchanges move from one connection to the next.
 type caller struct {
 	mu sync.Mutex
-	// xid and order are those of the last call. A retransmission keeps its XID (RFC
+	// xid and order are the numbers of the last call. A retransmission keeps its XID (RFC
 	// 8166 §4.5.5).
 	xid   uint32
 	order uint64
-	// answered: a call was answered since a Client connected last.
+	// answered is true if a call was answered since the Client last connected.
 	answered bool
 	// takeOver receives an exchange whose connection ended before its answer came. mu is
 	// not held.
@@ -55,7 +55,8 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 		c.mu.Unlock()
 		q.settle(e, err)
 	default:
-		// The goroutine that has the exchange now ends it, unless its outcome is decided.
+		// Another goroutine is working on the exchange. It ends the exchange with this
+		// error, unless the outcome is already decided.
 		e.cancelled = err
 		c.mu.Unlock()
 	}

@@ -12,8 +12,9 @@ import (
 // Defaults of a Config.
 const (
 	DefaultCredits = 128
-	// DefaultStrangerCredits is enough for the calls that a client makes before it has
-	// mounted anything.
+	// DefaultStrangerCredits is the default grant to a peer that the RPC server does not
+	// know yet (rpc.Conn.Known). It is enough for the calls that a client makes before it
+	// has mounted anything.
 	DefaultStrangerCredits = 16
 	DefaultInlineSize      = 4096
 	defaultMaxCall         = 1<<20 + 64<<10
@@ -23,8 +24,8 @@ const (
 	defaultReads = 64
 )
 
-// spareReceives are promised beyond the credits, for messages that use up a receive and are
-// no calls: RDMA_DONE of peers that predate RFC 8166, and discarded messages. The
+// spareReceives is the number of receives promised beyond the credits. They take messages
+// that are no calls: RDMA_DONE of peers that predate RFC 8166, and discarded messages. The
 // connection promises such a receive again at once.
 const spareReceives = 8
 
@@ -32,10 +33,11 @@ const spareReceives = 8
 type Calls interface {
 	NewConn(peer, local netip.AddrPort, transport string, privileged bool) *rpc.Conn
 	// Admit judges a call. If it returns false, it has already answered or dropped the call
-	// by its Way.
+	// through c.Way.
 	Admit(c *rpc.Call) (rpc.Plan, bool)
-	// Serve runs an admitted call, and answers by its Way once, now or later. Hand is Serve
-	// for a goroutine that must not run the call itself.
+	// Serve runs an admitted call, which is answered once through c.Way, during Serve or
+	// later. Hand does the same on another goroutine, for a caller that must not run the
+	// call itself.
 	Serve(c *rpc.Call)
 	Hand(c *rpc.Call)
 }
@@ -47,8 +49,8 @@ type Config struct {
 	// Pool supplies payload memory. Required.
 	Pool *mem.Pool
 	// Credits is the number of calls of one connection that are served at a time, and the
-	// grant in every reply (RFC 8166 §3.3.1), once its peer is known (rpc.Conn). A stranger
-	// is granted only StrangerCredits.
+	// grant in every reply (RFC 8166 §3.3.1). A peer that RPC does not know yet
+	// (rpc.Conn.Known) gets StrangerCredits instead.
 	Credits, StrangerCredits int
 	// InlineSend and InlineReceive are the largest messages that the server sends and
 	// accepts, in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.
@@ -56,8 +58,8 @@ type Config struct {
 	// maxCall bounds the bytes that the Read list of one call may move, and the length of a
 	// call in a Position-Zero Read chunk.
 	maxCall int
-	// maxReply bounds the memory that a call in a Position-Zero Read chunk
-	// reserves for its reply, in bytes, before the call is known.
+	// maxReply bounds the memory that a call in a Position-Zero Read chunk reserves for its
+	// reply, in bytes, before its procedure is known.
 	maxReply int
 	// reads is the number of RDMA Reads that one connection asks to have outstanding; the
 	// peer may allow fewer.
@@ -65,8 +67,8 @@ type Config struct {
 	// RemoteInvalidation lets replies invalidate an STag of their call, if the peer and the
 	// device support it (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// callbackCredits are requested with every call that the server makes to a peer, on the
-	// peer's connection (RFC 8167).
+	// callbackCredits is the number of credits that the server requests with every call
+	// that it makes to a peer, on the peer's connection (RFC 8167).
 	callbackCredits int
 	// Event, if set, is called for each Fault, from any goroutine. It must not block.
 	Event func(Event)

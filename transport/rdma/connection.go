@@ -17,12 +17,13 @@ type connection struct {
 	messages
 	responder *responder
 	requester *requester
-	// dialed: this side opened the connection. A message that may be a call or a reply then
-	// counts as a reply.
+	// dialed is true if this side opened the connection. A message that may be a call or a
+	// reply then counts as a reply.
 	dialed   bool
 	onClosed func(error)
 	early    early
-	// calls counts the responder's calls, and holds drainBit.
+	// calls is the number of the responder's calls in progress, plus drainBit while the
+	// connection drains.
 	calls      atomic.Int64
 	disconnect sync.Once
 }
@@ -41,14 +42,14 @@ type early struct {
 	err      error
 }
 
-// newConnection makes an end that sends own as its private data. event may be nil.
+// newConnection returns a connection that sends own as its private data. event may be nil.
 func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *connection {
 	return &connection{messages: messages{own: own, stats: stats, event: event}}
 }
 
 // param returns the set-up parameters for the device. calls is the number of the peer's
-// calls served at a time; most is the most messages of all kinds that are promised at any
-// time.
+// calls that are served at a time. most is the largest number of messages of all kinds that
+// are promised at any time.
 func (k *connection) param(calls, most int) rdmacm.ConnParam {
 	private := make([]byte, wire.PrivateDataSize)
 	k.own.Put(private)
@@ -117,14 +118,15 @@ func (k *connection) Received(r *rdmacm.Recv) {
 	k.received(r)
 }
 
-// Drained implements rdmacm.Handler. It needs no Flush: the device sends the posted work.
+// Drained implements rdmacm.Handler. It does not flush the replies, because the device
+// sends all posted work by itself.
 func (k *connection) Drained() {
 	if k.early.ready.Load() {
 		k.drained()
 	}
 }
 
-// drained ends a run of messages.
+// drained runs when the device has no more input for now.
 func (k *connection) drained() {
 	k.moved.Add(k.inRun)
 	k.inRun = 0
@@ -171,7 +173,8 @@ func (k *connection) enter() int64 {
 	return n
 }
 
-// leave ends a call.
+// leave ends a call of the responder. After the last call of a draining connection, leave
+// disconnects.
 func (k *connection) leave() {
 	if k.calls.Add(-1) == drainBit {
 		k.disconnect.Do(k.device.Disconnect)

@@ -10,9 +10,9 @@ import (
 // own. A requester keeps its calls within the peer's grant. A responder ends the connection
 // of a peer that makes many more calls than messages.granted.
 
-// credits are those of a requester. Its caller's lock guards them.
+// credits is the credit state of a requester. Its caller's lock guards it.
 type credits struct {
-	// requested is sent with every call.
+	// requested is the number of credits that every call asks for.
 	requested uint32
 	// granted is the last grant: 1 until the first reply (RFC 8166 §3.3.3).
 	granted uint32
@@ -25,14 +25,14 @@ func newCredits(requested int) credits {
 }
 
 // may reports whether another call may be sent. A grant of 0 counts as 1, because some
-// peers that predate RFC 8166 send it: no call goes while another is in flight, whose
-// answer may bring a grant; when none is in flight, one call goes.
+// peers that predate RFC 8166 send it. The requester then sends one call at a time, and the
+// answer may bring a larger grant.
 func (c *credits) may() bool {
 	return c.inFlight < max(1, min(c.requested, c.granted))
 }
 
-// answered applies the grant of an answer. An RDMA_ERROR with a grant of 0 does not change
-// it.
+// answered applies the grant of an answer. An RDMA_ERROR with a grant of 0 leaves the last
+// grant unchanged.
 func (c *credits) answered(granted uint32, isError bool) {
 	c.inFlight--
 	if granted > 0 || !isError {
@@ -51,14 +51,14 @@ var errOverrun = errors.New("rdma: peer calls beyond its credits")
 // allowed without an exact count. It spares an ordinary call the exact count.
 const overrunSlack = 16
 
-// mostCalls returns the most calls that this side can count for a peer that keeps to its
-// credits: those outstanding, and as many whose answers the peer has received before this
-// side noticed.
+// mostCalls returns the largest number of calls that this side can count for a peer that
+// keeps to its credits. That is twice the grant, because the peer may have received all
+// answers, and sent as many new calls, before this side notices.
 func (s *responder) mostCalls() int64 { return 2*int64(s.k.granted.Load()) + spareReceives }
 
-// overrun ends the connection if certainly too many of its n calls are outstanding. A call
-// is not outstanding once its answer was handed to the network, even if its record is still
-// in use.
+// overrun ends the connection and returns true if too many of its n calls are outstanding,
+// even by the most lenient count. A call is not outstanding once its answer was handed to
+// the network, even if its record is still in use.
 func (s *responder) overrun(n int64) bool {
 	outstanding := n - s.answers()
 	outstanding += min(int64(s.k.device.Unsent()), n-outstanding)
@@ -69,8 +69,9 @@ func (s *responder) overrun(n int64) bool {
 	return true
 }
 
-// answers returns the number of posted answers that did not come back: chains other than
-// RDMA Reads. If chains are posted or come back meanwhile, the number is rather too high.
+// answers returns the number of posted answers that the device has not completed: all its
+// incomplete chains except RDMA Reads. If chains are posted or completed meanwhile, the
+// number may be too high.
 func (s *responder) answers() int64 {
 	back := s.k.back.Load()
 	reads := s.reads.posted()

@@ -22,33 +22,34 @@ const (
 
 // A DialConfig configures a Client. Zero values mean the defaults.
 type DialConfig struct {
-	// Credits are requested with every call: no more calls are outstanding.
+	// Credits is the number of credits that every call requests. The client never has more
+	// calls outstanding.
 	Credits int
 	// InlineSend and InlineReceive: see Config.
 	InlineSend, InlineReceive int
 	// RemoteInvalidation lets the peer invalidate the memory that this side exposes. That
 	// is safe because each piece of memory is exposed for one call only (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// Timeout bounds the time for an answer. If one is late, the client gives up the
+	// Timeout bounds the time for an answer. If an answer is late, the client ends the
 	// connection. 0 means DefaultTimeout, the time that Linux's clients use.
 	Timeout time.Duration
-	// Reconnect: when the connection ends, the client sends unanswered calls again on a new
-	// one, with their XIDs. Without Reconnect they end with rpc.ErrCallLost, and so do all
-	// later calls.
+	// If Reconnect is true and the connection ends, the client sends unanswered calls again
+	// on a new connection, with their XIDs. If Reconnect is false, they end with
+	// rpc.ErrCallLost, and so do all later calls.
 	Reconnect bool
 	// redial is the wait before the second attempt to connect again. The wait doubles up to
 	// redialMost, until a call is answered. A connection that ends before it answered a
 	// call counts as a failed attempt.
 	redial, redialMost time.Duration
-	// NoPlacement: the client offers no chunks for direct placement, as under RPCSEC_GSS
-	// with integrity or privacy (RFC 8166 §8.2.2). Sinks then only give the sizes of their
-	// results.
+	// If NoPlacement is true, the client offers no chunks for direct placement, as under
+	// RPCSEC_GSS with integrity or privacy (RFC 8166 §8.2.2). Sinks then only give the
+	// sizes of their results.
 	NoPlacement bool
 	// maxSegment is the longest segment of a chunk, in bytes.
 	maxSegment int
 
-	// Callbacks serves the calls that the peer makes (RFC 8167). If it is nil, none are
-	// served. At most callbackCredits of them are served at a time; they may not have
+	// Callbacks serves the calls that the peer makes (RFC 8167). If it is nil, the client
+	// serves none. At most callbackCredits of them are served at a time; they may not have
 	// chunks.
 	Callbacks       Calls
 	callbackCredits int
@@ -97,10 +98,10 @@ type Client struct {
 	stats    Stats
 	failed   *failedXIDs
 
-	life    context.Context // ends with Close
+	life    context.Context // Close cancels it
 	end     context.CancelFunc
-	working sync.WaitGroup // redial
-	gone    sync.WaitGroup // connections
+	working sync.WaitGroup // counts the goroutine that runs reconnect
+	gone    sync.WaitGroup // counts connections until they have ended
 
 	// Guarded by mu.
 	link    *connection  // nil while there is no connection
@@ -108,7 +109,7 @@ type Client struct {
 	dialing bool
 	closed  bool
 	pause   time.Duration // the wait before the next attempt to connect
-	lost    error         // why there will be no further connection
+	lost    error         // if not nil, the reason why the client makes no further connection
 }
 
 var _ rpc.Caller = (*Client)(nil)
@@ -177,8 +178,9 @@ func (c *Client) Start(x *rpc.Exchange) {
 	c.placed(e, next, why)
 }
 
-// placeLocked assigns e to a connection, or lets it wait for one. If there will be none, it
-// returns the reason why. After mu is released the caller calls placed.
+// placeLocked queues e on the present connection, or lets it wait for the next one. If e
+// was cancelled, or if there will be no next connection, it returns the reason. The caller
+// then releases mu and passes the results to placed.
 func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
 	e.stage = stageWaiting
 	switch {
@@ -191,7 +193,7 @@ func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
 	case c.link != nil && !c.link.requester.ended:
 		return c.link.requester.enqueueLocked(e), nil
 	case c.link != nil && !c.config.Reconnect:
-		// The connection has ended, and its disconnected call is still to come.
+		// The connection has ended, but disconnected has not run yet.
 		c.lost = c.link.requester.why
 		why = c.lost
 	default:
@@ -203,7 +205,8 @@ func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
 	return nil, why
 }
 
-// placed completes placeLocked without mu.
+// placed does the part of placeLocked that needs mu released: it sends next, or ends e with
+// the error why.
 func (c *Client) placed(e, next *exchange, why error) {
 	if why != nil {
 		e.finish(&c.mu, why)
@@ -346,7 +349,7 @@ type Info struct {
 	Private wire.PrivateData
 	Found   bool
 	// SendLimit and ReceiveLimit are the agreed inline thresholds, in bytes.
-	// RemoteInvalidation: replies may invalidate STags.
+	// RemoteInvalidation is true if replies may invalidate STags.
 	SendLimit, ReceiveLimit int
 	RemoteInvalidation      bool
 	// Granted is the last grant of credits, 1 before the first reply.
@@ -355,7 +358,7 @@ type Info struct {
 	ReadDepth int
 }
 
-// Info describes the present connection; ok is false without one.
+// Info describes the present connection. ok is false if there is none.
 func (c *Client) Info() (i Info, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

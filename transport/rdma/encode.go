@@ -13,7 +13,7 @@ const maxReplyHeader = rpc.ReplyHeader + rpc.MaxAuthBytes
 
 // encode writes the call's message and chooses its form: Short, Chunked or Long (RFC 8166
 // §3.5). It also chooses the chunks for the reply. It returns the number of bytes of memory
-// that this takes beyond the caller's own.
+// that the chunks need beyond the caller's own buffers.
 func (e *exchange) encode(q *requester) (memory int, err error) {
 	if err := e.marshal(); err != nil {
 		return 0, err
@@ -96,7 +96,8 @@ func (e *exchange) offer(q *requester, place bool) int {
 }
 
 // largestResults returns the bound on the results, without the data for sinks. known is
-// false if, by the caller's statement, they fit a reply without chunks.
+// false if the caller set neither MaxResults nor Binding: then the reply fits without
+// chunks.
 func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	x := e.x
 	if x.MaxResults > 0 {
@@ -131,7 +132,7 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	return words, true
 }
 
-// oneSegment stands for a Reply chunk that this side offers, before it has memory.
+// oneSegment is a placeholder for an offered Reply chunk that has no memory yet.
 var oneSegment [1]wire.Segment
 
 // headerSize returns the length of a header without a Read list. For the call, it is the
@@ -226,7 +227,7 @@ func (e *exchange) exposeRead(q *requester, position int, data []byte) error {
 	return nil
 }
 
-// cut sets segments to the n bytes of r.
+// cut divides the n bytes of r among segments, at most maxSegment bytes each.
 func (q *requester) cut(segments []wire.Segment, r rdmacm.Region, n int) {
 	for i := range segments {
 		at := i * q.maxSegment
@@ -244,7 +245,8 @@ func (e *exchange) register(q *requester, memory []byte, access rdmacm.Access) (
 	return r, err
 }
 
-// putCall makes the message to be sent.
+// putCall puts the call's header and inline message into e.out. requested is the number of
+// credits that the call requests.
 func (e *exchange) putCall(requested uint32) {
 	e.out.begin(wire.PrefixSize + e.lists.Size())
 	wire.Prefix{XID: e.xid, Version: version, Credits: requested, Proc: e.proc}.Put(e.out.head)

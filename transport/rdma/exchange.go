@@ -32,10 +32,10 @@ type exchange struct {
 	list  *exchangeList
 	next  *exchange
 	prev  *exchange
-	// cancelled is the reason of a Cancel that came while another goroutine had the
-	// exchange.
+	// cancelled is the error of a Cancel that came while another goroutine was working on
+	// the exchange.
 	cancelled error
-	// age counts ticks of the requester's timer since it was sent.
+	// age is the number of ticks of the requester's timer since the call was sent.
 	age int
 	// gaveUp marks an entry in requester.pending for a call that its caller cancelled: the
 	// call uses its credit until the answer comes.
@@ -60,7 +60,7 @@ type exchange struct {
 	replyMem []byte
 
 	// The outcome.
-	parts  atomic.Int32 // outstanding: the Send's Done, and the outcome
+	parts  atomic.Int32 // number of events still to come: the Send's Done, and the outcome
 	recv   *rdmacm.Recv // of the reply
 	stream []byte
 	places []xdr.Excised
@@ -68,7 +68,7 @@ type exchange struct {
 	lost   bool // its connection ended
 }
 
-// exchangeList is a queue in the order of Start.
+// An exchangeList is a queue of exchanges in the order of their Start calls.
 type exchangeList struct {
 	head, tail *exchange
 }
@@ -125,7 +125,7 @@ func newExchange(x *rpc.Exchange, xid uint32, order uint64) *exchange {
 // keptWords is the largest encoding buffer, in bytes, that is kept for reuse.
 const keptWords = 64 << 10
 
-// reset releases everything that the exchange holds for one attempt.
+// reset releases everything that the exchange holds for one attempt to make its call.
 func (e *exchange) reset() {
 	e.write.Release()
 	if e.recv != nil {
@@ -154,10 +154,12 @@ func (e *exchange) finish(mu *sync.Mutex, err error) {
 	e.tell(err)
 }
 
-// tell is the part of finish without the lock. The caller cannot cancel any more.
+// tell is finish for an exchange that Cancel cannot reach any more, because x.Transport is
+// nil. It takes no lock.
 func (e *exchange) tell(err error) {
 	x := e.x
-	// The memory of the arguments belongs to the caller again before Done.
+	// Release the arguments first, because from Done on their memory belongs to the caller
+	// again.
 	e.write.Release()
 	if x.Err = err; err == nil {
 		e.read()

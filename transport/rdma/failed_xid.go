@@ -11,7 +11,7 @@ import (
 
 // Bounds of failedXIDs.
 const (
-	failedXIDsMost = 64 // for each of the failedParts
+	failedXIDsMost = 64 // entries in each part
 	failedXIDsLife = 2 * time.Minute
 	failedParts    = 64
 )
@@ -21,8 +21,8 @@ const (
 // connection too. So the server answers the retry with ERR_CHUNK (RFC 8166 §4.5.3).
 //
 // Peers are spread over parts by a secret hash of their addresses. A part is nearly always
-// empty, and a call takes no lock while its part is. A peer that provokes failures fills
-// only one part of many.
+// empty, and a call takes no lock if its peer's part is empty. A peer that provokes
+// failures fills only one part of many.
 type failedXIDs struct {
 	seed  maphash.Seed
 	parts [failedParts]failedPart

@@ -15,7 +15,7 @@ type Fault uint8
 const (
 	faultNone Fault = iota
 
-	// Of the header of any message.
+	// Faults in the header of any message.
 	faultShort
 	faultVersion
 	faultDone
@@ -23,7 +23,7 @@ const (
 	faultTruncated
 	faultDiscriminator
 
-	// Of the header of a call.
+	// Faults in the header of a call.
 	faultNoChunks
 	faultWraps
 	faultEcho
@@ -34,7 +34,7 @@ const (
 	faultNoReads
 	faultFailedBefore
 
-	// Of a call.
+	// Faults of a call behind its header.
 	faultXID
 	faultNotACall
 	faultIneligible
@@ -43,7 +43,7 @@ const (
 	faultNoRoom
 	faultDraining
 
-	// Of a reply, or of the RDMA_ERROR in its place.
+	// Faults of a reply, or of the RDMA_ERROR in its place.
 	faultStrayReply
 	faultLateReply
 	faultReplyReads
@@ -52,7 +52,7 @@ const (
 	faultStrayError
 	faultErrorCode
 
-	// Of a connection.
+	// Faults that end the connection.
 	faultInvalidation
 	faultOverrun
 	faultStalled
@@ -162,7 +162,7 @@ func Faults() iter.Seq[Fault] {
 	}
 }
 
-// refusals maps the faults that the rpc package finds.
+// refusals maps the rpc package's reasons to refuse a call to Faults.
 var refusals = [...]Fault{
 	rpc.RefuseNotACall: faultNotACall,
 	rpc.RefuseChunk:    faultIneligible,
@@ -179,7 +179,7 @@ type Event struct {
 	XID uint32
 }
 
-// note counts a fault and reports its Event. No lock is held.
+// note counts a fault and reports its Event. The caller holds no lock.
 func (m *messages) note(f Fault, a Answer, xid uint32) {
 	m.stats.faults[f].Add(1)
 	switch a {
@@ -203,7 +203,7 @@ func (m *messages) drop(f Fault, in *inbound) {
 	m.note(f, answerDrop, in.XID)
 }
 
-// end ends the connection because of a fault; why has the details.
+// end ends the connection because of a fault. why is the error for the device.
 func (m *messages) end(f Fault, why error) {
 	m.note(f, answerClose, 0)
 	m.device.Abort(why)

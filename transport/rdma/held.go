@@ -6,28 +6,29 @@ import (
 	"time"
 )
 
-// pressedChains is the number of chains that one peer may owe while memory is short: RDMA
-// Reads to answer, and replies to take. Further messages wait as they arrived. Calls that
-// wait for a file system do not count, because later calls may be for another file system.
+// pressedChains is the number of incomplete chains from which on a connection starts no
+// further calls while memory is short. A chain is an RDMA Read that the peer has to answer,
+// or a reply that it has to take. Calls that wait for a file system do not count, because
+// later calls may be for another file system.
 const pressedChains = 4
 
-// heldCost is the estimated memory of a held message beside its bytes.
+// heldCost is the estimated memory of a held message beside its bytes, in bytes.
 const heldCost = 384
 
-// held keeps calls as messages until other calls of their connection have ended. So while
-// memory is short, a peer that takes no replies or answers no Reads occupies its own
-// messages and little more.
+// held is the queue of calls that wait, as received messages, until other calls of their
+// connection have ended. So while memory is short, a peer that takes no replies or answers
+// no Reads occupies little more memory than its messages.
 type held struct {
 	count    atomic.Int32 // number of messages
 	mu       sync.Mutex
 	messages []inbound   // oldest first
-	going    bool        // a goroutine processes them
+	going    bool        // true while a goroutine starts the calls
 	look     *time.Timer // set while messages wait; see lookLaterLocked
 	closed   bool
 }
 
-// full reports that the connection's share of memory is used up (mem.Share.Full), or that
-// memory is short and the peer owes pressedChains chains.
+// full reports whether the connection's share of memory is used up (mem.Share.Full), or
+// memory is short and at least pressedChains chains of the connection are incomplete.
 func (s *responder) full() bool {
 	if s.pool == nil {
 		return false
@@ -36,7 +37,7 @@ func (s *responder) full() bool {
 		s.pool.Pressed() && s.k.sent.Load() >= s.k.back.Load()+pressedChains
 }
 
-// hold keeps a message for later. It returns false if the connection is gone.
+// hold adds a message to the held calls. It returns false if the connection has ended.
 func (s *responder) hold(m *inbound) bool {
 	h := &s.held
 	h.mu.Lock()
@@ -55,8 +56,8 @@ func (s *responder) hold(m *inbound) bool {
 	return true
 }
 
-// goOn starts held calls, if there is room for them. They run on a goroutine of their own,
-// because the caller's goroutine may belong to another connection.
+// goOn starts held calls, unless the connection is full. They run on a goroutine of their
+// own, because the caller's goroutine may belong to another connection.
 func (s *responder) goOn() {
 	h := &s.held
 	if h.count.Load() == 0 || s.full() {
@@ -70,11 +71,12 @@ func (s *responder) goOn() {
 	}
 }
 
-// lookInterval is the time between two looks at held calls.
+// lookInterval is the time after which the timer tries again to start held calls.
 const lookInterval = time.Second
 
-// lookLaterLocked starts the timer for another look at the held calls. Other connections
-// give back memory too, and no event of this connection shows that.
+// lookLaterLocked starts the timer that tries again to start held calls. The timer is
+// needed because other connections release memory too, and no event of this connection
+// reports that.
 func (s *responder) lookLaterLocked() {
 	h := &s.held
 	if h.look != nil || h.closed {
@@ -90,8 +92,8 @@ func (s *responder) lookLaterLocked() {
 	})
 }
 
-// resume starts held calls, one after the other. nextHeld checks for room before each,
-// because the call before it may have used the room.
+// resume starts held calls, one after the other. nextHeld checks before each call whether
+// the connection is full, because the call before it may have used the memory.
 func (s *responder) resume() {
 	for m, ok := s.nextHeld(); ok; m, ok = s.nextHeld() {
 		if s.k.enter() > 0 {
@@ -102,9 +104,8 @@ func (s *responder) resume() {
 	}
 }
 
-// nextHeld takes out the oldest held message. It returns false if there is none, or no room
-// for it: then resume ends, and the next event that makes room, or the next look, starts it
-// again.
+// nextHeld removes and returns the oldest held message. ok is false if there is none, or if
+// the connection is full. Then resume ends, and goOn starts it again later.
 func (s *responder) nextHeld() (m inbound, ok bool) {
 	h := &s.held
 	h.mu.Lock()

@@ -22,8 +22,8 @@ const version = wire.Version1
 //     is one part: one Recv, or one Send with the RDMA Writes that go ahead of it.
 //   - Credits: they count calls in version 1 (credits.go). A message that leaves permits
 //     the peer one message: a call its reply, a reply the next call. The layer promises the
-//     receive for that message before.
-//   - Completion: the layer tells the role once when an outbound is over.
+//     receive for the permitted message before it sends.
+//   - Completion: the layer calls outbound.sent once when a posted message is over.
 type messages struct {
 	device rdmacm.Conn
 	own    wire.PrivateData
@@ -32,20 +32,21 @@ type messages struct {
 	sendLimit, receiveSize, receiveLimit int
 	// maxLocal is the number of pieces that one work request may gather.
 	maxLocal int
-	// invalidate: both sides allow remote invalidation (V1-115).
+	// invalidate is true if both sides allow remote invalidation (RFC 8797 §4.1).
 	invalidate bool
 	// granted is the grant of credits in every message to a requester.
 	granted atomic.Uint32
 
-	// sent counts the chains that the device received, back those that came back: replies,
-	// calls and RDMA Reads.
+	// sent counts the chains given to the device, and back the chains that the device has
+	// completed: replies, calls and RDMA Reads.
 	sent, back atomic.Uint64
-	// eased, if set, is called for each chain that came back: the peer owes less.
+	// eased, if not nil, is called after each completed chain, because held calls may start
+	// then.
 	eased func()
 	// moved counts the bytes in both directions: inline, by Reads and by Writes.
 	moved atomic.Uint64
-	// inRun is added to moved when the input is used up. It belongs to the receiving
-	// goroutine.
+	// inRun counts bytes like moved, but without atomics, because only the receiving
+	// goroutine uses it. drained adds it to moved.
 	inRun uint64
 
 	stats *Stats
@@ -68,9 +69,9 @@ func (m *inbound) payload() []byte { return m.recv.Bytes[m.Size:] }
 
 // judge decodes the header of a message and makes the checks that do not depend on the call
 // or reply that it belongs to. The order of the checks is that of RFC 8166 §4.5: length,
-// RDMA_ERROR before the version, version, procedure, lists. judge sets the prefix whatever
-// the fault, if the message is long enough for it. For an RDMA_ERROR it sets only the
-// prefix.
+// RDMA_ERROR before the version, version, procedure, lists. If the message is long enough
+// for a prefix, judge sets the prefix even if it finds a fault. For an RDMA_ERROR it sets
+// only the prefix.
 func (m *inbound) judge() Fault {
 	p, ok := wire.ParsePrefix(m.recv.Bytes)
 	m.Prefix = p
@@ -78,8 +79,9 @@ func (m *inbound) judge() Fault {
 	case !ok:
 		return faultShort
 	case p.Proc == wire.ProcError:
-		// This check precedes the length, because ERR_CHUNK is shorter than any header. It
-		// precedes the version, because the version may be an echo.
+		// This check precedes the length, because ERR_CHUNK is shorter than any other
+		// header. It precedes the version, because the peer may have copied the version
+		// from a faulty message.
 		return faultNone
 	case len(m.recv.Bytes) < wire.MinHeader:
 		return faultShort
@@ -102,7 +104,8 @@ func (m *inbound) judge() Fault {
 	return faultTruncated
 }
 
-// received sorts a message into calls, replies and faulty messages.
+// received passes a call to the responder, a reply to the requester, and a faulty message
+// to refuse.
 func (k *connection) received(r *rdmacm.Recv) {
 	k.inRun += uint64(len(r.Bytes))
 	m := inbound{recv: r}
@@ -168,8 +171,8 @@ func (k *connection) isReply(m *inbound) bool {
 	return len(payload) >= 8 && binary.BigEndian.Uint32(payload[4:]) == uint32(rpc.TypeReply)
 }
 
-// An outbound is a message to be sent. Its role changes nothing that it refers to before
-// the message is over: sendCopy has returned true, or the layer has called sent.
+// An outbound is a message to be sent. The role that sends it changes none of its buffers
+// until sendCopy has returned true, or the layer has called sent.
 type outbound struct {
 	// local is the message: the header, which is head, then the pieces of the Payload
 	// stream that travel inline.
@@ -195,9 +198,9 @@ func (o *outbound) init(head int, sent func(err error, failed int)) {
 	o.chain.Done, o.chain.Context = outboundDone, o
 }
 
-// begin begins the message with a header of n bytes, which the caller writes to head. A
-// header exceeds the record's room only if the peer's own message, or the lists of a call,
-// are that long.
+// begin begins the message with a header of n bytes, which the caller writes to head. The
+// buffer grows only for a header that returns many segments of the peer, or that has the
+// long lists of a call.
 func (o *outbound) begin(n int) {
 	if n > cap(o.head) {
 		o.head = make([]byte, n)
@@ -206,8 +209,8 @@ func (o *outbound) begin(n int) {
 	o.local = append(o.local[:0], o.head)
 }
 
-// beginError makes o the RDMA_ERROR that answers in. The XID and the version repeat those
-// of its header, whatever they are (RFC 8166 §4.5).
+// beginError makes o the RDMA_ERROR that answers in. It repeats in's XID and version, even
+// an unsupported version (RFC 8166 §4.5).
 func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 	code := wire.ErrChunk
 	if a == answerVers {
@@ -220,10 +223,10 @@ func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 	o.invalidate = 0
 }
 
-// sendCopy sends o if it is only a Send and the device copies it: then o is over. Otherwise
-// sendCopy returns false, and the role calls post. In either case it first promises the
-// receive for the message that o permits the peer (RFC 8166 §3.3.1). inRun: the caller is
-// the receiving goroutine.
+// sendCopy first promises the receive for the message that o permits the peer (RFC 8166
+// §3.3.1). If o is a Send without RDMA Writes, and the device copies it, sendCopy returns
+// true: o is sent and may be reused. Otherwise it returns false, and the caller calls post.
+// inRun is true on the receiving goroutine.
 func (m *messages) sendCopy(o *outbound, inRun bool) bool {
 	if len(o.local) > m.maxLocal {
 		o.flat = o.flat[:0]
@@ -263,13 +266,13 @@ func (m *messages) post(o *outbound) {
 	m.postChain(&o.chain)
 }
 
-// postChain hands a chain to the device. Its Done calls returned.
+// postChain hands a chain to the device. The chain's Done function has to call returned.
 func (m *messages) postChain(c *rdmacm.Chain) {
 	m.sent.Add(1)
 	m.device.Post(c)
 }
 
-// returned counts a chain that came back.
+// returned counts a chain that the device has completed.
 func (m *messages) returned() {
 	m.back.Add(1)
 	if m.eased != nil {
@@ -277,7 +280,7 @@ func (m *messages) returned() {
 	}
 }
 
-// outboundDone is the Done of an outbound's chain.
+// outboundDone is the Done function of an outbound's chain.
 func outboundDone(chain *rdmacm.Chain, err error, failed int) {
 	o := chain.Context.(*outbound)
 	m := o.layer
@@ -300,7 +303,7 @@ func (o *outbound) reset() {
 var padding [4]byte
 
 // appendStream appends to dst the pieces of w's stream that travel inline: words, payloads
-// and padding. A payload whose entry in elsewhere is not negative travels elsewhere; its
+// and padding. A payload whose entry in elsewhere is not negative travels in a chunk; its
 // padding does not travel at all (RFC 8166 §3.4.4).
 func appendStream(dst [][]byte, w *xdr.Writer, elsewhere []int32) [][]byte {
 	add := func(b []byte) {

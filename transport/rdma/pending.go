@@ -4,7 +4,7 @@ package rdma
 // consecutive, so nearly every call has a slot of its own; a call whose slot is taken goes
 // into the map. The zero value has one slot.
 type pending struct {
-	size   int // of slots, a power of 2
+	size   int // number of slots, a power of 2
 	slots  []*exchange
 	others map[uint32]*exchange
 	n      int
@@ -13,7 +13,8 @@ type pending struct {
 // mostSlots bounds the slots of one connection, however many credits it requests.
 const mostSlots = 1024
 
-// newPending has slots for calls calls. The first put allocates them.
+// newPending returns an empty table with a slot for each of calls calls, up to mostSlots.
+// The first put allocates the slots.
 func newPending(calls int) pending {
 	p := pending{size: 1}
 	for p.size < min(calls, mostSlots) {

@@ -6,37 +6,39 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/mem"
 )
 
-// maxClaim is the number of bytes that the calls of one connection into one group may hold
-// for RDMA Reads that have not come back. It covers the data under way on a fast network,
-// with a reserve.
+// maxClaim is the largest number of bytes of memory that the calls of one connection in one
+// mem.Group may hold for incomplete RDMA Reads. It is more than the data in flight on a
+// fast network.
 const maxClaim = 16 << 20
 
-// A readClaim bounds the RDMA Reads that the calls of one connection into one group have
-// under way. A call asks for memory only when its Reads can be posted. Otherwise a call
-// that waits behind the Reads of other calls would occupy memory by its mere announcement.
-// Each group has a claim of its own: a stalled file system keeps its memory, and calls into
-// other file systems must not wait for that.
+// A readClaim limits the incomplete RDMA Reads of one connection's calls in one mem.Group.
+// A call requests memory only when its Reads can be posted. Otherwise a peer could occupy
+// memory merely by announcing data. Each group has its own readClaim, because the calls of
+// a stalled file system keep their memory, and calls to other file systems must not wait
+// for it.
 //
 // readQueue.mu guards it.
 type readClaim struct {
 	group         *mem.Group
-	pieces, bytes int // Reads and bytes of the calls in the claim
+	pieces, bytes int // Reads and bytes of the calls that have entered
 	first, last   *call
 }
 
-// claimed is the part of a readClaim that a call has. claim is nil while it has none.
+// claimed is the part of a readClaim that one call occupies. claim is nil while the call
+// occupies none.
 type claimed struct {
 	claim         *readClaim
 	pieces, bytes int // of the call's Reads
 }
 
-// room reports whether the Reads of c fit beside those of the calls in the claim. A single
-// call always fits.
+// room reports whether the Reads of c fit into the readClaim's limits, together with those
+// of the calls that have entered. depth is the number of Reads that the peer allows. A
+// single call always fits.
 func (cl *readClaim) room(c *call, depth int) bool {
 	return cl.pieces == 0 || cl.pieces+c.claimed.pieces <= depth && cl.bytes+c.claimed.bytes <= maxClaim
 }
 
-// charge adds c to the claim (sign 1), or removes it (sign -1).
+// charge adds c to the readClaim (sign 1), or removes it (sign -1).
 func (cl *readClaim) charge(c *call, sign int) {
 	if c.claimed.claim = nil; sign > 0 {
 		c.claimed.claim = cl
@@ -64,7 +66,7 @@ func (cl *readClaim) pop() (c *call) {
 	return c
 }
 
-// claimOfLocked returns the claim of calls into g.
+// claimOfLocked returns the readClaim of group g. If there is none, it makes one.
 func (q *readQueue) claimOfLocked(g *mem.Group) *readClaim {
 	for _, cl := range q.claims {
 		if cl.group == g {
@@ -76,7 +78,8 @@ func (q *readQueue) claimOfLocked(g *mem.Group) *readClaim {
 	return cl
 }
 
-// enter asks for the memory of c, which needs RDMA Reads: now, or when its claim has room.
+// enter requests the memory of c, which needs RDMA Reads. If they do not fit its group's
+// readClaim, c waits until leave makes room.
 func (q *readQueue) enter(c *call) {
 	for _, s := range c.list.segments {
 		c.claimed.pieces += (int(s.Length) + maxRead - 1) / maxRead
@@ -95,8 +98,8 @@ func (q *readQueue) enter(c *call) {
 	c.ask()
 }
 
-// leave takes c out of its claim, if it has one, and lets the calls that waited for room
-// ask for memory.
+// leave takes c out of its readClaim, if it has one. Waiting calls that fit now request
+// their memory.
 func (q *readQueue) leave(c *call) {
 	cl := c.claimed.claim
 	if cl == nil {

@@ -26,19 +26,21 @@ type readQueue struct {
 	claims      []*readClaim
 }
 
-// reads are the RDMA Reads of one stage of a call: the segments that are still to be read,
-// into memory from nextAt on. The queue's lock guards the segments from push until the call
-// has left the queue. Then only the count of unread pieces changes, until it is 0.
+// reads is the state of the RDMA Reads of one stage of a call. reading lists the segments
+// that are still to be read, into the call's memory from offset nextAt on. The queue's lock
+// guards the segments from push until the call has left the queue. Then only the count of
+// unread pieces changes, until it is 0.
 type reads struct {
-	// prefix is the start of a Position-Zero chunk, if the call was judged by it.
+	// prefix is the start of a Position-Zero chunk, or nil if the call was not judged by
+	// its prefix.
 	prefix   *prefix
 	reading  []wire.ReadSegment
-	cut      []wire.ReadSegment // reading, at stagePrefix
-	nextByte uint32             // within reading[0]
+	cut      []wire.ReadSegment // buffer for reading at stagePrefix
+	nextByte uint32             // offset within reading[0]
 	nextAt   int
 	unread   atomic.Int32
 	lost     atomic.Bool
-	queued   *call // the queue's link, or the claim's
+	queued   *call // next call in the readQueue or in the readClaim
 }
 
 func (r *reads) reset() {
@@ -68,8 +70,9 @@ func (q *readQueue) posted() int64 {
 	return int64(q.outstanding)
 }
 
-// pump posts Reads as far as depth allows. Post may call Done, which calls pump again. Only
-// one pump posts at a time, and it also posts the Reads that the others would have posted.
+// pump posts Reads as far as depth allows. Post may call Done, which calls pump again. So
+// only one goroutine posts at a time; a pump that finds another one at work returns and
+// leaves its Reads to that one.
 func (q *readQueue) pump() {
 	q.mu.Lock()
 	if q.pumping {
@@ -120,12 +123,13 @@ func (q *readQueue) takeLocked() *read {
 	return r
 }
 
-// remote returns the place that is at bytes behind the start of s.
+// remote returns the address in the peer's memory that is at bytes behind the start of s.
 func remote(s wire.Segment, at uint32) rdmacm.Remote {
 	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }
 
-// skip passes over segments that are completely read. Each chunk starts at a page boundary.
+// skip passes over segments that are completely read. In the call's memory each chunk
+// starts at a page boundary.
 func (r *reads) skip() {
 	for len(r.reading) > 0 && r.reading[0].Length == r.nextByte {
 		at := r.reading[0].Position
@@ -156,7 +160,7 @@ func newRead() *read {
 	return r
 }
 
-// readDone is the Done of a read's chain.
+// readDone is the Done function of a read's chain.
 func readDone(chain *rdmacm.Chain, err error, failed int) {
 	r := chain.Context.(*read)
 	q, c, n := r.queue, r.call, len(r.local[0])

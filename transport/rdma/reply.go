@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A reply is the reply of a call, from Writer until the layer of messages has sent it.
+// A reply is the state of a call's reply, from Writer until the reply is sent.
 type reply struct {
 	write  xdr.Writer
-	short  *[shortWords]byte // the words are in short or in long
+	short  *[shortWords]byte // buffer for the reply's words: short, long, or the call's memory
 	long   *[wordsSize]byte
 	slots  []int32  // for each payload, the index of its Write chunk, or -1
 	used   []uint64 // bytes in each Write chunk; missing entries mean 0
@@ -29,8 +29,8 @@ func (r *reply) reset() {
 	r.pieces, r.slots, r.used = r.pieces[:0], r.slots[:0], r.used[:0]
 }
 
-// Room implements rpc.Way. It returns the room that the call offers for its reply. The
-// header that returns the offer is subtracted from the room in the Send.
+// Room implements rpc.Way. Inline is the largest inline message that the call can be
+// answered with: the inline threshold less the header, which returns the offered chunks.
 func (c *call) Room() rpc.Room {
 	return rpc.Room{
 		Inline:     max(0, c.responder.k.sendLimit-c.in.ReplySize()),
@@ -38,8 +38,9 @@ func (c *call) Room() rpc.Room {
 	}
 }
 
-// Place implements rpc.Way. Eligible results use the Write chunks in order (RFC 8267 §6).
-// If result i has no chunk or an empty one, it goes inline with the words.
+// Place implements rpc.Way. Eligible result i uses Write chunk i (RFC 8267 §6). length is
+// the chunk's size in bytes. If the chunk is missing or empty, ok is false, and the result
+// goes inline with the words.
 func (c *call) Place(i int) (length int, ok bool) {
 	for l := c.in.Writes; l.Len() > 0; i-- {
 		if chunk := l.Next(); i == 0 {
@@ -143,8 +144,7 @@ func (c *call) Send() {
 	c.post()
 }
 
-// sendWords is Send for a call that offers no chunks and a reply that consists of words
-// only.
+// sendWords is Send for a call that offers no chunks, and for a reply without payloads.
 func (c *call) sendWords() {
 	words := c.reply.write.Bytes()
 	size := wire.MinHeader + len(words)
@@ -165,9 +165,9 @@ func (c *call) sendWords() {
 	c.post()
 }
 
-// assign assigns eligible results to Write chunks in order. An empty chunk sends its result
-// inline; so do missing chunks. A result of no bytes uses up its chunk like any other (RFC
-// 8267 §6.4.1). assign returns false if a result is larger than its chunk.
+// assign assigns eligible results to Write chunks in order. A result whose chunk is empty
+// or missing goes inline. A result of no bytes uses up its chunk like any other (RFC 8267
+// §6.4.1). assign returns false if a result is larger than its chunk.
 func (c *call) assign() bool {
 	l := c.in.Writes
 	for _, p := range c.reply.write.Payloads() {
@@ -229,7 +229,8 @@ func (c *call) writeChunks() {
 	}
 }
 
-// one makes a list of one piece, in the record's own memory.
+// one returns a list that holds only b. The list is part of c.reply.pieces, so that it
+// needs no allocation.
 func (c *call) one(b []byte) [][]byte {
 	c.reply.pieces = append(c.reply.pieces, b)
 	n := len(c.reply.pieces)
@@ -287,7 +288,7 @@ func (c *call) post() {
 	s.k.post(o)
 }
 
-// sent releases the call's memory once its reply's chain came back.
+// sent ends the call after the chain of its reply has completed.
 func (c *call) sent(err error, failed int) {
 	if err != nil {
 		op := failed >= 0 && failed < len(c.reply.out.work) && c.reply.out.work[failed].Op == rdmacm.OpWrite
@@ -296,9 +297,9 @@ func (c *call) sent(err error, failed int) {
 	c.finish()
 }
 
-// operationFailed ends the connection after failed work (RFC 8166 §4.5.4). If the failed
-// work was the call's own, failed remembers the call, so that its retry does not fail the
-// same way.
+// operationFailed ends the connection after failed work (RFC 8166 §4.5.4). If own is true,
+// the failed work was the call's own, and s.failed remembers the call, so that its retry
+// does not fail the same way.
 func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	if flushed(err) {
 		return // something else ended the connection before
@@ -310,10 +311,10 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	s.k.end(faultOperation, err)
 }
 
-// blame finds the call whose reply the peer refused after the work had come back as done.
-// It remembers the call, so that its retry does not fail the same way. If operationFailed
-// has remembered a call of this connection, blame does nothing: the retry of that call may
-// have been refused already, and must not be refused twice.
+// blame finds the call whose reply the peer refused after the device had reported the
+// reply's work as done. It remembers the call, so that its retry does not fail the same
+// way. If operationFailed has remembered a call of this connection, blame does nothing: the
+// retry of that call may have been refused already, and must not be refused twice.
 func (s *responder) blame(why error) {
 	e, ok := errors.AsType[*rdmacm.RefusedError](why)
 	if !ok || e.Op == rdmacm.OpRead || s.blamed.Load() { // a failed Read has come back as failed
@@ -325,11 +326,11 @@ func (s *responder) blame(why error) {
 	}
 }
 
-// A call gets room for the words of its reply when it is served. A call that waits for
-// memory, for RDMA Reads or for a file system has none. Most replies are short.
+// A call gets a buffer for the words of its reply only when it writes them, so a waiting
+// call has none. Most replies are short.
 const (
-	// wordsSize is the largest such room, in bytes. Longer replies use the memory reserved
-	// for the call.
+	// wordsSize and shortWords are the sizes of the two buffers, in bytes. A reply of more
+	// than wordsSize bytes uses the memory reserved for the call.
 	wordsSize  = 4096
 	shortWords = 512
 )
@@ -339,7 +340,7 @@ var (
 	longPool  = sync.Pool{New: func() any { return new([wordsSize]byte) }}
 )
 
-// replyWords returns room for n bytes of words, but for wordsSize at most.
+// replyWords returns a buffer for n bytes of words, or of wordsSize bytes if n is larger.
 func (c *call) replyWords(n int) []byte {
 	if n <= shortWords && c.reply.long == nil {
 		if c.reply.short == nil {
@@ -360,7 +361,7 @@ func (c *call) replyWords(n int) []byte {
 	return c.reply.long[:]
 }
 
-// dropWords releases the room.
+// dropWords releases the buffer for the words.
 func (r *reply) dropWords() {
 	if r.short != nil {
 		shortPool.Put(r.short)

@@ -14,7 +14,8 @@ import (
 type requester struct {
 	k           *connection
 	noPlacement bool
-	// shortOnly: no memory is exposed; every message fits into a Send.
+	// If shortOnly is true, the requester exposes no memory, and every message must fit
+	// into a Send.
 	shortOnly  bool
 	maxSegment int
 	timeout    time.Duration // 0 means no time-out, for calls to a client
@@ -24,29 +25,30 @@ type requester struct {
 	queue   exchangeList
 	pending pending
 	pumping bool
-	// dying: the device reported the end of the connection, and closed will follow.
+	// dying is true once the connection is about to end, before the device calls closed.
 	dying bool
 	ended bool
 	why   error
-	// givenUp counts the cancelled calls that still hold credits.
+	// givenUp is the number of cancelled calls that still use credits.
 	givenUp uint32
-	// fencing lists exchanges that wait for the end of the connection, because the peer's
-	// access to their memory could not be revoked.
+	// fencing lists exchanges that end only with the connection, because the peer's access
+	// to their memory could not be revoked.
 	fencing []*exchange
 	timer   *time.Timer
 	ticking bool
 	stuck   *time.Timer // runs while the requester is stuck
 }
 
-// newRequester makes c's calls on k, and requests credits for requested calls.
+// newRequester makes k the connection of c's calls. Every call requests the given number of
+// credits.
 func newRequester(k *connection, c *caller, requested int) *requester {
 	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: newPending(requested)}
 	k.requester = q
 	return q
 }
 
-// enqueueLocked queues e, on a connection that has not ended. It returns the call to send now, or
-// nil: the caller passes it to pump without mu.
+// enqueueLocked queues e, on a connection that has not ended. It returns the call to send
+// now, or nil. The caller releases mu and passes the result to pump.
 func (q *requester) enqueueLocked(e *exchange) (next *exchange) {
 	e.q = q
 	q.queue.insert(e)
@@ -55,8 +57,8 @@ func (q *requester) enqueueLocked(e *exchange) (next *exchange) {
 	return next
 }
 
-// beginLocked makes the caller the goroutine that pumps, and returns its first call. It returns
-// nil if another goroutine pumps, or if there is nothing to send.
+// beginLocked makes the calling goroutine the one that pumps, and returns its first call.
+// It returns nil if another goroutine pumps, or if there is nothing to send.
 func (q *requester) beginLocked() *exchange {
 	if q.pumping {
 		return nil
@@ -65,7 +67,8 @@ func (q *requester) beginLocked() *exchange {
 	return q.nextLocked()
 }
 
-// nextLocked takes the first call from the queue. nil ends the pumping.
+// nextLocked takes the first call from the queue. If no call may be sent, it returns nil
+// and ends the pumping.
 func (q *requester) nextLocked() *exchange {
 	e := q.queue.head
 	if q.ended || q.dying || e == nil || !q.credits.may() {
@@ -88,23 +91,24 @@ func (q *requester) pump(e *exchange) {
 	}
 }
 
-// stuckLocked reports whether a call waits for a credit while cancelled calls hold all
-// credits: the server may never answer those. It is always false on a connection to a
-// client, whose calls have no time-out either: the client decides when to give up the
+// stuckLocked reports whether a call waits for a credit while cancelled calls use all
+// credits: the server may never answer those. On a connection to a client it always returns
+// false, because calls to a client have no time-out: the client decides when to end the
 // connection.
 func (q *requester) stuckLocked() bool {
 	return q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
 }
 
-// lookIfStuckLocked starts the timer that ends the connection, if the requester is stuck
-// and stays so for latePatience.
+// lookIfStuckLocked starts the timer that ends the connection if the requester is stuck now
+// and still stuck after latePatience.
 func (q *requester) lookIfStuckLocked() {
 	if q.stuckLocked() && q.stuck == nil {
 		q.stuck = time.AfterFunc(latePatience, q.endIfStuck)
 	}
 }
 
-// latePatience is the time that a late answer may take while no other call can go.
+// latePatience is the time for which cancelled calls may use all credits while another call
+// waits.
 const latePatience = time.Second
 
 func (q *requester) endIfStuck() {
@@ -118,7 +122,7 @@ func (q *requester) endIfStuck() {
 	}
 }
 
-// resume pumps, unless another goroutine does.
+// resume sends queued calls, unless another goroutine does so.
 func (q *requester) resume() {
 	q.mu.Lock()
 	e := q.beginLocked()
@@ -160,14 +164,15 @@ func (q *requester) send(e *exchange) {
 }
 
 // abandon ends e, which was not sent: because of err, because it was cancelled, or because
-// the connection ended.
+// the connection ended. If err shows that the connection is about to end, abandon queues e
+// again, and closed passes it on.
 func (q *requester) abandon(e *exchange, err error) {
 	q.mu.Lock()
 	q.credits.inFlight--
 	if err != nil && flushed(err) && e.cancelled == nil && !q.ended {
 		q.mu.Unlock()
 		for _, r := range e.regions {
-			_ = r.Deregister() // the peer cannot reach them any more
+			_ = r.Deregister() // no matter: the peer cannot reach the memory any more
 		}
 		e.reset()
 		q.mu.Lock()
@@ -230,7 +235,7 @@ func (e *exchange) part(q *requester) {
 	e.finish(&q.mu, e.err)
 }
 
-// sent learns the outcome of the call's Send. A Send that failed by itself fails its call
+// sent takes the outcome of the call's Send. A Send that failed by itself fails its call
 // (RFC 8166 §4.5.4). If the end of the connection flushed the Send, closed handles the
 // call.
 func (e *exchange) sent(err error, failed int) {
@@ -246,12 +251,13 @@ func (e *exchange) sent(err error, failed int) {
 	e.part(q)
 }
 
-// flushed reports that work came back because its connection had ended.
+// flushed reports whether work failed only because its connection had ended.
 func flushed(err error) bool {
 	return errors.Is(err, rdmacm.ErrFlushed) || errors.Is(err, rdmacm.ErrClosed)
 }
 
-// take makes the calling goroutine the one that ends e, unless another one does.
+// take removes e from the pending calls, so that the calling goroutine may end it. It
+// returns false if another goroutine ends e.
 func (q *requester) take(e *exchange) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

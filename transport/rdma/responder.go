@@ -19,22 +19,23 @@ type responder struct {
 	held   held
 	// maxCall and maxReply: see Config.
 	maxCall, maxReply int
-	// noChunks: the peer may not use chunks, because this side is a Requester of its own
-	// (RFC 8167 §5.3).
+	// noChunks is true if the peer's calls may have no chunks, because this side is the
+	// Requester of the connection and they travel in the reverse direction (RFC 8167 §5.3).
 	noChunks bool
 	failed   *failedPart
 	written  written
-	// blamed: the work of a call has come back as failed. No other call is to blame for the
-	// connection's end.
+	// blamed is true once an RDMA operation of a call has failed. Then no other call is to
+	// blame for the end of the connection.
 	blamed atomic.Bool
-	// unjudged bounds the memory of calls that are not admitted yet.
+	// unjudged is the memory group of calls that are not admitted yet.
 	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
 	run      run
 }
 
-// newResponder serves the calls of k's peer, and grants it granted credits.
+// newResponder returns the responder for the calls of k's peer. It grants the peer the
+// given number of credits.
 func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *responder {
 	peer := k.device.Peer().Addr().Unmap()
 	s := &responder{
@@ -52,14 +53,15 @@ func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *
 	return s
 }
 
-// privileged: every connection counts as made by a privileged process. knfsd does the same.
+// privileged is true because the server treats every RDMA peer as privileged, as knfsd
+// does.
 const privileged = true
 
 // callCost is the estimated heap memory of a call beside its message and the words of its
 // reply, in bytes.
 const callCost = 3072
 
-// holder is the connection as the holder of its share of memory.
+// A holder is a connection in its role as the mem.Holder of its share of memory.
 type holder connection
 
 // Progress implements mem.Holder. The connection waits for its peer while Reads or replies
@@ -74,8 +76,9 @@ func (k *holder) End(why error) {
 	(*connection)(k).end(faultStarved, why)
 }
 
-// arrived begins the call m, on the receiving goroutine. A call with a faulty header costs
-// as much until its RDMA_ERROR has left, so the same bounds hold for it.
+// arrived begins the call m, on the receiving goroutine, or holds it while the connection
+// is full. A call with a faulty header goes the same way, because it costs as much until
+// its RDMA_ERROR has left.
 func (s *responder) arrived(m *inbound) {
 	if s.full() && s.hold(m) {
 		return
@@ -95,7 +98,7 @@ func (s *responder) arrived(m *inbound) {
 	c.begin()
 }
 
-// begin begins a call after enter, on any goroutine.
+// begin begins a held call after enter has counted it. It may run on any goroutine.
 func (s *responder) begin(m *inbound) {
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(m.recv.Bytes)))
@@ -127,21 +130,22 @@ func (s *responder) closed(why error) {
 }
 
 // A run is the state of a responder while there is input: from the first message that the
-// receiving goroutine passes on until Drained. A call that is answered within the run, in
-// place, needs no record, no room for its reply, no lock and no counter of its own. The run
-// belongs to the receiving goroutine.
+// receiving goroutine passes on until Drained. Calls that the receiving goroutine answers
+// itself share the run's record, reply buffer and counters, so they need none of their own.
+// The run belongs to the receiving goroutine.
 type run struct {
-	// entered: the run counts as one call of the connection, for all calls served in place.
+	// entered is true if the run is counted as one call in connection.calls, for all calls
+	// that the receiving goroutine answers itself.
 	entered bool
-	// call is the record for the next call, with room for its reply.
+	// call is the record for the next call, with its reply buffer, or nil.
 	call *call
 
 	// Counts for the Stats.
 	calls, replies, bytesIn, bytesOut int
 }
 
-// enterRun begins a call in place for the message m. It returns false if the connection
-// drains, or was ended because of too many calls.
+// enterRun counts the call in m as part of the run. If the connection drains, or too many
+// calls are outstanding, it drops m and returns false.
 func (s *responder) enterRun(m *inbound) bool {
 	n := s.k.calls.Load()
 	if !s.run.entered && n&drainBit == 0 {
@@ -159,7 +163,8 @@ func (s *responder) enterRun(m *inbound) bool {
 	return true
 }
 
-// endRun releases what the run holds.
+// endRun adds the run's counts to the Stats, and releases its record and its entry in
+// connection.calls.
 func (s *responder) endRun() {
 	u := &s.run
 	if u.call != nil {

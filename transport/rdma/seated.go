@@ -1,6 +1,6 @@
 package rdma
 
-// seated is a connection as the holder of its seat.
+// seated is a connection in its role as the rdmacm.Holder of its rdmacm.Seat.
 type seated connection
 
 // End implements rdmacm.Holder.

@@ -108,8 +108,7 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 	}
 }
 
-// accept sets up one connection. If the peer fails to complete the set-up, accept forgets
-// it.
+// accept sets up one connection. If the set-up fails, accept forgets the connection.
 func (s *Server) accept(r rdmacm.Request, k *connection) {
 	param := k.param(s.config.StrangerCredits, s.config.Credits+s.config.callbackCredits)
 	param.OutboundReads = s.config.reads
@@ -122,9 +121,10 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	k.agree(device)
 	to := newResponder(k, s.config.RPC, s.config.StrangerCredits, s.failed)
 	to.conn.Window = s.config.Credits
-	// A device reports an end only after everything before it is processed, and by then the
-	// client may have another connection. No translator changes the addresses of RDMA
-	// peers, so two connections from one address belong to the same client.
+	// A device reports the end of a connection only after it has processed all earlier
+	// input, and by then the client may have another connection. So Left always returns
+	// true. No address translation is in use between RDMA peers, so two connections from
+	// one address belong to the same client.
 	to.conn.Left = func() bool { return true }
 	to.maxCall, to.maxReply, to.unjudged = s.config.maxCall, s.config.maxReply, s.unjudged
 	to.pool, to.share = s.config.Pool, s.config.Pool.OpenShare(clientaddr.Of(to.peer), (*holder)(k))

@@ -20,9 +20,10 @@ type Stats struct {
 	Dropped atomic.Int64
 	// ErrVers and ErrChunk are RDMA_ERRORs sent.
 	ErrVers, ErrChunk atomic.Int64
-	// Discarded messages were neither served nor answered.
+	// Discarded counts messages that were neither served nor answered.
 	Discarded atomic.Int64
-	// faults counts all of these, and the ended connections, by reason.
+	// faults counts each Fault: RDMA_ERRORs sent, discarded messages, and ended
+	// connections.
 	faults [faultCount]atomic.Int64
 
 	// Bytes by their path.

@@ -2,13 +2,12 @@ package rdma
 
 import "sync/atomic"
 
-// writtenMost is how many of the handles that replies named last are remembered for a
-// connection.
+// writtenMost is the number of handles that written remembers for a connection.
 const writtenMost = 256
 
 // written remembers which call's reply wrote to a handle of the peer, or invalidated it. A
-// device may report work as done before the peer has seen and refused it. The end of the
-// connection then names only the handle (rdmacm.RefusedError), not the call.
+// device may report work as done before the peer has seen and refused it. The error that
+// then ends the connection names only the handle (rdmacm.RefusedError), not the call.
 //
 // A reply takes one atomic addition and one store for each handle. An overwritten entry
 // belongs to a reply that the peer has received, unless one call names more handles than
@@ -39,7 +38,8 @@ func (w *written) put(xid, stag uint32) {
 	last[w.next.Add(1)%writtenMost].Store(uint64(xid)<<32 | uint64(stag))
 }
 
-// of returns the call whose reply named stag last.
+// of returns the XID of the call whose reply named stag last. ok is false if none is
+// remembered.
 func (w *written) of(stag uint32) (xid uint32, ok bool) {
 	last := w.last.Load()
 	if last == nil {

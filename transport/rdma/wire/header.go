@@ -27,8 +27,8 @@ type Header struct {
 }
 
 // Parse reads the header at the start of b, which holds at least MinHeader bytes. It makes
-// the checks that depend on neither role nor version. It sets the prefix whatever the
-// error, which is ErrTruncated or ErrDiscriminator. It allocates nothing.
+// the checks that depend on neither role nor version. The error is ErrTruncated or
+// ErrDiscriminator; even then Parse sets the prefix. It allocates nothing.
 func (h *Header) Parse(b []byte) error {
 	*h = Header{}
 	var ok bool
@@ -54,9 +54,9 @@ func (h *Header) Parse(b []byte) error {
 	return nil
 }
 
-// SoleHandle returns the one handle that all segments of h name, if there is exactly one. A
-// Send with Invalidate of the reply may name that handle, because it cannot be the wrong
-// one.
+// SoleHandle returns the handle of the segments of h. ok is false if there are none, or if
+// they have different handles. A reply may invalidate a sole handle by Send with
+// Invalidate, because it cannot be the wrong one.
 func (h *Header) SoleHandle() (handle uint32, ok bool) {
 	found := false
 	see := func(s Segment) bool {
@@ -90,7 +90,7 @@ func (h *Header) SoleHandle() (handle uint32, ok bool) {
 	return handle, found
 }
 
-// Wraps reports that a segment of h reaches beyond the last offset.
+// Wraps reports whether a segment of h reaches beyond the last 64-bit offset.
 func (h *Header) Wraps() bool {
 	for i := range h.Reads.Len() {
 		if h.Reads.At(i).wraps() {
@@ -113,9 +113,9 @@ func (h *Header) Wraps() bool {
 	return false
 }
 
-// An Offer holds the chunks that a call offers for its reply, as views of the message. They
-// are the only part of the header that is needed after the Read list, and the reply returns
-// them.
+// An Offer holds the chunks that a call offers for its reply, as views of the message. The
+// reply returns them. After the Read list is processed, no other part of the header is
+// needed.
 type Offer struct {
 	Writes WriteList
 	Reply  ReplyChunk

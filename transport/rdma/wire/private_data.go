@@ -21,11 +21,12 @@ const (
 
 // PrivateData is the data that both ends send each other when they connect (RFC 8797 §4).
 type PrivateData struct {
-	// RemoteInvalidation: the peer may invalidate any STag that this side exposes on the
-	// connection; as a Responder, this side may invalidate the peer's.
+	// RemoteInvalidation is true if the sender of this data supports remote invalidation.
+	// As a Requester it lets the peer invalidate any STag that it exposes on the
+	// connection; as a Responder it may invalidate the peer's STags.
 	RemoteInvalidation bool
-	// SendSize is the largest Send that this side will issue, ReceiveSize the largest
-	// message that it accepts, in bytes.
+	// SendSize is the largest Send that the sender of this data will issue, and ReceiveSize
+	// the largest message that it accepts, in bytes.
 	SendSize, ReceiveSize int
 }
 
@@ -58,7 +59,7 @@ func (p PrivateData) Put(b []byte) {
 	b[6], b[7] = inlineOctet(p.SendSize), inlineOctet(p.ReceiveSize)
 }
 
-// inlineOctet encodes a size in bytes.
+// inlineOctet encodes a size given in bytes as RFC 8797 does: in KiB, less 1.
 func inlineOctet(size int) byte {
 	return byte(min(max(size, DefaultInline), MaxInline)/1024 - 1)
 }

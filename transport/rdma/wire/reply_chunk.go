@@ -36,9 +36,9 @@ func (c ReplyChunk) size() int {
 	return 4 + c.WriteChunk.size()
 }
 
-// putUsed writes the field to b in the form that a reply returns: with the lengths of the
+// putUsed writes the field to b as a reply returns it: the segments' lengths cover the
 // first used bytes. An offered chunk that was not used is present with lengths of 0 (RFC
-// 8166 §4.3.3). It returns the field's length.
+// 8166 §4.3.3). It returns the field's length in bytes.
 func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
 	if !c.Present {
 		binary.BigEndian.PutUint32(b, 0)

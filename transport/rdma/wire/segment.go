@@ -31,7 +31,7 @@ func (s Segment) put(b []byte) {
 	binary.BigEndian.PutUint64(b[8:], s.Offset)
 }
 
-// wraps reports that s reaches beyond the last tagged offset.
+// wraps reports whether s reaches beyond the last 64-bit offset.
 func (s Segment) wraps() bool {
 	return s.Length > 0 && s.Offset+uint64(s.Length-1) < s.Offset
 }

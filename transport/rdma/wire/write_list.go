@@ -40,8 +40,8 @@ func (c WriteChunk) Bytes() uint64 {
 // size is the length of c on the wire, the count word included.
 func (c WriteChunk) size() int { return 4 + len(c.segments) }
 
-// putUsed writes c to b in the form that a reply returns: all its segments, with the
-// lengths of the first used bytes (RFC 8166 §3.4.6). It returns c's length.
+// putUsed writes c to b as a reply returns it: all its segments, with lengths that cover
+// the first used bytes (RFC 8166 §3.4.6). It returns the length written, in bytes.
 func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	binary.BigEndian.PutUint32(b, uint32(c.Len()))
 	n := 4 + copy(b[4:], c.segments)
@@ -49,7 +49,8 @@ func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	return n
 }
 
-// putLengths sets the lengths of the segments in b to those of the first used bytes.
+// putLengths cuts the lengths of the segments in b so that together they cover the first
+// used bytes.
 func putLengths(b []byte, used uint64) {
 	for at := 4; at < len(b); at += segmentSize {
 		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
@@ -61,7 +62,7 @@ func putLengths(b []byte, used uint64) {
 // A WriteList is a parsed Write list that aliases the message (RFC 8166 §4.3.2). The zero
 // WriteList is empty.
 type WriteList struct {
-	chunks []byte // each: the word that says that it follows, the chunk
+	chunks []byte // each preceded by the word 1, as on the wire
 	count  int
 }
 
@@ -103,8 +104,9 @@ func (l *WriteList) Next() WriteChunk {
 // size is the length of l on the wire.
 func (l WriteList) size() int { return len(l.chunks) + 4 }
 
-// putUsed writes l to b in the form that a reply returns: chunk i with the lengths of its
-// first used[i] bytes, chunks beyond used with lengths of 0. It returns l's length.
+// putUsed writes l to b as a reply returns it: the lengths in chunk i cover its first
+// used[i] bytes, and chunks beyond used have lengths of 0. It returns the length written,
+// in bytes.
 func (l *WriteList) putUsed(b []byte, used []uint64) int {
 	n := copy(b, l.chunks)
 	for at := 0; at < n; {

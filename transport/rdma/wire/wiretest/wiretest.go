@@ -1,5 +1,5 @@
-// Package wiretest holds messages of RPC-over-RDMA for tests: headers of each
-// shape, and what a Linux client and server sent each other.
+// Package wiretest holds messages of RPC-over-RDMA for tests: headers of each shape, and
+// messages that a Linux client and a Linux server sent each other.
 package wiretest
 
 import (
@@ -45,11 +45,11 @@ const (
 		00000000 00000000`
 )
 
-// Headers are all of them, but for the errors.
+// Headers lists the headers above, except the errors E and F.
 var Headers = []string{A, B, C, C1, D, D1, G}
 
-// Hex turns what is printed into bytes: spaces and bars are decoration. It panics
-// where s is anything else.
+// Hex decodes hexadecimal digits. It ignores spaces, tabs, line ends and bars, and panics
+// on anything else.
 func Hex(s string) []byte {
 	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "", "|", "").Replace(s))
 	if err != nil {
@@ -61,8 +61,8 @@ func Hex(s string) []byte {
 //go:embed testdata/linux
 var linux embed.FS
 
-// Linux are messages of a Linux client and server, by names that say whether they
-// are calls or replies: see testdata/README.
+// Linux returns messages of a Linux client and a Linux server, by file name. The name says
+// whether the message is a call or a reply; see testdata/README.
 func Linux() map[string][]byte {
 	const dir = "testdata/linux"
 	entries, err := linux.ReadDir(dir)
