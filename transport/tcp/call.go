@@ -10,27 +10,28 @@ import (
 )
 
 // A call is one call of the peer, and implements rpc.Way for its reply. Until it is
-// detached, the receiving goroutine owns it: its message lies in the ring, and its reply is
-// written at the end of the batch of replies.
+// detached, the receiving goroutine owns it: its message lies in the ring, and its reply
+// goes to the end of the batch of replies.
 type call struct {
 	rpc.Call
 	conn     *conn
 	detached bool
 	w        xdr.Writer
-	// frame holds the reply's mark and words, and spare room. It lies in chunk, in room, or
-	// in words.
+	// frame is the buffer for the reply's record mark and words. It is part of chunk, of
+	// room, or of words.
 	frame []byte
 	chunk *chunk
-	room  []byte // for the reply of a detached call with few words
+	room  []byte // buffer for a short reply of a detached call
 	words []byte // part of Memory, for a reply that may have many words
 	own   []byte // the message of a detached call
-	// inRing: the message lies in memory of the connection.
+	// inRing is true if the message lies in the connection's ring.
 	inRing bool
 	// request is for the memory that a detached call waits for. awaited is the number of
-	// its bytes that are for words.
+	// its bytes that are for the reply's words.
 	request mem.Request
 	awaited int
-	// charged is the part of the connection's ledger that a detached call occupies.
+	// charged is the part of the connection's ledger that a detached call occupies, in
+	// bytes.
 	charged int
 }
 
@@ -38,8 +39,8 @@ type call struct {
 // bytes.
 const callCost = 2 << 10
 
-// keptRoom is the most memory that an unused call may keep, in bytes. Its room grows in
-// steps of roomStep bytes.
+// keptRoom is the largest size of a buffer that an unused call keeps, in bytes. The buffer
+// room grows in steps of roomStep bytes.
 const (
 	keptRoom = 4 << 10
 	roomStep = 512
@@ -57,8 +58,9 @@ func (c *call) await(plan *rpc.Plan, words, size int) {
 	c.conn.share.Get(&c.request)
 }
 
-// planned returns the memory that an admitted call needs for its reply, in bytes: words, if
-// no chunk can hold them, and size for words and payload together.
+// planned returns the payload memory that an admitted call needs for its reply, in bytes.
+// words is the part for the reply's words, or 0 if a chunk can hold them. size is the total
+// for words and payload.
 func planned(plan *rpc.Plan) (words, size int) {
 	if words = markSize + plan.Reply; words <= chunkSize {
 		return 0, plan.Results
@@ -86,7 +88,7 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	}
 	if b != nil {
 		c.take(b, 0, c.awaited)
-	} // else there never will be so much, and the procedure fails
+	} // else the pool can never grant so much, and the procedure fails
 	// This goroutine released memory or closes another connection, so the executor runs the
 	// call.
 	c.conn.rpc.Hand(&c.Call)
@@ -107,14 +109,14 @@ func (c *call) Writer(words int) *xdr.Writer {
 	return &c.w
 }
 
-// place finds memory for size bytes of reply words, the mark included.
+// place sets c.frame to memory for size bytes: the record mark and the reply's words.
 func (c *call) place(size int) {
 	c.dropChunk()
 	switch {
 	case size > chunkSize && size <= len(c.words):
 		c.frame = c.words[:size]
 	case size > chunkSize:
-		// The reply is longer than the call's plan: it is an earlier one that was kept.
+		// The reply is longer than planned: it comes from the reply cache.
 		c.frame = make([]byte, size)
 	case !c.detached:
 		k := tail(&c.conn.chunk, size)
@@ -211,8 +213,8 @@ func (c *call) Send() {
 	c.end()
 }
 
-// Refuse implements rpc.Way. A stream has no errors of its own. A message that is no call
-// gets no answer; a reply that is too large becomes SYSTEM_ERR.
+// Refuse implements rpc.Way. TCP has no error messages of its own. A message that is no
+// call gets no answer. A reply that is too large becomes SYSTEM_ERR.
 func (c *call) Refuse(r rpc.Refusal) {
 	if r == rpc.RefuseNotACall {
 		c.conn.count.malformed.Add(1)
@@ -245,7 +247,7 @@ func (c *call) end() {
 	c.w.Reset(nil)
 	c.Message, c.Conn, c.frame, c.words = nil, nil, nil, nil
 	if !c.detached {
-		return // the connection uses it again
+		return // the connection reuses the record
 	}
 	n.ledger.Add(-c.charged)
 	c.conn, c.detached, c.charged = nil, false, 0

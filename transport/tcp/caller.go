@@ -17,7 +17,7 @@ var ErrReplyTooLong = errors.New("tcp: reply is longer than the exchange allows"
 type caller struct {
 	conn *conn
 	mu   sync.Mutex
-	// calls wait for their replies.
+	// calls holds the exchanges that wait for their replies, by XID.
 	calls map[uint32]waiting
 	// starting lists the exchanges that Start is writing. Only Start ends them.
 	starting []starting
@@ -28,12 +28,12 @@ type caller struct {
 type waiting struct {
 	x        *rpc.Exchange
 	in       *incoming // the reply that is arriving into memory of x, or nil
-	payloads bool      // the output may still refer to memory of x
+	payloads bool      // true if the output may still refer to memory of x
 }
 
 type starting struct {
 	x   *rpc.Exchange
-	err error // the reason of a Cancel
+	err error // the error of a Cancel
 }
 
 func (k *caller) init(c *conn) {
@@ -97,7 +97,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 	b := e.buf[:markSize+e.w.Len()]
 	putMark(b, length)
 	if len(b) > smallReply {
-		e.buf = nil // the output's from now on
+		e.buf = nil // from now on the output owns the buffer
 	}
 	payloads := e.w.TakePayloads()
 	// From here on the exchange may end; takeBack then finds its memory in the output.
@@ -173,15 +173,16 @@ func (k *caller) lose() {
 	}
 }
 
-// idle reports that no call waits for a reply.
+// idle reports whether no call waits for a reply.
 func (k *caller) idle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.calls) == 0
 }
 
-// claim takes out the exchange that a reply belongs to, or returns nil. A peer may answer
-// before it has received the whole call, so claim takes back the exchange's memory.
+// claim removes and returns the exchange that a reply belongs to, or returns nil. A peer
+// may answer before it has received the whole call, so claim also makes sure that the
+// output no longer uses the exchange's memory.
 func (k *caller) claim(xid uint32) *rpc.Exchange {
 	k.mu.Lock()
 	c := k.calls[xid]
@@ -216,18 +217,19 @@ type incoming struct {
 	xid    uint32
 	words  []byte // the message without the item in the sink
 	places [][]byte
-	most   int // the reply's length, or the most that it may have, in bytes
-	// The item in the sink occupies the bytes from to to of the message, padding included.
+	most   int // the reply's length if known, otherwise the largest allowed, in bytes
+	// The item for the sink is at bytes from (inclusive) up to to (exclusive) of the
+	// message, with its padding.
 	from, to int
 	item     []xdr.Excised
 	padding  [4]byte
 
 	mu   sync.Mutex
-	gone bool // the exchange has taken its memory back
+	gone bool // the exchange has ended, so its memory must not be written any more
 }
 
-// lock keeps the exchange from taking its memory back. It returns false if the exchange
-// already did.
+// lock keeps the exchange from ending while its memory is written. It returns false if the
+// exchange has already ended.
 func (in *incoming) lock() bool {
 	in.mu.Lock()
 	if in.gone {
@@ -246,7 +248,8 @@ func (in *incoming) takeBack() {
 }
 
 // begin finds memory for a reply that begins with m. The reply is at least known bytes
-// long, and exactly that if final is set. It returns nil if no exchange waits for it.
+// long, and exactly that if final is set. begin returns nil if no exchange waits for the
+// reply, or if the reply is too long for its exchange.
 func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()
@@ -281,7 +284,7 @@ func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	return in
 }
 
-// layOut assigns the bytes of the reply to their places.
+// layOut sets in.places to the buffers that receive the bytes of the reply, in order.
 func (in *incoming) layOut(m []byte) {
 	x := in.x
 	words := in.most
@@ -298,7 +301,8 @@ func (in *incoming) layOut(m []byte) {
 	in.places = [][]byte{in.words}
 }
 
-// locate asks the exchange for the place of its first eligible result in the reply.
+// locate asks the exchange where its first eligible result lies in the reply: n bytes at
+// offset at. ok is false if that result cannot go to the first sink.
 func (in *incoming) locate(m []byte) (at, n int, ok bool) {
 	x := in.x
 	if x.Locate == nil || len(x.Sinks) == 0 {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// chunkSize is the number of bytes of reply words in one chunk.
+// chunkSize is the size of a chunk, in bytes.
 const chunkSize = 64 << 10
 
 // A counted is reference-counted memory, a chunk or payload memory. Each piece of it that
@@ -15,8 +15,9 @@ type counted interface {
 	Release()
 }
 
-// A chunk is reference-counted memory for words on their way out. Each piece that waits to
-// be written holds a reference, and so does the connection that appends to it.
+// A chunk is reference-counted memory for the words of messages on their way out. Words are
+// the encoded bytes of a message other than payload. Each piece that waits to be written
+// holds a reference, and so does the connection that appends to the chunk.
 type chunk struct {
 	refs atomic.Int32
 	used int
@@ -43,8 +44,8 @@ func (k *chunk) Release() {
 	}
 }
 
-// tail returns *k with room for n more bytes. If all of *k was written, it starts again
-// empty; if it is full, a new chunk replaces it. n is at most chunkSize.
+// tail returns *k with room for n more bytes. If everything in *k was sent, it starts again
+// empty; if it has too little room, a new chunk replaces it. n is at most chunkSize.
 func tail(k **chunk, n int) *chunk {
 	now := *k
 	switch {
@@ -60,7 +61,7 @@ func tail(k **chunk, n int) *chunk {
 	return *k
 }
 
-// gather copies b to the end of *k.
+// gather copies b to the end of *k. It returns the chunk and the copy.
 func gather(k **chunk, b []byte) (*chunk, []byte) {
 	now := tail(k, len(b))
 	at := now.used
@@ -68,7 +69,7 @@ func gather(k **chunk, b []byte) (*chunk, []byte) {
 	return now, now.b[at:now.used]
 }
 
-// drop gives up *k: the connection appends to it no more.
+// drop releases the connection's reference to *k and sets *k to nil.
 func drop(k **chunk) {
 	if *k != nil {
 		(*k).Release()

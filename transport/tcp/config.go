@@ -16,9 +16,9 @@ type Config struct {
 	RPC *rpc.Server
 	// Pool supplies memory for large records and for the payload of results. Required.
 	Pool *mem.Pool
-	// Census holds the seats and deadlines of the connections of all listeners of the
-	// process. If it is nil, the server makes one of its own, with MaxConns seats (10,000)
-	// and no deadlines.
+	// Census limits the connections of all listeners of the process and ends late ones. If
+	// it is nil, the server makes one of its own, with MaxConns seats (10,000) and no
+	// deadlines.
 	Census   *census.Census
 	MaxConns int
 	// MaxInFlight is the maximum number of detached calls of a connection (128). The server does not
@@ -30,9 +30,10 @@ type Config struct {
 	// MaxQueue bounds the replies that wait to be sent, in bytes (4 MiB). The server does
 	// not read from a connection that has more.
 	MaxQueue int
-	// Gather: programs complete many calls in quick succession, on other goroutines
-	// (rpc.Call.Complete). While several calls of a connection are under way, a separate
-	// goroutine writes their replies, together with those that come meanwhile.
+	// Gather is for programs that complete many calls in quick succession, on other
+	// goroutines (rpc.Call.Complete). If it is true and several calls of a connection are
+	// under way, a separate goroutine writes their replies, together with those that come
+	// meanwhile.
 	Gather bool
 	// Stall bounds the time that a peer may stop in the middle of a record, or read nothing
 	// of what is sent to it, before it loses its connection (30 s).
@@ -40,8 +41,8 @@ type Config struct {
 	// Unanswered bounds the time that the calls of a peer that has closed its side may wait
 	// for their answers. Then the connection ends without them (default: no bound).
 	Unanswered time.Duration
-	// Polls is the group of connections that may poll for the next call. If it is nil, none
-	// polls.
+	// Polls is the group of connections that may poll for the next call. If it is nil, no
+	// connection polls.
 	Polls *busypoll.Group
 	// Event, if set, is called for each event of a connection, from any goroutine. It must
 	// not block.

@@ -48,7 +48,7 @@ type conn struct {
 	count  *counters
 	caller caller
 
-	gone     chan struct{} // closed when the connection ends; then no goroutine waits for its peer
+	gone     chan struct{} // closed when the connection ends
 	cause    atomic.Pointer[error]
 	leaving  atomic.Bool  // read no more calls, but answer those under way
 	inFlight atomic.Int64 // detached calls
@@ -59,7 +59,7 @@ type conn struct {
 	received atomic.Uint64 // bytes
 
 	receiver
-	mark deadlines // the sweeper's
+	mark deadlines // only the sweeper uses it
 }
 
 func newConn(cfg *Config, count *counters, nc net.Conn, s *rpc.Server, peer *rpc.Conn) *conn {
@@ -119,7 +119,7 @@ func (c *conn) run() (over bool, why error) {
 // settle waits until all calls under way are answered and the answers sent. It gives the
 // ring back first, because a stuck disk may delay the answers.
 func (c *conn) settle() {
-	c.records.Add(1) // the time for the answers begins
+	c.records.Add(1) // the deadline for the answers starts now
 	c.doing.Store(settling)
 	c.sendBatch()
 	c.out.flush()
@@ -173,7 +173,8 @@ func (c *conn) kill(err error) {
 
 func (c *conn) dead() bool { return c.cause.Load() != nil }
 
-// working reports that the receiving goroutine does not wait for the peer.
+// working reports whether the receiving goroutine works, or waits for something other than
+// the peer.
 func (c *conn) working() bool {
 	doing := c.doing.Load()
 	return doing == atWork || doing == settling
@@ -189,8 +190,8 @@ func (c *conn) free() {
 	}
 }
 
-// until waits until met returns true or the connection ends. Code that makes met true calls
-// free.
+// until waits until met returns true or the connection ends. Code that can make met return
+// true has to call free afterwards.
 func (c *conn) until(met func() bool) {
 	for !met() {
 		c.blocked.Store(true)
@@ -206,7 +207,7 @@ func (c *conn) until(met func() bool) {
 	}
 }
 
-// holder is the conn as the holder of its share of memory.
+// A holder is a conn in its role as the mem.Holder of its share of memory.
 type holder conn
 
 // Progress implements mem.Holder. The connection waits for its peer in the middle of a
@@ -229,8 +230,8 @@ func (c *conn) detach(k *call) {
 	}
 }
 
-// gathers reports that a reply should wait for further ones, because other calls are under
-// way.
+// gathers reports whether a reply should wait for further ones, because other calls are
+// under way.
 func (c *conn) gathers() bool { return c.cfg.Gather && c.inFlight.Load() > 1 }
 
 // ended notes that a detached call has ended.
@@ -239,17 +240,18 @@ func (c *conn) ended() {
 	c.free()
 }
 
-// gate waits until the connection may begin another call, and returns false if it ends.
-// While memory is short, fewer replies may wait for a peer that does not read, and a client
-// that occupies much memory has fewer calls under way (mem.Share.Full).
+// gate waits until the connection may begin another call. It returns false if the
+// connection ends. While memory is short, fewer replies may wait for a peer that does not
+// read, and a client that occupies much memory has fewer calls under way (mem.Share.Full).
 func (c *conn) gate() bool {
 	most, batch := int64(c.cfg.MaxQueue), batchLimit
 	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
 	if c.batched > batch || c.changes >= batchChanges {
-		// To copy less than batchLimit into the socket takes no longer than to wake another
-		// thread for it. A stranger's replies do not get a goroutine of their own.
+		// Only a batch of more than batchLimit bytes is sent by another goroutine, because
+		// copying less into the socket takes no longer than waking another thread. A peer
+		// that is not known yet gets no such goroutine.
 		apart := c.batched > batchLimit && c.peer.Known()
 		c.sendBatch()
 		c.out.flushApart(apart)
@@ -264,9 +266,10 @@ func (c *conn) gate() bool {
 	return !c.dead()
 }
 
-// full reports that the connection has as many calls under way as it may now, or that more
-// than most bytes of replies wait to be sent. It can change when a call or a reply ends, or when
-// less is kept for other connections of the client, which only the sweeper notices.
+// full reports whether the connection must not begin another call now: it has too many
+// calls under way, or more than most bytes of replies wait to be sent. The result can
+// change when a call or a reply ends. It can also change when other connections of the
+// client release memory; only the sweeper notices that.
 func (c *conn) full(most int64) bool {
 	calls := c.inFlight.Load()
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)
@@ -293,10 +296,10 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for size bytes of memory. If in is not nil, the memory counts for that group.
-// Meanwhile the deadline of the peer stands still. If the connection ends, reserve returns
-// errClosing, or neither memory nor an error. It returns another error if there will never be
-// enough memory.
+// reserve waits for size bytes of memory. If in is not nil, the memory counts for that
+// group. During the wait the peer's deadline does not advance. If the connection ends
+// first, reserve returns errClosing. It returns another error if the pool can never grant
+// so much.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	if b, ok := c.share.TryGetIn(in, size); ok {
 		return b, nil
@@ -323,7 +326,7 @@ func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	return g.b, g.err
 }
 
-// addrPort returns the address of one end, if it is a TCP address.
+// addrPort returns a's address and port, or the zero AddrPort if a is no TCP address.
 func addrPort(a net.Addr) netip.AddrPort {
 	if t, ok := a.(*net.TCPAddr); ok {
 		ap := t.AddrPort()

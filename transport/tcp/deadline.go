@@ -13,7 +13,7 @@ const recordDeadlines = 10
 // counts.
 type deadlines struct {
 	received, written, records uint64
-	input, output, record      time.Time // the times since which these have not changed
+	input, output, record      time.Time // when received, written and records last changed
 	last                       time.Time // the time of the last sweep
 }
 
@@ -31,14 +31,15 @@ func (c *conn) sweep(now time.Time) {
 	moved(&m.records, c.records.Load(), &m.record)
 	moved(&m.written, c.out.written.Load(), &m.output)
 	if doing == atWork && !m.last.IsZero() {
-		// The connection does not wait for its peer. The time of the record stands still.
-		// It does not start again, because otherwise a byte at each sweep would extend it
-		// forever.
+		// The connection does not wait for its peer, so this time does not count against
+		// the peer. The record's start moves forward by the same time. It is not set to
+		// now, because then a peer that sends one byte between sweeps would never be late.
 		m.input, m.record = now, earlier(now, m.record.Add(now.Sub(m.last)))
 	}
 	m.last = now
 	if doing == atWork {
-		// What it waits for may be others of its client, which do not tell it (full).
+		// The connection may wait until other connections of its client release memory.
+		// They do not wake it, so it has to check again (see full).
 		c.free()
 	}
 	if c.out.queued.Load() == 0 {
@@ -76,7 +77,8 @@ func (c *conn) expire(why error) {
 	}
 }
 
-// sweepEvery returns the time between two sweeps. A deadline is late by at most that.
+// sweepEvery returns the time between two sweeps. A passed deadline is noticed at most that
+// late.
 func sweepEvery(cfg *Config) time.Duration {
 	d := cfg.Stall
 	for _, other := range [...]time.Duration{cfg.Idle, cfg.Unanswered} {

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// DialConfig configures a Conn. The zero value makes a plain caller.
+// DialConfig configures a Conn. The zero value is for a connection that only makes calls.
 type DialConfig struct {
 	// Dial opens the connection. nil means the DialContext of a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -65,7 +65,7 @@ func (cfg DialConfig) dial(ctx context.Context, network, address string) (*Conn,
 	return NewConn(nc, cfg), nil
 }
 
-// NewConn makes calls on an existing connection.
+// NewConn returns a Conn that makes its calls on nc.
 func NewConn(nc net.Conn, cfg DialConfig) *Conn {
 	if cfg.RPC != nil && cfg.Pool == nil {
 		panic("tcp: to serve calls takes a Pool")
@@ -91,7 +91,8 @@ func NewConn(nc net.Conn, cfg DialConfig) *Conn {
 	return d
 }
 
-// unserved gives IDs to connections that serve no calls.
+// unserved returns the rpc.Server that makes the rpc.Conns of connections that serve no
+// calls.
 var unserved = sync.OnceValue(func() *rpc.Server { return rpc.NewServer(rpc.Config{}) })
 
 func (d *Conn) sweep() {

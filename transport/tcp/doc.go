@@ -14,5 +14,6 @@
 // has passed. If a peer stops reading, or stops in the middle of a record, it loses only
 // its own connection, after a deadline.
 //
-// The package knows no program. Of a message it knows only the RPC message's type and XID.
+// The package does not depend on the RPC programs. Of a message it reads only the type and
+// the XID.
 package tcp

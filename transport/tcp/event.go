@@ -12,9 +12,9 @@ type EventKind uint8
 
 // Kinds of events.
 const (
-	// EventConnected: a connection has a seat, and is served.
+	// EventConnected: a connection got a seat from the Census, and is served.
 	EventConnected EventKind = iota + 1
-	// EventRefused: a connection got no seat, and was closed.
+	// EventRefused: a connection got no seat from the Census, and was closed.
 	EventRefused
 	// EventClosed: a connection has ended.
 	EventClosed
@@ -42,7 +42,8 @@ type Event struct {
 	Err error
 }
 
-// Fault reports that the connection ended without either side wishing it.
+// Fault reports whether an error or the Census ended or refused the connection, rather than
+// an orderly end by either side or idleness.
 func (e *Event) Fault() bool {
 	switch e.Err {
 	case nil, io.EOF, errIdle, errClosing:

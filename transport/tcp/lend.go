@@ -2,34 +2,38 @@ package tcp
 
 import "github.com/nfsrdmad/nfsrdmad/rpc"
 
-// The receiving goroutine runs a call that may block only after more than oneAtATime calls
-// came alone, one after the other. If the peer's next call is already there when the
-// goroutine comes back, the peer does not wait for replies, and the lending was a mistake.
-// After as many mistakes in a row as mistakes says, the goroutine waits for leastDoubt more calls. Each
-// further mistake doubles that number, up to mostDoubt; each success halves it.
+// The receiving goroutine runs a call that may block only for a peer that makes one call at
+// a time: after more than oneAtATime calls in a row came alone. If the peer's next call is
+// already there when the goroutine comes back, the peer does not wait for replies, and it
+// was a mistake to run the call. From the given number of mistakes in a row on, the
+// goroutine first waits for leastDoubt more calls that come alone. Each further mistake
+// doubles that number, up to mostDoubt; each success halves it.
 const (
 	oneAtATime            = 4
 	mistakes              = 4
 	leastDoubt, mostDoubt = 8, 512
 )
 
-// lending is a receiver's state for running calls that may block: see rpc.Turn. It does so
-// only for a peer that makes one call at a time, so that no other call waits for the
-// goroutine.
+// lending is a receiver's state for running calls that may block (rpc.Turn). The receiving
+// goroutine runs them only for a peer that makes one call at a time, so that no other call
+// waits for the goroutine.
 type lending struct {
 	lender rpc.Lender // Replace is nil if the goroutine may only receive
-	// turn is the call that the goroutine must run now. resumed: the goroutine has run one.
+	// turn is the call that the goroutine must run now, or nil. resumed is true between
+	// leaves and resume.
 	turn    *rpc.Turn
 	resumed bool
-	// more: the last read left input. emptied is the number of records begun when the input
-	// was last used up between two records. alone counts the calls in a row that came
-	// alone, less doubt. wrong counts the mistakes in a row.
+	// more is true if the last read left input. emptied is the number of records begun when
+	// the input was last used up between two records. alone is the number of calls in a row
+	// that came alone; after mistakes it starts at -doubt. wrong is the number of mistakes
+	// in a row.
 	more                bool
 	emptied             uint64
 	alone, doubt, wrong int
 }
 
-// mistaken notes that a call was already there when the goroutine came back.
+// mistaken notes that the next call was already there when the goroutine came back from a
+// call.
 func (l *lending) mistaken() {
 	if l.wrong++; l.wrong >= mistakes {
 		l.doubt = min(max(2*l.doubt, leastDoubt), mostDoubt)
@@ -37,10 +41,11 @@ func (l *lending) mistaken() {
 	}
 }
 
-// right notes that no call was there.
+// right notes that no further call was there when the goroutine came back from a call.
 func (l *lending) right() { l.wrong, l.doubt = 0, l.doubt/2 }
 
-// serve serves a complete call.
+// serve serves a complete call. If this goroutine has to run a call that may block, serve
+// sets c.turn.
 func (c *conn) serve(k *call) {
 	if c.more || c.r != c.w || c.records.Load()-c.emptied != 1 || c.inFlight.Load() > 0 {
 		c.alone = min(c.alone, 0)
@@ -77,8 +82,8 @@ func (c *conn) leaves() {
 	c.resumed = true
 }
 
-// resume continues the connection after leaves. For busypoll the goroutine has not rested
-// in between, unless it may not poll now.
+// resume continues the connection after leaves. If the goroutine may poll for the next call
+// (package busypoll), it begins to poll. Otherwise its Member counts it as just woken.
 func (c *conn) resume() {
 	c.resumed = false
 	if c.begins() {

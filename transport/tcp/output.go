@@ -8,7 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A piece is a range of bytes to be written. Their owner, if any, is released afterwards.
+// A piece is a range of bytes to be written. After the write ref is released, if it is not
+// nil.
 type piece struct {
 	data []byte
 	ref  xdr.Releaser
@@ -95,15 +96,15 @@ type output struct {
 	fail   func(error)
 	room   func()
 	charge func(bytes int)
-	// gathers reports that more replies are expected soon, so that one write may serve for
-	// all.
+	// gathers reports whether more replies are expected soon, so that one write may send
+	// them all.
 	gathers func() bool
 
 	queued  atomic.Int64  // bytes
 	written atomic.Uint64 // bytes
 
 	mu      sync.Mutex
-	still   sync.Cond // no write is under way
+	still   sync.Cond // signals that no write is under way
 	queue   pieces
 	head    int
 	chunk   *chunk
@@ -146,13 +147,13 @@ func (o *output) take(batch *pieces, size int) {
 	*batch = (*batch)[:0]
 }
 
-// smallReply is the most bytes of words that are copied rather than referenced. A short
-// reply may wait for a long time, and must not keep a much larger chunk in memory.
+// smallReply is the largest number of bytes of words that are copied instead of referenced.
+// A short reply may wait for a long time, and must not keep a much larger chunk in memory.
 const smallReply = chunkSize / 2
 
 // put appends one message, with its mark and words in b. It flushes unless the receiving
-// goroutine holds the output. Few words are copied; many stay in k or, if k is nil, in
-// memory of the garbage collector.
+// goroutine holds the output. Up to smallReply bytes of words are copied. More stay where
+// they are: in k or, if k is nil, on the Go heap.
 func (o *output) put(k counted, b []byte, payloads []xdr.Payload) {
 	o.mu.Lock()
 	o.appendLocked(k, b, payloads, nil)
@@ -207,7 +208,7 @@ func (o *output) writeUnlessHeld() {
 	o.write(o.gathers())
 }
 
-// heap returns the bytes of the pieces that the pieces keep in the Go heap.
+// heap returns the number of bytes that the pieces keep on the Go heap.
 func (p pieces) heap() (n int) {
 	for i := range p {
 		n += p[i].heap()
@@ -226,7 +227,7 @@ func (p *piece) heap() int {
 }
 
 // owe updates the charged bytes and returns the change. Bytes that the peer does not take
-// now are charged; bytes that are sent at once are not. o.mu is held.
+// now are charged; bytes that are sent at once are not. The caller holds o.mu.
 func (o *output) owe() (more int) {
 	now := 0
 	if o.waits && !o.closed {

@@ -16,9 +16,10 @@ const ringRecord = 8 << 10
 // there is more input.
 const batchLimit = 64 << 10
 
-// batchChanges is the most replies to changing calls that are gathered. A changing call
-// takes several times as long as a reading one. A client that has sent 16 of them can
-// prepare the next ones after the first replies, instead of waiting for all 16.
+// batchChanges is the largest number of gathered replies to calls that change the file
+// system. Such a call takes several times as long as a call that only reads. A client that
+// has sent 16 of them can prepare the next ones after the first replies, instead of waiting
+// for all 16.
 const batchChanges = 8
 
 // receiver is the state of a connection's receiving goroutine between two reads.
@@ -29,17 +30,17 @@ type receiver struct {
 	r, w  int    // ring.b[r:w] is not processed yet
 
 	// The record in progress, if within is set. The bytes received so far are
-	// ring.b[start:end], until the record gets a place of its own.
+	// ring.b[start:end], until the record gets memory outside the ring.
 	within     bool
-	heard      bool // a record was complete before
+	heard      bool // true after the first complete record
 	start, end int
 	left       int  // the rest of the current fragment, in bytes
 	last       bool // the current fragment ends the record
 	size       int  // bytes of the record that have arrived
 	inRing     int  // the longest record that may stay in the ring, in bytes
 
-	// The rest of the record is dropped if skip is set. If placed is set, it goes to place
-	// and then to further, which belong to large or to reply.
+	// If skip is set, the rest of the record is dropped. If placed is set, the rest goes to
+	// the buffer place and then to the buffers further, which belong to large or to reply.
 	skip    bool
 	placed  bool
 	place   []byte
@@ -52,7 +53,7 @@ type receiver struct {
 	served uint64 // number of records begun when the input was last used up
 	lending
 
-	current *call // for the next call served in place
+	current *call // record for the next call, reused until a call is detached
 	chunk   *chunk
 	batch   pieces
 	batched int // bytes
@@ -97,7 +98,8 @@ func (c *conn) ready() (more bool) {
 	return more
 }
 
-// serveInput is the loop of ready. fresh: the goroutine has just resumed the connection.
+// serveInput is the loop of ready. fresh is true if the goroutine has just resumed the
+// connection.
 func (c *conn) serveInput(fresh bool) (more bool) {
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()
@@ -182,7 +184,7 @@ func (c *conn) poll(space []byte, direct bool) (n int, more bool, err error) {
 	return n, more, err
 }
 
-// read is the stream's tryRead. If the exchange takes its memory back meanwhile, read
+// read is the stream's tryRead. If the exchange of an arriving reply has ended, read
 // discards the bytes.
 func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 	if !direct || c.reply == nil {
@@ -196,7 +198,8 @@ func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 	return c.stream.tryRead(space)
 }
 
-// advance notes that n bytes of the current fragment arrived in the record's place.
+// advance notes that n bytes of the current fragment have arrived in the record's own
+// memory.
 func (c *conn) advance(n int) {
 	c.size += n
 	c.left -= n
@@ -206,7 +209,8 @@ func (c *conn) advance(n int) {
 	}
 }
 
-// put copies b, a part of the current fragment, to the record's place.
+// put copies b, a part of the current fragment, to the record's own memory. If the exchange
+// of an arriving reply has ended, put discards b.
 func (c *conn) put(b []byte) {
 	keep := true
 	if c.reply != nil {
@@ -288,10 +292,10 @@ func (c *conn) parse() bool {
 	}
 }
 
-// longestInRing returns ringRecord for a known peer. For a stranger it returns less: a
-// stranger that stops in the middle of a record keeps the bytes so far on the heap. So a
-// stranger's record is judged as soon as possible, and then gets a place of its own or is
-// dropped.
+// longestInRing returns the length of the longest record that may stay in the ring, in
+// bytes. For a peer that is not known yet it is less than ringRecord, because the bytes of
+// such a peer's incomplete record are kept on the heap. So the record is judged as soon as
+// possible, and then gets payload memory or is dropped.
 func (c *conn) longestInRing() int {
 	if c.seat != nil && !c.peer.Known() {
 		return rpc.AdmitPrefix
@@ -325,7 +329,8 @@ func (c *conn) gather() {
 	c.size += n
 }
 
-// announced checks the length of a further fragment, if the record already has its place.
+// announced checks the length of a further fragment, if the record already has its own
+// memory.
 func (c *conn) announced() bool {
 	if !c.placed || c.size+c.left <= c.most {
 		return true
@@ -344,7 +349,8 @@ func (c *conn) announced() bool {
 	return true
 }
 
-// begin finds memory for a record that is too large for the ring.
+// begin finds memory for a record that is too large for the ring. It returns false if the
+// connection ends.
 func (c *conn) begin() bool {
 	m := c.ring.b[c.start:c.end]
 	known := c.size + c.left
@@ -365,7 +371,7 @@ func (c *conn) begin() bool {
 			return false
 		}
 		k := c.take()
-		m = c.ring.b[c.start:c.end] // the gate may have moved it
+		m = c.ring.b[c.start:c.end] // gate may have moved the message
 		k.Message, k.MessageLen = m, known
 		plan, ok := c.rpc.Admit(&k.Call)
 		if !ok {
@@ -401,16 +407,18 @@ func (c *conn) begin() bool {
 		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
 	}
 	c.placed = true
-	// The rest may take long, and replies must not wait for it.
+	// The rest of the record may take long, and the replies must not wait for it.
 	c.pause()
-	// The bytes received so far go to their place as if they came only now.
+	// Copy the bytes received so far to the record's own memory, as if they had arrived
+	// only now.
 	c.left += c.size
 	c.size = 0
 	c.put(m)
 	return true
 }
 
-// complete passes on a complete record.
+// complete passes a complete record to the RPC server, or a reply to its exchange. It
+// returns false if the connection ends.
 func (c *conn) complete() bool {
 	if !c.heard {
 		c.heard = true
@@ -437,7 +445,8 @@ func (c *conn) complete() bool {
 	return c.dispatch()
 }
 
-// dispatch passes on the message in the ring.
+// dispatch passes the message in the ring to the RPC server, or a reply to its exchange. It
+// returns false if the connection ends.
 func (c *conn) dispatch() bool {
 	m := c.ring.b[c.start:c.end:c.end]
 	if _, kind, ok := rpc.MessageType(m); ok && kind == rpc.TypeReply {
@@ -452,7 +461,7 @@ func (c *conn) dispatch() bool {
 		return false
 	}
 	k := c.take()
-	m = c.ring.b[c.start:c.end:c.end] // the gate may have moved it
+	m = c.ring.b[c.start:c.end:c.end] // gate may have moved the message
 	k.Message, k.MessageLen = m, len(m)
 	k.inRing = true
 	c.count.calls.Add(1)
@@ -493,8 +502,8 @@ func (c *conn) dispatch() bool {
 	return true
 }
 
-// take returns a call to fill in. As long as calls are answered in place, it is the same
-// one again.
+// take returns the record for the next call. It is always the same record until that call
+// is detached.
 func (c *conn) take() *call {
 	k := c.current
 	if k == nil {

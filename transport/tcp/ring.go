@@ -11,7 +11,7 @@ const ringSize = 64 << 10
 // A ring is the buffer that a connection reads into while there is input.
 type ring struct {
 	b [ringSize]byte
-	// beyond: the ring was lent although ringsLent rings were already lent.
+	// beyond is true if the ring was lent although ringsLent rings were already lent.
 	beyond bool
 }
 
@@ -24,12 +24,13 @@ var rings = sync.Pool{New: func() any { return new(ring) }}
 const ringsLent = 128
 
 // ringPatience is the longest wait for a ring. A connection keeps its ring longer only if a
-// file system waits within an attempt, which it should not do.
+// file system blocks in an operation that must not block.
 const ringPatience = 20 * time.Millisecond
 
 var lent = make(chan struct{}, ringsLent)
 
-// lend returns a ring. If very many connections have input at once, they take turns.
+// lend returns a ring. If ringsLent rings are lent, it waits until one is released, or for
+// ringPatience.
 func lend() *ring {
 	beyond := false
 	select {
@@ -96,8 +97,8 @@ func (r *receiver) giveBack() {
 	r.ring = nil
 }
 
-// step gives the ring back while wait waits for something that may take long. It keeps the
-// bytes that are not processed yet.
+// step gives the ring back while it calls wait, which may take long. The connection keeps
+// the bytes that are not processed yet.
 func (c *conn) step(wait func()) {
 	c.giveBack()
 	c.chargeStash()
@@ -119,8 +120,8 @@ func (c *conn) chargeStash() {
 	c.kept = n
 }
 
-// space returns the memory for the next bytes: the record's own place (direct), or the
-// ring.
+// space returns the memory for the next bytes. direct is true if it is the record's own
+// memory, and false if it is the ring.
 func (c *conn) space() (space []byte, direct bool) {
 	if c.placed && c.left > 0 && c.r == c.w {
 		return c.place[:min(c.left, len(c.place))], true

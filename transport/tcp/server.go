@@ -46,7 +46,8 @@ func NewServer(cfg Config) *Server {
 }
 
 // Serve accepts connections from l until l is closed. Shutdown and Close close it: then
-// Serve returns ErrServerClosed. No other error of l ends it (census.Census.AcceptFailed).
+// Serve returns ErrServerClosed. No other error of l ends Serve
+// (census.Census.AcceptFailed).
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.closing {
@@ -143,7 +144,7 @@ func (s *Server) refuse(nc net.Conn, peer, local netip.AddrPort, why error) {
 	s.cfg.event(Event{Kind: EventRefused, Peer: peer, Local: local, Err: why})
 }
 
-// fresh is a connection that has a seat and is not served yet.
+// fresh is a connection that has a seat in the Census and is not served yet.
 type fresh struct{ nc net.Conn }
 
 // End implements census.Holder.
@@ -152,13 +153,13 @@ func (f *fresh) End(error) { f.nc.Close() }
 // Busy implements census.Holder.
 func (f *fresh) Busy() bool { return false }
 
-// seated is the conn as the holder of its seat.
+// seated is a conn in its role as the census.Holder of its seat.
 type seated conn
 
 // End implements census.Holder.
 func (c *seated) End(why error) { (*conn)(c).kill(why) }
 
-// Busy implements census.Holder: it reports that a call is under way, or that the receiving
+// Busy implements census.Holder: it reports whether a call is under way, or the receiving
 // goroutine waits for something other than the peer.
 func (c *seated) Busy() bool {
 	return c.inFlight.Load() > 0 || (*conn)(c).working()

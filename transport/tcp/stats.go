@@ -2,7 +2,7 @@ package tcp
 
 import "sync/atomic"
 
-// counters belong to a Server or to a Conn.
+// counters holds the counts of a Server or of a Conn.
 type counters struct {
 	accepted, refused, stalled atomic.Uint64
 	starved                    atomic.Uint64
@@ -14,21 +14,22 @@ type counters struct {
 
 // Stats is a snapshot of a Server's counters.
 type Stats struct {
-	// Connections is the present number, Accepted the total. Refused counts connections
-	// that got no seat.
+	// Connections is the present number of connections, and Accepted the number since the
+	// start. Refused counts connections that got no seat from the Census.
 	Connections       int
 	Accepted, Refused uint64
 	// Stalled counts connections that ended because a deadline passed; Starved those that
 	// ended because memory was short and the peer made no progress.
 	Stalled, Starved uint64
-	// Calls counts records passed to the RPC server, Replies those sent.
+	// Calls counts records passed to the RPC server, Replies the replies sent.
 	Calls, Replies uint64
 	// Malformed counts records that are neither call nor reply; TooLong counts records that
 	// exceeded MaxRecord and ended their connection; Stray counts replies that belong to no
 	// call.
 	Malformed, TooLong, Stray uint64
-	// Gated counts the times that a connection was not read from because it had too much
-	// under way; Waited those that a call waited for memory.
+	// Gated counts how often the server stopped reading from a connection because it had
+	// too many calls or replies under way. Waited counts how often a call waited for
+	// memory.
 	Gated, Waited uint64
 	// Received and Sent are in bytes, record marks included.
 	Received, Sent uint64

@@ -29,18 +29,18 @@ type stream interface {
 	// end. If more is false, nothing is left, not even the end, and later input makes
 	// receive call ready. Only ready calls tryRead.
 	tryRead(p []byte) (n int, more bool, err error)
-	// readable reports that there is input, the end included. Only ready calls it.
+	// readable reports whether there is input, the end included. Only ready calls it.
 	readable() bool
 	// tryWrite writes as much as it can at once. It returns errAgain if that is not all.
 	tryWrite(bufs [][]byte) (int, error)
 	// transmit calls ready each time there may be room for output, until ready
 	// returns false or the stream ends. In ready, tryWrite may block.
 	transmit(ready func() (more bool)) error
-	// gone reports that the peer is known to have ended the stream abruptly, even if
+	// gone reports whether the peer is known to have ended the stream abruptly, even if
 	// receive has not noticed. Any goroutine may call it at any time.
 	gone() bool
-	// left reports that the peer has closed its side, or does not acknowledge the output.
-	// Any goroutine may call it at any time; after close it returns true.
+	// left reports whether the peer has closed its side, or does not acknowledge the
+	// output. Any goroutine may call it at any time; after close it returns true.
 	left() bool
 	// interrupt makes receive return, now or at its next call; resume undoes that.
 	interrupt()
@@ -67,14 +67,14 @@ func newStream(nc net.Conn) stream {
 // The runtime reports readiness once per change (edge-triggered), and remembers it only
 // during one RawConn.Read. So the whole life of a connection is one such Read. At each
 // read, the kernel also reports how much input is left (TCP_INQ). So the socket can wait
-// for more input without another read that finds it empty. The length of a read alone would
-// not show that, because the end may stand behind the last bytes.
+// for more input without another read that finds it empty. A read shorter than its buffer
+// would not be proof enough, because the end of the stream may follow the last bytes.
 type socket struct {
 	nc   socketConn
 	raw  syscall.RawConn
 	fd   int
 	iovs []unix.Iovec // of writes
-	// copies: a write of more than rawMost bytes is under way.
+	// copies is true while a write of more than rawMost bytes is under way.
 	copies atomic.Bool
 
 	inq     bool // the kernel reports the rest of the input
@@ -190,8 +190,8 @@ func (s *socket) readable() bool {
 	return rawPoll(s.fd, unix.POLLIN|unix.POLLRDHUP) != 0
 }
 
-// gone polls the socket. The kernel may report a reset right behind the last bytes together
-// with them, and TCP_INQ does not show it.
+// gone polls the socket. The kernel may report a reset right behind the last bytes in the
+// same event as these bytes, and TCP_INQ does not show the reset.
 func (s *socket) gone() (gone bool) {
 	err := s.raw.Control(func(fd uintptr) {
 		p := [1]unix.PollFd{{Fd: int32(fd)}}
@@ -226,7 +226,7 @@ type waitingStream struct {
 	in  []byte // the part of buf that is not read yet
 	err error
 	mu  sync.Mutex
-	// transmitting: tryWrite may block.
+	// transmitting is true while tryWrite may block.
 	transmitting bool
 }
 
