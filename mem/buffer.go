@@ -36,8 +36,8 @@ func (b *Buffer) Release() {
 	if s == nil {
 		panic("mem: Release of a released Buffer")
 	}
-	// An unused Buffer already counts the reference of its next user. So with one reference
-	// nothing has to be written.
+	// A Buffer that is not used keeps a count of 1, which is the first reference of its next user.
+	// So the release of the last reference need not write the count.
 	if b.refs.Load() != 1 {
 		if b.refs.Add(-1) > 0 {
 			return

@@ -19,16 +19,17 @@ type Client struct {
 	heap   atomic.Int64 // bytes charged by its shares; changed under pool.mu
 	shares int          // number of open shares
 	queues int          // number of requestQueues of its shares
-	waits  *clientQueue // the places where they wait
-	turn   uint64       // Pool.turns when it began to wait, or was served in the main zone last
+	waits  *clientQueue // its clientQueues, one for each waitingPlace
+	turn   uint64       // Pool.turns when the client began to wait, or was last served in the main zone
 	id     uint64
 
-	// blamed: lately one of its shares was ended, because its peer pinned memory that others
-	// waited for. Until the time until, other clients get their turns first.
+	// blamed is true if the pool ended one of its shares a short time ago, because that share's
+	// peer made no progress while others waited for memory. Until the time in until, other clients
+	// are served first.
 	blamed bool
 	until  time.Time
 
-	// stuck is for the sweeper: bytes that its shares hold without progress.
+	// stuck is the number of bytes that its shares hold without progress. Only the sweeper uses it.
 	stuck int64
 }
 

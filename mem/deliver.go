@@ -1,6 +1,6 @@
 package mem
 
-// settleLocked makes r ready: Granted will be called with b or err.
+// settleLocked makes r ready: the pool will call Granted with b or err.
 func (p *Pool) settleLocked(r *waiter, b *Buffer, err error) {
 	r.ready, r.buffer, r.err = true, b, err
 	r.share.owed++

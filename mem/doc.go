@@ -16,26 +16,27 @@
 //     leave, and at most Config.Group (group.go).
 //   - A Client, which is the sum of the shares of one address, has its turn later if it holds more
 //     than its fair part while others wait (client.go).
-//   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. What a client may
-//     hold of it falls with its free part, so that each newcomer finds a page (zone.go).
+//   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. The less of it is
+//     free, the less a client may hold of it, so that each newcomer finds a page (zone.go).
 //   - Memory in the Go heap that a connection makes the process keep is charged to its share, and
 //     takes the place of payload memory (ledger.go).
 //
-// A Request that cannot be served at once waits at the end of its requestQueue: one for each share,
-// group and kind (small or large). Requests of one requestQueue are served in the order of Get.
-// For the main zone, clients take turns in each group, and within a client its requestQueues; of
-// the groups' first requests, that of the client is served which was not served for longest. Small
-// requests wait in the same way for the reserve (request_queue.go). grantLocked serves all that can
-// be served. A request that waits for its share, or for its group, delays no other share or group.
-// A large request whose turn it is keeps it until its block exists, so that small ones cannot starve
-// it (grant.go). If its block cannot come to exist, because stalled calls hold pages in between, it
-// gives way to the others until it can (unfittable.go).
+// A Request that cannot be served at once waits at the end of its requestQueue: there is one for
+// each share, group and kind (small or large). Requests of one requestQueue are served in the order
+// of Get. In each group, clients are served in turn from the main zone, and within a client its
+// requestQueues are. Of the requests that are first in their groups, the pool serves the one whose
+// client was served least recently. Small requests wait in the same way for the reserve
+// (request_queue.go). grantLocked serves every request that can be served. A request that waits for
+// its share, or for its group, delays no other share or group. Once a large request is next, it
+// stays next until its block is free, so that small ones cannot starve it (grant.go). If its block
+// cannot become free, because stalled calls hold pages in between, it lets the others pass until it
+// can (unfittable.go).
 //
 // While memory is short, the pool ends shares whose peers move too little, the largest holders
 // first (pressure.go, Holder).
 //
-// The package imports no other room of this module. internal/queue is no room: it is a list that
-// imports nothing, and that rpc uses as well.
+// The package imports no other package of this module except internal/queue, a list that imports
+// nothing.
 //
 // The package does not know the meaning of the bytes. Memory that is not charged, such as an idle
 // connection or receive rings, is bounded by its owners.

@@ -1,6 +1,6 @@
 package mem
 
-// chargeLocked adds n pages to the holdings of s, its client and g. main: they are pages of the
+// chargeLocked adds n pages to the holdings of s, its client and g. main is true for pages of the
 // main zone.
 func (p *Pool) chargeLocked(s *Share, g *Group, n int32, main bool) {
 	if g.held == 0 {
@@ -48,9 +48,9 @@ func (p *Pool) grantLocked() {
 	}
 }
 
-// grantLargeLocked serves the queue whose turn it is in the main zone. Its first request is
-// charged at once. It keeps its turn until a block is free; meanwhile no other request gets pages
-// of the main zone.
+// grantLargeLocked serves the queue that is next in the main zone. Its first request is charged at
+// once. The queue stays next (p.current) until a block is free; meanwhile no other request gets
+// pages of the main zone. grantLargeLocked returns false if it served no request.
 func (p *Pool) grantLargeLocked() bool {
 	if p.current == nil {
 		q := p.nextLargeLocked()
@@ -70,9 +70,9 @@ func (p *Pool) grantLargeLocked() bool {
 	return true
 }
 
-// nextLargeLocked returns the queue that has the next turn in the main zone: of the first ones of
-// all groups, the one whose client has its turn first. Clients within their fair part come before
-// others. It returns nil if no request may have memory of the main zone.
+// nextLargeLocked returns the queue to serve next from the main zone: of the queues that are first
+// in their groups, the one whose client comes first (clientQueue.before). Clients within their fair
+// part come before others. It returns nil if no request may have memory of the main zone.
 func (p *Pool) nextLargeLocked() (next *requestQueue) {
 	p.unfittable, p.unfitLeast = 0, anySize
 	nextWithin := false
@@ -85,8 +85,9 @@ func (p *Pool) nextLargeLocked() (next *requestQueue) {
 	return next
 }
 
-// nextOfGroupLocked is nextLargeLocked for one group. A request that has its turn, but for which
-// the group has no room, blocks those behind it: otherwise smaller ones would starve it.
+// nextOfGroupLocked is nextLargeLocked for one group. within is true if the client stays within its
+// fair part. If the group has no room for a request, that request blocks the requests behind it,
+// because otherwise smaller ones would starve it.
 func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 	for c := g.waiting.First; c != nil; c = c.Next {
 		for q := c.First; q != nil; q = q.Next {
@@ -110,8 +111,8 @@ func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 	return next, false
 }
 
-// fitsShareLocked reports whether the share has room for the first request of q. The first queue
-// for which it has none keeps back all others of the share until it is served: otherwise small
+// fitsShareLocked reports whether the share has room for the first request of q. If it has none, q
+// becomes s.full and keeps back all other queues of the share until it is served. Otherwise small
 // requests would starve a large one.
 func (q *requestQueue) fitsShareLocked() bool {
 	s := q.share
@@ -127,8 +128,8 @@ func (q *requestQueue) fitsShareLocked() bool {
 	return false
 }
 
-// fullLocked returns the queue that keeps back the others of s, or nil. A queue that waits for its
-// group keeps back none.
+// fullLocked returns the queue that keeps back the others of s, or nil. A queue that waits for room
+// in its group keeps back none.
 func (s *Share) fullLocked() *requestQueue {
 	if q := s.full; q != nil && s.roomLocked(q.need()) && (q.group.blocked || !q.group.roomLocked(q.need())) {
 		s.full = nil
@@ -210,7 +211,7 @@ func (p *Pool) closeShareLocked(s *Share) {
 	s.client.forgetLocked()
 }
 
-// withdrawLocked takes a waiting request out, for Cancel and Close.
+// withdrawLocked removes a waiting request from its queue, for Cancel and Close.
 func (p *Pool) withdrawLocked(r *waiter) {
 	if q := r.queue; q.First == r {
 		p.passLocked(q)

@@ -1,15 +1,15 @@
 package mem
 
-// A Group bounds the memory that all calls into one file system may hold of a Pool together,
-// whatever their shares, because all of them may stall with it. A request that names a Group
-// counts in the Group and in its share. Requests that name none count in a common Group without a
-// limit of its own.
+// A Group limits the memory of a Pool that all calls into one file system may hold together,
+// whatever their shares, because all of them may stall with the file system. A request that names a
+// Group counts in the Group and in its share. Requests that name none count in a common Group
+// without a limit of its own.
 //
-// If a Group is at its limit, a request waits in the Group, charged to nothing, and delays no
-// other Group. A request larger than the limit is granted when the Group holds nothing.
+// If a Group is at its limit, a request waits in the Group. Meanwhile it counts nowhere and delays
+// no other Group. A request larger than the limit is granted when the Group holds nothing.
 //
 // A Group takes at most half of what the other Groups leave. So if one file system after the other
-// stalls, each leaves as much to the others as it has.
+// stalls, each leaves at least as much to the others as it holds.
 type Group struct {
 	pool *Pool
 
@@ -18,9 +18,9 @@ type Group struct {
 	main    int32        // its pages of the main zone
 	queues  int          // number of requestQueues that name it
 	waiting waitingPlace // its requestQueues that wait for the main zone
-	blocked bool         // it has no room for the request that has the turn in it
+	blocked bool         // it has no room for the request that is next in it
 	since   uint64       // tick when it released memory last, or when it began to hold some
-	wants   int64        // pages that requests have waited for its limit for too long
+	wants   int64        // pages of requests that have waited too long for its limit
 }
 
 // groupLocked returns g, or for nil the group of requests that name none.
@@ -75,7 +75,7 @@ func (g *Group) roomLocked(n int32) bool {
 	return g.main+n <= min(p.groupLimit, (p.main.total-(p.grouped-g.main))/2)
 }
 
-// holdLocked adds n pages to the holding of g. main: they are pages of the main zone.
+// holdLocked adds n pages to the holding of g. main is true for pages of the main zone.
 func (g *Group) holdLocked(n int32, main bool) {
 	g.held += n
 	if !main {

@@ -30,7 +30,7 @@ func (h *holding) add(g *Group, n int32) {
 	h.in[free] = heldIn{g, n}
 }
 
-// of returns how many pages of it belong to g.
+// of returns the number of pages of h that belong to g.
 func (h *holding) of(g *Group) int32 {
 	for _, in := range h.in {
 		if in.group == g {

@@ -66,14 +66,14 @@ const leastCalls = 2
 // another one now.
 //
 // Calls wait for an executor, for memory or for the peer. Meanwhile each transport charges their
-// messages and replies. A client's charges may be half of what the other clients' charges leave
-// of the ceiling; so a single client may use half of it, and always leaves as much for others.
-// Beyond that, each of the client's connections may have leastCalls under way. Meanwhile TCP does
-// not read, and RDMA, where messages arrive all the same, keeps them as they arrived. So all
-// clients together keep no more than the ceiling plus leastCalls for each connection. A
-// connection that is full has a call of its own under way, and continues when that ends; or when
-// its transport looks again, some seconds later at most, because others may have given memory
-// back. Full takes no lock.
+// messages and replies. A client's charges may be half of what the other clients' charges leave of
+// the ceiling; so a single client may use half of it, and always leaves as much for others. Beyond
+// that, each of the client's connections may have leastCalls under way. While a connection is full,
+// TCP does not read from it, and RDMA, which cannot stop messages from arriving, keeps them as
+// received. So all clients together keep no more than the ceiling plus leastCalls for each
+// connection. A full connection has calls of its own under way, and continues when one of them
+// ends. Its transport also checks again every few seconds, because other connections may have
+// released memory. Full takes no lock.
 func (s *Share) Full(calls int64) bool {
 	p := s.pool
 	if calls < leastCalls {
@@ -83,14 +83,14 @@ func (s *Share) Full(calls int64) bool {
 	return own > (int64(p.total())*PageSize-(p.heap.Load()-own))/2
 }
 
-// overdrawnLocked returns by how many pages the charges exceed the room that the ceiling leaves; 0 or
-// less if they do not.
+// overdrawnLocked returns the number of pages by which charges and used pages together exceed the
+// ceiling; it is 0 or less if they do not.
 func (p *Pool) overdrawnLocked() int64 {
 	return int64(p.inUse()) + p.heapPages - int64(p.total())
 }
 
-// swollenLocked reports whether charges plus pages that may be resident, used or free, exceed the
-// ceiling.
+// swollenLocked reports whether charges and the pages that may be resident, used or free, together
+// exceed the ceiling.
 func (p *Pool) swollenLocked() bool {
 	return p.heapPages > 0 && p.pinned == 0 &&
 		int64(p.resident())+p.heapPages > int64(p.total())

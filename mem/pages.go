@@ -96,8 +96,8 @@ func (m *pageMap) find(n int32) int32 {
 	return -1
 }
 
-// lastTouched returns the last run of free pages below the given page that may be resident, at
-// most so many pages of it.
+// lastTouched returns the last run of free pages, below the given page, that may be resident. If
+// the run is longer than most pages, it returns the last most pages of the run.
 func (m *pageMap) lastTouched(below, most int32) (e extent) {
 	free := func(page int32) uint64 { return m.touched[page/64] &^ m.busy[page/64] }
 	for page := below - 1; page >= 0; page-- {

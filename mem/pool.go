@@ -65,12 +65,12 @@ type Pool struct {
 	clients   map[any]*Client // by key
 	clientIDs uint64
 	shares    []*Share
-	active    int32        // clients that hold or wait
+	active    int32        // number of clients that hold memory or wait for it
 	heap      atomic.Int64 // bytes charged; changed under mu
 	heapPages int64
 
 	ungrouped Group
-	grouped   int32 // pages that Groups hold of the main zone, with those that current waits for
+	grouped   int32 // pages of the main zone that Groups hold, and those that current waits for
 
 	waits
 	pressure

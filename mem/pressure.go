@@ -30,7 +30,7 @@ const (
 	// sweepEvery is the length of a tick: the sweeper runs so often while memory is short.
 	sweepEvery = 250 * time.Millisecond
 	// patienceTicks is how long a request waits before the pool ends shares for it: more than 1
-	// s.
+	// second.
 	patienceTicks = 4
 	// grace is how long a peer may stay below the least rate.
 	grace = 2500 * time.Millisecond
@@ -52,18 +52,18 @@ type pressure struct {
 	wants     int64 // pages that requests have waited for too long, without those that wait for a group
 }
 
-// leastRate is the least rate, in bytes per second, for the peer of a share that holds so many
-// bytes, while memory is short: everything in 8 s, or 1 MiB per second if that is less.
+// leastRate is the least rate, in bytes per second, for the peer of a share that holds held bytes
+// while memory is short: everything in 8 s, or 1 MiB per second if that is less.
 func leastRate(held int64) float64 { return float64(min(held/8, 1<<20)) }
 
 // progress is the sweeper's record of a share: since when the peer stays below the least rate.
-// pool.mu guards only told and toldTick. The sweep alone uses the others, and only one sweep runs
-// at a time.
+// pool.mu guards only told and toldTick. Only the sweep uses the other fields, and only one sweep
+// runs at a time.
 type progress struct {
 	told     bool // End was called, or is about to be
 	toldTick uint64
 
-	tick  uint64 // of the last look
+	tick  uint64 // tick of the last call of look
 	begun time.Time
 	moved uint64
 	least int64 // the least held since begun, in bytes
@@ -71,7 +71,7 @@ type progress struct {
 	slow  time.Duration
 }
 
-// look asks for the share's progress and records it.
+// look records the share's progress, which it gets from the holder.
 func (s *Share) look(tick uint64, now time.Time) {
 	moved, waits := s.holder.Progress()
 	m := &s.progress
@@ -189,8 +189,8 @@ func (p *Pool) promoteLocked() {
 // lateLocked reports whether the first request of q has waited too long.
 func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > patienceTicks }
 
-// chooseVictimsLocked chooses the shares to end among those asked, the largest holders first: by client, then
-// by share.
+// chooseVictimsLocked chooses the shares to end among those asked, the largest holders first: by
+// client, then by share.
 //
 // It ends no share for the sake of its own requests, and none whose memory would not help the
 // requests that wait: only memory held in a group helps requests that wait for that group.
@@ -249,9 +249,9 @@ func (p *Pool) wantLocked() {
 	}
 }
 
-// wantsLocked returns the sum to which a queue that has waited too long contributes: its group's
-// if it waits for the group's limit, otherwise the pool's. It returns nil if the queue has not
-// waited too long, or waits for its share.
+// wantsLocked returns the sum that the pages of a queue which has waited too long are added to: its
+// group's sum if it waits for the group's limit, otherwise the pool's. It returns nil if the queue
+// has not waited too long, or waits for its share.
 func (p *Pool) wantsLocked(q *requestQueue) *int64 {
 	s, g, n := q.share, q.group, q.need()
 	switch {

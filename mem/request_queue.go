@@ -2,20 +2,20 @@ package mem
 
 import "github.com/nfsrdmad/nfsrdmad/internal/queue"
 
-// waits are the requests of a Pool that wait.
+// waits is the state of the waiting requests of a Pool.
 type waits struct {
-	waiting int                                     // how many
+	waiting int                                     // number of waiting requests
 	small   waitingPlace                            // small requests, for the reserve
 	crowded queue.List[waitingPlace, *waitingPlace] // the groups with requests that wait for the main zone
-	turns   uint64                                  // counts the turns that ended
+	turns   uint64                                  // counts the calls of endTurnLocked
 
-	current     *requestQueue // it has the turn in the main zone, and is charged for its first request
-	currentTick uint64        // when it got the turn
+	current     *requestQueue // the queue that is next in the main zone; its first request is charged already
+	currentTick uint64        // tick when current was set
 
-	again      bool  // grantLocked looks at all queues again
+	again      bool  // grantLocked has to try all queues again
 	starved    int   // small queues for which grantLocked found no memory
 	unfittable int   // large queues that grantLocked passed because their blocks do not exist
-	unfitLeast int32 // the least pages for which there is no block
+	unfitLeast int32 // size of the smallest request for which there is no block, in pages
 	fits       int32 // pages of the largest block that can become free
 
 	unusedQueue       *requestQueue
@@ -34,7 +34,7 @@ type requestQueue struct {
 	share   *Share
 	group   *Group
 	small   bool
-	pages   int64 // of its requests
+	pages   int64 // sum over its requests
 	in      *clientQueue
 	sibling *requestQueue // the share's next one
 }
@@ -42,9 +42,10 @@ type requestQueue struct {
 // need returns how many pages the first request needs.
 func (q *requestQueue) need() int32 { return q.First.pages }
 
-// A clientQueue holds the requestQueues of one client that wait in one place. They take turns.
+// A clientQueue holds the requestQueues of one client that wait in one waitingPlace. They are
+// served in turn.
 type clientQueue struct {
-	queue.Links[clientQueue] // in the place
+	queue.Links[clientQueue] // in the waitingPlace
 	queue.List[requestQueue, *requestQueue]
 	client  *Client
 	place   *waitingPlace
@@ -52,8 +53,8 @@ type clientQueue struct {
 	sibling *clientQueue // the client's next one
 }
 
-// before reports whether c, which is in one group, has its turn before d, which is in another: the
-// client that was not served for longer comes first. Blamed clients come after all others.
+// before reports whether c is served before d, which waits in another group: the client that was
+// served least recently comes first. Blamed clients come after all others.
 func (c *clientQueue) before(d *clientQueue) bool {
 	switch {
 	case c.client.blamed != d.client.blamed:
@@ -64,8 +65,8 @@ func (c *clientQueue) before(d *clientQueue) bool {
 	return c.turn < d.turn
 }
 
-// A waitingPlace is a place where clients take turns: a group has one for memory of the main
-// zone, and the pool has one for the reserve.
+// A waitingPlace is a list of clients that wait for the same kind of memory and are served in turn.
+// Each group has one for the main zone, and the pool has one for the reserve.
 type waitingPlace struct {
 	queue.Links[waitingPlace] // in Pool.crowded
 	queue.List[clientQueue, *clientQueue]
@@ -149,7 +150,7 @@ func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
 	return q
 }
 
-// closeLocked forgets a requestQueue without requests that is in no place.
+// closeLocked forgets a requestQueue without requests that is in no waitingPlace.
 func (p *Pool) closeLocked(q *requestQueue) {
 	s := q.share
 	at := &s.queues
@@ -166,8 +167,8 @@ func (p *Pool) closeLocked(q *requestQueue) {
 	p.unusedQueue = q
 }
 
-// joinLocked puts q behind the other queues of its client at w. A client that is new there has the
-// last turn.
+// joinLocked puts q behind the other queues of its client at w. A client that did not wait at w
+// becomes the last one there.
 func (p *Pool) joinLocked(w *waitingPlace, q *requestQueue) {
 	client := q.share.client
 	c := client.waits
@@ -191,7 +192,8 @@ func (p *Pool) joinLocked(w *waitingPlace, q *requestQueue) {
 	q.in = c
 }
 
-// leaveLocked takes q out of its place. A client that has other queues there keeps its turn.
+// leaveLocked takes q out of its waitingPlace. If its client has other queues there, the client
+// keeps its position.
 func (p *Pool) leaveLocked(q *requestQueue) {
 	c := q.in
 	c.Remove(q)
@@ -213,8 +215,8 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 	p.unusedClientQueue = c
 }
 
-// servedLocked ends the turn of q: q becomes the last of its client's queues in its place, and its
-// client the last there.
+// servedLocked runs when q was served: q becomes the last of its client's queues in its
+// waitingPlace, and the client becomes the last client there.
 func (p *Pool) servedLocked(q *requestQueue) {
 	c := q.in
 	c.Remove(q)
@@ -223,8 +225,9 @@ func (p *Pool) servedLocked(q *requestQueue) {
 	p.endTurnLocked(c, c.place.group != nil)
 }
 
-// endTurnLocked puts c into its place, with the last turn. If its client is not blamed, c comes
-// before blamed clients. everywhere: its client has the last turn of all groups.
+// endTurnLocked puts c at the end of its waitingPlace, but before blamed clients if its own client
+// is not blamed. If everywhere is true, its client becomes the last one in the order between groups
+// as well (before).
 func (p *Pool) endTurnLocked(c *clientQueue, everywhere bool) {
 	p.turns++
 	if c.turn = p.turns; everywhere {

@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// The request whose turn it is waits for a contiguous block, and the main zone empties for it. But
-// a stalled file system keeps its blocks, which may lie so that no free run is long enough. Then
-// the request is unfittable, as are all that need as many pages: they lose their turn until such a
-// block is free, or could become free. The others are served meanwhile.
+// The next large request (p.current) waits for a contiguous block, and the main zone empties for
+// it. But a stalled file system keeps its blocks, which may lie so that no free run is long enough.
+// Then the request is unfittable, and so are all requests of at least as many pages: the pool
+// passes over them until such a block is free, or could become free. It serves the others
+// meanwhile.
 
 const (
-	// unfitTicks is how long a request has its turn before the pool judges whether its block can
-	// become free: 3 s.
+	// unfitTicks is how long a request is next before the pool judges whether its block can become
+	// free: 3 s.
 	unfitTicks = 12
 	// pinnedTicks is the age at which a held block counts as pinned, even if its group releases
 	// other blocks: 15 s.
@@ -32,8 +33,8 @@ func (p *Pool) unfitLocked(n int32) bool {
 	return true
 }
 
-// judgeLocked finds out how large a block can become free, if a request waits for that. The
-// request whose turn it is may lose it.
+// judgeLocked computes the size of the largest block that can become free, if a request has waited
+// long for its block. If the next large request needs more, it is next no more.
 func (p *Pool) judgeLocked() {
 	waits := p.current != nil && p.tick-p.currentTick >= unfitTicks
 	if !waits && p.fits == anySize {

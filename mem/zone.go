@@ -34,7 +34,7 @@ func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
 	return e, ok
 }
 
-// mayTakeLocked reports whether c may have n more pages of the reserve.
+// mayTakeLocked reports whether c may take n more pages of the reserve.
 //
 // A client's limit falls with the cube of the free part of the reserve, from an eighth of the
 // reserve to one page. So the first clients get as much as they need, and there is still a page
@@ -54,7 +54,7 @@ func (p *Pool) putBackLocked(c *Client, e extent) {
 	c.small -= e.pages
 }
 
-// inUse returns how many pages are handed out.
+// inUse returns the number of pages in use by Buffers.
 func (p *Pool) inUse() int32 { return p.main.inUse + p.reserve.inUse }
 
 // resident returns how many pages may occupy memory.
