@@ -3,7 +3,7 @@
 //
 // The command has no logic of its own: each subcommand is a file that parses flags and calls the
 // package that does the work. Exit status 1 means a failure, 2 wrong arguments or a wrong
-// configuration, and 3 a daemon that ended and left something behind that did not end.
+// configuration, and 3 that the daemon exited before all its work had ended.
 package main
 
 import (

@@ -28,7 +28,7 @@ func (s *securityFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.server, "server-principal", "", "with Kerberos: the server's principal, such as nfs@server.example.org (default nfs@HOST)")
 }
 
-// security returns what the flags ask for; nil for AUTH_SYS.
+// security returns the client.Security that the flags select, or nil for AUTH_SYS.
 func (s *securityFlags) security() (*client.Security, error) {
 	flavor, err := client.ParseFlavor(s.flavor)
 	switch {
@@ -44,16 +44,17 @@ func (s *securityFlags) security() (*client.Security, error) {
 	return client.Kerberos{Flavor: flavor, Keytab: s.keytab, Principal: s.principal, Server: s.server}.Security()
 }
 
-// troubleEvery is the shortest time between two lines about failed contexts.
+// troubleEvery is the shortest time between two lines about RPCSEC_GSS contexts.
 const troubleEvery = 10 * time.Second
 
-// trouble reports contexts that a running relay cannot make.
+// trouble reports RPCSEC_GSS contexts that a running relay cannot make.
 type trouble struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-// report writes a line if err is about a context, unless it wrote one in the last troubleEvery.
+// report writes a line if err says that no RPCSEC_GSS context was made, unless it wrote one in the
+// last troubleEvery.
 func (t *trouble) report(err error) {
 	if !client.NoContext(err) {
 		return

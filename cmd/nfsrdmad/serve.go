@@ -57,9 +57,9 @@ Export options, separated by commas:
 	return c
 }
 
-// gcPercent is how far the heap may exceed its live data. The account of memory charges half as
-// much again for data that peers make the daemon keep there (mem.Ledger). Payload is not on the
-// heap.
+// gcPercent is the daemon's GOGC: the percentage by which the heap may exceed its live data.
+// mem.Ledger charges half as much again for data that peers make the daemon keep on the heap.
+// Payload is not on the heap.
 const gcPercent = 40
 
 // configurationFlags defines the flags of the daemon's configuration.
@@ -68,7 +68,7 @@ func configurationFlags(f *pflag.FlagSet, configFile *string, flags *config.Flag
 	flags.Define(f)
 }
 
-// errNoConfig: neither flags nor a file name an export.
+// errNoConfig is the error if no flag names an export, and there is no configuration file.
 var errNoConfig = usageError{errors.New("nothing to serve: add --export DIR, or write " + config.DefaultConfigFile)}
 
 // baseConfig reads the configuration file: the one named or, without --export, the default file.

@@ -44,7 +44,7 @@ func (s *signals) handle(end func(), within time.Duration) {
 		case sig := <-s.c:
 			switch {
 			case sig == syscall.SIGHUP:
-				go hangup() // f may wait for the reader of the log
+				go hangup() // hangup may wait for the process that reads the log
 			case over == nil:
 				end()
 				over = time.After(within)
@@ -57,7 +57,8 @@ func (s *signals) handle(end func(), within time.Duration) {
 	}
 }
 
-// exitNow exits without waiting for anything, not even for the reader of standard error.
+// exitNow exits without waiting for anything for long, not even for the process that reads standard
+// error.
 func exitNow(why string) {
 	said := make(chan struct{})
 	go func() {
