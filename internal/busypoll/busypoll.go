@@ -1,29 +1,30 @@
-// Package busypoll lets the goroutine that receives a connection's calls look for the next
-// call for some microseconds before it waits in the runtime's poller. A client that makes
-// one call at a time sends the next one as soon as it has the reply. To put the goroutine
-// to sleep and to wake it, and a processor with it, takes longer than that.
+// Package busypoll lets the goroutine that receives a connection's calls poll for the next call for
+// some microseconds before it waits in the runtime's poller. A client that makes one call at a time
+// sends the next one as soon as it has the reply. Putting the goroutine to sleep and waking it, and
+// a processor with it, takes longer than that.
 //
-// While nothing comes, such looking costs a processor, and while a goroutine looks, the
-// runtime may not notice input of other connections: no thread waits in its poller then.
-// What bounds both:
+// While no call comes, polling costs a processor. While a goroutine polls, the runtime may also not
+// notice input of other connections, because no thread waits in its poller. These rules limit both
+// costs:
 //
-//   - One connection of a Group polls at a time, and none where the runtime has one processor.
-//   - None polls within 2 ms of another connection's input, and one that polls ends when another
-//     connection has input, or an Errand begins: those keep processors awake, and may need the
-//     one that polls.
-//   - Every 100 us a connection that polls yields: its goroutine goes to wait in the runtime's
-//     poller as soon as there is input, without reading it. So the wait ends at once, and the
+//   - One connection of a Group polls at a time. If the runtime has one processor, none polls.
+//   - No connection polls within 2 ms of another connection's input. A poll ends when another
+//     connection has input, or when an Errand begins: such work keeps processors awake, and may
+//     need the one that polls.
+//   - Every 100 us a connection that polls yields: as soon as there is input, its goroutine goes
+//     to wait in the runtime's poller without reading the input. So the wait ends at once, and the
 //     runtime has looked for input of all connections.
-//   - A connection polls once 4 calls in a row have followed the replies closely, for at most
-//     twice as long as they took to follow, and never longer than Config.Most.
-//   - A peer that has several calls under way is not polled for: the calls that come while
-//     the goroutine wakes up are then served, and answered, together.
-//   - A connection whose call did not come in time waits in the runtime's poller for its next
-//     calls: for 2 of them, for twice as many after each further time, for 64 at most. Eight
-//     calls in time make that 2 again.
-//   - Time spent in vain comes out of a credit that the Group has. The credit grows by a
-//     sixteenth of the time that passes, to 4 ms. So peers that time their calls such that
-//     the process always polls in vain cost it a sixteenth of one processor.
+//   - A connection polls after 4 calls in a row have closely followed the replies before them. It
+//     polls for at most twice the smoothed time from a reply to the next call, and never longer
+//     than Config.Most.
+//   - A connection does not poll if its peer has several calls under way: the calls that come
+//     while the goroutine wakes up are then served, and answered, together.
+//   - If a call did not come in time, the connection waits in the runtime's poller for its next 2
+//     calls. Each further late call doubles that number, up to 64. After eight calls in time it is
+//     2 again.
+//   - Time of polls that found nothing comes out of a credit of the Group. The credit grows by a
+//     sixteenth of the time that passes, to 4 ms. So peers that time their calls such that the
+//     process always polls in vain cost it a sixteenth of one processor.
 //
 // Nothing here allocates, waits, or starts a timer or a goroutine.
 package busypoll
@@ -35,25 +36,26 @@ import (
 )
 
 const (
-	// vainShare is the part of one processor that polling in vain may use: one in so many.
+	// vainShare limits polling in vain to 1/vainShare of one processor.
 	vainShare = 16
-	// mostCredit bounds the time for polling in vain at once.
+	// mostCredit is the most time that polls in vain may use at once.
 	mostCredit = 4 * time.Millisecond
-	// turn is how long a connection polls before it yields.
+	// turn is how long a connection polls before it yields, see the package comment.
 	turn = 100 * time.Microsecond
 	// quiet is how long no other connection may have had input before a connection polls.
 	quiet = 2 * time.Millisecond
 	// trusted is how many calls in a row have to follow closely before a connection polls.
 	trusted = 4
-	// leastPenalty and mostPenalty bound how many calls a connection waits for in the runtime's
-	// poller after a call that did not come in time. After redeemed calls in time the penalty is
-	// the least again.
+	// leastPenalty and mostPenalty bound the penalty: the number of calls for which a connection
+	// waits in the runtime's poller after a call that did not come in time. After redeemed calls in
+	// time the penalty is leastPenalty again.
 	leastPenalty, mostPenalty = 2, 64
 	redeemed                  = 8
 	// shortest is the least length of a poll without input, because the gaps between calls vary
 	// by that much.
 	shortest = 10 * time.Microsecond
-	// ahead is less than the time that a peer needs to answer a reply with a call.
+	// ahead is too short a time for a peer to receive a reply and to send its next call. A call
+	// that comes sooner was under way before the reply.
 	ahead = 4 * time.Microsecond
 	// wakeUp is the most time that waking up in the runtime's poller adds to a measured gap.
 	wakeUp = 100 * time.Microsecond
@@ -63,10 +65,10 @@ const (
 
 // Config configures a Group.
 type Config struct {
-	// Most is the longest poll of a connection; 0: no connection polls.
+	// Most is the longest poll of a connection. If it is 0, no connection polls.
 	Most time.Duration
 	// Clock is a monotonic clock. Procs returns the number of the runtime's processors. nil means
-	// the real ones.
+	// the real clock and number.
 	Clock func() time.Duration
 	Procs func() int
 }
@@ -75,13 +77,14 @@ type Config struct {
 // goroutine; those of a nil Group do nothing.
 type Group struct {
 	cfg Config
-	// last is the connection that was woken last. changed is the time when another connection
-	// than before was woken. errands counts errands that began during a poll.
+	// last is the ID of the connection that was woken last. changed is when last changed last.
+	// errands is the number of errands that began during a poll.
 	last    atomic.Uint64 // its id
 	changed atomic.Int64
 	errands atomic.Uint32
-	members atomic.Uint64 // so far
-	// taken: a connection polls. Its goroutine alone uses the fields below.
+	members atomic.Uint64 // number of Members so far
+	// taken is true while a connection polls. Only its goroutine uses the fields from credit to
+	// procsAt.
 	taken   atomic.Bool
 	credit  time.Duration
 	asOf    time.Duration // the clock's time for which credit is right
@@ -142,7 +145,7 @@ type Member struct {
 	woken   time.Duration // when the goroutine was last woken
 	rested  time.Duration // when it went to wait; 0 once input has come
 	gap     time.Duration // smoothed time from a reply to the next call
-	trust   int32         // at trusted it polls
+	trust   int32         // if it is trusted, the connection may poll
 	penalty int32
 	row     int32 // calls in time since the last late one
 	polls   bool
@@ -207,8 +210,8 @@ func (m *Member) learn(gap time.Duration) {
 	m.gap += (gap - m.gap) / 8
 }
 
-// Begin reports whether the goroutine, which has no more input, shall poll. alone: the input was
-// one call, and no other call of the connection is under way. If Begin returns true, the
+// Begin reports whether the goroutine, which has no more input, has to poll. alone is true if the
+// input was one call, and no other call of the connection is under way. If Begin returns true, the
 // goroutine sends its replies, looks for input while Again returns true, and calls End.
 func (m *Member) Begin(alone bool) bool {
 	if !alone {
@@ -241,13 +244,13 @@ func (m *Member) Polls() bool { return m.polls }
 // End(true) and Rest, and waits.
 func (m *Member) Yields() bool { return m.polls && m.yields }
 
-// Again reports whether to look for input once more. If the Member does not poll, it is false.
+// Again reports whether to look for input once more. It returns false if the Member does not poll.
 func (m *Member) Again() bool {
 	g := m.group
 	return m.polls && time.Duration(g.changed.Load()) < m.began && g.errands.Load() == m.errands && g.cfg.Clock() < m.until
 }
 
-// End ends the poll. came: there was input, or the connection ended.
+// End ends the poll. came is true if there was input, or if the connection ended.
 func (m *Member) End(came bool) {
 	g := m.group
 	m.polls = false
