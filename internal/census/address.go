@@ -8,9 +8,9 @@ import (
 // Rankings of addresses, by the number of seats of a kind.
 const (
 	bySeats     = iota // all seats of a site
-	byStrangers        // seats of an address that are not a known peer's
+	byStrangers        // seats of an address, except those of known peers
 	byArriving         // seats of an address whose set-up is under way
-	inSite             // all of an address's seats, among the addresses of its site
+	inSite             // all seats of an address, compared with the other addresses of its site
 	rankings
 )
 
@@ -20,18 +20,19 @@ type address struct {
 	site   *site
 	counts [rankings]int
 	places [rankings]place
-	// privileged are its seats from ports below 1024, others those from other ports.
+	// privileged holds its seats whose peers use ports below 1024, and others its other seats.
 	privileged, others ports
 }
 
-// ports are the seats of an address from ports of one kind. arriving and strangers are those in
-// these stages, in the order of entry; strangers includes silent seats. known are the seats of
-// known peers by last use.
+// ports holds the seats of an address whose peers use ports of one kind. arriving and strangers
+// hold the seats of those stages, oldest entry first; strangers also holds silent seats. known
+// holds the seats of known peers, least recently used first.
 type ports struct{ arriving, strangers, known queue }
 
 func (p *ports) n() int { return p.arriving.n + p.strangers.n + p.known.n }
 
-// A site holds the addresses of a prefix. In the ranking by seats it stands for all of them.
+// A site is the Census's record of an address prefix (clientaddr.Site). Its embedded address stands
+// in the ranking bySeats for all addresses of the prefix.
 type site struct {
 	address
 	members ranking
@@ -51,7 +52,8 @@ func newSite(prefix netip.Addr) *site {
 	return s
 }
 
-// older returns the one of two seats that entered its stage first. A nil seat is none.
+// older returns the seat that entered its stage first. If one of a and b is nil, it returns the
+// other.
 func older(a, b *Seat) *Seat {
 	if a == nil || b != nil && b.step < a.step {
 		return b
@@ -59,8 +61,8 @@ func older(a, b *Seat) *Seat {
 	return a
 }
 
-// oldestSetup returns the seat whose set-up ends before other set-ups of a, or nil: one from a
-// privileged port only if a has too many of these, or no others.
+// oldestSetup returns the seat of a whose set-up is to end first, or nil. It chooses a seat from a
+// privileged port only if a has too many of these, or no set-ups from other ports.
 func (a *address) oldestSetup() *Seat {
 	if s := a.others.arriving.first; s != nil && !a.manyPrivileged() {
 		return s
@@ -68,9 +70,10 @@ func (a *address) oldestSetup() *Seat {
 	return older(a.privileged.arriving.first, a.others.arriving.first)
 }
 
-// oldestOf returns the stranger that entered its stage first, or nil. A silent seat that was
-// heard meanwhile first moves to the stage Stranger, as it would at its deadline. So newcomers
-// that say nothing, however many, take no seat of a peer that communicates.
+// oldestOf returns the seat that entered its stage first among those whose peers are not known, or
+// nil. If a silent seat's peer has meanwhile sent a message, the seat first moves to the stage
+// Stranger, as it would at its deadline, and so becomes the newest there. So newcomers that send
+// nothing, however many, take no seat of a peer that communicates.
 func (c *Census) oldestOf(p *ports) *Seat {
 	s := p.strangers.first
 	for s != nil && s.stage == Silent && s.heard.Load() {
@@ -80,12 +83,12 @@ func (c *Census) oldestOf(p *ports) *Seat {
 	return older(p.arriving.first, s)
 }
 
-// manyPrivileged reports whether the address has more seats from privileged ports than it keeps for
-// them. Then the seats beyond are like those from other ports.
+// manyPrivileged reports whether the address has more than privilegedPlaces seats from privileged
+// ports. Then these ports give no advantage.
 func (a *address) manyPrivileged() bool { return a.privileged.n() > privilegedPlaces }
 
-// oldestStranger returns the stranger of a that loses its seat before other strangers of a, or
-// nil: one from a privileged port only if a has too many of these.
+// oldestStranger returns the seat of a that is evicted first among those whose peers are not known,
+// or nil. It considers seats from privileged ports only if a has too many of these.
 func (c *Census) oldestStranger(a *address) *Seat {
 	s := c.oldestOf(&a.others)
 	if a.manyPrivileged() {
@@ -94,7 +97,7 @@ func (c *Census) oldestStranger(a *address) *Seat {
 	return s
 }
 
-// givesAway returns the seat of a that a newcomer of another address gets. a has seats.
+// givesAway returns the seat of a that is evicted for a newcomer of another address. a has seats.
 func (c *Census) givesAway(a *address) *Seat {
 	for _, s := range []*Seat{c.oldestStranger(a), c.oldestOf(&a.privileged), a.others.known.first} {
 		if s != nil {
@@ -104,10 +107,12 @@ func (c *Census) givesAway(a *address) *Seat {
 	return a.privileged.known.first
 }
 
-// givesItself returns the seat of a that a newcomer p of a itself gets, or nil: a stranger's, or
-// that of the known peer that has been idle longest, if it is idle. On Unix only root can use
-// privileged ports. So other users of a machine leave some seats for its own mounts: from the
-// moment when a mount connects, not only when the daemon knows it.
+// givesItself returns the seat of a that is evicted for a newcomer p of the same address, or nil if
+// there is none: the oldest one whose peer is not known, otherwise that of the known peer that has
+// been idle longest. A newcomer from a privileged port may also displace a known peer from another
+// port that is not idle (privilegedPlaces). On Unix only root can use privileged ports. So other
+// users of a client machine leave some seats for its own mounts, from the moment when a mount
+// connects.
 func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	if s := c.oldestStranger(a); s != nil {
 		return s
@@ -130,7 +135,7 @@ func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	return nil
 }
 
-// queueFor returns the queue of the address in which a seat waits.
+// queueFor returns the queue of the address that a seat belongs in, by its port and stage.
 func (a *address) queueFor(s *Seat) *queue {
 	p := &a.others
 	if s.peer.privileged() {

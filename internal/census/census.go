@@ -31,9 +31,9 @@ type Config struct {
 	// FirstTimeout is how long a connection may last after its set-up without a whole message
 	// from the peer. CallTimeout is how long it may last until the peer is known.
 	FirstTimeout, CallTimeout time.Duration
-	// QuietTimeout replaces either, if it is longer, while fewer than one in quietPart of Seats
-	// belong to peers that are not known, because a client may connect before it has something to
-	// send.
+	// QuietTimeout replaces FirstTimeout and CallTimeout, if it is longer, while fewer than
+	// Seats/quietPart seats belong to peers that are not known. The reason is that a client may
+	// connect before it has something to send.
 	QuietTimeout time.Duration
 	// Event, if set, is called for each connection that the Census refuses or ends, from any
 	// goroutine. It must not block.
@@ -67,8 +67,8 @@ type Event struct {
 	Age   time.Duration
 }
 
-// A Census counts connections: see the package comment. All its methods may be called from any
-// goroutine.
+// A Census counts and limits connections: see the package comment. All its methods may be called
+// from any goroutine.
 type Census struct {
 	cfg Config
 
@@ -77,8 +77,8 @@ type Census struct {
 	sites     map[netip.Addr]*site
 	ranks     [inSite]ranking
 	stages    [stages]queue
-	leaving   int           // seats that were lost, but whose connections have not left yet
-	vacated   chan struct{} // closed when one of those leaves; nil: no goroutine waits
+	leaving   int           // seats that were taken away, but whose connections are not closed yet
+	vacated   chan struct{} // closed when the next of those connections is closed; nil if no goroutine waits
 	entered   uint64
 	steps     uint64
 	count     [reasons]uint64
@@ -150,7 +150,7 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 }
 
 // crowded reports whether too many connections that lost their seats are not closed yet. Then no
-// other may lose its seat. The caller holds c.mu.
+// further seat may be taken away. The caller holds c.mu.
 func (c *Census) crowded() bool { return c.leaving >= Spare(c.cfg.Seats) }
 
 // crowdWait bounds the time for which a newcomer waits for connections to be closed.
@@ -176,7 +176,8 @@ func (c *Census) awaitSpare() {
 	}
 }
 
-// putIn seats s at a. The caller holds c.mu, as for the functions below up to lose.
+// putIn adds the seat s to the address a. The caller holds c.mu, as for the functions from here to
+// lose.
 func (c *Census) putIn(s *Seat, a *address) {
 	c.addresses[a.client], c.sites[a.site.client] = a, a.site
 	s.address = a
@@ -234,7 +235,8 @@ func (c *Census) unqueue(s *Seat) {
 	c.stages[s.stage].remove(s)
 }
 
-// ranked reports whether a seat in a stage counts in a ranking other than that by all seats.
+// ranked reports whether a seat in a stage counts in the ranking by, which is byStrangers or
+// byArriving.
 func ranked(by int, stage Stage) bool {
 	if by == byArriving {
 		return stage == Arriving
@@ -242,14 +244,14 @@ func ranked(by int, stage Stage) bool {
 	return stage != Known
 }
 
-// An ending is a lost seat whose holder has to be told.
+// An ending is a seat that was taken away, and whose Holder has to be called.
 type ending struct {
 	holder Holder
 	event  Event
 }
 
-// lose takes the seat s from its holder. The connection counts as leaving until it leaves the
-// seat.
+// lose takes the seat s away from its connection. The connection counts as leaving until it calls
+// Leave.
 func (c *Census) lose(s *Seat, why Reason) ending {
 	c.takeOut(s)
 	c.leaving++
@@ -258,7 +260,7 @@ func (c *Census) lose(s *Seat, why Reason) ending {
 	return ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}}
 }
 
-// end tells the holders that they lost their seats. The caller does not hold c.mu.
+// end calls the Holders of the seats that were taken away. The caller does not hold c.mu.
 func (c *Census) end(all []ending) {
 	for i := range all {
 		all[i].holder.End(all[i].event.Why)
@@ -272,8 +274,8 @@ func (c *Census) tell(e Event) {
 	}
 }
 
-// EvictStranger ends the connection of a stranger, unless there is none or another connection is
-// leaving already.
+// EvictStranger ends the connection of a peer that is not known, unless there is none, or a
+// connection is leaving already.
 func (c *Census) EvictStranger() {
 	c.mu.Lock()
 	a := c.ranks[byStrangers].top()
@@ -287,8 +289,8 @@ func (c *Census) EvictStranger() {
 	c.end([]ending{e})
 }
 
-// Close ends the deadlines. After it, connections can leave their seats, but the timer does not
-// run.
+// Close stops the timer, so that no deadline ends a connection any more. Connections can still
+// leave their seats.
 func (c *Census) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

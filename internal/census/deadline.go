@@ -5,10 +5,11 @@ import "time"
 const (
 	// pressedSetup divides SetupTimeout while more than half of Setups are under way.
 	pressedSetup = 5
-	// sampleEvery is the interval in which the Census looks which known peers were active. Idle
-	// times have this precision.
+	// sampleEvery is the time between two samples of which known peers are active. Idle times have
+	// this precision.
 	sampleEvery = 10 * time.Second
-	// quietPart bounds the unknown peers that get QuietTimeout: one in so many of Seats.
+	// quietPart bounds the number of peers not yet known that get QuietTimeout: it is
+	// Seats/quietPart.
 	quietPart = 64
 )
 
@@ -22,9 +23,9 @@ func (c *Census) limit(stage Stage) time.Duration {
 		}
 		return c.cfg.SetupTimeout
 	case Silent:
-		// If a Silent seat was heard, it becomes a Stranger at this deadline, not before. So all
-		// seats of a stage have the same limit, and their queue is in the order of their
-		// deadlines.
+		// A silent seat whose peer has sent a message becomes a Stranger at this deadline, not
+		// before. So all seats of a stage have the same limit, and their queue is in the order of
+		// their deadlines.
 		return c.quiet(c.cfg.FirstTimeout)
 	case Stranger:
 		if c.cfg.CallTimeout > 0 {
@@ -34,7 +35,7 @@ func (c *Census) limit(stage Stage) time.Duration {
 	return 0
 }
 
-// quiet returns the limit for peers that are not known; while they are few, at least
+// quiet returns the limit for peers that are not known. While such peers are few, it is at least
 // QuietTimeout.
 func (c *Census) quiet(limit time.Duration) time.Duration {
 	if limit > 0 && c.stages[Silent].n+c.stages[Stranger].n < c.cfg.Seats/quietPart {
@@ -87,7 +88,8 @@ func (c *Census) sweep() {
 	}
 }
 
-// sample notes which known peers were active since the last sample.
+// sample notes which known peers were active since the last sample, and puts these at the end of
+// their queues.
 func (c *Census) sample(now time.Time) {
 	c.sampled = now
 	for s := c.stages[Known].first; s != nil; s = s.links[ofStage].next {
@@ -137,8 +139,8 @@ func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
 	return ends, late
 }
 
-// endUnlessBusy asks the holders of late seats, and ends those that are not busy. The others get
-// the same time again. The caller does not hold c.mu.
+// endUnlessBusy asks the holders of late seats whether they are busy, and ends the connections of
+// those that are not. The others get the same time again. The caller does not hold c.mu.
 func (c *Census) endUnlessBusy(late []lateSeat) {
 	idle := late[:0]
 	for _, l := range late {

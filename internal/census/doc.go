@@ -1,10 +1,10 @@
-// Package census counts the connections of a process, of all its listeners and transports
-// together, and decides which have a place when there are too many.
+// Package census counts the connections of a process, of all its listeners and transports together,
+// and decides which of them may stay when there are too many.
 //
 // Each connection has a Seat, from the moment it arrives until its descriptor is closed. A seat
 // goes through stages: Arriving (its set-up is under way), Silent (it is set up, and no whole
-// message has come from the peer), Stranger (messages have come, but no call that needs a known
-// peer), Known. The transports report the stages; the protocols decide which calls make a peer
+// message has come from the peer), Stranger (messages have come, but no call that only a known peer
+// makes), Known. The transports report the stages; the protocols decide which calls make a peer
 // known.
 //
 // The Census bounds the number of seats, in all and for one client address. If no seat is free, a

@@ -7,7 +7,7 @@ const (
 	queues
 )
 
-// link is a seat's place in a queue.
+// link holds a seat's neighbours in a queue.
 type link struct{ next, prev *Seat }
 
 // A queue is a list of seats; by selects which of a seat's links it uses.

@@ -32,8 +32,8 @@ func (s Stage) String() string {
 	return [stages]string{"arriving", "silent", "stranger", "known"}[s]
 }
 
-// A Holder is the connection that has a seat, as a pointer. The Census calls it
-// from any goroutine and with no lock held.
+// A Holder is the connection that has a seat; its type is a pointer. The Census calls it from any
+// goroutine and with no lock held.
 type Holder interface {
 	// End ends the connection, for the given reason. It must not wait. The Census calls it at
 	// most once. The connection still has to leave its seat when it is closed.
@@ -53,8 +53,8 @@ type Peer struct {
 // privileged reports whether only root can use the peer's port, on Unix.
 func (p Peer) privileged() bool { return p.Addr.Port() < 1024 }
 
-// A Seat is a connection's place. Its methods may be called from any goroutine. A nil Seat stands
-// for a connection that is not counted; its methods do nothing.
+// A Seat is the Census's record of one connection. Its methods may be called from any goroutine. A
+// nil Seat stands for a connection that is not counted; its methods do nothing.
 type Seat struct {
 	census  *Census
 	peer    Peer
@@ -62,16 +62,17 @@ type Seat struct {
 	heard   atomic.Bool
 
 	// The rest is guarded by census.mu.
-	address *address // nil: the seat was lost, or left
+	address *address // nil after the seat was taken away, or left
 	stage   Stage
 	step    uint64    // number of its last move to another stage, among all moves
 	since   time.Time // entry to this stage; for a known peer, last use
 	holder  Holder
-	// moved grows with the connection's activity. seen is its value at the last sample.
+	// moved is a counter that grows with the connection's activity. seen is its value at the last
+	// sample.
 	moved *atomic.Uint64
 	seen  uint64
 	links [queues]link
-	lost  Reason // or 0
+	lost  Reason // why the seat was taken away, or 0
 	left  bool
 }
 
@@ -135,7 +136,8 @@ func (s *Seat) Known() {
 	c.arm()
 }
 
-// Leave gives the seat up, when nothing of the connection is left. A second call does nothing.
+// Leave gives the seat up. The transport calls it when nothing of the connection is left. A second
+// call does nothing.
 func (s *Seat) Leave() {
 	if s == nil {
 		return

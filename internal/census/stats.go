@@ -2,8 +2,8 @@ package census
 
 // Stats is a snapshot of a Census.
 type Stats struct {
-	// Seats counts seats by Stage. Leaving counts lost seats whose connections are not closed
-	// yet. Addresses counts client addresses.
+	// Seats counts seats by Stage. Leaving counts the connections that lost their seats and are not
+	// closed yet. Addresses counts client addresses.
 	Seats              [Known + 1]int
 	Leaving, Addresses int
 	// Entered is how many newcomers have got a seat. Count is how many connections were refused

@@ -1,32 +1,33 @@
 package census
 
-// If no seat is left, a newcomer takes one by these rules:
+// If no seat is free, a newcomer takes one by these rules. A stranger is a seat whose peer is not
+// known.
 //
-//   - If strangers have at least an eighth of the seats, the census takes the address
+//   - If strangers have at least an eighth of the seats, the Census takes the address
 //     with the most strangers and evicts its oldest stranger: the one that changed its
-//     stage longest ago. So a flood of newcomers displaces only newcomers,
-//     from however many addresses it comes: it throws out no known peer, and a
-//     newcomer has time for a first call in it.
+//     stage longest ago. So a flood of newcomers, from however many addresses, displaces only
+//     newcomers and no known peer. And a newcomer has time for a first call before the flood
+//     displaces it.
 //   - Otherwise it takes the site with the most seats, and in it the address with the most.
 //     It evicts that address's oldest stranger; if there is none, its longest idle known
 //     peer. So connections that came first lock out no newcomer, idle or not, and newcomers
 //     do not have to take each other's seats. A site with many addresses takes no more
 //     seats than others, because sites count, not addresses.
 //
-// The newcomer's own address takes part, as if the newcomer were seated. Where a
-// known peer of that address would have to go, it is one that is idle (givesItself); if there
-// is none, the newcomer is refused.
+// In both rules the newcomer's own address counts as if the newcomer had a seat already. If the
+// rule chooses that address and it has no stranger, only an idle known peer is evicted
+// (givesItself). If there is none either, the newcomer is refused.
 //
-// The bound for one address comes before that: the newcomer takes the seat of the
-// oldest stranger of its own address, or of the known peer that is idle for longest.
+// The limit for one address is checked before these rules: the newcomer takes the seat of the
+// oldest stranger of its own address, or of the known peer that has been idle longest.
 
-// strangersPart is the part of the seats that strangers may have while known peers want seats:
-// one in so many.
+// strangersPart is the divisor of Seats that gives the number of strangers from which on newcomers
+// take the seats of strangers only.
 const strangersPart = 8
 
-// privilegedPlaces is how many connections from privileged ports an address may have that
-// newcomers from its other ports do not displace, known or not. Up to this number, a newcomer from
-// a privileged port displaces a known peer from another port of its address, even one that is not
+// privilegedPlaces is the number of seats from privileged ports that an address keeps, known or
+// not: newcomers from its other ports do not displace them. Up to this number, a newcomer from a
+// privileged port displaces a known peer from another port of its address, even one that is not
 // idle.
 const privilegedPlaces = 16
 
@@ -41,8 +42,8 @@ const (
 // closed. The process must reserve descriptors for them.
 func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
-// makeRoom chooses the seats to end for a newcomer of address a: at most one because of its
-// set-up and one because of its seat. Reason 0 means that the newcomer may enter. The caller
+// makeRoom chooses the seats to end for a newcomer of address a: at most one to make room for its
+// set-up, and one to make room for its seat. Reason 0 means that the newcomer may enter. The caller
 // holds c.mu.
 func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reason) {
 	if c.crowded() {
@@ -74,8 +75,8 @@ func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reaso
 	return append(losers, s), 0
 }
 
-// endsSetup returns the seat whose set-up ends to make room for a newcomer's set-up, or nil if
-// there is room. No set-up waits for another.
+// endsSetup returns the seat whose set-up is ended to make room for a newcomer's set-up, or nil if
+// there is room.
 func (c *Census) endsSetup(a *address) *Seat {
 	switch arriving := &c.ranks[byArriving]; {
 	case a.counts[byArriving] >= max(c.cfg.Setups/2, 1):
