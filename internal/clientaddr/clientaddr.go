@@ -38,7 +38,7 @@ func Site(client netip.Addr) netip.Addr {
 	return prefix(client, sitePrefix)
 }
 
-// byPrefix reports whether a counts together with its neighbours.
+// byPrefix reports whether a is counted by its prefix, together with other addresses.
 func byPrefix(a netip.Addr) bool {
 	return a.Is6() && !a.IsLinkLocalUnicast() && !nat64.Contains(a)
 }

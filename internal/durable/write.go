@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Write writes a file so that after a crash it is complete or not there.
+// Write replaces a file. After a crash the file is either unchanged or complete. After Write has
+// returned without an error, it is complete.
 func Write(file string, content []byte) error {
 	dir := filepath.Dir(file)
 	f, err := os.CreateTemp(dir, filepath.Base(file)+".new")

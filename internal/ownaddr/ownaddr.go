@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Of returns the address at which this machine reaches a listener at the address at: for a listener
-// on every interface, that of the loopback interface. It returns none if this machine does not have
-// the address any more; another machine may have it then.
+// Of returns the address at which this machine reaches a listener at the address at. For a listener
+// on every interface, that is the address of the loopback interface. If this machine does not have
+// the address any more, Of returns none, because another machine may have it now.
 func Of(at netip.AddrPort) []netip.AddrPort {
 	switch a := at.Addr(); {
 	case a == netip.IPv4Unspecified():

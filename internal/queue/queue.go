@@ -1,6 +1,6 @@
 // Package queue is a list whose elements contain their own links. So adding an element allocates
-// nothing, and each element can be removed from where it is. The list has no lock; its owner's
-// lock guards it.
+// nothing, and removing an element needs no search. The list has no lock; its owner's lock guards
+// it.
 package queue
 
 // Links is embedded in an element. An element is in at most one List.

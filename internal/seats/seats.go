@@ -1,4 +1,4 @@
-// Package seats lets a Census give out the seats of RDMA connections.
+// Package seats makes a Census usable as the rdmacm.Seats of RDMA providers.
 package seats
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Of returns the seats of c, as providers use them.
+// Of returns c as the rdmacm.Seats of a provider.
 func Of(c *census.Census) rdmacm.Seats { return counted{c} }
 
 type counted struct{ *census.Census }

@@ -1,4 +1,5 @@
-// Package turns says who is next where many wait for something that they share.
+// Package turns orders the waiters for a shared resource, such that each client address gets the
+// same share.
 //
 // A Line has three levels: client addresses, the connections of an address, and the waiters of a
 // connection. Next takes the first waiter of the first connection of the first address; then that
@@ -7,13 +8,13 @@
 // and each of its connections gets as much as its other connections. A new waiter of an address
 // that waits already delays no other address.
 //
-// Take is Next for a limited number of shared things that a waiter holds until GiveBack. An
-// address may hold half of what the others leave: a single address holds half of all, and always
-// leaves as much for others. Take passes over an address that may not hold more; that address
-// keeps its turn.
+// Take is Next for a limited number of units of the resource, each of which a waiter holds until
+// GiveBack. An address may hold half of what the others leave: a single address holds half of all,
+// and always leaves as much for others. Take passes over an address that may not hold more; that
+// address keeps its position.
 //
-// A Line has no lock: the lock of the shared thing guards it. It allocates memory for an address
-// or a connection only where more of them wait or hold something than ever before.
+// A Line has no lock: the lock of the shared resource guards it. It allocates memory for an address
+// or a connection only if more of them wait or hold something than ever before.
 package turns
 
 import "net/netip"
@@ -25,7 +26,7 @@ type Line[C comparable, T any] struct {
 	byAddress map[netip.Addr]*Place[C, T]
 	byConn    map[conn[C]]*Place[C, T]
 	unused    row[C, T]
-	held      int // by all addresses
+	held      int // units of the resource that all addresses hold
 }
 
 type conn[C comparable] struct {
@@ -33,17 +34,17 @@ type conn[C comparable] struct {
 	id      C
 }
 
-// A Place is the place of a Value in a Line; it is in at most one. Addresses and connections have
-// places of their own.
+// A Place is the entry of a Value in a Line. It is in at most one Line. The Line also has a Place
+// for each address and for each connection.
 type Place[C comparable, T any] struct {
 	Value T
 
-	in         *row[C, T] // nil: in no Line
+	in         *row[C, T] // list that contains it, or nil
 	prev, next *Place[C, T]
 	up         *Place[C, T] // the connection that it belongs to, or the connection's address
-	row        row[C, T]    // the places under it
+	row        row[C, T]    // an address's connections, or a connection's waiters
 	key        conn[C]
-	held       int // by an address
+	held       int // units of the resource that it holds, if it is an address
 }
 
 // Waits reports whether p is in a Line.
@@ -76,7 +77,7 @@ func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 	c.row.push(p)
 }
 
-// Next takes out the place whose turn it is, or returns nil.
+// Next removes and returns the next waiter, or returns nil if none waits.
 func (l *Line[C, T]) Next() *Place[C, T] {
 	if a := l.addresses.first; a != nil {
 		return l.first(a)
@@ -84,9 +85,9 @@ func (l *Line[C, T]) Next() *Place[C, T] {
 	return nil
 }
 
-// Take is like Next, but passes over addresses that may not hold another shared thing. most is
-// the number of shared things. address is the address of p; it holds one more thing until the
-// caller calls GiveBack(address).
+// Take is like Next, but passes over addresses that may not hold another unit of the resource. most
+// is the number of units. address is the address of p; it holds one more unit until the caller
+// calls GiveBack(address).
 func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	if l.held >= most {
 		return nil, nil
@@ -108,20 +109,20 @@ func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
 	l.leave(address)
 }
 
-// Each calls f for each waiter of a connection. f may take it out.
+// Each calls f for each waiter of a connection. f may remove the waiter from l.
 func (l *Line[C, T]) Each(address netip.Addr, id C, f func(*Place[C, T])) {
 	c := l.byConn[conn[C]{address, id}]
 	if c == nil {
 		return
 	}
 	for p := c.row.first; p != nil; {
-		next := p.next // the last waiter that leaves takes c with it
+		next := p.next // Leave of the last waiter also removes c
 		f(p)
 		p = next
 	}
 }
 
-// first takes out the first waiter of address a, and ends the turn of a.
+// first removes and returns the first waiter of address a, and moves a to the end.
 func (l *Line[C, T]) first(a *Place[C, T]) *Place[C, T] {
 	c := a.row.first
 	p := c.row.first
@@ -170,7 +171,7 @@ func (l *Line[C, T]) place(key conn[C], up *Place[C, T]) *Place[C, T] {
 	return p
 }
 
-// forget keeps p for the next address or connection.
+// forget saves p for the next address or connection.
 func (l *Line[C, T]) forget(p *Place[C, T]) {
 	p.key, p.up = conn[C]{}, nil
 	l.unused.push(p)
