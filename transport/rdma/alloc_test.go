@@ -24,7 +24,7 @@ type instant struct {
 	provided             int
 	short                bool // accepts short Sends
 	aborted              error
-	private              []byte // of the peer
+	private              []byte // private data of the peer
 }
 
 func (d *instant) Peer() netip.AddrPort    { return netip.MustParseAddrPort("192.0.2.9:1000") }
@@ -78,7 +78,7 @@ func (d *instant) Post(c *rdmacm.Chain) {
 	c.Done(c, nil, -1)
 }
 
-// newInstant returns a responder on an instant device. feed gives it a message.
+// newInstant returns a responder on an instant device. feed passes a message to it.
 func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []byte)) {
 	s := rpc.NewServer(rpc.Config{})
 	s.Register(rpctest.NewProgram())
@@ -108,8 +108,8 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 	}
 }
 
-// A call costs no allocation in steady state: inline, with a Write chunk, with a
-// Read chunk.
+// In steady state the responder serves calls without an allocation: inline, with a Write chunk,
+// with a Read chunk.
 func TestCallsAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes sync.Pool forget")
@@ -136,7 +136,8 @@ func TestCallsAllocateNothing(t *testing.T) {
 	}
 }
 
-// A requester's call costs no allocation either, whatever its binding says about its reply.
+// In steady state the requester makes calls without an allocation, whatever the binding says about
+// the reply.
 func TestRequestsAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes sync.Pool forget")

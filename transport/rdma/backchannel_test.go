@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// noted is the server's RPC, which records its connections, so that tests can call back over
-// them.
+// noted is a Calls that records the connection of each call, so that tests can call back over the
+// connections.
 type noted struct {
 	Calls
 	mu    sync.Mutex
@@ -57,8 +57,8 @@ func callbacks(t testing.TB) (*rpc.Server, *rpctest.Program) {
 	return s, p
 }
 
-// RFC 8167: calls in both directions of one connection, possibly with equal XIDs, each direction
-// with credits of its own; P-6.
+// Both ends make calls on one connection, possibly with equal XIDs, and each direction has credits
+// of its own (RFC 8167). Row P-6 of docs/conformance.md.
 func TestBothDirections(t *testing.T) {
 	for _, device := range []rdmacm.Provider{nil, newIwarp(t)} {
 		b, n := withBackchannel(t, benchConfig{device: device, server: Config{callbackCredits: 3}})
@@ -100,8 +100,9 @@ func TestBothDirections(t *testing.T) {
 	}
 }
 
-// RFC 8167 §5.3: a client refuses calls with chunks. §4.1: replies to callbacks grant the reverse
-// direction's credits. A-16: the end that dialed drops a garbled message.
+// A client refuses callbacks with chunks (RFC 8167 §5.3). Its replies to callbacks grant credits of
+// the reverse direction (RFC 8167 §4.1). The end that dialed drops a garbled message (row A-16 of
+// docs/conformance.md).
 func TestCallbacksWithChunks(t *testing.T) {
 	back, program := callbacks(t)
 	s := newScript(t, DialConfig{Callbacks: back, callbackCredits: 5}, nil)
@@ -134,9 +135,10 @@ func TestCallbacksWithChunks(t *testing.T) {
 	s.client.Close()
 }
 
-// RFC 8167 §4: the RPC message type distinguishes the directions, on a connection where both
-// sides have the same XID in flight; RDMA_ERROR goes to the side that called. A-16: the end that
-// accepted takes a garbled message for a call, unless it waits for that XID.
+// The RPC message type tells a call from a reply, even if both sides have a call with the same XID
+// in flight (RFC 8167 §4). An RDMA_ERROR ends a call of the side that receives it. The end that
+// accepted the connection takes a garbled message for a call, unless it waits for a reply with that
+// XID (row A-16 of docs/conformance.md).
 func TestDirectionsAreToldApart(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{})
 	p := b.peer()
@@ -176,7 +178,7 @@ func TestDirectionsAreToldApart(t *testing.T) {
 	receivesKept(t, p, DefaultCredits)
 }
 
-// The server cannot make a callback that does not fit a Send.
+// A callback that does not fit a Send fails, and the server sends nothing.
 func TestCallbacksAreShort(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{})
 	p := b.peer()
@@ -193,8 +195,8 @@ func TestCallbacksAreShort(t *testing.T) {
 	_ = rdmatest.KindPost
 }
 
-// A call is held because memory is short and its connection has four chains under way, all of
-// them callbacks. When the chains complete, the call goes on; it waits for nothing else of its
+// A call that is held because memory is short and four chains of its connection are incomplete, all
+// of them callbacks, goes on when the chains complete. It waits for no other event of its
 // connection.
 func TestHeldCallGoesOnWhenCallbacksComeBack(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{server: Config{callbackCredits: 8}})
@@ -224,7 +226,7 @@ func TestHeldCallGoesOnWhenCallbacksComeBack(t *testing.T) {
 	}
 	p.Send(message{xid: 0xbeef01, payload: rpctest.Message(0xbeef01, rpctest.NULL, nil)}.bytes())
 	await.Until(t, "the call is held", func() bool { return b.server.Stats().Held.Load() == 1 })
-	release() // the peer has received the callbacks, so it owes nothing any more
+	release() // the peer has received the callbacks, so their chains complete
 	for m := p.Receive(); binary.BigEndian.Uint32(m.Bytes) != 0xbeef01; m = p.Receive() {
 	}
 }

@@ -37,8 +37,9 @@ func (b *bench) granted(p *rdmatest.Peer, xid uint32, procedure uint32) int {
 	return int(h.Credits)
 }
 
-// V1-14, V1-16: the server grants a stranger few credits, and all credits once the peer is known.
-// It promises receives before it grants the credits for them, and no earlier than necessary.
+// The server grants few credits to a peer that is not known, and all credits once the peer is
+// known. It promises receives before it grants the credits for them, and no earlier than necessary.
+// Rows V1-14 and V1-16 of docs/conformance.md.
 func TestStrangersAreGrantedFewCredits(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Credits: 100, StrangerCredits: 7}})
 	b.program.Judging = knownByAnyCall
@@ -72,8 +73,8 @@ func TestStrangersAreGrantedFewCredits(t *testing.T) {
 	}
 }
 
-// Without a configured number, a stranger has the default credits, but not more than a known
-// peer.
+// Without a configured number, a peer that is not known gets the default credits, but not more than
+// a known peer.
 func TestCreditsOfStrangers(t *testing.T) {
 	for _, c := range []struct{ credits, stranger, want int }{{0, 0, 16}, {3, 0, 3}, {200, 0, 16}, {200, 50, 50}} {
 		cfg, err := Config{RPC: rpc.NewServer(rpc.Config{}), Pool: newBench(t, benchConfig{}).pool,
@@ -132,7 +133,8 @@ func TestDeadlineOfStrangers(t *testing.T) {
 	})
 }
 
-// A stranger whose call this side takes long to answer is not late.
+// A peer that is not known keeps its connection while the server works on its call, even if that
+// takes longer than the deadline.
 func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
 	bubble(t, limits, func(t *testing.T, b *bench, c *census.Census) {
@@ -186,8 +188,8 @@ func TestEviction(t *testing.T) {
 	b.alive(newcomer)
 }
 
-// Many more peers than there are seats set up connections and never send an FPDU: the server ends
-// them, and they keep no other client out. A client from elsewhere is served at once.
+// If many more peers than there are seats connect and never send an FPDU, the server ends their
+// connections, and serves a client from another address at once.
 func TestManySetUpsWithoutAnFPDU(t *testing.T) {
 	const places, peers = 1000, 3000
 	c := census.New(census.Config{Seats: places, SetupTimeout: 10 * time.Second, FirstTimeout: 2 * time.Second})

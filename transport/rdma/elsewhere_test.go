@@ -7,12 +7,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 )
 
-// elsewhere is the device of benches and scripts that name none. If it is nil, each has a device
-// in memory of its own.
+// elsewhere is the device of the benches and scripts whose tests name no device. If it is nil, each
+// of them has its own device in memory.
 var elsewhere func(testing.TB) rdmacm.Provider
 
-// overBoth are the rules of the transport that are also tested over the software RNIC.
-// docs/conformance-rpcrdma-v1.md says of each other rule why it is not.
+// overBoth lists the tests that also run over the software RNIC. For every other rule
+// docs/conformance-rpcrdma-v1.md says why its test needs the device in memory.
 var overBoth = []struct {
 	name string
 	test func(*testing.T)
@@ -66,7 +66,7 @@ var overBoth = []struct {
 	{"TestWriteList", TestWriteList},
 }
 
-// Each of these tests, which pass over the device in memory, passes over the software RNIC.
+// The tests of overBoth, which pass over the device in memory, also pass over the software RNIC.
 func TestOverTheSoftwareRNIC(t *testing.T) {
 	elsewhere = newIwarp
 	defer func() { elsewhere = nil }()
@@ -75,7 +75,8 @@ func TestOverTheSoftwareRNIC(t *testing.T) {
 	}
 }
 
-// seen returns the device's events on p's connection; only the device in memory has them.
+// seen returns the events of p's connection. Only the device in memory records events; for others
+// it returns nil.
 func seen(p *rdmatest.Peer) []rdmatest.Event {
 	if elsewhere != nil {
 		return nil

@@ -13,8 +13,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-3, V1-4: a tag is valid on its own connection only. Its use on another connection ends that
-// connection and leaves the memory unchanged. rdmatest.Run proves this for every device.
+// A tag is valid on its own connection only. Its use on another connection ends that connection and
+// leaves the memory unchanged. rdmatest.Run proves this for every device. Rows V1-3 and V1-4 of
+// docs/conformance.md.
 func TestTagsBelongToTheirConnection(t *testing.T) {
 	s := newScript(t, DialConfig{Reconnect: true}, nil)
 	one := s.p
@@ -50,8 +51,8 @@ func TestTagsBelongToTheirConnection(t *testing.T) {
 	}
 }
 
-// V1-6: handles cannot be guessed from earlier ones: no two are equal, and no constant step leads
-// from one to the next. V1-7: each call has its own.
+// Handles cannot be guessed from earlier ones: no two are equal, and no constant step leads from
+// one to the next. Each call has its own handle. Rows V1-6 and V1-7 of docs/conformance.md.
 func TestHandlesAreUnpredictable(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": rdmatest.New(), "iwarp": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -100,8 +101,8 @@ func TestHandlesAreUnpredictable(t *testing.T) {
 	}
 }
 
-// V1-105, V1-67, L-12: a small call with the largest credential is still Short, and the room for
-// the reply has place for the largest verifier.
+// A small call with the largest credential is still Short, and a reply with the largest verifier
+// still fits a Send. Rows V1-105, V1-67 and L-12 of docs/conformance.md.
 func TestLargeCredentials(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	x := exchangeFor(rpctest.NULL, nil)

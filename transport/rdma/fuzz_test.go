@@ -135,8 +135,8 @@ func (d *exposing) Register([]byte, rdmacm.Access) (rdmacm.Region, error) {
 	return &exposed{stag: uint32(0x6f + d.reads)}, nil
 }
 
-// Every message to a requester ends one call at most, or leaves it pending. A message that is no
-// answer gives its receive back.
+// Every message to a requester ends one call at most, or leaves it pending. After a message that is
+// no answer, the requester promises a receive again.
 func FuzzReply(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -181,8 +181,8 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// The device splits Reads and the pools have the smallest size: the sizes that a message claims
-// cost no memory before the server has judged it.
+// A call that claims more data or a larger reply than the server allows costs no memory before the
+// server has judged it.
 func TestClaimsCostNothing(t *testing.T) {
 	k, d, feed := newInstant(t)
 	put, pos := putCall(1, "name", 5000)

@@ -93,7 +93,7 @@ func at(position int, segments ...wire.Segment) []wire.ReadSegment {
 
 type peer = *rdmatest.Peer
 
-// A bench is a server with the toy program on an in-memory provider.
+// A bench is a server with the toy program (rpctest.Program), by default on a device in memory.
 type bench struct {
 	t        testing.TB
 	provider *rdmatest.Provider // nil on another device
@@ -140,7 +140,7 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 	}
 	cfg.server.RPC, cfg.server.Pool = b.rpc, b.pool
 	if cfg.server.StrangerCredits == 0 {
-		// Peers have the credits of known ones from the start.
+		// Peers that are not known get as many credits as known ones.
 		cfg.server.StrangerCredits = cmp.Or(cfg.server.Credits, DefaultCredits)
 	}
 	cfg.server.Event = func(e Event) {
@@ -227,7 +227,7 @@ func answered(t testing.TB, m rdmatest.Message) (wire.Header, []byte) {
 	if err := h.Parse(m.Bytes); err != nil {
 		t.Fatalf("the reply's header: %v\n%x", err, m.Bytes)
 	}
-	if h.Version != 1 || h.Credits == 0 || h.Reads.Len() != 0 { // V1-71, V1-14, V1-47
+	if h.Version != 1 || h.Credits == 0 || h.Reads.Len() != 0 { // rows V1-71, V1-14 and V1-47 of docs/conformance.md
 		t.Fatalf("reply with version %d, %d credits, %d read segments", h.Version, h.Credits, h.Reads.Len())
 	}
 	return h, m.Bytes[h.Size:]
@@ -237,7 +237,7 @@ func answered(t testing.TB, m rdmatest.Message) (wire.Header, []byte) {
 func results(t testing.TB, xid uint32, payload []byte) *xdr.Decoder {
 	t.Helper()
 	d := xdr.NewDecoder(payload)
-	if got := d.Uint32(); got != xid { // V1-70
+	if got := d.Uint32(); got != xid { // row V1-70 of docs/conformance.md
 		t.Fatalf("reply to XID %#x, want %#x", got, xid)
 	}
 	want := []uint32{1, 0, 0, 0, 0} // REPLY, MSG_ACCEPTED, verifier, SUCCESS

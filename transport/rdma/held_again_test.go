@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Calls are held because other connections have the memory. They go on when those connections
+// Calls that are held because other connections have the memory go on when those connections
 // release it, even if nothing happens on the calls' own connection.
 func TestHeldCallsGoOnWhenOthersGiveBack(t *testing.T) {
 	const ceiling = 4 << 20

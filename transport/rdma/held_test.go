@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// The memory of calls that wait for the executor is bounded for each client address. Beyond half
-// of the ceiling, calls wait as messages; when others have ended, all are answered.
+// The calls of one client address that wait for the executor occupy at most half of the ceiling.
+// Further calls are held as messages. When the first ones have ended, all are answered.
 func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 	const conns, calls, ceiling = 40, 60, 4 << 20
 	b := newBench(t, benchConfig{
@@ -39,7 +39,7 @@ func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 	})
 	begun, held := waiting()
 	// slack covers the memory that a connection has not charged yet, and the calls that each
-	// connection may always have.
+	// connection may always have under way.
 	const slack = conns * (32 << 10)
 	if most := int64((ceiling/2 + slack) / (callCost * 3 / 2)); begun > most || held == 0 {
 		t.Errorf("%d calls have begun and %d are held, want %d begun at most", begun, held, most)

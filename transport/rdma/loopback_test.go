@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Our requester against our responder, with small and large thresholds, with and without remote
-// invalidation (V1-110). The data that arrives is the data that was sent, inline and by chunks
-// (V1-35).
+// This package's requester works with its responder, with small and large thresholds, with and
+// without remote invalidation. The data that arrives is the data that was sent, inline and by
+// chunks. Rows V1-110 and V1-35 of docs/conformance.md.
 func TestLoopback(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { loopback(t, nil) })
 	t.Run("iwarp", func(t *testing.T) { loopback(t, newIwarp(t)) })

@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A peer that keeps calling and reads no answers has no more calls under way than its grant, as
-// far as this side can know, and loses its connection at once, not after a deadline: its cost is
-// bounded (V1-21).
+// A peer that keeps calling and reads no answers loses its connection as soon as it certainly has
+// more calls under way than its grant permits, not after a deadline. So its cost is bounded. Row
+// V1-21 of docs/conformance.md.
 func TestPeerThatReadsNoAnswers(t *testing.T) {
 	const credits = 20
 	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits}})
@@ -40,8 +40,8 @@ func TestPeerThatReadsNoAnswers(t *testing.T) {
 	}
 }
 
-// The same holds for a peer whose calls all have faulty headers: each is answered with an
-// RDMA_ERROR, which takes a record like any answer (V1-21).
+// A peer whose calls all have faulty headers, and that reads no answers, loses its connection in
+// the same way: each RDMA_ERROR takes a record like any answer. Row V1-21 of docs/conformance.md.
 func TestPeerThatReadsNoErrors(t *testing.T) {
 	const credits, atOnce = 20, 64
 	const bound = 2*credits + spareReceives + overrunSlack + 1
@@ -95,8 +95,8 @@ func TestErrorsThatWaitAreCharged(t *testing.T) {
 	await.Until(t, "the charges are gone", func() bool { return b.pool.Stats().Charged == 0 })
 }
 
-// Answers that the peer has received do not count against its grant, even if this side learns
-// late that they are sent (V1-21).
+// Answers that the peer has received do not count against its grant, even if the device reports
+// them as sent only later. Row V1-21 of docs/conformance.md.
 func TestAnswersThatCompleteLate(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Credits: 4}})
 	p := b.peerWith(nil, 400)
@@ -115,8 +115,8 @@ func TestAnswersThatCompleteLate(t *testing.T) {
 	}
 }
 
-// A call that waits for data from the peer has no room for its reply yet: it costs its record and
-// the message.
+// A call that waits for data from the peer has no reply buffer yet: it costs its record and the
+// message.
 func TestCallsThatWaitCostLittle(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{reads: 1}})
 	p := b.peer()

@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// a stranger changes its Position-Zero chunk, the XID too, after the program has judged the
-// call by the first bytes. The call that is served has the judged bytes, however the peer cut the
-// chunk.
+// The served call has the bytes that the program has judged, even if the peer changes its
+// Position-Zero chunk, the XID included, after the judgement, and however the peer cut the chunk.
+// Row A-2 of docs/conformance.md.
 func TestServedCallHasTheJudgedBytes(t *testing.T) {
 	nothingLeft(t)
 	b := newBench(t, benchConfig{})

@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// 4.5.5, V1-111: when the connection ends, unanswered calls go out again on a new one, in their
-// order, with their XIDs and new handles. Thresholds, credits and remote invalidation are those
-// of the new connection.
+// When the connection ends, unanswered calls go out again on a new one, in their order, with their
+// XIDs and new handles (RFC 8166 §4.5.5). Thresholds, credits and remote invalidation are those of
+// the new connection (row V1-111 of docs/conformance.md).
 func TestReconnect(t *testing.T) {
 	s := newScript(t, DialConfig{Reconnect: true, RemoteInvalidation: true, redial: time.Millisecond}, private(true, 4096, 4096))
 	s.ramp(3)
@@ -39,7 +39,7 @@ func TestReconnect(t *testing.T) {
 	}
 	s.p.Conn().Abort(nil)
 
-	s.p = s.accept(nil) // reduced
+	s.p = s.accept(nil) // no private data, so both thresholds are 1024
 	h, _ := s.next()
 	if h.XID != before[1].XID {
 		t.Errorf("XID %#x first, want %#x", h.XID, before[1].XID)
@@ -86,8 +86,8 @@ func TestLossWithoutReconnect(t *testing.T) {
 	}
 }
 
-// A call starts while its connection ends, after the other calls have ended and before the client
-// knows that the connection is gone: it ends like the others.
+// A call that starts while its connection ends, after the other calls have ended and before the
+// client knows that the connection is gone, ends with rpc.ErrCallLost like the others.
 func TestCallWhileTheConnectionEnds(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	s.client.mu.Lock()
@@ -102,15 +102,16 @@ func TestCallWhileTheConnectionEnds(t *testing.T) {
 	}
 }
 
-// a call whose answer was dropped, or never sent, is ended by the timer: it goes out over a
-// new connection, with the same XID (L-6, V1-82, V1-77).
+// If the answer to a call was dropped or never sent, the client's timer ends the connection, and
+// the call goes out over a new connection with the same XID. Rows A-17, L-6, V1-82 and V1-77 of
+// docs/conformance.md.
 func TestTimerEndsDroppedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(t, DialConfig{Reconnect: true, Timeout: 20 * time.Second, redial: time.Millisecond}, nil)
 		done := s.start(null())
 		h, _ := s.next()
 		begin := time.Now()
-		// A Read-Read server's reply (L-6).
+		// This reply has a Read list, as replies of old servers do; the client drops it (L-6).
 		s.reply(message{xid: h.XID, reads: at(4, seg(1, 4, 0)), payload: success(h.XID)})
 		s.p.End()
 		if waited := time.Since(begin); waited < 20*time.Second || waited > 26*time.Second {
@@ -195,9 +196,9 @@ func TestClientClose(t *testing.T) {
 	}
 }
 
-// The test breaks the connection at every work request in turn, before and after its effect, on
-// either side: every call succeeds on a later connection, and no call is executed twice that may
-// not be.
+// If the connection breaks at any one work request, before or after its effect, on either side,
+// every call succeeds on a later connection. A call that may not be executed twice is executed
+// once.
 func TestLossAtEveryWork(t *testing.T) {
 	for _, side := range []bool{false, true} {
 		for _, when := range []rdmatest.When{rdmatest.Before, rdmatest.After} {
@@ -231,10 +232,10 @@ func TestLossAtEveryWork(t *testing.T) {
 	}
 }
 
-// A server leaves as many calls unanswered as it grants, or sends answers that the client must
-// drop (RFC 8166 §4.5). When the callers have given up and another call waits, the client makes
-// that call on a new connection. An answer that is late by less than latePatience saves the
-// connection.
+// If calls that were cancelled without an answer use all credits, and another call waits, the
+// client ends the connection after latePatience and makes that call on a new one. The server left
+// the cancelled calls unanswered, or sent answers that the client must drop (RFC 8166 §4.5). While
+// no call waits, the connection lasts.
 func TestCreditsOfCallsGivenUp(t *testing.T) {
 	const credits = 4
 	for name, before := range map[string]bool{"the call waits before": true, "the call comes behind": false} {
@@ -288,7 +289,7 @@ func TestCreditsOfCallsGivenUp(t *testing.T) {
 	}
 }
 
-// A server accepts connections and ends each before it has answered a call: the client connects
+// If a server accepts connections and ends each before it has answered a call, the client connects
 // with growing pauses, as to a server that it cannot reach. After an answer the next attempt is
 // immediate.
 func TestPauseBetweenConnectionsThatAreGoodForNothing(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// A refuser refuses each call. Then another connection takes the call's record out of the pool,
-// and has a call of its own admitted in it.
+// A refuser refuses each call. Then it changes the call's record, as another connection does that
+// takes the record out of the pool for a call of its own.
 type refuser struct {
 	Calls
 	next  rpc.Plan

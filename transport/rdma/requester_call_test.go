@@ -42,9 +42,10 @@ func (s *script) refuse(h *wire.Header) {
 	s.p.Send(words(h.XID, 1, 8, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 }
 
-// V1-24, V1-46, A-7: a call is Short as long as it fits, header included. A longer one has its
-// eligible item reduced; without such an item the whole Payload goes by RDMA. No Send is longer
-// than the threshold. V1-40, V1-42: a chunk is as long as its item.
+// A call is Short as long as it fits a Send, header included. A longer one has its eligible item
+// reduced; without such an item the whole Payload goes by RDMA. No Send is longer than the
+// threshold. A chunk is as long as its item. Rows V1-24, V1-46, A-7, V1-40 and V1-42 of
+// docs/conformance.md.
 func TestCallForms(t *testing.T) {
 	for _, threshold := range []int{1024, 4096} {
 		s := newScript(t, DialConfig{InlineSend: 8192}, private(false, 4096, threshold))
@@ -58,7 +59,7 @@ func TestCallForms(t *testing.T) {
 			case short && (h.Proc != wire.ProcMsg || h.Reads.Len() != 0 || !bytes.HasSuffix(payload, append(data, padding[:xdr.Pad(n)]...))):
 				t.Errorf("T=%d: %d bytes: %v with %d segments, not Short", threshold, n, h.Proc, h.Reads.Len())
 			case !short:
-				// V1-34: item and padding are gone, the count stays; V1-36, V1-37.
+				// Item and padding are gone, the count stays (V1-34, V1-36, V1-37).
 				if h.Proc != wire.ProcMsg || h.Reads.Len() != 1 || len(payload) != 40+8+4 || int(h.Reads.At(0).Position) != len(payload) {
 					t.Errorf("T=%d: %d bytes: %v, %d segments, %d bytes of Payload: not Chunked", threshold, n, h.Proc, h.Reads.Len(), len(payload))
 				}
@@ -76,7 +77,7 @@ func TestCallForms(t *testing.T) {
 			if fits := fixed+padded(n) <= threshold; fits != (h.Proc == wire.ProcMsg) {
 				t.Errorf("T=%d: ECHO of %d bytes goes as %v", threshold, n, h.Proc)
 			} else if !fits {
-				// V1-44, V1-45, L-11: the whole call is at position 0, with padding.
+				// The whole call is at position 0, with padding (V1-44, V1-45, L-11).
 				got := s.pull(&h, 0)
 				want := rpctest.Message(h.XID, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(data) })
 				if h.Reads.Len() != 1 || len(payload) != 0 || !bytes.Equal(got, want) {
@@ -107,11 +108,11 @@ func twoItems(one, two []byte, tail int) *rpc.Exchange {
 	}
 }
 
-// V1-36: a position counts the bytes that were reduced before it, with their padding; V1-38, P-3:
-// all segments of a chunk have its position, whatever their lengths; V1-33: one item a chunk.
-// V1-44: the same holds in a Long Call with Read chunks, whose Position-Zero chunk comes first
-// (L-11). V1-28: items that are not eligible are never reduced. V1-35: the reassembled stream is
-// that of the upper layer.
+// A position counts the bytes that were reduced before it, with their padding (V1-36). All segments
+// of a chunk have its position, whatever their lengths (V1-38, P-3). Each item has its own chunk
+// (V1-33). The same holds in a Long Call with Read chunks, whose Position-Zero chunk comes first
+// (V1-44, L-11). Items that are not eligible are never reduced (V1-28). The reassembled stream is
+// that of the upper layer (V1-35). The numbers are rows of docs/conformance.md.
 func TestPositions(t *testing.T) {
 	one, two := pattern(3001), pattern(2002)
 	for _, tail := range []int{0, 4000} { // the second is Long although reduced
@@ -185,12 +186,14 @@ func equal(a, b []uint32) bool {
 	return true
 }
 
-// V1-48, V1-49, V1-53: a Write chunk is as long as its sink. V1-62: an item that is to come
-// inline among others has an empty chunk; without sinks the list is empty. V1-63, V1-64, V1-67:
-// the call has a Reply chunk if the largest reply, verifier included, may not fit, and only then.
-// The test takes sizes from the standards, so that they do not follow the code: a transport
-// header without chunks has 28 bytes (RFC 8166 §4.3), and an accepted reply 24 (RFC 5531 §9), and
-// 400 more with the largest verifier (§8.2).
+// A Write chunk is as long as its sink (V1-48, V1-49, V1-53). An item that is to come inline among
+// others has an empty chunk; without sinks the Write list is empty (V1-62). The call has a Reply
+// chunk if the largest reply, verifier included, may not fit a Send, and only then (V1-63, V1-64,
+// V1-67). The numbers are rows of docs/conformance.md.
+//
+// The test takes sizes from the standards, so that they do not follow the code: a transport header
+// without chunks has 28 bytes (RFC 8166 §4.3), and an accepted reply 24 (RFC 5531 §9), and 400 more
+// with the largest verifier (RFC 5531 §8.2).
 func TestOffers(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	big := func(n int) *rpc.Exchange {
@@ -246,8 +249,9 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// V1-104, V1-102, V1-106, V1-107: if no data may be placed, a long call and a long reply go in
-// Position-Zero and Reply chunks, offered together, and the sink's bytes come in the stream.
+// If no data may be placed, a long call goes in a Position-Zero chunk and a long reply in a Reply
+// chunk. One call may offer both. The sink's bytes come in the stream. Rows V1-104, V1-102, V1-106
+// and V1-107 of docs/conformance.md.
 func TestNoPlacement(t *testing.T) {
 	s := newScript(t, DialConfig{NoPlacement: true}, nil)
 	s.start(putOf(pattern(5000)))
@@ -284,8 +288,8 @@ func TestNoPlacement(t *testing.T) {
 	s.refuse(&h)
 }
 
-// V1-91: a call that cannot be built or posted fails at once, without others; the memory that it
-// exposed is fenced.
+// A call that cannot be built or posted fails at once, and no other call fails. The memory that it
+// exposed is fenced. Row V1-91 of docs/conformance.md.
 func TestCallsThatCannotBeMade(t *testing.T) {
 	s := newScript(t, DialConfig{}, private(false, 4096, 1024))
 	client := end(s.p)

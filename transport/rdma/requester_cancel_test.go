@@ -15,9 +15,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-8: memory is exposed after the call was encoded and just before it goes out; V1-7: for this
-// call only. V1-9: it is out of the peer's reach before the caller resumes. V1-2: the advertised
-// handle is useless afterwards.
+// Memory is exposed after the call was encoded and just before it goes out (V1-8), for this call
+// only (V1-7). It is out of the peer's reach before the caller resumes (V1-9). The advertised
+// handle is useless afterwards (V1-2). The numbers are rows of docs/conformance.md.
 func TestExposureIsShort(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	log, sink := s.provider.Log(), make([]byte, 6000)
@@ -50,8 +50,8 @@ func TestExposureIsShort(t *testing.T) {
 	}
 }
 
-// V1-10, V1-11, P-12: a cancelled call's memory is out of the peer's reach before
-// the caller resumes; a late Write fails and changes nothing.
+// A cancelled call's memory is out of the peer's reach before the caller resumes. A late Write
+// fails and changes nothing. Rows V1-10, V1-11 and P-12 of docs/conformance.md.
 func TestCancelFences(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	sink := canary(100)
@@ -73,8 +73,8 @@ func TestCancelFences(t *testing.T) {
 	}
 }
 
-// V1-92: if one of a call's regions cannot be fenced, the connection ends before the call does:
-// whichever region it is, and however the call ends.
+// If one of a call's regions cannot be fenced, the connection ends before the call does: whichever
+// region it is, and however the call ends. Row V1-92 of docs/conformance.md.
 func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
 	const regions = 3 // two sinks and a Reply chunk
 	cause := errors.New("gave up")
@@ -124,8 +124,8 @@ func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A call that is cancelled while it is built, here by its own encoder, does not go out; its
-// memory is fenced (V1-10, V1-11).
+// A call that is cancelled while it is built, here by its own encoder, does not go out. Its memory
+// is fenced. Rows V1-10 and V1-11 of docs/conformance.md.
 func TestCancelWhileBuilding(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	cause := errors.New("gave up")
@@ -143,9 +143,9 @@ func TestCancelWhileBuilding(t *testing.T) {
 	s.ramp(8)
 }
 
-// A server answers late a call that the client has given up, by a Send with Invalidate of the one
-// STag that the call offered, as RFC 8797 §4.1 requires. The connection lives, and its other
-// calls with it, however many were made since.
+// A late answer to a cancelled call harms neither the connection nor its other calls, however many
+// were made since. The answer comes by a Send with Invalidate of the one STag that the call
+// offered, as RFC 8797 §4.1 requires.
 func TestLateInvalidationIsHarmless(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": rdmatest.New(), "iWARP": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {

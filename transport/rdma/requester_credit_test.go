@@ -40,8 +40,9 @@ func posted(s *script) int {
 	return len(s.provider.Log().Find(rdmatest.IsPost(rdmacm.OpSend, end(s.p).ID())))
 }
 
-// V1-19, V1-20: a new connection has one call until a reply brings the grant; V1-13: then no more
-// than the grant; V1-15: nor than the client asked for.
+// A new connection has one call in flight until a reply brings the grant (V1-19, V1-20). From then
+// on it has no more calls in flight than granted (V1-13), nor than the client asked for (V1-15).
+// The numbers are rows of docs/conformance.md.
 func TestCreditsAtTheStart(t *testing.T) {
 	s := newScript(t, DialConfig{Credits: 4}, nil)
 	xids, done := s.outstanding(10, 1)
@@ -72,7 +73,7 @@ func TestCreditsAtTheStart(t *testing.T) {
 	if n := posted(s); n != 6 {
 		t.Fatalf("%d calls on the wire, want 6", n)
 	}
-	// V1-21, P-1: after a grant below the number in flight the client only waits.
+	// After a grant below the number in flight the client only waits (V1-21, P-1).
 	for i := 2; i < 5; i++ {
 		s.reply(message{xid: xids[i], credits: 1, payload: success(xids[i])})
 		ended(t, done[i])
@@ -95,8 +96,8 @@ func TestCreditsAtTheStart(t *testing.T) {
 	}
 }
 
-// L-5: after a grant of 0 the client waits while other calls are in flight; when none is, the
-// grant counts as 1.
+// After a grant of 0 the client waits while other calls are in flight. When no call is in flight,
+// the grant counts as 1. Row L-5 of docs/conformance.md.
 func TestGrantOfZero(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	s.ramp(2)
@@ -135,8 +136,8 @@ func (s *script) ping() {
 	}
 }
 
-// an RDMA_ERROR frees its call's credit and carries a grant; a grant of 0 in it changes
-// nothing.
+// An RDMA_ERROR frees its call's credit and carries a grant. A grant of 0 in it changes nothing.
+// Row A-5 of docs/conformance.md.
 func TestErrorsCarryGrants(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	xids, done := s.outstanding(5, 1)
@@ -158,9 +159,9 @@ func TestErrorsCarryGrants(t *testing.T) {
 	}
 }
 
-// V1-17: the requester promises a receive for each answer before the call goes out, as a chain or
-// as a Send that the device copies. V1-18's other side: an idle requester promises only the
-// receives that stray messages need.
+// The requester promises a receive for each answer before the call goes out, as a chain or as a
+// Send that the device copies (V1-17). An idle requester promises only the receives that stray
+// messages need (V1-18). The numbers are rows of docs/conformance.md.
 func TestReceivesForAnswers(t *testing.T) {
 	for _, short := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ShortSends=%v", short), func(t *testing.T) { receivesForAnswers(t, short) })
@@ -257,7 +258,7 @@ func TestCallsGoOutInOrder(t *testing.T) {
 		if h.XID != want[i] {
 			t.Fatalf("call %d has XID %#x, want %#x", i, h.XID, want[i])
 		}
-		// V1-26, V1-70, V1-71: the RPC message follows at once, its XID first.
+		// The RPC message follows the header at once, its XID first (V1-26, V1-70, V1-71).
 		if h.Version != 1 || len(payload) != 40 || payload[0] != byte(h.XID>>24) || payload[3] != byte(h.XID) {
 			t.Fatalf("version %d, % x", h.Version, payload)
 		}

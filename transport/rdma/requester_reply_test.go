@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-82: a reply that does not match its call, or cannot be decoded, is dropped: the requester
-// sends nothing back, no credit moves, the call stays pending. V1-77: RDMA_MSGP; V1-79:
-// RDMA_DONE; V1-86: errors that cannot be decoded; L-6: a reply with a Read list; V1-80: a reply
-// that is too short. V1-73: no error is sent back.
+// The requester drops a reply that does not match its call or cannot be decoded: it sends nothing
+// back, no credit moves, and the call stays pending (V1-82, V1-73). Such messages are an RDMA_MSGP
+// (V1-77), an RDMA_DONE (V1-79), an error that cannot be decoded (V1-86), a reply with a Read list
+// (L-6), and a reply that is too short (V1-80). The numbers are rows of docs/conformance.md.
 func TestBadRepliesAreDropped(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	s.ramp(2)
@@ -126,9 +126,9 @@ func TestReplyChunkOutOfNowhere(t *testing.T) {
 	}
 }
 
-// V1-85: an RDMA_ERROR is permanent: the call ends, is not sent again, and its memory is fenced
-// first. A-1: ERR_CHUNK has 20 bytes; A-3, L-10: its version may be any; an ERR_VERS ends its
-// call as well.
+// An RDMA_ERROR is permanent: the call ends and is not sent again, and its memory is fenced first
+// (V1-85). ERR_CHUNK has 20 bytes. An RDMA_ERROR may have any version (A-3, L-10). An
+// ERR_VERS ends its call as well. The numbers are rows of docs/conformance.md.
 func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		m    []byte
@@ -160,10 +160,11 @@ func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 	}
 }
 
-// Forms of placed results. V1-96: a reduced result that is not eligible, and V1-97: an eligible
-// result inline although its chunk was free, are permanent errors. L-7: padding counted in the
-// chunk. V1-59: memory that comes back unused is not trusted; P-11. A-9: the empty form of an
-// unused chunk (RFC 8267 §6.4.1).
+// A reply may place results in these forms. A reduced result that is not eligible (V1-96), and an
+// eligible result inline although its chunk was free (V1-97), are permanent errors. Padding may
+// count in a chunk's length (L-7). Memory that comes back unused is not trusted (V1-59, P-11). An
+// unused chunk may come back without segments (A-9, RFC 8267 §6.4.1). The numbers are rows of
+// docs/conformance.md.
 func TestPlacedResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		n       int // of the sink
@@ -205,7 +206,8 @@ func TestPlacedResults(t *testing.T) {
 	}
 }
 
-// V1-96: a server uses a Write chunk although no result of the procedure is eligible.
+// A reply that uses a Write chunk although no result of the procedure is eligible is an error. Row
+// V1-96 of docs/conformance.md.
 func TestNothingEligibleWasPlaced(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	x := getTo(8, make([]byte, 8))
@@ -249,8 +251,9 @@ func TestSegmentsAreFilledInOrder(t *testing.T) {
 	}
 }
 
-// L-14: an RPC error in place of ERR_CHUNK is an ordinary error reply. P-9, P-4, P-10: a reply
-// may be Short although the call offered a Reply chunk, and may echo that chunk or not.
+// An RPC error in place of ERR_CHUNK is an ordinary error reply (L-14). A reply may be Short
+// although the call offered a Reply chunk, and may return that chunk or not (P-9, P-4, P-10). The
+// numbers are rows of docs/conformance.md.
 func TestShortReplies(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	for _, echo := range []bool{true, false} {
@@ -277,9 +280,9 @@ func TestShortReplies(t *testing.T) {
 	}
 }
 
-// Invalidations by a peer. V1-114's other side: the invalidation of another call's tag is a
-// breach that ends the connection. The requester does not revoke the call's own invalidated tag
-// again; it revokes all other tags before the caller resumes.
+// A peer may invalidate a tag of the call that it answers. The requester then does not revoke this
+// tag again, but revokes all other tags of the call before the caller resumes. The invalidation of
+// another call's tag ends the connection. Row V1-114 of docs/conformance.md.
 func TestRemoteInvalidationByThePeer(t *testing.T) {
 	s := newScript(t, DialConfig{RemoteInvalidation: true}, private(true, 4096, 4096))
 	if got := s.p.Conn().PeerPrivateData(); !bytes.Equal(got, private(true, 4096, 4096)) { // V1-121
@@ -316,7 +319,8 @@ func TestRemoteInvalidationByThePeer(t *testing.T) {
 	}
 }
 
-// V1-121: R is sent only if the configuration asks for it; V1-112.
+// The client sends R in its private data only if the configuration asks for remote invalidation.
+// Rows V1-121 and V1-112 of docs/conformance.md.
 func TestPrivateDataOfTheClient(t *testing.T) {
 	for _, c := range []DialConfig{{}, {RemoteInvalidation: true}, {InlineSend: 1024, InlineReceive: 262144}} {
 		s := newScript(t, c, nil)

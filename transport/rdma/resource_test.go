@@ -51,9 +51,9 @@ func anyCall(t testing.TB, k rpc.Caller, r *rand.Rand, most int) error {
 	return do(t, k, null(), nil)
 }
 
-// 1,000 idle connections, 100 busy ones, and others that come and go: one server serves all
-// within its ceiling. The idle ones are still served at the end, and nothing is left of the ones
-// that have gone.
+// One server serves 1,000 idle connections, 100 busy ones, and others that come and go, within its
+// ceiling. Afterwards the idle connections are still served, and the ended ones leave nothing
+// behind.
 func TestManyConnections(t *testing.T) {
 	for _, on := range []struct {
 		name       string
@@ -144,8 +144,8 @@ func longPut(p peer, xid uint32, data []byte, segments int) message {
 }
 
 // Long calls, calls with several Read chunks, Reply chunks and Write chunks share a ceiling that
-// holds a few of them, beside peers that stall while they hold memory. All other calls are
-// answered meanwhile, and the stalled ones once they go on.
+// holds a few of them, beside peers that stall while they hold memory. Other calls are answered
+// meanwhile, and the stalled calls are answered once their peers go on.
 func TestCeilingUnderMixtures(t *testing.T) {
 	nothingLeft(t)
 	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 16 << 20, Share: 4 << 20}})

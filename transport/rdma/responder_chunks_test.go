@@ -51,7 +51,7 @@ func newCollector(t testing.TB) (*bench, *collector) {
 	return b, k
 }
 
-// P-3: a segment longer than one Read is fetched whole.
+// A segment longer than one RDMA Read is fetched whole. Row P-3 of docs/conformance.md.
 func TestLongSegments(t *testing.T) {
 	b, k := newCollector(t)
 	p := b.peer()
@@ -67,8 +67,8 @@ func TestLongSegments(t *testing.T) {
 	}
 }
 
-// V1-28: a result that is not eligible stays in the Payload, although there is a Write chunk; the
-// eligible result after it gets the chunk.
+// A result that is not eligible stays in the Payload, even if there is a Write chunk; the eligible
+// result after it gets the chunk. Row V1-28 of docs/conformance.md.
 func TestOnlyEligibleResultsArePlaced(t *testing.T) {
 	b, k := newCollector(t)
 	k.results = func(w *xdr.Writer) {
@@ -93,9 +93,9 @@ func TestOnlyEligibleResultsArePlaced(t *testing.T) {
 	ended(t, k.calls)
 }
 
-// Several Read chunks, of any sizes, with their segments interleaved, with and without a
-// Position-Zero chunk: each arrives whole, in the order of positions (V1-39), each item in a
-// chunk of its own (V1-33).
+// Several Read chunks of any sizes, with their segments interleaved, with or without a
+// Position-Zero chunk, arrive whole and in the order of positions (V1-39). Each item has its own
+// chunk (V1-33). The numbers are rows of docs/conformance.md.
 func TestSeveralReadChunks(t *testing.T) {
 	b, k := newCollector(t)
 	p := b.peerWith(private(false, 4096, 4096), 256)
@@ -144,8 +144,9 @@ func TestSeveralReadChunks(t *testing.T) {
 	}
 }
 
-// V1-37, L-9: positions are multiples of four, whatever a binding says; the XID inside is that of
-// the header (V1-70, V1-88, A-2).
+// A call is refused if a position is no multiple of four, whatever the binding says (V1-37, L-9),
+// or if its XID is not that of the header (V1-70, V1-88, A-2). The numbers are rows of
+// docs/conformance.md.
 func TestJudgedWithoutABinding(t *testing.T) {
 	b, k := newCollector(t)
 	p := b.peer()

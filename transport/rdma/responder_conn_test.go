@@ -17,8 +17,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-14, V1-16, A-10, P-1, P-2: every answer grants the configured credits, whatever the peer
-// asked for, and the server promises receives for them before the first answer.
+// Every answer grants the configured credits, whatever the peer asked for, and the server promises
+// receives for them before the first answer. Rows V1-14, V1-16, A-10, P-1 and P-2 of
+// docs/conformance.md.
 func TestCreditsAreGranted(t *testing.T) {
 	for _, credits := range []int{1, 3, 128} {
 		for _, short := range []bool{false, true} {
@@ -66,8 +67,8 @@ func creditsAreGranted(t *testing.T, credits int, short bool) {
 	}
 }
 
-// V1-16, P-2: a peer that becomes known is granted more credits, and the server promises receives
-// for them before the answer that grants them.
+// A peer that becomes known is granted more credits, and the server promises receives for them
+// before the answer that grants them. Rows V1-16 and P-2 of docs/conformance.md.
 func TestGrantThatGrows(t *testing.T) {
 	const few, all = 3, 20
 	b := newBench(t, benchConfig{server: Config{StrangerCredits: few, Credits: all}})
@@ -103,7 +104,8 @@ func TestGrantThatGrows(t *testing.T) {
 	}
 }
 
-// V1-18: the server sends nothing unsolicited: a peer without receives keeps its connection.
+// The server sends nothing unsolicited, so a peer without receives keeps its connection. Row V1-18
+// of docs/conformance.md.
 func TestNothingUnsolicited(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 0)
@@ -116,7 +118,8 @@ func TestNothingUnsolicited(t *testing.T) {
 	}
 }
 
-// V1-21: a peer that exceeds its grant loses its connection, and no other peer does.
+// A peer that exceeds its grant loses its connection; other peers keep theirs. Row V1-21 of
+// docs/conformance.md.
 func TestBeyondTheGrant(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Credits: 2}})
 	other, p := b.peer(), b.peerWith(nil, 64)
@@ -130,8 +133,9 @@ func TestBeyondTheGrant(t *testing.T) {
 	b.program.Release(1)
 }
 
-// V1-22, V1-27: the smallest configuration accepts 1024 bytes, and answers as many. V1-23, L-1,
-// P-14: without private data no Send is longer.
+// With the smallest configuration the server accepts messages of 1024 bytes and sends replies of
+// 1024 bytes (V1-22, V1-27). Without private data no Send is longer (V1-23, L-1, P-14). The numbers
+// are rows of docs/conformance.md.
 func TestDefaultThreshold(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{InlineSend: 1024, InlineReceive: 1024}})
 	p := b.peer()
@@ -149,8 +153,9 @@ func TestDefaultThreshold(t *testing.T) {
 	}
 }
 
-// V1-122, V1-25: the reply threshold is the smaller of this side's send size and the peer's
-// receive size. V1-123, L-1: without private data it is 1024, whatever this side may send.
+// The threshold for replies is the smaller of this side's send size and the peer's receive size
+// (V1-122, V1-25). Without private data it is 1024, whatever this side may send (V1-123, L-1). The
+// numbers are rows of docs/conformance.md.
 func TestThresholdMatrix(t *testing.T) {
 	sizes := []int{1024, 4096, 8192, 65536}
 	for _, own := range sizes {
@@ -180,10 +185,11 @@ func TestThresholdMatrix(t *testing.T) {
 	}
 }
 
-// V1-114, V1-115, V1-120: a reply invalidates a tag only if both sides' private data and the
-// device allow it, and then only the one tag that its call names. The test covers the four
-// combinations, and a device that cannot invalidate. A-15: the tag may be that of a Position-Zero
-// chunk. Errors never invalidate (wantError checks that).
+// A reply invalidates a tag only if the private data of both sides and the device allow it, and
+// only the one tag that its call names (V1-114, V1-115, V1-120). The test covers the four
+// combinations, and a device that cannot invalidate. The tag may be that of a Position-Zero chunk
+// . Errors never invalidate (wantError checks that). The numbers are rows of
+// docs/conformance.md.
 func TestRemoteInvalidation(t *testing.T) {
 	for _, c := range []struct{ own, theirs, incapable, late bool }{
 		{false, false, false, false}, {false, true, false, false}, {true, false, false, false}, {true, true, false, false},
@@ -256,8 +262,8 @@ func TestRemoteInvalidation(t *testing.T) {
 	}
 }
 
-// V1-120, V1-121: if a device says beforehand that it cannot invalidate, the server does not
-// advertise it.
+// If a device says beforehand that it cannot invalidate, the server does not advertise remote
+// invalidation. Rows V1-120 and V1-121 of docs/conformance.md.
 func TestIncapableDevicesAreNotAdvertised(t *testing.T) {
 	for _, can := range []bool{false, true} {
 		device := limited{rdmatest.New(), rdmacm.Limits{RemoteInvalidation: can}}
@@ -306,7 +312,8 @@ type limitedListener struct {
 
 func (l limitedListener) Limits() rdmacm.Limits { return l.limits }
 
-// V1-114: two calls interleaved, each reply invalidates its own tag.
+// If two calls are under way at a time, each reply invalidates its own call's tag. Row V1-114 of
+// docs/conformance.md.
 func TestInvalidationBelongsToItsCall(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{RemoteInvalidation: true}})
 	p := b.peerWith(private(true, 4096, 4096), 64)
@@ -327,9 +334,10 @@ func TestInvalidationBelongsToItsCall(t *testing.T) {
 	}
 }
 
-// V1-90: an RDMA operation of a call breaks the connection. The retry of the call on the next
-// connection is answered with ERR_CHUNK, once; the same XID from another address, or without
-// chunks, is served. V1-93: failing work closes the connection.
+// If an RDMA operation of a call breaks the connection, the retry of the call on the next
+// connection is answered with ERR_CHUNK, once (V1-90). A call with the same XID, but from another
+// address or without chunks, is served. Failing work closes the connection (V1-93). The
+// numbers are rows of docs/conformance.md.
 func TestRetryOfCallThatBrokeTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		write, reply bool
@@ -376,8 +384,8 @@ func TestRetryOfCallThatBrokeTheConnection(t *testing.T) {
 	}
 }
 
-// The retry of a call may be answered before the connection that the call broke has closed. The
-// close blames no call a second time, so the next retry is served.
+// If the retry of a call is answered before the connection that the call broke has closed, the
+// close does not remember the call a second time. So the next retry is served.
 func TestFailedCallIsBlamedOnce(t *testing.T) {
 	k, _, _ := newInstant(t)
 	s := k.responder
@@ -396,8 +404,8 @@ func TestFailedCallIsBlamedOnce(t *testing.T) {
 	}
 }
 
-// the server remembers a failed XID for one retry, by its peer's address, for two minutes
-// at most; the number of remembered XIDs is bounded.
+// The server remembers a failed XID for one retry, by its peer's address, for two minutes at most.
+// The number of remembered XIDs is bounded. Row A-12 of docs/conformance.md.
 func TestFailedXIDsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f failedPart

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-93: if any work of a reply fails, at any moment, the connection ends and nothing is left
-// over; other connections live.
+// If any work of a reply fails, at any moment, the connection ends and leaves nothing behind; other
+// connections live. Row V1-93 of docs/conformance.md.
 func TestFailingWork(t *testing.T) {
 	faults := map[string]func(f *rdmatest.Faults, n int){
 		"refused post": func(f *rdmatest.Faults, n int) { f.FailPost(n, nil) },

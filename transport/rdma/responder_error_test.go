@@ -39,7 +39,8 @@ func (b *bench) silent(p *rdmatest.Peer, m []byte) {
 	receivesKept(b.t, p, DefaultCredits)
 }
 
-// V1-80: a message below 28 bytes gets no answer; A-1: also if it looks like an ERR_CHUNK.
+// A message below 28 bytes gets no answer (V1-80), even if it looks like an ERR_CHUNK. The
+// numbers are rows of docs/conformance.md.
 func TestShortMessagesAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 256)
@@ -54,7 +55,8 @@ func TestShortMessagesAreDropped(t *testing.T) {
 	}
 }
 
-// V1-74, V1-73, A-3: RDMA_ERROR is dropped, whatever its version and length.
+// The server drops an RDMA_ERROR, whatever its version and length. Rows V1-74, V1-73 and A-3 of
+// docs/conformance.md.
 func TestErrorsFromPeersAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -78,7 +80,8 @@ func TestRepliesToNothingAreDropped(t *testing.T) {
 	b.wantFault(faultStrayReply, answerDrop, 0x77)
 }
 
-// V1-79, V1-78, L-3: RDMA_DONE is dropped, in both its forms.
+// The server drops an RDMA_DONE, in both its forms. Rows V1-79, V1-78 and L-3 of
+// docs/conformance.md.
 func TestDoneIsDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 256)
@@ -89,8 +92,9 @@ func TestDoneIsDropped(t *testing.T) {
 	b.wantFault(faultDone, answerDrop, 5)
 }
 
-// V1-80: every truncation of A to D and G that ends inside the header is answered with ERR_CHUNK
-// from 28 bytes on, and not at all below.
+// If a message ends inside its header, it is answered with ERR_CHUNK if it has at least 28 bytes,
+// and not at all otherwise. The messages are the vectors A to D and G of wiretest. Row V1-80 of
+// docs/conformance.md.
 func TestTruncatedHeaders(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(private(false, 4096, 4096), 512)
@@ -111,9 +115,9 @@ func TestTruncatedHeaders(t *testing.T) {
 	}
 }
 
-// V1-87, V1-83, vector E: another version is answered with ERR_VERS, which repeats that version:
-// V1-71's sole exception. V1-72: the places of XID, version and procedure do not depend on the
-// version.
+// A message of another version is answered with ERR_VERS, which repeats that version (V1-87, V1-83,
+// vector E of wiretest). Only ERR_VERS may do so (V1-71). XID, version and procedure have the same
+// offsets in every version (V1-72). The numbers are rows of docs/conformance.md.
 func TestVersionMismatch(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -132,9 +136,10 @@ func TestVersionMismatch(t *testing.T) {
 	receivesKept(t, p, DefaultCredits)
 }
 
-// V1-76, V1-75, L-4; V1-81, V1-88, V1-84: invalid headers are answered with ERR_CHUNK, once each,
-// and nothing is moved or executed. V1-68: RDMA_NOMSG without a chunk; V1-37: positions are
-// multiples of four; L-9.
+// Invalid headers are answered with ERR_CHUNK, once each, and nothing is moved or executed (V1-76,
+// V1-75, L-4, V1-81, V1-88, V1-84, A-4). An RDMA_NOMSG without a chunk is invalid (V1-68), and so
+// is a position that is no multiple of four (V1-37, L-9). The numbers are rows of
+// docs/conformance.md.
 func TestBadHeaders(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{maxCall: 100_000}})
 	p := b.peer()
@@ -214,7 +219,8 @@ func TestBadHeaders(t *testing.T) {
 }
 
 // The server judges a Long Call's message after it has fetched it: its XID (V1-88), its type, and
-// that no item was reduced that may not be (V1-94, V1-95, A-4).
+// that only items were reduced that may be reduced (V1-94, V1-95, A-4). The numbers are rows of
+// docs/conformance.md.
 func TestBadLongCalls(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -253,8 +259,8 @@ func TestBadLongCalls(t *testing.T) {
 	}
 }
 
-// V1-89: a valid header with arguments that do not decode is answered by an RPC reply,
-// GARBAGE_ARGS, in RDMA_MSG, with the Write list returned.
+// If the header is valid and the arguments do not decode, the answer is an RPC reply, GARBAGE_ARGS,
+// in RDMA_MSG, with the Write list returned. Row V1-89 of docs/conformance.md.
 func TestGarbageArguments(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -308,9 +314,9 @@ func wantUnused(t testing.TB, h *wire.Header, m message) {
 	}
 }
 
-// RPC errors return the lists as well (RFC 8166 §4.3.2, §4.3.3): PROG_UNAVAIL,
-// PROG_MISMATCH, PROC_UNAVAIL, MSG_DENIED. L-2: a call of the Connection Configuration Protocol
-// is an ordinary PROG_UNAVAIL, and the connection goes on.
+// RPC errors return the chunk lists as well (RFC 8166 §4.3.2, §4.3.3): PROG_UNAVAIL, PROG_MISMATCH,
+// PROC_UNAVAIL, MSG_DENIED. A call of the Connection Configuration Protocol is an ordinary
+// PROG_UNAVAIL, and the connection goes on (row L-2 of docs/conformance.md).
 func TestErrorRepliesReturnTheLists(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -336,7 +342,7 @@ func TestErrorRepliesReturnTheLists(t *testing.T) {
 	b.alive(p)
 }
 
-// The bytes that follow the header of an RDMA_NOMSG are ignored.
+// The bytes that follow the header of an RDMA_NOMSG are ignored. Row A-8 of docs/conformance.md.
 func TestBytesBehindNoMsgAreIgnored(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()

@@ -27,9 +27,9 @@ func wantPut(t testing.TB, m rdmatest.Message, xid uint32, data []byte) {
 	}
 }
 
-// V1-39, P-3: segments of any length, empty ones included, are joined in the order of the list;
-// V1-41, L-8: a chunk may hold the item's padding, which is not data; V1-42: without padding the
-// chunk is as long as the item.
+// Segments of any length, empty ones included, are joined in the order of the list (V1-39, P-3). A
+// chunk may hold the item's padding, which is not data (V1-41, L-8). Without padding the chunk is
+// as long as the item (V1-42). The numbers are rows of docs/conformance.md.
 func TestReadChunkSegmentation(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 512)
@@ -65,9 +65,10 @@ func odd(n int) []int {
 	return l
 }
 
-// P-5, V1-45, V1-46: Long Calls of any size and segmentation, with the Payload whole or reduced
-// by a further Read chunk, whose segments may be anywhere in the list. Positions in the reduced
-// Payload of a Position-Zero chunk count in the unreduced one.
+// The server serves Long Calls of any size and segmentation, with the Payload whole or reduced by a
+// further Read chunk, whose segments may be anywhere in the list. A position in the reduced Payload
+// of a Position-Zero chunk counts the bytes of the unreduced one. Rows P-5, V1-45 and V1-46 of
+// docs/conformance.md.
 func TestLongCalls(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 512)
@@ -111,8 +112,8 @@ func interleave(r *rand.Rand, reads []wire.ReadSegment) []wire.ReadSegment {
 	return out
 }
 
-// V1-12: the server has no more Reads outstanding than the peer allows, however many segments and
-// calls there are; the device fails a Read beyond.
+// The server has no more Reads outstanding than the peer allows, however many segments and calls
+// there are. The device would fail a Read beyond that number. Row V1-12 of docs/conformance.md.
 func TestReadDepthIsKept(t *testing.T) {
 	for _, depth := range []int{1, 2, 7} {
 		b := newBench(t, benchConfig{})
@@ -166,8 +167,8 @@ func TestLargeSegments(t *testing.T) {
 	}
 }
 
-// V1-43: the server sends no answer before the last Read is done, neither a reply nor an error,
-// because the answer permits the peer to reuse its memory.
+// The server sends no answer before the last Read is done, neither a reply nor an error, because
+// the answer permits the peer to reuse its memory. Row V1-43 of docs/conformance.md.
 func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -210,10 +211,9 @@ func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	}
 }
 
-// V1-43: a call has more segments than Reads may be outstanding. One of its Reads fails, the
-// first or a later one, while others are under way or wait. The server answers nothing, the
-// connection ends, and the calls' memory is released once, after the last Read: newBench checks
-// that.
+// If one Read of a call fails, the first or a later one, while others are under way or wait, the
+// server answers nothing and the connection ends. The calls' memory is released once, after the
+// last Read; bench.close checks that. Row V1-43 of docs/conformance.md.
 func TestAFailedReadWaitsForTheOthers(t *testing.T) {
 	const depth, segments = 3, 8
 	for n := range segments {
@@ -286,8 +286,8 @@ func TestRoomBoundsMemory(t *testing.T) {
 	}
 }
 
-// A Long Call may offer no chunk for its reply. Its reply then has all the room of a Send: for its
-// words, and for a payload that goes inline (V1-56).
+// The reply to a Long Call without a chunk for the reply may fill a whole Send, with its words and
+// with a payload that goes inline. Row V1-56 of docs/conformance.md.
 func TestLongCallIsAnsweredInline(t *testing.T) {
 	const inline = 16 << 10
 	b := newBench(t, benchConfig{server: Config{InlineSend: inline, InlineReceive: inline}})
@@ -371,8 +371,8 @@ func TestCallsBeyondTheShare(t *testing.T) {
 	receivesKept(t, p, DefaultCredits)
 }
 
-// A peer that disappears while its calls wait for memory, or for Reads, leaves nothing: newBench
-// checks that.
+// A peer that disappears while its calls wait for memory, or for Reads, leaves no memory in use;
+// bench.close checks that.
 func TestPeerGoneWhileCallsWait(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()

@@ -20,10 +20,11 @@ func (b *bench) echo(p peer, xid uint32, n int, m message) (wire.Header, []byte)
 	return answered(b.t, b.call(p, m))
 }
 
-// V1-24, A-7: a reply goes inline up to the threshold, header and echoed chunks included; a
-// longer one goes in the Reply chunk (V1-65) or not at all. No Send is longer than the
-// threshold. V1-66: the reply returns the Reply chunk, unused if the reply went inline (P-9).
-// V1-45: its content is padded.
+// A reply goes inline up to the threshold, header and returned chunks included (V1-24, A-7). A
+// longer one goes in the Reply chunk (V1-65), or is refused if it does not fit there. No
+// Send is longer than the threshold. The reply returns the Reply chunk, unused if the reply went
+// inline (V1-66, P-9). The content of the Reply chunk is padded (V1-45). The numbers are rows of
+// docs/conformance.md.
 func TestReplyThreshold(t *testing.T) {
 	for _, threshold := range []int{1024, 4096} {
 		b := newBench(t, benchConfig{server: Config{InlineSend: threshold}})
@@ -95,8 +96,9 @@ func gatherChunk(memory []byte, r rdmacm.Region, c wire.WriteChunk) []byte {
 	return b
 }
 
-// The Reply chunk is filled segment after segment, with the reduced Payload if Write chunks took
-// results, and with results beyond the Write chunks (A-14, V1-65).
+// The Reply chunk is filled segment after segment: with the reduced Payload if Write chunks took
+// results, and with the results beyond the Write chunks. Rows A-14 and V1-65 of
+// docs/conformance.md.
 func TestReplyChunkWithWriteChunks(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()

@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// V1-47: a reply has no Read list; answered checks this for all tests of this package.
+// A NULL is answered inline. A reply has no Read list; answered checks this for all tests of this
+// package. Row V1-47 of docs/conformance.md.
 func TestNullInline(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	b.alive(b.peer())
@@ -30,7 +31,9 @@ func TestPutByReadChunk(t *testing.T) {
 	}
 }
 
-// V1-51, V1-52, V1-55
+// The data of a GET fills the segments of its Write chunk without gaps, the reply returns all
+// segments, and their lengths add up to the count. Rows V1-51, V1-52 and V1-55 of
+// docs/conformance.md.
 func TestGetByWriteChunk(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -56,7 +59,8 @@ func TestGetByWriteChunk(t *testing.T) {
 	}
 }
 
-// V1-65, V1-66
+// A reply that does not fit a Send goes in the Reply chunk, and the Send returns that chunk. Rows
+// V1-65 and V1-66 of docs/conformance.md.
 func TestLongReply(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()

@@ -16,10 +16,11 @@ import (
 // canary fills memory that a peer must not touch.
 func canary(n int) []byte { return bytes.Repeat([]byte{0xee}, n) }
 
-// V1-50: results of every size go to the Write chunk, one byte included; V1-51: without gaps;
-// V1-52: the reply returns the whole chunk; V1-54: no padding is written, even if there is room;
-// V1-55: the lengths add up to the count; V1-29, V1-34: the count stays in the Payload, data and
-// padding do not. A-9: a result of no bytes uses up a chunk.
+// Results of every size go to the Write chunk, one byte included (V1-50), without gaps (V1-51). The
+// reply returns the whole chunk (V1-52). No padding is written, even if there is room (V1-54). The
+// lengths add up to the count (V1-55). The count stays in the Payload, data and padding do not
+// (V1-29, V1-34). A result of no bytes uses up a chunk. The numbers are rows of
+// docs/conformance.md.
 func TestWriteChunkGetsNoRoundup(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 128)
@@ -48,11 +49,12 @@ func TestWriteChunkGetsNoRoundup(t *testing.T) {
 	}
 }
 
-// The Write list of a PAIR: two results in unions, either of which may be void. V1-56: results go
-// to chunks in order, further results stay inline; V1-57: a void arm leaves its chunk to the next
-// result; V1-58, A-13: further chunks come back unused; V1-60, V1-61: an empty chunk keeps its
-// result inline and comes back empty; V1-33; V1-31: the word that says whether there is an item
-// stays; P-8: any field of the header may be absent.
+// The procedure PAIR has two results in unions, either of which may be void. Results go to Write
+// chunks in order, further results stay inline (V1-56, V1-33). A void arm leaves its chunk to the
+// next result (V1-57). Chunks beyond the results come back unused (V1-58, A-13). An empty chunk
+// keeps its result inline and comes back empty (V1-60, V1-61). The word that says whether there is
+// an item stays in the Payload (V1-31). Any list of the header may be absent (P-8). The numbers are
+// rows of docs/conformance.md.
 func TestWriteList(t *testing.T) {
 	const n = 333
 	for name, c := range map[string]struct {
@@ -119,7 +121,7 @@ func TestWriteList(t *testing.T) {
 	}
 }
 
-// V1-58: a Write chunk comes back unused when its procedure fails.
+// A Write chunk comes back unused if its procedure fails. Row V1-58 of docs/conformance.md.
 func TestUnusedWriteChunk(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -132,7 +134,8 @@ func TestUnusedWriteChunk(t *testing.T) {
 	wantUnused(t, &h, m)
 }
 
-// the server never writes a result past the end of its Write chunk; it refuses the call.
+// The server never writes a result past the end of its Write chunk; it refuses the call. Row A-6 of
+// docs/conformance.md.
 func TestWriteChunkTooSmall(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -146,8 +149,8 @@ func TestWriteChunkTooSmall(t *testing.T) {
 	b.alive(p)
 }
 
-// V1-104: if no data may be placed (a plan without placement, as under GSS integrity), chunks
-// come back unused and results stay in the stream.
+// If no data may be placed (a plan without placement, as under GSS integrity), chunks come back
+// unused and results stay in the stream. Row V1-104 of docs/conformance.md.
 func TestNoPlacementWithoutPlan(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	b.server.config.RPC = unplaced{b.rpc}

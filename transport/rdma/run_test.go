@@ -10,8 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A call that was answered in place leaves nothing in its record for the next call: a call in a
-// Position-Zero chunk, all zeros, is judged like any other, and denied for its version of RPC.
+// A call that the receiving goroutine answered itself leaves nothing in its record for the next
+// call: a call in a Position-Zero chunk, all zeros, is judged like any other, and denied for its
+// version of RPC.
 func TestRecordOfACallInPlace(t *testing.T) {
 	k, d, _ := newInstant(t)
 	d.short = true
@@ -28,7 +29,7 @@ func TestRecordOfACallInPlace(t *testing.T) {
 	}
 }
 
-// Calls in place are counted like others, once their run ends.
+// Calls that the receiving goroutine answers itself are counted like others, once their run ends.
 func TestCallsInPlaceAreCounted(t *testing.T) {
 	k, d, _ := newInstant(t)
 	d.short = true

@@ -141,7 +141,7 @@ func (s *script) reply(m message) {
 	}
 }
 
-// used returns c with the lengths of its first n bytes.
+// used returns a copy of c with lengths that cover its first n bytes.
 func used(c []wire.Segment, n int) []wire.Segment {
 	out := append([]wire.Segment{}, c...)
 	for i := range out {

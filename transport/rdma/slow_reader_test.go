@@ -11,8 +11,8 @@ import (
 )
 
 // A peer that reads steadily keeps its connection, although its replies take longer over its link
-// than a peer may stall: 24 READs of 1 MiB at 8 MB/s with a deadline of one second stand for 128
-// of them at 4 MB/s with 30 s.
+// than a peer may stall. The test scales 128 READs of 1 MiB at 4 MB/s with a deadline of 30 s down
+// to 24 READs at 8 MB/s with a deadline of one second.
 func TestSteadyReaderIsServed(t *testing.T) {
 	const calls, size, stall = 24, rpctest.MaxData, time.Second
 	device, err := iwarp.New(iwarp.Config{StallTimeout: stall})

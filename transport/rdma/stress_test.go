@@ -19,7 +19,7 @@ import (
 )
 
 // Calls of every kind from many connections share little memory, and some peers stall: each call
-// waits its turn, none fails, nothing deadlocks, the ceiling holds.
+// waits for memory in turn, none fails, nothing deadlocks, the ceiling holds.
 func TestUnderTheCeiling(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iwarp": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestUnderTheCeiling(t *testing.T) {
 	}
 }
 
-// 100 connections have 128 calls each that stall: other calls go on, and all are answered in the
-// end.
+// While 100 connections have 128 stalled calls each, other calls go on. All calls are answered in
+// the end.
 func TestManyStalledCalls(t *testing.T) {
 	connections, calls := 100/slower, 128
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iwarp": newIwarp(t)} {
@@ -113,7 +113,7 @@ func TestManyStalledCalls(t *testing.T) {
 	}
 }
 
-// Clients connect, call, cancel and leave, in random order: nothing is left over.
+// Clients that connect, call, cancel and leave, in random order, leave nothing behind.
 func TestChurn(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iwarp": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// Random faults under load: calls succeed or end with their connection, and a call that may not
-// be executed twice is executed once for each answer.
+// Under random faults and load, calls succeed on a later connection, and a call that may not be
+// executed twice is executed once.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -35,8 +35,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// The races that every Caller must withstand, with and without a new connection after each that
-// is cut.
+// A Client withstands the races of rpctest.Races while its connections are cut, with and without
+// Reconnect.
 func TestRaces(t *testing.T) {
 	for name, device := range map[string]func(testing.TB) rdmacm.Provider{
 		"memory": func(testing.TB) rdmacm.Provider { return rdmatest.NewConfig(rdmatest.Config{Quiet: true}) },

@@ -35,8 +35,8 @@ func at(position uint32, segments ...Segment) []ReadSegment {
 	return all
 }
 
-// headerVectors are encoded headers and their contents: V1-1, V1-36, V1-38, V1-44, V1-61, V1-69,
-// V1-72.
+// headerVectors are encoded headers and their contents. Rows V1-1, V1-36, V1-38, V1-44, V1-61,
+// V1-69 and V1-72 of docs/conformance.md.
 var headerVectors = []struct {
 	name, hex string
 	want      message
@@ -114,8 +114,8 @@ func TestHeaderTruncations(t *testing.T) {
 	}
 }
 
-// Messages that cannot be a header (V1-88). A count of segments is compared with the bytes that
-// are left before anything else happens.
+// Parse refuses messages that cannot be a header. It compares a count of segments with the bytes
+// that are left before it does anything else with the count. Row V1-88 of docs/conformance.md.
 func TestHeaderFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		hex  string
@@ -137,7 +137,8 @@ func TestHeaderFaults(t *testing.T) {
 	}
 }
 
-// Vectors E and F: V1-83, V1-84, V1-86, V1-87.
+// The vectors E and F of wiretest decode and encode as RDMA_ERRORs. Rows V1-83, V1-84, V1-86 and
+// V1-87 of docs/conformance.md.
 func TestErrorVectors(t *testing.T) {
 	for _, v := range []struct {
 		name, hex string
@@ -172,8 +173,8 @@ func TestErrorVectors(t *testing.T) {
 	}
 }
 
-// The one tag that a reply may invalidate: the header must have exactly one handle (V1-114,
-//
+// SoleHandle returns the one tag that a reply may invalidate: the header must have exactly one
+// handle. Rows V1-114 and A-15 of docs/conformance.md.
 func TestSoleHandle(t *testing.T) {
 	s := func(h uint32) Segment { return Segment{Handle: h, Length: 4} }
 	for name, c := range map[string]struct {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// V1-47: each encoder writes every byte that it claims to write, because buffers are used again:
-// the former content of a buffer, such as a code of RDMA_ERROR at the place of a Reply's empty
-// Read list, does not get into a message.
+// Each encoder writes every byte that it claims to write, because buffers are used again. So old
+// content of a buffer, such as the code of an RDMA_ERROR where a reply has its empty Read list,
+// does not get into a message. Row V1-47 of docs/conformance.md.
 func TestEncodersOverwriteTheBuffer(t *testing.T) {
 	prefix := Prefix{XID: 7, Version: Version1, Credits: 32}
 	replyTo := func(m message, used []uint64, replied uint64) func(b []byte) int {

@@ -27,8 +27,8 @@ func TestPrivateDataVectors(t *testing.T) {
 	}
 }
 
-// V1-112: Reserved bits are sent as zero. Sizes are rounded down, so that no peer
-// sends more than a receive holds, and stay in the range of one byte (RFC 8797 §4).
+// Reserved bits are sent as zero. Sizes are rounded down, so that no peer sends more than a receive
+// holds, and stay in the range of one byte (RFC 8797 §4). Row V1-112 of docs/conformance.md.
 func TestPrivateDataSizesAreRoundedDown(t *testing.T) {
 	for size, want := range map[int]byte{0: 0, 1023: 0, 1024: 0, 2047: 0, 2048: 1, 5000: 3, 262144: 255, 1 << 20: 255} {
 		b := []byte{0, 0, 0, 0, 0, 0xff, 0, 0}
@@ -39,8 +39,8 @@ func TestPrivateDataSizesAreRoundedDown(t *testing.T) {
 	}
 }
 
-// V1-113, V1-116, V1-117, V1-118, V1-119, A-11: the codec looks for a peer's private data at
-// every offset and checks it; invalid data counts as missing.
+// The codec looks for a peer's private data at every offset and checks it; invalid data counts as
+// missing. Rows V1-113, V1-116, V1-117, V1-118, V1-119 and A-11 of docs/conformance.md.
 func TestPrivateDataFromPeers(t *testing.T) {
 	none := PrivateData{false, 1024, 1024}
 	for name, v := range map[string]struct {
