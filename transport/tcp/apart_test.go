@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// While a known peer has sent more calls, the receiving goroutine serves these and leaves large
-// replies to another goroutine. It writes the replies of a stranger itself, and also a known
-// peer's replies if they are few.
+// If a known peer has sent more calls already, the receiving goroutine goes on to serve them, and
+// another goroutine writes the large replies. The receiving goroutine itself writes the replies to
+// a peer that is not known, and also a known peer's replies if they are short.
 func TestLargeRepliesAreWrittenApart(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -11,14 +11,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// benchRecord is a record like a GETATTR: the call has the words of a credential and of a handle,
-// the reply those of attributes.
+// benchRecord returns a record like that of a GETATTR: the payload stands for the credential and
+// handle of the call, and for the attributes of the reply.
 func benchRecord(payload int) []byte {
 	m := rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, payload)) })
 	return append(binary.BigEndian.AppendUint32(nil, lastFragment|uint32(len(m))), m...)
 }
 
-// pump sends record depth times, and another one for each reply, b.N in all.
+// pump sends b.N records, depth of them at a time, and reads their replies of reply bytes each.
 func pump(b *testing.B, c net.Conn, record []byte, depth, reply int) {
 	var batch []byte
 	for range depth {
@@ -39,7 +39,7 @@ func pump(b *testing.B, c net.Conn, record []byte, depth, reply int) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }
 
-// BenchmarkBareEcho echoes records without RPC, as the yardstick for BenchmarkSmallCalls.
+// BenchmarkBareEcho echoes records without RPC, for comparison with BenchmarkSmallCalls.
 func BenchmarkBareEcho(b *testing.B) {
 	for _, depth := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("depth%d", depth), func(b *testing.B) {
@@ -92,7 +92,8 @@ func BenchmarkBareEcho(b *testing.B) {
 	}
 }
 
-// Small calls over one connection, served in place.
+// BenchmarkSmallCalls makes small calls over one connection. The receiving goroutine serves them
+// itself.
 func BenchmarkSmallCalls(b *testing.B) {
 	for _, depth := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("depth%d", depth), func(b *testing.B) {
@@ -103,7 +104,7 @@ func BenchmarkSmallCalls(b *testing.B) {
 	}
 }
 
-// Large results: each leaves by one write, without a copy.
+// BenchmarkLargeResults fetches large results. Each is sent by one write, without a copy.
 func BenchmarkLargeResults(b *testing.B) {
 	f := start(b, Config{})
 	m := rpctest.Message(1, rpctest.SAME, u32(1<<20))
@@ -112,7 +113,7 @@ func BenchmarkLargeResults(b *testing.B) {
 	pump(b, f.raw(), record, 4, markSize+24+4+1<<20)
 }
 
-// BenchmarkBareStream sends as many bytes without RPC.
+// BenchmarkBareStream sends as many bytes as BenchmarkLargeResults, without RPC.
 func BenchmarkBareStream(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

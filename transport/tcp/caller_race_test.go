@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// The races that every Caller must withstand; the test cuts connections by a shutdown of their
+// A Conn withstands the races of rpctest.Races. The test cuts connections by a shutdown of their
 // sockets.
 func TestRaces(t *testing.T) {
 	f := start(t, Config{})
@@ -50,8 +50,8 @@ func TestConnectionLostWhileACallIsWritten(t *testing.T) {
 	}
 }
 
-// A peer that answers the next call in advance, because XIDs count up by one, answers nothing: a
-// call that was not sent has no answer.
+// A reply that comes before its call was sent is dropped as stray. A peer can send one, because
+// XIDs count up by one. The call still waits for a reply that comes after it.
 func TestAnswerBeforeTheCall(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	answer := func(xid uint32) {
@@ -97,7 +97,7 @@ func TestAnswerBeforeTheCall(t *testing.T) {
 	}
 }
 
-// A call that is cancelled while its arguments are encoded ends after that, and is not sent.
+// A call that is cancelled while Start encodes its arguments ends after that, and is not sent.
 
 func TestCancelWhileACallIsWritten(t *testing.T) {
 	c, peer := pair(t, DialConfig{})

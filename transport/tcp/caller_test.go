@@ -73,14 +73,14 @@ func success(xid uint32, result []byte) []byte {
 	return w.Bytes()
 }
 
-// A lost connection ends all calls with ErrCallLost; Err has the reason. The caller cannot know
-// whether the calls were executed, so it sends nothing twice, neither on this connection nor on
-// another one. It starts no further call.
+// If the connection is lost, all calls end with ErrCallLost, and Err returns the reason. The Conn
+// cannot know whether the calls were executed, so it sends no call again, neither on this
+// connection nor on another one. It starts no further call.
 func TestCallLost(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		lose func(c *net.TCPConn)
-		// silent: the peer still reads, and gets no more bytes.
+		// silent is true if the peer still reads. It must then get no more bytes.
 		silent bool
 		reason string
 	}{
@@ -159,7 +159,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	}
 }
 
-// Replies come in any order, in any fragments; replies that match no call are counted.
+// Replies come in any order, in any fragments. Replies that match no call are counted as stray.
 func TestRepliesToCaller(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	type call struct {
@@ -295,8 +295,8 @@ func TestCancelWhileReplyArrives(t *testing.T) {
 	}
 }
 
-// After Cancel, the arguments that were not sent yet belong to the caller again, and the bytes
-// sent later are those of the time before Cancel.
+// After Cancel the caller may change the arguments at once: bytes that are sent later are those
+// from before Cancel.
 func TestCancelBeforeArgumentsAreSent(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	data := rpctest.Pattern(make([]byte, 16<<20))

@@ -41,7 +41,7 @@ func bump(c net.Conn, xid uint32) error {
 	return err
 }
 
-// MaxConns idle connections of strangers keep no client out: a newcomer takes the seat of the
+// If MaxConns connections of peers that are not known are idle, a newcomer takes the seat of the
 // oldest of them.
 func TestIdleConnectionsKeepNoClientOut(t *testing.T) {
 	const most = 50
@@ -67,8 +67,8 @@ func TestIdleConnectionsKeepNoClientOut(t *testing.T) {
 	}
 }
 
-// If known peers of one address have all seats, the server refuses further ones from there, and
-// reports an event; when one leaves, its seat is free.
+// If known peers of one address have all seats, the server refuses further connections from there,
+// and reports an event. When one of the peers leaves, its seat is free.
 func TestSeatsOfKnownPeers(t *testing.T) {
 	events := make(chan Event, 100)
 	f := start(t, Config{MaxConns: 2, Event: func(e Event) { events <- e }})
@@ -99,8 +99,8 @@ func TestSeatsOfKnownPeers(t *testing.T) {
 	}
 }
 
-// A connection has a limited time until its first whole record, and until a call by which its
-// peer becomes known; NULL is no such call. After that it may be idle.
+// A connection has a limited time until its first whole record, and until a call that makes its
+// peer known; NULL is no such call. A known peer may be idle.
 func TestDeadlinesOfStrangers(t *testing.T) {
 	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
 	for _, c := range []struct {
@@ -144,8 +144,8 @@ func TestDeadlinesOfStrangers(t *testing.T) {
 	}
 }
 
-// A stranger whose call this side takes long to answer is not late; a stranger that only repeats
-// NULL is.
+// A peer that is not known keeps its connection while the server works on its call, however long. A
+// peer that only repeats NULL loses its connection after CallTimeout.
 func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
 	bubbleWith(t, limits, func(t *testing.T, f *fixture, connect func() net.Conn) {
@@ -200,8 +200,8 @@ func (l *exhausted) Accept() (net.Conn, error) {
 func (l *exhausted) Close() error   { return nil }
 func (l *exhausted) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Without descriptors, the listener does not spin, and a stranger loses its connection to one
-// that waits in the backlog.
+// If the process has no descriptors left, the listener does not spin, and the server ends the
+// connection of a peer that is not known, to free a descriptor for the backlog.
 func TestOutOfDescriptors(t *testing.T) {
 	bubbleWith(t, census.Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		known, stranger := connect(), connect()
@@ -226,8 +226,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	})
 }
 
-// A client's calls are lost if its connection loses its seat, as with any other end of a
-// connection.
+// If a client's connection loses its seat, the client's calls end with rpc.ErrCallLost.
 func TestEvictedClient(t *testing.T) {
 	f := start(t, Config{MaxConns: 1})
 	c := f.dial(DialConfig{})
@@ -242,8 +241,9 @@ func TestEvictedClient(t *testing.T) {
 	}
 }
 
-// The server keeps of a stranger's incomplete record only the bytes that it needs to judge it. It
-// keeps a known peer's record until it is whole, up to the size of the ring's records.
+// If a record is incomplete and its peer is not known, the server keeps only the bytes that it
+// needs to judge the record. A known peer's record is kept until it is whole, up to ringRecord
+// bytes.
 func TestHalfRecordsOfStrangers(t *testing.T) {
 	long := fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 16<<10)) }))
 	// A record of this length stays in the ring if the peer is known.

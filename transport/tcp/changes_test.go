@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Replies to calls that change something leave after batchChanges of them at the latest; replies
-// to other calls leave together.
+// Replies to calls that change something are sent after batchChanges of them at the latest. Replies
+// to other calls are sent together.
 func TestRepliesToChangesLeaveSoon(t *testing.T) {
 	const calls = 2*batchChanges + 1
 	for _, c := range []struct {

@@ -117,7 +117,8 @@ func TestStalledRecord(t *testing.T) {
 	}
 }
 
-// A peer that sends a record byte by byte does not hold memory for ever either.
+// A peer that sends a record byte by byte loses its connection as well, so that it does not hold
+// memory for ever.
 func TestSlowRecord(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		c := connect()
@@ -213,8 +214,8 @@ func TestPeerThatReadsSlowly(t *testing.T) {
 		}
 		for range 20 {
 			time.Sleep(20 * time.Second)
-			// The pipe hands over a write in parts, and the sender counts bytes at the end of a
-			// write: so the test reads whole writes.
+			// A pipe passes a write on in parts, and the server counts the bytes only at the end of
+			// a write. So the test reads whole writes.
 			if _, err := io.ReadFull(c, make([]byte, 4096+32)); err != nil {
 				t.Fatal(err)
 			}
@@ -274,7 +275,7 @@ func TestShutdownAndSilentPeers(t *testing.T) {
 func TestWaitingForMemory(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		var held []*mem.Buffer
-		// The test takes all memory except the part kept for small requests.
+		// The test takes all memory except the reserve for small requests.
 		for size := 2 << 20; size >= 1<<20; {
 			if b, ok := f.pool.NewShare().TryGet(size); ok {
 				held = append(held, b)
@@ -319,8 +320,8 @@ func TestWaitingForMemory(t *testing.T) {
 	})
 }
 
-// The same on sockets: bytes that a socket does not take wait, and its peer loses the connection
-// at the deadline.
+// On sockets, too, bytes that the socket does not take wait, and the peer loses its connection at
+// the deadline.
 func TestDeadlinesOnSockets(t *testing.T) {
 	f := start(t, Config{MaxQueue: 1 << 20, Stall: time.Hour})
 	deaf, stuck := f.raw(), f.raw()
@@ -368,7 +369,7 @@ func TestDeadlinesOnSockets(t *testing.T) {
 	ended(t, sent)
 }
 
-// end ends the connection with that ID.
+// end ends the connection whose rpc.Conn has that ID.
 func (f *fixture) end(id uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -391,8 +392,8 @@ func (f *fixture) inside() (n int) {
 	return n
 }
 
-// A peer that closes its side while calls are under way gets their answers for the time
-// Unanswered; if that is not set, without a limit.
+// If a peer closes its side while calls are under way, the connection waits for their answers for
+// the time Unanswered. If Unanswered is 0, it waits without a limit.
 func TestUnansweredCallsOfAPeerThatLeft(t *testing.T) {
 	const lane = 4
 	for limit, ends := range map[time.Duration]bool{0: false, time.Minute: true} {
@@ -408,7 +409,7 @@ func TestUnansweredCallsOfAPeerThatLeft(t *testing.T) {
 			c := connect()
 			c.Write(fragments(rpctest.Message(1, rpctest.STALL, u32(lane))))
 			<-f.program.Arrived(lane)
-			time.Sleep(time.Hour) // a peer that did not leave may wait
+			time.Sleep(time.Hour) // a peer that has not closed its side may wait
 			c.Close()
 			time.Sleep(50 * time.Second)
 			if n := f.Stats().Connections; n != 1 {

@@ -11,11 +11,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// A connection has as many calls under way as it may, and a change waits in its socket. The
-// client gives the connection up and repeats the change on a new one. Then the server reads on
-// from the old connection. The old copy of the change arrives later, and does not take the answer
-// away from the new connection, because a client of NFSv4 does not ask again on a connection that
-// lives (RFC 7530 §3.1.1).
+// A retransmission over a new connection gets the reply, even if the server reads the first copy of
+// the call later from the old connection. Here the old connection has as many calls under way as it
+// may, so the first copy waits in its socket. The reply must not go to the old connection instead,
+// because a client of NFSv4 does not send a call again on a connection that lives (RFC 7530
+// §3.1.1).
 func TestAbandonedConnectionTakesNoAnswer(t *testing.T) {
 	f := start(t, Config{})
 	old, now := f.raw(), f.raw()
@@ -40,8 +40,8 @@ func TestAbandonedConnectionTakesNoAnswer(t *testing.T) {
 	}
 }
 
-// A client closes a connection before the server has read all its calls, and repeats one of them
-// on a new connection, from another port. It gets the result of the first execution.
+// If a client closes a connection before the server has read all its calls, and repeats one of them
+// on a new connection, from another port, it gets the result of the first execution.
 func TestCallOfAClosedConnectionIsClaimedBeforeItsEndIsRead(t *testing.T) {
 	f := start(t, Config{})
 	old, now := f.raw(), f.raw()

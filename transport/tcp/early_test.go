@@ -10,15 +10,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// The server answers a call that the program refuses from the start of its record, while the rest
-// is still to come. It reserves nothing for the record, and finds the next one.
+// The server answers a call that the program refuses after the start of its record, while the rest
+// is still to come. It reserves nothing for the record, and serves the record behind it.
 func TestStrangersReserveNothing(t *testing.T) {
 	f := start(t, Config{})
 	f.program.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		j.Early = a.Header.Procedure == rpctest.PUT
 		return rpc.Done
 	}
-	wroteSomething() // the server reads it after the settings above
+	wroteSomething() // for the race detector: the server reads the settings above
 	nc := f.raw()
 	const n = 900_000
 	m := rpctest.Message(1, rpctest.PUT, func(w *xdr.Writer) {

@@ -37,7 +37,7 @@ func (adder) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// A program served over TCP, and called.
+// Example serves a program over TCP and calls it.
 func Example() {
 	calls := rpc.NewServer(rpc.Config{})
 	defer calls.Close()

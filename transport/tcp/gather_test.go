@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// A late stream accepts no bytes until it is told to.
+// A late stream accepts no bytes from transmit until may is closed.
 type late struct {
 	script
 	may chan struct{}
@@ -19,8 +19,8 @@ func (l *late) transmit(ready func() bool) error {
 	return nil
 }
 
-// With Gather, replies that end while other calls are under way leave by one write. The reply of
-// the last call under way, and every reply without Gather, is written at once.
+// With Gather, replies of calls that end while other calls are under way are sent by one write. The
+// reply of the last call under way, and every reply without Gather, is written at once.
 func TestRepliesAreGathered(t *testing.T) {
 	for _, c := range []struct {
 		gather       bool

@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// A connection whose peer has closed its side waits for its answers without a ring, because the
-// process has few rings, and a client that reconnects while the server's disk is stuck leaves
-// many such connections. The answer still reaches the peer.
+// A connection whose peer has closed its side holds no ring while it waits for its answers. The
+// process has few rings, and a client that reconnects while the server's disk is stuck leaves many
+// such connections. The answers still reach the peer.
 func TestHalfClosedConnectionsHoldNoRing(t *testing.T) {
 	f := start(t, Config{})
 	release := sync.OnceFunc(func() { f.program.Release(1) })

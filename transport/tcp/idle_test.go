@@ -15,9 +15,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/footprint"
 )
 
-// A connection that is idle, or has stopped anywhere in a record, keeps no ring. It keeps only
-// the part of the record that has arrived, the object for its next call, and the program's table,
-// which counts with it.
+// A connection that is idle, or whose peer has stopped anywhere in a record, keeps no ring. It
+// keeps only the part of the record that has arrived, and the record for its next call. The test
+// counts the program's table as part of the connection.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	// A ring has 64 KiB, and the buffer of the in-memory stream counts too.
 	const conns, most = 10, 48<<10 + waitingBuffer

@@ -13,15 +13,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// A steady peer makes calls that block, one at a time.
+// steady is a peer that makes one call at a time.
 type steady struct {
 	*fixture
 	net.Conn
 	xid, lane uint32
 }
 
-// startLending starts a server that lends places to calls even if the machine is slow and they
-// follow each other slowly.
+// startLending starts a server that runs calls on the receiving goroutine even if the machine is
+// slow and the calls follow each other slowly.
 func startLending(t *testing.T) *fixture {
 	return startWith(t, Config{}, rpc.Config{LendWithin: time.Hour})
 }
@@ -75,14 +75,14 @@ func (p *steady) stalled() (lane uint32) {
 		if p.rpc.Stats().Lent > before {
 			return lane
 		}
-		// The machine was busy, so that the call came late.
+		// The machine was busy, so the call came too late to run on the receiving goroutine.
 		p.program.Release(lane)
 		p.reply(4)
 	}
 }
 
-// A call that stalls on the goroutine that received it does not delay its connection: other calls
-// are served in order, or as they end.
+// If a call stalls on the goroutine that received it, other calls of the connection are served
+// meanwhile, and each is answered when it ends.
 func TestStalledCallOnTheReceivingGoroutine(t *testing.T) {
 	f := startLending(t)
 	p := f.steady()
@@ -93,7 +93,7 @@ func TestStalledCallOnTheReceivingGoroutine(t *testing.T) {
 		if xid := p.reply(8); xid != p.xid {
 			t.Fatalf("reply to %d, not to %d", xid, p.xid)
 		}
-		// A second call that stalls does not, either.
+		// A second call that stalls does not delay the connection, either.
 		p.send(rpctest.STALL, lane+10_000)
 		ended(t, f.program.Arrived(lane+10_000))
 		f.program.Release(lane)
@@ -128,8 +128,8 @@ func TestCallsUnderWayAreConcurrent(t *testing.T) {
 	}
 }
 
-// Actions of a peer while its call runs on the receiving goroutine, and the end of a server in
-// that state.
+// While a call runs on the receiving goroutine, the peer may close, half-close or reset the
+// connection, and the server may end.
 func TestEndDuringACallOnTheReceivingGoroutine(t *testing.T) {
 	t.Run("the peer closes", func(t *testing.T) {
 		f := startLending(t)
@@ -188,8 +188,8 @@ func TestEndDuringACallOnTheReceivingGoroutine(t *testing.T) {
 	})
 }
 
-// Many connections have late calls. Each connection has one goroutine in addition to its calls,
-// and nothing is left over at the end.
+// If many connections have calls that stall on the receiving goroutine, each connection has one
+// goroutine in addition to those of its calls. Nothing is left over at the end.
 func TestLateCallsOfManyConnections(t *testing.T) {
 	f := startWith(t, Config{}, rpc.Config{IdleWorker: time.Millisecond, LendWithin: time.Hour})
 	var lanes []uint32
@@ -212,7 +212,7 @@ func TestLateCallsOfManyConnections(t *testing.T) {
 	})
 }
 
-// A large record, whose message has memory of its own, is served in the same way.
+// A call in a large record, whose message is not in the ring, also runs on the receiving goroutine.
 func TestLargeCallOnTheReceivingGoroutine(t *testing.T) {
 	f := startLending(t)
 	p := f.steady()
@@ -234,8 +234,8 @@ func TestLargeCallOnTheReceivingGoroutine(t *testing.T) {
 	})
 }
 
-// The server finds the calls of a peer that it polls for, whether the goroutine polls, waits, or
-// yields to others after a call.
+// The server polls for the next call of a peer whose calls run on the receiving goroutine, and
+// finds it whether that goroutine polls, waits, or yields after a call.
 func TestCallsOnTheReceivingGoroutineArePolledFor(t *testing.T) {
 	f := startPolling(t)
 	p := &steady{fixture: f.fixture, Conn: f.polled(), lane: 1, xid: f.xid}
@@ -269,8 +269,8 @@ func TestCallsOnTheReceivingGoroutineArePolledFor(t *testing.T) {
 	}
 }
 
-// If a peer's next call arrives before its reply again and again, the server leaves the peer's
-// calls to the executor, for longer each time.
+// If a peer's next call is there already when its last call ends, several times in a row, the
+// server leaves the peer's calls to the executor, for longer each time.
 func TestDoubtOfOneCallAtATime(t *testing.T) {
 	var l lending
 	for i := range mistakes - 1 {

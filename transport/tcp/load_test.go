@@ -31,9 +31,9 @@ func newPool(t *testing.T, ceiling int64) *mem.Pool {
 	return p
 }
 
-// 100 connections with 128 calls each into a program that stalls: another lane goes on answering,
-// on other connections and, within the limit of calls under way, on the same ones. When the stall
-// ends, all calls are answered.
+// While 100 connections have 128 calls each in a program that stalls, another lane of the program
+// goes on answering, on other connections and, within the limit of calls under way, on the same
+// ones. When the stall ends, all calls are answered.
 func TestStalledProgram(t *testing.T) {
 	f := start(t, Config{MaxInFlight: 128, Pool: newPool(t, 128<<20)})
 	const conns, calls = 100, 128
@@ -96,9 +96,9 @@ func TestStalledProgram(t *testing.T) {
 	}
 }
 
-// The memory of calls that wait for the executor is bounded for each client address: when half of
-// the ceiling holds calls of one address, the server does not read from its connections, but
-// reads from those of another. When the calls end, all are answered.
+// The calls of one client address that wait for the executor occupy at most half of the ceiling.
+// Then the server does not read from this client's connections, but reads from those of another
+// address. When the calls end, all are answered.
 func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 	const conns, calls, ceiling = 64, 128, 4 << 20
 	pool := newPool(t, ceiling)
@@ -119,7 +119,7 @@ func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 	}
 	await.Until(t, "no connection is read from any more", func() bool { return f.Stats().Gated >= conns })
 	// slack covers the memory that a connection has not charged yet, and the calls that each
-	// connection may always have.
+	// connection may always have under way.
 	const slack = conns * (32 << 10)
 	if n, most := f.Stats().InFlight, int64((ceiling/2+slack)/(callCost*3/2)); n > most {
 		t.Errorf("%d calls wait, want %d at most", n, most)
@@ -148,9 +148,9 @@ func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 	}
 }
 
-// The server stops reading from a connection because other connections of its client hold much
-// memory. When these release it, the server reads again, although none of the connection's own
-// calls has ended.
+// If the server has stopped reading from a connection because other connections of its client hold
+// much memory, it reads again when these release it, although none of the connection's own calls
+// has ended.
 func TestConnectionIsReadAgainWhenOthersGaveBack(t *testing.T) {
 	const ceiling = 4 << 20
 	pool := newPool(t, ceiling)
@@ -212,8 +212,8 @@ func TestWaitingCallsKeepTheirMessages(t *testing.T) {
 	}
 }
 
-// Many connections at once with all sizes, in a pool that is much too small: all calls are
-// answered correctly, and the ceiling holds.
+// If many connections make calls of all sizes at once, in a pool that is much too small, all calls
+// are answered correctly, and the ceiling holds.
 func TestManyCallersLittleMemory(t *testing.T) {
 	pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20, Share: 4 << 20})
 	if err != nil {
@@ -288,7 +288,7 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("an idle connection: %d, %v", n, err)
 	}
 	idle.Close()
-	// This call comes too late and stays unread, which must not cost the replies.
+	// The server does not read this late call. It must not cost the replies to the others.
 	for _, c := range conns {
 		c.Write(fragments(rpctest.Message(7777, rpctest.NULL, nil)))
 	}
@@ -311,7 +311,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A Shutdown whose context ends closes the remaining connections.
+// If the context of Shutdown ends, Shutdown closes the remaining connections.
 func TestShutdownGivenUp(t *testing.T) {
 	f := start(t, Config{})
 	c := f.raw()
@@ -377,7 +377,8 @@ func TestConnectionLostUnderCalls(t *testing.T) {
 	}
 }
 
-// A call answered in place allocates no memory, and a batch of such calls takes two system calls.
+// A call that the receiving goroutine answers itself allocates no memory, and a batch of such calls
+// takes two system calls.
 func TestCostOfSmallCalls(t *testing.T) {
 	b := newBench(t, Config{})
 	var in []byte
@@ -412,7 +413,7 @@ func TestCostOfSmallCalls(t *testing.T) {
 	c.receiver.drop()
 }
 
-// A large result leaves by one write, from its own memory.
+// A large result is sent by one write, from its own memory.
 func TestLargeResultIsNotCopied(t *testing.T) {
 	b := newBench(t, Config{})
 	s, _ := toyServer(t)

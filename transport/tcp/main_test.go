@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a server of the toy program on a loopback address.
+// fixture is a server of the toy program (rpctest.Program) on a loopback address.
 type fixture struct {
 	testing.TB
 	*Server
@@ -26,7 +26,8 @@ type fixture struct {
 	addr    string
 }
 
-// start serves with cfg, whose RPC and Pool may be empty.
+// start starts a server with cfg. If cfg.Pool is nil, it makes a Pool; it always makes the RPC
+// server.
 func start(t testing.TB, cfg Config) *fixture {
 	t.Helper()
 	return startWith(t, cfg, rpc.Config{})
@@ -37,7 +38,7 @@ func startWith(t testing.TB, cfg Config, rpcConfig rpc.Config) *fixture {
 	return startProgram(t, cfg, rpcConfig, func(p *rpctest.Program) rpc.Program { return p })
 }
 
-// startProgram serves the program that `of` makes of the toy program.
+// startProgram is startWith for the program that `of` returns for the toy program.
 func startProgram(t testing.TB, cfg Config, rpcConfig rpc.Config, of func(*rpctest.Program) rpc.Program) *fixture {
 	t.Helper()
 	f := &fixture{TB: t, program: rpctest.NewProgram(), pool: cfg.Pool}
@@ -85,7 +86,7 @@ func (f *fixture) dial(cfg DialConfig) *Conn {
 	return c
 }
 
-// raw returns a connection without any client code.
+// raw returns a plain connection to the server.
 func (f *fixture) raw() net.Conn {
 	f.Helper()
 	c, err := net.Dial("tcp", f.addr)

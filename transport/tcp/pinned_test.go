@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Unread replies pin no more memory than their length, however large they could have become: the
-// words of a reply with a large bound are in payload memory while they are written, and are
-// copied together if they turn out to be few.
+// Replies that the peer does not read occupy no more memory than their length, however long they
+// could have become. The words of a reply with a large bound are in payload memory while they are
+// written. If they turn out to be few, they are copied to a shared chunk.
 func TestSmallRepliesPinLittle(t *testing.T) {
 	f := start(t, Config{})
 	near, far := net.Pipe()

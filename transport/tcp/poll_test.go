@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// polling is a server that polls by a clock which only the test moves: while the clock stands
+// polling is a server whose polls go by a clock that only the test moves. While the clock stands
 // still, a poll goes on.
 type polling struct {
 	*fixture
@@ -53,7 +53,7 @@ func (p *polling) polled() net.Conn {
 	p.calls(c, 1)
 	p.clock.Add(int64(time.Second)) // time since another connection had input
 	p.calls(c, 100)
-	for before := p.polls.Stats().Hits; p.polls.Stats().Hits == before; { // an earlier poll may have ended to yield
+	for before := p.polls.Stats().Hits; p.polls.Stats().Hits == before; { // a poll may have ended before, in order to yield
 		p.calls(c, 1)
 	}
 	return c
@@ -71,8 +71,7 @@ func TestNextCallIsPolledFor(t *testing.T) {
 	p.calls(c, 100)
 }
 
-// Between polls the server serves a record that comes in pieces, and several records at once, as
-// usual.
+// A record that comes in pieces between polls is served like any other.
 func TestPiecesBetweenPolls(t *testing.T) {
 	p := startPolling(t)
 	c := p.polled()
@@ -115,7 +114,7 @@ func TestRecordsAreNotPolledFor(t *testing.T) {
 	}
 }
 
-// A poll notices the peer's end.
+// A poll ends when the peer closes the connection.
 func TestPeerEndsDuringAPoll(t *testing.T) {
 	p := startPolling(t)
 	p.polled().Close()
@@ -144,7 +143,7 @@ func TestServerEndsDuringAPoll(t *testing.T) {
 	})
 }
 
-// The suite, with a poll after each call that comes alone.
+// The rules of rpctest.Suite hold if the server polls after each call that comes alone.
 func TestSuitePolling(t *testing.T) {
 	var clock atomic.Int64
 	f := start(t, Config{Polls: busypoll.New(busypoll.Config{

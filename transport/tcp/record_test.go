@@ -26,7 +26,7 @@ type script struct {
 	out    []byte
 	reads  int
 	writes int
-	seen   [][]byte // written by reference
+	seen   [][]byte // the buffers of the last write
 }
 
 func (s *script) receive(ready func() bool) error {
@@ -115,8 +115,8 @@ func toyServer(t testing.TB) (*rpc.Server, *rpctest.Program) {
 	return s, p
 }
 
-// run feeds in to a new connection, and returns the connection's output, the number of reads, and
-// the reason of its end.
+// run passes the input in to a new connection. It returns the connection's output, the number of
+// reads, and the reason for its end.
 func (b *bench) run(t testing.TB, in []byte, cut func() (int, bool)) (out []byte, reads int, err error) {
 	s, p := toyServer(t)
 	cfg := b.cfg
@@ -132,13 +132,13 @@ func (b *bench) run(t testing.TB, in []byte, cut func() (int, bool)) (out []byte
 	return st.out, st.reads, err
 }
 
-// testConn returns a connection on a stream of the test.
+// testConn returns a connection on the stream st.
 func testConn(cfg *Config, pool *mem.Pool, st stream) *conn {
 	return connOn(cfg, new(counters), st, cfg.RPC, cfg.RPC.NewConn(client, client, "tcp", true))
 }
 
-// reference splits input into records in the simplest way, and answers them by the same rpc
-// package.
+// reference splits the input into records in the simplest way, and answers them by the same rpc
+// package. The tests compare connections with it.
 func reference(t testing.TB, in []byte, cfg Config) (out []byte) {
 	s, p := toyServer(t)
 	defer s.Close()
@@ -240,8 +240,7 @@ func conversation(fragmented bool, most int) (in []byte) {
 	return in
 }
 
-// RFC 5531 §11: the division of records into fragments, and of fragments into reads, makes no
-// difference.
+// How records are cut into fragments, and fragments into reads, makes no difference (RFC 5531 §11).
 func TestFragmentation(t *testing.T) {
 	b := newBench(t, Config{})
 	cfg := b.cfg.withDefaults()
@@ -291,8 +290,8 @@ func TestRecordsEndingTooEarly(t *testing.T) {
 	}
 }
 
-// A record over the limit ends its connection as soon as a header shows its length, before memory
-// is spent on it; earlier calls are answered.
+// A record over the limit ends its connection as soon as a fragment's header shows the length,
+// before memory is spent on it. Earlier calls are answered.
 func TestRecordLimit(t *testing.T) {
 	b := newBench(t, Config{MaxRecord: 100 << 10})
 	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
@@ -326,7 +325,7 @@ func TestRecordLimit(t *testing.T) {
 	}
 }
 
-// Bytes that are no RPC message cost only their record.
+// Bytes that are no RPC message are dropped with their record, and the connection goes on.
 func TestRecordsThatAreNoMessage(t *testing.T) {
 	b := newBench(t, Config{})
 	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
@@ -343,7 +342,7 @@ func TestRecordsThatAreNoMessage(t *testing.T) {
 	}
 }
 
-// FuzzRecord: for any bytes, in any pieces, the answers are those of a simple reader.
+// For any bytes, in any pieces, a connection gives the same answers as reference.
 func FuzzRecord(f *testing.F) {
 	f.Add(fragments(rpctest.Message(1, rpctest.NULL, nil)), uint64(1), 10)
 	f.Add(fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.String("hello") }), 1, 0, 9), uint64(2), 3)

@@ -119,8 +119,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// Later calls overtake calls that stall, and these overtake each other: a reply goes out when its
-// call ends, and carries that call's XID.
+// A reply is sent when its call ends, with that call's XID. So later calls may overtake calls that
+// stall, and these may overtake each other.
 func TestRepliesOutOfOrder(t *testing.T) {
 	const stalled = 20
 	f := start(t, Config{})
@@ -167,7 +167,7 @@ func TestRepliesOutOfOrder(t *testing.T) {
 	if n := ended(); n != 0 {
 		t.Errorf("%d calls ended that stall", n)
 	}
-	// The last comes back first.
+	// Release the last lane first.
 	for lane := stalled - 1; lane >= 0; lane-- {
 		release()
 		if r := await.Receive(t, "a call goes on", done[lane]); r.lane != uint32(lane) || r.err != nil {

@@ -17,13 +17,13 @@ func TestSuite(t *testing.T) {
 	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
 }
 
-// The same with Gather.
+// The rules of rpctest.Suite hold with Gather.
 func TestSuiteGathering(t *testing.T) {
 	f := start(t, Config{Gather: true})
 	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
 }
 
-// The same on a stream that is not a socket.
+// The rules of rpctest.Suite hold on a stream that is not a socket.
 func TestSuiteWithoutSockets(t *testing.T) {
 	f := start(t, Config{})
 	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller {
@@ -35,7 +35,8 @@ func TestSuiteWithoutSockets(t *testing.T) {
 	})
 }
 
-// The same on sockets of a kernel that does not report the bytes left to read.
+// The rules of rpctest.Suite hold on sockets of a kernel that does not report the bytes left to
+// read (TCP_INQ).
 func TestSuiteWithoutHint(t *testing.T) {
 	f := start(t, Config{})
 	blind := func(nc net.Conn) stream {
