@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// audit recomputes a pool's account from its Buffers and lines, and returns the errors: in sums,
-// limits and queues, and lines that wait although they could be served.
+// audit recomputes a pool's counters from its Buffers and requestQueues. It returns the first
+// error: a wrong sum, an exceeded limit, a wrong queue, or a queue that waits although it could be
+// served.
 func (p *Pool) audit() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,7 +218,7 @@ func (p *Pool) auditQueues() error {
 	return nil
 }
 
-// auditWaits looks for waiting requests that could be served.
+// auditWaits returns an error if a waiting request could be served.
 func (p *Pool) auditWaits() error {
 	mainHas := func(n int32) bool { return int64(p.main.inUse+n)+p.heapPages <= int64(p.main.total) && p.main.has(n) }
 	if p.current != nil && mainHas(p.current.need()) {
@@ -269,7 +270,7 @@ func (w *waitingPlace) mayGoOn(p *Pool) bool {
 	return false
 }
 
-// audited fails the test if there is an error in the pool's account.
+// audited fails the test if audit finds an error.
 func audited(t testing.TB, p *Pool) {
 	t.Helper()
 	if err := p.audit(); err != nil {
@@ -283,8 +284,8 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// delivered waits until Granted was called for every grant; beyond a number of them, another
-// goroutine calls it.
+// delivered waits until Granted was called for every grant. The wait is needed because another
+// goroutine calls Granted if there are many grants.
 func delivered(t failer, p *Pool) {
 	t.Helper()
 	becomes(t, "what was granted is delivered", func() bool {
@@ -294,8 +295,8 @@ func delivered(t failer, p *Pool) {
 	})
 }
 
-// becomes waits until a condition holds that other goroutines bring about, and fails the test if
-// that takes absurdly long.
+// becomes waits until a condition holds that other goroutines bring about. It fails the test after
+// 20 s.
 func becomes(t failer, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); runtime.Gosched() {

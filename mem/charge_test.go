@@ -26,7 +26,8 @@ func (s *Share) Charged() int64 {
 	return s.heap
 }
 
-// A charge takes the place of payload memory, and its end gives the place back.
+// Charged bytes take the place of payload memory. When they are discharged, waiting requests get
+// that memory.
 func TestChargesCountAgainstTheCeiling(t *testing.T) {
 	p := newPool(t, 8*mib, 8*mib)
 	s, other := p.OpenShare("a", nil), p.NewShare()
@@ -89,7 +90,7 @@ func TestClientsLeaveRoomForCharges(t *testing.T) {
 	}
 }
 
-// Charges count towards the part that a client may have while others wait.
+// Charges count towards the fair part that a client may have while others wait.
 func TestChargesCountInTheFairPart(t *testing.T) {
 	p := newPool(t, 8*mib, 8*mib)
 	hog, a, b := p.NewShare(), p.OpenShare("a", nil), p.OpenShare("b", nil)
@@ -104,7 +105,7 @@ func TestChargesCountInTheFairPart(t *testing.T) {
 	for range 3 {
 		waiting = append(waiting, ask(a, nil, "a", mib, &log), ask(b, nil, "b", mib, &log))
 	}
-	// a's first request had its turn before b came.
+	// a's first request was next before b's came.
 	for i, want := range []string{"a", "b", "b", "b"} {
 		if held[i].Release(); len(log) != i+1 || log[i] != want {
 			t.Fatalf("granted to %v, want %s in the end", log, want)

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzPool makes connections do any actions with a pool, determined by bytes: after each step all
-// accounts are right and no line waits that could be served, and at the end all is served and
-// nothing is left.
+// FuzzPool makes connections do any actions with a pool, determined by bytes. After each step all
+// counters are right, and no queue waits that could be served. At the end all requests are served
+// and nothing is left.
 func FuzzPool(f *testing.F) {
 	f.Add([]byte("\x00\x10\xff\x00\x11\xff\x00\x12\x80\x20\x00\x21\x00"))
 	f.Add([]byte("\x00\x00\x01\x00\x40\x02\x00\x80\x03\x70\x00\x50\x00\x10\x00\x60\x00"))
@@ -155,7 +155,7 @@ func (w *world) end() {
 	}
 }
 
-// The same as FuzzPool, with random bytes in place of a fuzzer's.
+// For random bytes in place of a fuzzer's, the rules of FuzzPool hold.
 func TestAnyOrderOfThings(t *testing.T) {
 	for seed := range uint64(anyOrderSeeds) {
 		rng := rand.New(rand.NewPCG(3, seed))

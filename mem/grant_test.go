@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Cancel of the first request in a share's queue lets the next one in.
+// If the first request in a share's queue is cancelled, the next one is served.
 func TestCancelOfShareHeadLetsTheNextIn(t *testing.T) {
 	p := newPool(t, 8*mib, 2*mib)
 	s := p.NewShare()
@@ -24,8 +24,8 @@ func TestCancelOfShareHeadLetsTheNextIn(t *testing.T) {
 	held.Release()
 }
 
-// A share's requests are answered in the order of Get. This holds also if Get itself answers one
-// while earlier answers are still to be delivered.
+// A share's requests are answered in the order of Get, even if Get itself can answer one while
+// answers to earlier requests are still to be delivered.
 func TestGetDoesNotOvertakeAnswersOwed(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	s := p.NewShare()
@@ -47,7 +47,7 @@ func TestGetDoesNotOvertakeAnswersOwed(t *testing.T) {
 	third.buffer.Release()
 }
 
-// A request that found no pages, because Trim had them, gets them afterwards.
+// A request that found no pages, because Trim had them, gets them when Trim ends.
 func TestTrimServesRequestsThatCameMeanwhile(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	w := newWish("w", 4*mib, nil)
@@ -65,7 +65,7 @@ func TestTrimServesRequestsThatCameMeanwhile(t *testing.T) {
 	w.buffer.Release()
 }
 
-// A device sees the arena only when no Trim is at work in it.
+// OnArena shows the arena to a device only when no Trim is at work.
 func TestOnArenaWaitsForTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := NewPool(Config{Ceiling: MinCeiling})
@@ -107,7 +107,7 @@ func TestPeakIsTheMostAtAnyTime(t *testing.T) {
 	}
 }
 
-// A goroutine that gives memory back calls Granted a few times at most; another goroutine
+// A goroutine that releases memory calls Granted a limited number of times; another goroutine
 // delivers the further grants.
 func TestReleaseIsNotKeptForLong(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)

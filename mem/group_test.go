@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A request whose group is at its limit waits alone: others pass it, also of its own share, and
-// its share is not charged meanwhile.
+// A request whose group is at its limit delays no request of another group, not even of its own
+// share, and its share is not charged meanwhile.
 func TestGroupAtItsLimitDelaysOnlyItsOwnRequests(t *testing.T) {
 	p := newPool(t, 8*mib, 6*mib)
 	g, other := p.NewGroup(), p.NewGroup()
@@ -30,7 +30,7 @@ func TestGroupAtItsLimitDelaysOnlyItsOwnRequests(t *testing.T) {
 	if n := a.InUse(); n != 4*mib {
 		t.Errorf("a share holds %d bytes", n)
 	}
-	// Two rounds, for the other group and for none: share a has room for 2 MiB.
+	// Twice, for another group and for no group: share a has room for 2 MiB.
 	for _, in := range []*Group{other, nil} {
 		for _, s := range []*Share{a, b} {
 			m, ok := s.TryGetIn(in, 2*mib)
@@ -56,8 +56,8 @@ func TestGroupAtItsLimitDelaysOnlyItsOwnRequests(t *testing.T) {
 	}
 }
 
-// A request that waits for its share is not charged to its group: a share that is full because of
-// one group takes nothing away from another.
+// A request that waits for its share is not charged to its group. So a share that is full because
+// of one group takes no memory away from another group.
 func TestFullShareHoldsNothingOfAGroup(t *testing.T) {
 	p := newPool(t, 16*mib, 4*mib)
 	stalled, g := p.NewGroup(), p.NewGroup()
@@ -82,7 +82,8 @@ func TestFullShareHoldsNothingOfAGroup(t *testing.T) {
 	}
 }
 
-// A request moves from one queue to the other and keeps its place by age.
+// A request that waited for its share, and then has to wait for its group, is served before later
+// requests of that group.
 func TestRequestKeepsItsPlaceByAge(t *testing.T) {
 	p := configured(t, Config{Ceiling: 16 * mib, Share: 4 * mib, Group: 4 * mib})
 	g := p.NewGroup()
@@ -128,7 +129,8 @@ func TestRequestLargerThanItsGroup(t *testing.T) {
 	w.buffer.Release()
 }
 
-// Cancel and Close reach requests that wait for their group; the next ones go on.
+// Cancel and Close also remove requests that wait for their group. The next requests of the group
+// are then served.
 func TestCancelAndCloseInAGroup(t *testing.T) {
 	p := newPool(t, 8*mib, 6*mib)
 	g := p.NewGroup()
@@ -167,7 +169,7 @@ func TestCancelAndCloseInAGroup(t *testing.T) {
 	held.Release()
 }
 
-// Closing a share returns the memory of groups that its requests in the pool's queue had taken.
+// Closing a share gives back what its waiting requests were charged to their group.
 func TestCloseGivesBackToGroups(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	g := p.NewGroup()
@@ -214,7 +216,7 @@ func TestGetInAGroupDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A lowered bound holds for later requests of groups; it is never raised again.
+// LimitGroups lowers the limit for later requests of groups, and never raises it again.
 func TestLimitGroups(t *testing.T) {
 	p, err := NewPool(Config{Ceiling: 8 * mib, Share: 8 * mib, Group: 8 * mib})
 	if err != nil {
@@ -245,8 +247,8 @@ func TestLimitGroups(t *testing.T) {
 	}
 }
 
-// Requests by combinations of shares and groups, from many goroutines: every request is served,
-// the limits hold.
+// If many goroutines make requests by all combinations of shares and groups, every request is
+// served, and the limits hold.
 func TestStressInGroups(t *testing.T) {
 	p := newPool(t, 8*mib, 3*mib)
 	groups := []*Group{p.NewGroup(), p.NewGroup(), nil}
@@ -269,7 +271,7 @@ func TestStressInGroups(t *testing.T) {
 					continue
 				}
 				b := <-answer
-				if g != nil && g.InUse() > 5*mib { // its limit, and all of the part for small requests
+				if g != nil && g.InUse() > 5*mib { // its limit, and all of the reserve
 					t.Errorf("a group holds %d bytes", g.InUse())
 				}
 				b.Release()

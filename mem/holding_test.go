@@ -36,9 +36,9 @@ func TestHoldingAgainstModel(t *testing.T) {
 	})
 }
 
-// Of five file systems one, two, or all but one stall, with as many calls as they get, on one
-// connection or on many, of one client or several. Each of the others has memory at once, for a
-// READ of a byte and for a READ of 1 MiB.
+// If one, two or four of five file systems stall, with as many calls as they get, on one connection
+// or on many, of one client or several, each other file system gets memory at once, for a READ of a
+// byte and for a READ of 1 MiB.
 func TestStalledGroupsLeaveRoomForTheOthers(t *testing.T) {
 	for _, stalled := range []int{1, 2, 4} {
 		for _, connections := range []int{1, 5} {
@@ -61,7 +61,7 @@ func stall(t *testing.T, n, stalled, connections, size int) {
 	for i := range connections {
 		shares = append(shares, p.OpenShare(i/2, nil))
 	}
-	// They stall one after the other, each when it has all the memory that it gets.
+	// The file systems stall one after the other, each when it has all the memory that it gets.
 	var held, waiting []*wish
 	for _, g := range groups[:stalled] {
 		for i := range 400 * mib / size {
@@ -90,7 +90,7 @@ func stall(t *testing.T, n, stalled, connections, size int) {
 	drain(t, p, waiting)
 }
 
-// Two file systems that work have two thirds of the memory together.
+// A single group gets half of the main zone, and a second group beside it gets a quarter.
 func TestGroupsThatWorkUseMostOfTheMemory(t *testing.T) {
 	p := configured(t, Config{Ceiling: 256 * mib})
 	one, other := p.NewGroup(), p.NewGroup()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A Ledger charges its share for the sum of its additions, to within a step, and for nothing when
-// all was subtracted again; for any amounts, from many goroutines at once.
+// A Ledger charges its share for the sum of its additions, to within ledgerStep, and for nothing
+// when all was subtracted again. This holds for any amounts, from many goroutines at once.
 func TestLedger(t *testing.T) {
 	p := newPool(t, 16*mib, 0)
 	s := p.OpenShare("one", nil)

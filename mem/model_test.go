@@ -7,10 +7,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The grants and their order agree with a model: each share has its own order for each group,
-// separately for small requests and others; shares and groups stay within their limits, and the
-// pool within the ceiling, charges included. No line waits that could be served (audit), and when
-// everything is given back all have been served.
+// The grants and their order agree with a model. Each share has an order of its own for each group,
+// separately for small requests and others. Shares and groups stay within their limits, and the
+// pool within the ceiling, charges included. No queue waits that could be served (audit), and when
+// everything is given back all requests have been served.
 func TestOrderAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 2*mib + 3*PageSize

@@ -115,8 +115,8 @@ func TestPageMapAgainstModel(t *testing.T) {
 	})
 }
 
-// Requests of 1 MiB and a page leave nothing between them that is too short for
-// another.
+// Extents of one size, here of 1 MiB and a page, leave no gaps between them that are too short for
+// another extent.
 func TestExtentsOfOneSizeLeaveNoGaps(t *testing.T) {
 	m := newPageMap(1024)
 	var held []extent

@@ -135,7 +135,7 @@ func TestTooLargeRequestIsRefusedAtOnce(t *testing.T) {
 			t.Fatalf("TryGet of %d succeeds", size)
 		}
 	}
-	// A large request cannot use the part kept for small requests.
+	// A large request cannot use the reserve for small requests.
 	whole := configured(t, Config{Ceiling: 7 * mib, Share: 7 * mib}).NewShare()
 	w := newWish("w", 6*mib+1, nil)
 	whole.Get(&w.Request)
@@ -177,8 +177,8 @@ func TestShareAtItsLimitDelaysNoOtherShare(t *testing.T) {
 	b1.buffer.Release()
 }
 
-// Small requests that could be served must not pass a large one that waits, not even those of
-// other shares: meanwhile they get memory that the large one does not wait for.
+// While a large request waits, small requests that could be served do not pass it, not even those
+// of other shares. They get only memory that the large request does not wait for.
 func TestSmallDoNotStarveLarge(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	var log []string
@@ -379,7 +379,7 @@ func TestCloseOfPool(t *testing.T) {
 	}
 }
 
-// Callbacks may release, get and cancel; a chain of them does not recurse.
+// A Granted function may release, get and cancel. A chain of such calls does not recurse.
 func TestGrantedMayUseThePool(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	s := p.NewShare()

@@ -16,7 +16,7 @@ type peer struct {
 	name  string
 	rate  uint64 // bytes that it moves in a second
 	began time.Time
-	works bool // what it holds waits for something else than the peer
+	works bool // its memory does not wait for the peer
 	share *Share
 	log   *ended
 	keeps bool // it keeps its memory after it was told to end
@@ -112,9 +112,9 @@ func pressed(t *testing.T, f func(t *testing.T, p *Pool, l *ended)) {
 	})
 }
 
-// While no request waits, a peer may take any time. When one waits, the pool ends peers that make
-// no progress, within seconds, the largest holders first, by client, then by share, until there
-// is enough. It does not end peers that move the data in their memory.
+// While no request waits, a peer may take any time to move its data. While one waits, the pool ends
+// peers that make no progress, within seconds, the largest holders first, by client, then by share,
+// until there is enough memory. It does not end peers that move the data in their memory.
 func TestPeerWithoutProgressIsEnded(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		small := l.connect(p, "small", 0).take(t, nil, 2)
@@ -147,8 +147,8 @@ func TestPeerWithoutProgressIsEnded(t *testing.T) {
 	})
 }
 
-// A trickle is no progress: a peer must move the data in its memory within 8 s, or at 1 MiB a
-// second.
+// A peer that moves its data too slowly makes no progress: it must move all within 8 s, or at 1 MiB
+// a second.
 func TestTrickleIsNoProgress(t *testing.T) {
 	for _, c := range []struct {
 		held  int // MiB
@@ -214,9 +214,9 @@ func TestClockStartsWhenMemoryIsHeld(t *testing.T) {
 
 func (w *wish) cancel(p *Pool) bool { return w.waiter.share.Cancel(&w.Request) }
 
-// A peer is not to blame for memory that a file system or our own executor keeps. Ending a
-// connection does not help a request of its own, or a request in a file system of whose memory
-// the peer holds nothing.
+// The pool ends a peer only if that helps. A peer is not ended for memory that a file system or an
+// executor keeps. Nor is it ended for a request of its own, or for a request in a file system of
+// whose memory the peer holds nothing.
 func TestPoolEndsNoPeerInVain(t *testing.T) {
 	t.Run("the peer is not waited for", func(t *testing.T) {
 		pressed(t, func(t *testing.T, p *Pool, l *ended) {
@@ -280,8 +280,8 @@ func TestPoolEndsNoPeerInVain(t *testing.T) {
 	})
 }
 
-// A share is told to end once, even if its memory does not come back; after a while others are
-// told instead.
+// The pool tells a share to end only once, even if its memory does not come back. After a while it
+// ends other shares instead.
 func TestEachIsToldOnce(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		a, b := l.connect(p, "a", 0).take(t, nil, 9), l.connect(p, "b", 0).take(t, nil, 7)
@@ -320,8 +320,8 @@ func TestOverdrawnChargesArePressure(t *testing.T) {
 	})
 }
 
-// Strangers take all the memory of a default pool that they get and keep it, 256 of one address
-// or of as many; an honest client has 1 MiB within 4 s.
+// If 256 connections of peers that are not known take all the memory of a default pool and keep it,
+// of one address or of as many, an honest client still gets 1 MiB within 4 s.
 func TestStrangersHoldMemoryForSeconds(t *testing.T) {
 	for _, addresses := range []int{1, 256} {
 		synctest.Test(t, func(t *testing.T) {
@@ -369,8 +369,8 @@ func TestNothingIsSweptWithoutPressure(t *testing.T) {
 	})
 }
 
-// The pool distinguishes connections behind one address: it ends one whose peer is stuck, for a
-// request of another.
+// The pool distinguishes the connections of one address: it ends a connection whose peer is stuck,
+// for a request of another connection of that address.
 func TestStuckBesideItsOwnClient(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		a := l.connect(p, "a-1", 0).take(t, nil, 16)
@@ -385,8 +385,8 @@ func TestStuckBesideItsOwnClient(t *testing.T) {
 	})
 }
 
-// A client that pinned memory and comes back to do the same has its turn after those that did
-// not, and is ended sooner, for a minute.
+// A client that pinned memory, and does the same again within a minute, is served after clients
+// that did not, and is ended sooner.
 func TestBlame(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
 		first := l.connect(p, "bad-1", 0).take(t, nil, 16)
@@ -398,7 +398,7 @@ func TestBlame(t *testing.T) {
 		synctest.Wait()
 		w.buffer.Release()
 
-		// It takes all memory again, and asks for more; the honest one asks later.
+		// The client takes all memory again, and asks for more. The honest client asks later.
 		second := l.connect(p, "bad-2", 0).take(t, nil, 16)
 		third := l.connect(p, "bad-3", 0)
 		var order []string

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Strangers hold all of the main zone and wait for more of it, in large numbers. A client that
-// asks for a page has it at once, and so has one that asks for 64 KiB.
+// While large numbers of peers hold all of the main zone and wait for more of it, a client that
+// asks for a page, or for 64 KiB, gets it at once.
 func TestSmallRequestsFindMemoryBesideLargeOnes(t *testing.T) {
 	for _, strangers := range []int{1, 256} {
 		t.Run(fmt.Sprint(strangers, " strangers"), func(t *testing.T) {
@@ -52,9 +52,8 @@ func TestSmallRequestsFindMemoryBesideLargeOnes(t *testing.T) {
 	}
 }
 
-// Strangers take small blocks too, each as many as it gets, and keep them. 64 KiB are left for
-// the client that comes after thirty of them, and a page for the one that comes after seven
-// hundred.
+// If clients take as many small blocks as they get, one after the other, and keep them, there are
+// still 64 KiB for a new client after thirty of them, and a page after seven hundred.
 func TestEachClientFindsAPage(t *testing.T) {
 	for _, inGroup := range []bool{false, true} {
 		p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib})
@@ -91,7 +90,7 @@ func TestEachClientFindsAPage(t *testing.T) {
 	}
 }
 
-// One client has a tenth of the reserve at most, with any number of shares.
+// A client gets at most a tenth of the reserve, with any number of shares.
 func TestReserveIsSharedOut(t *testing.T) {
 	p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib})
 	held := fill(t, p, 128<<10)
@@ -117,8 +116,7 @@ func TestReserveIsSharedOut(t *testing.T) {
 	release(held)
 }
 
-// Small requests have an order of their own: a large one of the same share does not delay them,
-// and they do not delay it.
+// Small and large requests of one share do not delay each other.
 func TestSmallAndLargeOfOneShareWaitApart(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	held := fill(t, p, mib)
@@ -133,8 +131,8 @@ func TestSmallAndLargeOfOneShareWaitApart(t *testing.T) {
 	release(held[1:])
 }
 
-// A small request that finds no room in the reserve, because smaller ones always take it, has its
-// turn for the main zone after a while.
+// A small request that finds no room in the reserve, because smaller ones always take it, is
+// promoted to the main zone after a while.
 func TestSmallRequestsAreNotStarvedBySmallerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, 4*mib, 4*mib)

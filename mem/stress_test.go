@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Many shares at the ceiling, with cancels and trims: no request is forgotten, no memory is
-// handed out twice, the ceiling holds.
+// If many shares use memory up to the ceiling, with cancels and trims, no request is forgotten, no
+// memory is handed out twice, and the ceiling holds.
 func TestStressAtTheCeiling(t *testing.T) {
 	const (
 		ceiling = 9 * mib
@@ -93,7 +93,7 @@ func TestStressAtTheCeiling(t *testing.T) {
 	}
 }
 
-// Cancel races with the grant: exactly one of them gets the request.
+// If Cancel races with the grant, either Cancel succeeds or Granted is called, not both.
 func TestCancelRace(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	a, b := p.NewShare(), p.NewShare()
@@ -119,7 +119,7 @@ func TestCancelRace(t *testing.T) {
 	}
 }
 
-// Closing races with everything else: each request is answered once.
+// If closing races with Get, Release and Trim, each request is still answered once.
 func TestCloseRace(t *testing.T) {
 	for range 50 {
 		p, err := NewPool(Config{Ceiling: 4 * mib, Share: 2 * mib})
@@ -149,7 +149,7 @@ func TestCloseRace(t *testing.T) {
 		asked.Go(p.Close)
 		asked.Wait()
 		answered.Wait()
-		// A goroutine that delivers for another releases the last one.
+		// Another goroutine may still deliver grants, and release the last Buffer only now.
 		for p.Stats().InUse != 0 {
 			runtime.Gosched()
 		}

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ask makes a wish of s, which is granted or waits.
+// ask requests memory of s, and returns the wish, which is granted or waits.
 func ask(s *Share, g *Group, name string, size int, log *[]string) *wish {
 	w := newWish(name, size, log)
 	w.Group = g
@@ -70,7 +70,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	drain(t, p, waiting)
 }
 
-// drain releases granted requests until all are granted.
+// drain releases the memory of granted requests until all requests were granted.
 func drain(t testing.TB, p *Pool, waiting []*wish) {
 	t.Helper()
 	for len(waiting) > 0 {
@@ -90,8 +90,7 @@ func drain(t testing.TB, p *Pool, waiting []*wish) {
 	}
 }
 
-// Within a client its shares take turns, and within a share requests have the
-// order of Get.
+// The shares of a client are served in turn, and the requests of a share in the order of Get.
 func TestSharesOfAClientTakeTurns(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	held := fill(t, p, mib)
@@ -160,8 +159,8 @@ func TestClientsKeepToTheirFairPart(t *testing.T) {
 	for _, w := range held {
 		w.buffer.Release()
 	}
-	// a's request had the turn when b came. Then a has more than half until it has given eight
-	// back, and b has half after eight.
+	// a's first request was next when b came. Then a has more than its fair part until it has
+	// released eight blocks, and b has its part after eight grants.
 	if want := append([]string{"a"}, slices.Repeat([]string{"b"}, 7)...); !slices.Equal(log[:8], want) {
 		t.Errorf("granted to %v, want %v first", log, want)
 	}
@@ -175,8 +174,8 @@ func TestClientsKeepToTheirFairPart(t *testing.T) {
 	drain(t, p, waiting)
 }
 
-// A client whose requests were granted beyond its part does not starve when others go on asking:
-// its memory in one group does not cost it room in another.
+// A client whose requests in one group exceed its fair part does not starve in another group while
+// others go on asking: its memory in the one does not count in the other.
 func TestHoldingInOneGroupDoesNotCostTheTurnInAnother(t *testing.T) {
 	p := configured(t, Config{Ceiling: 32 * mib, Share: 32 * mib})
 	stalled, g := p.NewGroup(), p.NewGroup()
@@ -208,8 +207,8 @@ func TestHoldingInOneGroupDoesNotCostTheTurnInAnother(t *testing.T) {
 	release(held)
 }
 
-// In the pool's queue, for any sizes: no client is served three times while another one that is
-// within its part waits.
+// For any sizes of large requests, no client is served three times while another one within its
+// fair part waits.
 func TestNoClientIsPassedThreeTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := NewPool(Config{Ceiling: 9 * mib, Share: 9 * mib})
@@ -279,8 +278,8 @@ func TestNoClientIsPassedThreeTimes(t *testing.T) {
 	})
 }
 
-// A client that waits in two groups has its turn in each of them; each group passes a client that
-// waits in one group at most once.
+// A client that waits in two groups is served in turn in each of them. So it is served at most
+// twice, once in each group, before a client that waits in one of the groups is served.
 func TestClientsTakeTurnsAcrossGroups(t *testing.T) {
 	p := newPool(t, 16*mib, 16*mib)
 	held := fill(t, p, mib)

@@ -31,8 +31,8 @@ func scatter(t *testing.T, p *Pool, a, b *Group) (ofA, ofB []*Buffer) {
 	}
 }
 
-// A file system that stalls holds every other page, so a block of 1 MiB is impossible. The pool
-// sets a request for one aside after seconds, so that others go on, and serves it when the file
+// If a stalled file system holds every other page, a block of 1 MiB is impossible. After seconds
+// the pool lets other requests pass the request for such a block, and serves it when the file
 // system goes on.
 func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 			held[i].Release()
 		}
 		held = append(held[:110], held[120:]...)
-		other.want(t, 0, nil) // it does not pass
+		other.want(t, 0, nil) // it may not pass the large request
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		audited(t, p)
@@ -58,8 +58,7 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		other.want(t, 1, nil)
-		// Requests of other shares for as much wait no longer than it takes the pool to notice
-		// that.
+		// Later requests of the same size wait as well. Others have to wait only for room.
 		second := ask(p.OpenShare("c", nil), works, "second", mib, nil)
 		third := ask(p.OpenShare("d", nil), works, "third", large1, nil)
 		second.want(t, 0, nil)
@@ -83,8 +82,8 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// While others ask for small blocks and give them back all the time, a large request gets its
-// block if all held memory comes back some time: nothing passes it.
+// While others request small blocks and release them all the time, a large request gets its block
+// if all held memory is released some time: no other request passes it.
 func TestLargeRequestIsServedInFragments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := configured(t, Config{Ceiling: 9 * mib, Share: 9 * mib, Group: 9 * mib})
