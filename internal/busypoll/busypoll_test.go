@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A scene is a Group with a clock that the test moves, by a quarter of a microsecond for
-// each look.
+// A scene is a Group with a clock that the test moves, by a quarter of a microsecond each time a
+// member looks for input.
 type scene struct {
 	now   time.Duration
 	procs int
@@ -34,8 +34,8 @@ type peer struct {
 	awake bool
 }
 
-// call is the peer's next call, gap after the reply to the last one; serving it takes 5 us. It
-// returns the part of the gap that was polled.
+// call makes the peer's next call, gap after the reply to the last one. Serving it takes 5 us. call
+// returns the part of the gap that was spent polling.
 func (s *scene) call(p *peer, gap time.Duration, alone bool) (polled time.Duration) {
 	at := s.now + gap
 	if p.awake && p.Begin(alone) {
@@ -67,7 +67,7 @@ func (s *scene) call(p *peer, gap time.Duration, alone bool) (polled time.Durati
 
 func (s *scene) peer() *peer { return &peer{Member: s.member()} }
 
-// The group polls for a client that calls soon after each reply, except for one wait in 4 ms.
+// The group polls for a client that calls soon after each reply.
 func TestSteadyCallerIsPolledFor(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -129,8 +129,8 @@ func TestLengthFollowsTheGaps(t *testing.T) {
 	}
 }
 
-// A peer that calls soon until the group polls for it, and then lets polls end in vain, costs no
-// more than its share of a processor, and neither do many such peers.
+// Polls in vain use no more than their share of a processor, for one peer or for many. The peers
+// call soon until the group polls for them, and then call just too late.
 func TestVainPollsAreBounded(t *testing.T) {
 	for _, peers := range []int{1, 100} {
 		s := newScene(50 * time.Microsecond)
@@ -162,7 +162,8 @@ func TestVainPollsAreBounded(t *testing.T) {
 	}
 }
 
-// The same holds if a peer makes calls in time before each vain poll.
+// Polls in vain use no more than their share even if a peer makes calls in time before each of
+// them.
 func TestVainPollsBetweenHitsAreBounded(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -181,7 +182,7 @@ func TestVainPollsBetweenHitsAreBounded(t *testing.T) {
 	}
 }
 
-// For any behaviour of peers, vain polls stay within their share.
+// Polls in vain use no more than their share for any behaviour of peers.
 func TestVainPollsOfAnyPeers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := newScene(50 * time.Microsecond)
@@ -211,7 +212,7 @@ func TestVainPollsOfAnyPeers(t *testing.T) {
 	}
 }
 
-// However long nothing was polled for, at most 4 ms may be spent in vain at once.
+// Even after a long time without polls, at most 4 ms may be spent on polls in vain at once.
 func TestCreditIsBounded(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.ready(t)
@@ -225,9 +226,9 @@ func TestCreditIsBounded(t *testing.T) {
 	p.End(true)
 }
 
-// After a call that came too late, the group does not poll for the next ones: for 2, that one
-// included, and after each further late call for twice as many, up to 64. Eight calls in time
-// reset this to 2.
+// After a call that came too late, the group does not poll for the next 2 calls, the late one
+// included. Each further late call doubles that number, up to 64. Eight calls in time reset it to
+// 2.
 func TestLateCallsAreWaitedOut(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -295,7 +296,7 @@ func TestOnePollsAtATime(t *testing.T) {
 	}
 }
 
-// Another connection's input, and an errand, end a poll; for a while after such input no poll
+// Another connection's input, or an errand, ends a poll. For a while after such input no poll
 // begins.
 func TestOtherWorkEndsAPoll(t *testing.T) {
 	for name, work := range map[string]func(*scene){
@@ -343,7 +344,7 @@ func TestCallsUnderWayAreNotPolledFor(t *testing.T) {
 	}
 }
 
-// A connection that polls returns to the runtime's poller at regular intervals, whatever input
+// A connection that polls goes to wait in the runtime's poller at regular intervals, whatever input
 // comes.
 func TestPollsYield(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
@@ -399,7 +400,7 @@ func TestPollNeedsAGroupAndAFreeProcessor(t *testing.T) {
 	zero.Rest()
 }
 
-// A connection that ends while it polls lets others poll.
+// If a connection ends while it polls, other connections can poll.
 func TestRestEndsAPoll(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.ready(t)

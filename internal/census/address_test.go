@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A newcomer from the address that holds most takes the seat of a stranger from there, or is
-// refused if there is none.
+// A newcomer from the address that holds the most seats takes the seat of a peer of that address
+// that is not known. If there is none, it is refused.
 func TestNewcomerOfTheLargestHolder(t *testing.T) {
 	c := New(Config{Seats: 64})
 	small := enter(t, c, host(2), Known)
@@ -32,8 +32,8 @@ func TestNewcomerOfTheLargestHolder(t *testing.T) {
 	}
 }
 
-// One address may have a limited number of seats, even if others are free; its newcomers take the
-// seats of its strangers, not of its known peers.
+// One address may have a limited number of seats, even if others are free. Its newcomers take seats
+// of its peers that are not known, not of its known peers.
 func TestSeatsOfOneAddress(t *testing.T) {
 	c := New(Config{Seats: 1000, PerAddress: 10})
 	var known []*guest
@@ -57,8 +57,8 @@ func TestSeatsOfOneAddress(t *testing.T) {
 	enter(t, c, host(1), Stranger)
 }
 
-// A newcomer of an address that has all its seats takes the seat of that address's connection
-// that has been idle for longest, and no other's; it is refused if none is idle.
+// If an address has all its seats, a newcomer of that address takes the seat of its connection that
+// has been idle for longest. If none is idle, the newcomer is refused.
 func TestNewcomerTakesThePlaceOfItsOwnIdleConnection(t *testing.T) {
 	for _, cfg := range []Config{{Seats: 1000, PerAddress: 10}, {Seats: 11}} {
 		bubble(t, func(t *testing.T, wait func(n int)) {
@@ -92,8 +92,8 @@ func TestNewcomerTakesThePlaceOfItsOwnIdleConnection(t *testing.T) {
 	}
 }
 
-// A machine's own mounts, from privileged ports, find some seats whatever its other users hold,
-// and do not lose them to those.
+// A machine's own mounts, which use privileged ports, get some seats whatever the machine's other
+// users hold, and do not lose them to these users.
 func TestPlacesForPrivilegedPorts(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(n int)) {
 		c := New(Config{Seats: 1000, PerAddress: 40})
@@ -132,9 +132,9 @@ func TestPlacesForPrivilegedPorts(t *testing.T) {
 	})
 }
 
-// A mount that connects keeps its place while newcomers from other ports of its address come, also
-// before its first call: where the address has all the seats that it may have, and where no seat
-// is left at all.
+// A mount that connects keeps its seat while newcomers from other ports of its address come, even
+// before its first call. This holds if the address has all the seats that it may have, and if no
+// seat is left at all.
 func TestMountsKeepTheirPlacesBeforeTheirFirstCall(t *testing.T) {
 	for _, cfg := range []Config{{Seats: 1000, PerAddress: 40, Setups: 200}, {Seats: 40, Setups: 200}, {Seats: 8, Setups: 200}} {
 		for _, stage := range []Stage{Arriving, Silent, Stranger} {
@@ -163,7 +163,7 @@ func TestMountsKeepTheirPlacesBeforeTheirFirstCall(t *testing.T) {
 }
 
 // A mount that connects keeps its set-up while newcomers from other ports of its address begin
-// theirs, whether its own address or all addresses together have as many as there may be.
+// theirs, whether its own address or all addresses together have as many set-ups as there may be.
 func TestMountsKeepTheirSetups(t *testing.T) {
 	from := func(n int, port uint16) Peer { return Peer{Addr: netip.AddrPortFrom(host(n), port)} }
 	for _, hosts := range []int{1, 2} {
@@ -188,7 +188,7 @@ func TestMountsKeepTheirSetups(t *testing.T) {
 	}
 }
 
-// If all set-ups come from privileged ports, the oldest one ends.
+// If all set-ups come from privileged ports, the oldest set-up is ended for a new one.
 func TestMountsEndTheirOwnSetups(t *testing.T) {
 	c := New(Config{Setups: 100})
 	defer c.Close()
@@ -202,8 +202,9 @@ func TestMountsEndTheirOwnSetups(t *testing.T) {
 	}
 }
 
-// A site with many addresses costs others no more than one with few. If there really are many
-// sites, an address that lost connections to them can come back.
+// Many addresses of one site displace no more connections of others than a site with few addresses
+// does. If the addresses belong to many sites, an address that lost connections to them can come
+// back.
 func TestManyAddressesOfOneSite(t *testing.T) {
 	from := func(i int, sites bool) netip.Addr {
 		b := [16]byte{0x20, 1, 0xd, 0xb8}

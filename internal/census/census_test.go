@@ -48,8 +48,8 @@ func TestIdleConnectionsLockOutNoNewcomer(t *testing.T) {
 	}
 }
 
-// A flood of newcomers costs no known peer its seat, wherever it comes from: from the address of
-// known peers, from one other, or from as many as there are newcomers.
+// A flood of newcomers costs no known peer its seat, whether it comes from the address of known
+// peers, from one other address, or from as many addresses as there are newcomers.
 func TestFloodThrowsOutNoKnownPeer(t *testing.T) {
 	const seats, flood = 1024, 5_000
 	home := host(1 << 16)
@@ -80,8 +80,8 @@ func TestFloodThrowsOutNoKnownPeer(t *testing.T) {
 	}
 }
 
-// If known peers of one address hold all seats, and use them, newcomers find seats all the same,
-// for long enough to become known: they do not take each other's.
+// If known peers of one address hold all seats, and use them, newcomers still find seats, for long
+// enough to become known: they do not take each other's seats.
 func TestNewcomersDoNotTakeEachOthersSeats(t *testing.T) {
 	const seats = 800
 	c := New(Config{Seats: seats})
@@ -104,8 +104,8 @@ func TestNewcomersDoNotTakeEachOthersSeats(t *testing.T) {
 	}
 }
 
-// Newcomers that send nothing take no seat of a stranger that does, until they have taken all
-// others twice.
+// Newcomers that send nothing take no seat of a peer that has sent a message, until they have taken
+// all other seats twice.
 func TestSilentNewcomersDoNotDisplaceThoseThatSpeak(t *testing.T) {
 	const each = 150
 	c := New(Config{Seats: 300, PerAddress: each, Setups: 1000})
@@ -151,8 +151,8 @@ func TestIdleLongestGoesFirst(t *testing.T) {
 	})
 }
 
-// No set-up waits for another: beyond the bound, the oldest set-up of the address that has most
-// ends, and none of another address.
+// No set-up waits for another. If there are too many, the oldest set-up of the address that has
+// most is ended, and none of another address.
 func TestSetupsUnderWay(t *testing.T) {
 	c := New(Config{Seats: 10_000, Setups: 100})
 	honest := enter(t, c, host(9), Arriving)
@@ -229,7 +229,7 @@ func TestConnectionsThatGo(t *testing.T) {
 	})
 }
 
-// A connection that loses its seat before it is held ends when it is held.
+// If a connection loses its seat before Seat.Hold, Hold ends the connection.
 func TestLostBeforeItIsHeld(t *testing.T) {
 	c := New(Config{Seats: 2})
 	early, late := &guest{stays: true}, &guest{stays: true}
@@ -251,8 +251,8 @@ func TestLostBeforeItIsHeld(t *testing.T) {
 	}
 }
 
-// If the process is short of descriptors or memory, a stranger loses its seat, and no known
-// client. Other errors of accept(2) cost no connection its seat. Each is reported.
+// If the process is short of descriptors or memory, a peer that is not known loses its seat, and no
+// known peer does. Other errors of accept(2) cost no connection its seat. Each error is reported.
 func TestAcceptFailed(t *testing.T) {
 	var told []error
 	c := New(Config{AcceptFailed: func(err error) { told = append(told, err) }})
@@ -300,7 +300,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Without a seat nothing is counted.
+// The methods of a nil Seat do nothing.
 func TestNoSeat(t *testing.T) {
 	var s *Seat
 	s.Hold(&guest{}, nil)

@@ -64,7 +64,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// The deadline of each connection is its own, whenever others came.
+// Each connection ends at its own deadline, whenever other connections came.
 func TestDeadlinesOfMany(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(int)) {
 		c := New(timed)
@@ -121,7 +121,7 @@ func TestSetupsUnderPressure(t *testing.T) {
 	})
 }
 
-// A peer is not late if this side takes long for its call.
+// A peer is not late while this side works on its call.
 func TestBusyIsNotLate(t *testing.T) {
 	for _, stage := range []Stage{Silent, Stranger} {
 		bubble(t, func(t *testing.T, wait func(int)) {
@@ -177,7 +177,7 @@ func TestOnlyACallTimeout(t *testing.T) {
 	})
 }
 
-// A few unknown peers may take longer, until there are many of them.
+// Peers that are not known get QuietTimeout while there are few of them.
 func TestQuietPeers(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(int)) {
 		cfg := timed
@@ -196,7 +196,7 @@ func TestQuietPeers(t *testing.T) {
 				t.Fatalf("%d of %d: %v", i, few, g.ended())
 			}
 		}
-		wait(2 + 360) // strangers have been silent for that long before
+		wait(2 + 360) // a Stranger was Silent for 360 s before
 		for i, g := range all {
 			if g.ended() == 0 {
 				t.Errorf("%d of %d stays for ever", i, few)

@@ -16,7 +16,8 @@ type model struct {
 	all   []*guest
 	stage map[*guest]Stage
 	clock int
-	// reached is the time at which an address came to hold its present number, by kind.
+	// reached is the time at which an address came to hold its present number of seats, for each
+	// ranking.
 	reached [rankings]map[netip.Addr]int
 }
 
@@ -137,7 +138,7 @@ func (m *model) losers(a netip.Addr) (all []*guest, refused bool) {
 	return append(all, s), false
 }
 
-// For any order of arrivals, first calls and ends: the same guests lose their seats as in the
+// For any order of arrivals, first calls and ends, the same guests lose their seats as in the
 // model, the counts agree, and the bounds hold.
 func TestCensusAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -230,7 +231,7 @@ func TestCensusAgainstModel(t *testing.T) {
 	})
 }
 
-// Many at once: nothing is counted twice or lost.
+// If many connections arrive and leave at once, none is counted twice or lost.
 func TestManyAtOnce(t *testing.T) {
 	c := New(Config{Seats: 200, PerAddress: 150, Setups: 40, SetupTimeout: 1, FirstTimeout: 1, CallTimeout: 2})
 	defer c.Close()

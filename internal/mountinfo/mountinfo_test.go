@@ -58,7 +58,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The mount of this process's root is listed, with the ID that statx returns.
+// Read lists the mount at /proc, with the ID that statx returns.
 func TestRead(t *testing.T) {
 	all, err := mountinfo.Read()
 	if err != nil {
@@ -73,8 +73,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Below returns the mounts that no other mount hides, those on top first, and on request the
-// mounts below them.
+// Below visits the mounts that no other mount hides. Of several mounts at one path it visits the
+// last one. If visit returns true, it also visits the mounts below that mount.
 func TestBelow(t *testing.T) {
 	var all []mountinfo.Mount
 	add := func(id, parent uint64, point string) {

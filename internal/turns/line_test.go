@@ -11,8 +11,8 @@ import (
 
 func address(last byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, last}) }
 
-// Addresses take turns; within an address its connections take turns; within a connection the
-// first entry comes first.
+// Addresses are served in turn, and the connections of an address in turn. The waiters of a
+// connection are served in the order of Join.
 func TestTurns(t *testing.T) {
 	var l Line[int, string]
 	for _, v := range []struct {
@@ -34,14 +34,14 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// For any sequence of joins and leaves: no entry is lost or comes twice, the order within a
-// connection is kept, and an entry waits for at most one turn of each other address.
+// For any sequence of joins and leaves, no waiter is lost or comes twice, the order within a
+// connection is kept, and no address is served twice while another one waits to be served.
 func TestLineBesideAModel(t *testing.T) {
 	type waiting struct {
 		place   *Place[int, int]
 		address byte
 		conn    int
-		before  map[byte]int // turns of the other addresses since the entry was first of its address
+		before  map[byte]int // how often other addresses were served since this address was
 	}
 	type holding struct {
 		of      *Place[int, int]
@@ -146,7 +146,7 @@ func TestLineBesideAModel(t *testing.T) {
 	})
 }
 
-// A Line allocates nothing at a length that it has had before.
+// A Line allocates nothing for as many waiters as it has had before.
 func TestNoAllocation(t *testing.T) {
 	var l Line[int, int]
 	var places [8]Place[int, int]
