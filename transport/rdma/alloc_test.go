@@ -22,7 +22,7 @@ type instant struct {
 	sends, writes, reads int
 	sent                 []byte // the last Send
 	provided             int
-	short                bool // accepts short Sends
+	short                bool // SendShort accepts Sends
 	aborted              error
 	private              []byte // private data of the peer
 }

@@ -203,7 +203,7 @@ func TestHeldCallGoesOnWhenCallbacksComeBack(t *testing.T) {
 	p := b.peer()
 	b.alive(p)
 	caller := n.last().Caller()
-	callback := func() { // the test does not wait for its end
+	callback := func() { // callback does not wait for the end of its call
 		caller.Start(&rpc.Exchange{Program: rpctest.Number, Version: 1, Done: func(*rpc.Exchange) {}})
 	}
 	callback()

@@ -98,7 +98,7 @@ type Client struct {
 	stats    Stats
 	failed   *failedXIDs
 
-	life    context.Context // Close cancels it
+	life    context.Context // cancelled by Close
 	end     context.CancelFunc
 	working sync.WaitGroup // counts the goroutine that runs reconnect
 	gone    sync.WaitGroup // counts connections until they have ended

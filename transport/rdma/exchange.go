@@ -15,8 +15,8 @@ import (
 type stage uint8
 
 const (
-	stageWaiting  stage = iota // for a credit, or for a connection
-	stageBuilding              // being encoded and exposed
+	stageWaiting  stage = iota // the exchange waits for a credit or for a connection
+	stageBuilding              // the call is being encoded and its memory exposed
 	stageSent
 	stageEnded
 )
@@ -26,9 +26,9 @@ const (
 type exchange struct {
 	x     *rpc.Exchange
 	xid   uint32
-	order uint64 // position in the order of Start
+	order uint64 // number of the call in the order of Start calls
 	stage stage
-	q     *requester // of the present connection
+	q     *requester // requester of the present connection
 	list  *exchangeList
 	next  *exchange
 	prev  *exchange
@@ -56,16 +56,16 @@ type exchange struct {
 	// The memory exposed to the peer.
 	regions  []rdmacm.Region
 	lists    wire.Lists
-	segments []wire.Segment // of the Write list
+	segments []wire.Segment // segments of the Write list
 	replyMem []byte
 
 	// The outcome.
 	parts  atomic.Int32 // number of events still to come: the Send's Done, and the outcome
-	recv   *rdmacm.Recv // of the reply
+	recv   *rdmacm.Recv // receive that holds the reply
 	stream []byte
 	places []xdr.Excised
 	err    error
-	lost   bool // its connection ended
+	lost   bool // the connection ended before the reply came
 }
 
 // An exchangeList is a queue of exchanges in the order of their Start calls.

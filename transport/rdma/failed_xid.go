@@ -11,7 +11,7 @@ import (
 
 // Bounds of failedXIDs.
 const (
-	failedXIDsMost = 64 // entries in each part
+	failedXIDsMost = 64 // most entries in each part
 	failedXIDsLife = 2 * time.Minute
 	failedParts    = 64
 )
@@ -36,7 +36,7 @@ func (f *failedXIDs) of(peer netip.Addr) *failedPart {
 }
 
 type failedPart struct {
-	count   atomic.Int32 // of entries
+	count   atomic.Int32 // number of entries
 	mu      sync.Mutex
 	entries []failedXID // oldest first
 }

@@ -23,7 +23,7 @@ type held struct {
 	mu       sync.Mutex
 	messages []inbound   // oldest first
 	going    bool        // true while a goroutine starts the calls
-	look     *time.Timer // set while messages wait; see lookLaterLocked
+	look     *time.Timer // tries again while calls are held; see lookLaterLocked
 	closed   bool
 }
 

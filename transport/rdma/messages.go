@@ -161,7 +161,7 @@ func (k *connection) isReply(m *inbound) bool {
 	if k.responder == nil {
 		return true
 	}
-	if k.requester == nil { // if the message is a reply, the responder answers that it is no call
+	if k.requester == nil { // if the message is a reply, the responder refuses it, because it is no call
 		return false
 	}
 	if m.Proc == wire.ProcNoMsg {
@@ -188,8 +188,8 @@ type outbound struct {
 
 	layer *messages
 	chain rdmacm.Chain
-	size  int    // of work and local, in bytes
-	flat  []byte // local in one piece
+	size  int    // total length of work and local, in bytes
+	flat  []byte // copy of local in one piece
 }
 
 // init prepares a new record. sent is called with the outcome of each message.

@@ -28,7 +28,7 @@ type readClaim struct {
 // occupies none.
 type claimed struct {
 	claim         *readClaim
-	pieces, bytes int // of the call's Reads
+	pieces, bytes int // number and bytes of the call's Reads
 }
 
 // room reports whether the Reads of c fit into the readClaim's limits, together with those

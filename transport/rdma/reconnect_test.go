@@ -28,7 +28,7 @@ func TestReconnect(t *testing.T) {
 		before = append(before, h)
 	}
 	queued := s.start(putOf(pattern(2000)))
-	if h, _ := s.next(); h.Reads.Len() != 0 { // 2000 bytes are Short at 4096
+	if h, _ := s.next(); h.Reads.Len() != 0 { // 2000 bytes are Short at a threshold of 4096
 		t.Errorf("%d read segments", h.Reads.Len())
 	}
 	// An answered call is not sent again.
@@ -57,7 +57,7 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("%v", r.err)
 	}
 	h, payload := s.next()
-	if h.Reads.Len() != 1 || len(payload) > 100 { // Chunked at 1024
+	if h.Reads.Len() != 1 || len(payload) > 100 { // Chunked at a threshold of 1024
 		t.Errorf("%d read segments, %d bytes of Payload", h.Reads.Len(), len(payload))
 	}
 	s.refuse(&h)

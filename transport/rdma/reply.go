@@ -18,7 +18,7 @@ type reply struct {
 	long   *[wordsSize]byte
 	slots  []int32  // for each payload, the index of its Write chunk, or -1
 	used   []uint64 // bytes in each Write chunk; missing entries mean 0
-	pieces [][]byte // of the RDMA Writes
+	pieces [][]byte // memory for the buffer lists of the RDMA Writes
 	out    outbound
 }
 
@@ -302,7 +302,7 @@ func (c *call) sent(err error, failed int) {
 // does not fail the same way.
 func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	if flushed(err) {
-		return // something else ended the connection before
+		return // the connection had ended before, for another reason
 	}
 	if own {
 		s.blamed.Store(true)
@@ -317,7 +317,7 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 // retry of that call may have been refused already, and must not be refused twice.
 func (s *responder) blame(why error) {
 	e, ok := errors.AsType[*rdmacm.RefusedError](why)
-	if !ok || e.Op == rdmacm.OpRead || s.blamed.Load() { // a failed Read has come back as failed
+	if !ok || e.Op == rdmacm.OpRead || s.blamed.Load() { // operationFailed has handled a failed Read already
 		return
 	}
 	if xid, ok := s.written.of(e.STag); ok {

@@ -18,7 +18,7 @@ type requester struct {
 	// into a Send.
 	shortOnly  bool
 	maxSegment int
-	timeout    time.Duration // 0 means no time-out, for calls to a client
+	timeout    time.Duration // 0 if calls have no time-out, as calls to a client
 
 	*caller
 	credits credits

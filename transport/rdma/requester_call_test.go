@@ -54,7 +54,7 @@ func TestCallForms(t *testing.T) {
 			data := pattern(n)
 			s.start(putOf(data))
 			h, payload := s.next()
-			short := fixed+8+padded(n) <= threshold // the name takes 8
+			short := fixed+8+padded(n) <= threshold // the name takes 8 bytes
 			switch {
 			case short && (h.Proc != wire.ProcMsg || h.Reads.Len() != 0 || !bytes.HasSuffix(payload, append(data, padding[:xdr.Pad(n)]...))):
 				t.Errorf("T=%d: %d bytes: %v with %d segments, not Short", threshold, n, h.Proc, h.Reads.Len())
@@ -115,7 +115,7 @@ func twoItems(one, two []byte, tail int) *rpc.Exchange {
 // that of the upper layer (V1-35). The numbers are rows of docs/conformance.md.
 func TestPositions(t *testing.T) {
 	one, two := pattern(3001), pattern(2002)
-	for _, tail := range []int{0, 4000} { // the second is Long although reduced
+	for _, tail := range []int{0, 4000} { // the second call is Long although it is reduced
 		s := newScript(t, DialConfig{maxSegment: 999}, nil)
 		s.start(twoItems(one, two, tail))
 		h, _ := s.next()

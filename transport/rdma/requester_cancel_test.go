@@ -203,7 +203,7 @@ func TestLateInvalidationIsHarmless(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, first := start() // brings the grant
+			_, first := start() // its reply brings the grant
 			answer(next(), false)
 			if err := ended(t, first); err != nil {
 				t.Fatal(err)

@@ -152,7 +152,7 @@ func TestErrorsCarryGrants(t *testing.T) {
 	s.mustBeIdle()
 	s.p.Send(words(xids[1], 1, 0, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 	ended(t, done[1])
-	h, _ := s.next() // three again
+	h, _ := s.next() // three calls are in flight again
 	s.mustBeIdle()
 	for _, xid := range append(xids[2:], h.XID) {
 		s.reply(message{xid: xid, payload: success(xid)})

@@ -167,8 +167,8 @@ func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 // docs/conformance.md.
 func TestPlacedResults(t *testing.T) {
 	for name, c := range map[string]struct {
-		n       int // of the sink
-		placed  int // returned length
+		n       int // size of the sink
+		placed  int // length of the chunk that the reply returns
 		empty   bool
 		payload []uint32
 		want    []byte
@@ -192,7 +192,7 @@ func TestPlacedResults(t *testing.T) {
 			done := s.start(getTo(c.n, make([]byte, c.n)))
 			h, _ := s.next()
 			o := offered(&h)
-			s.write(o.writes[0], pattern(c.n)) // also if the chunk comes back unused
+			s.write(o.writes[0], pattern(c.n)) // even if the chunk comes back unused
 			back := append([]wire.Segment{}, o.writes[0]...)
 			back[0].Length = uint32(c.placed)
 			if c.empty {

@@ -61,7 +61,7 @@ func TestManyConnections(t *testing.T) {
 		idle, busy int
 	}{
 		{"memory", func(testing.TB) rdmacm.Provider { return nil }, 1000 / slower, 100 / slower},
-		{"iwarp", newIwarp, 200 / slower, 20 / slower}, // two descriptors each
+		{"iwarp", newIwarp, 200 / slower, 20 / slower}, // each connection takes two descriptors
 	} {
 		t.Run(on.name, func(t *testing.T) {
 			nothingLeft(t)

@@ -14,7 +14,7 @@ type responder struct {
 	calls  Calls
 	conn   *rpc.Conn
 	share  *mem.Share
-	pool   *mem.Pool // nil: calls may move no data by RDMA
+	pool   *mem.Pool // nil if calls may move no data by RDMA
 	ledger mem.Ledger
 	held   held
 	// maxCall and maxReply: see Config.

@@ -15,7 +15,7 @@ import (
 type collector struct {
 	Calls
 	calls   chan collected
-	results func(w *xdr.Writer) // of each call; nil: none
+	results func(w *xdr.Writer) // writes the results of each call, if not nil
 }
 
 type collected struct {

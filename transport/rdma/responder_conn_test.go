@@ -197,7 +197,7 @@ func TestRemoteInvalidation(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			cfg := benchConfig{server: Config{RemoteInvalidation: c.own}, provider: rdmatest.Config{NoRemoteInvalidation: c.incapable}}
-			if c.late { // only the connection says that it cannot
+			if c.late { // only the connection's limits say that the device cannot invalidate
 				device := limited{rdmatest.NewConfig(cfg.provider), rdmacm.Limits{RemoteInvalidation: true}}
 				cfg.device = device
 			}
@@ -233,7 +233,7 @@ func TestRemoteInvalidation(t *testing.T) {
 					m.payload = rpctest.Message(m.xid, rpctest.GET, count(97))
 					m.writes = [][]wire.Segment{{segmentOf(r[0], 0, 97), segmentOf(r[1], 0, 3)}}
 				}},
-				{0, func(r []rdmacm.Region, m *message) { // no chunk: never guess
+				{0, func(r []rdmacm.Region, m *message) { // no chunk: nothing may be invalidated
 					m.payload = rpctest.Message(m.xid, rpctest.NULL, nil)
 				}},
 			} {

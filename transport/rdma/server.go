@@ -30,8 +30,8 @@ type Server struct {
 	closing   bool
 	listeners map[rdmacm.Listener]struct{}
 	open      map[*connection]struct{}
-	setup     sync.WaitGroup // connections being accepted
-	empty     chan struct{}  // closed when, while closing, the last connection is gone
+	setup     sync.WaitGroup // counts connections being accepted
+	empty     chan struct{}  // closed when the server is closing and the last connection is gone
 }
 
 // NewServer makes a server. It does not listen before Serve.

@@ -22,7 +22,7 @@ type call struct {
 	frame []byte
 	chunk *chunk
 	room  []byte // buffer for a short reply of a detached call
-	words []byte // part of Memory, for a reply that may have many words
+	words []byte // part of Memory for a reply that may have many words
 	own   []byte // the message of a detached call
 	// inRing is true if the message lies in the connection's ring.
 	inRing bool
@@ -83,7 +83,7 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	r.Group = nil
 	if errors.Is(err, mem.ErrClosed) {
-		c.Drop() // the connection is gone
+		c.Drop() // the connection has ended
 		return
 	}
 	if b != nil {

@@ -27,7 +27,7 @@ type caller struct {
 
 type waiting struct {
 	x        *rpc.Exchange
-	in       *incoming // the reply that is arriving into memory of x, or nil
+	in       *incoming // the reply while it arrives into memory of x, or nil
 	payloads bool      // true if the output may still refer to memory of x
 }
 

@@ -281,7 +281,7 @@ func TestCancelWhileReplyArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	clear(sink)
-	c.Cancel(x, why) // no second Done
+	c.Cancel(x, why) // does not call Done again
 	other := begin(c, exchange(rpctest.NULL, nil))
 	xid = binary.BigEndian.Uint32(read(t, peer))
 	if _, err := peer.Write(append(reply[n/2:], fragments(success(xid, nil))...)); err != nil {

@@ -38,25 +38,25 @@ const (
 // conn is one connection.
 type conn struct {
 	cfg    *Config
-	rpc    *rpc.Server // nil: calls of the peer are not served
+	rpc    *rpc.Server // nil if calls of the peer are not served
 	peer   *rpc.Conn
 	stream stream
 	out    output
 	share  *mem.Share
 	ledger mem.Ledger
-	seat   *census.Seat // nil: the connection is not a Server's
+	seat   *census.Seat // nil if the connection is not a Server's
 	count  *counters
 	caller caller
 
 	gone     chan struct{} // closed when the connection ends
 	cause    atomic.Pointer[error]
-	leaving  atomic.Bool  // read no more calls, but answer those under way
-	inFlight atomic.Int64 // detached calls
+	leaving  atomic.Bool  // true if no more calls are read, but those under way are answered
+	inFlight atomic.Int64 // number of detached calls
 	freed    chan struct{}
-	blocked  atomic.Bool // the receiving goroutine waits for freed
+	blocked  atomic.Bool // true while the receiving goroutine waits for freed
 	doing    atomic.Int32
 	records  atomic.Uint64 // number of records begun
-	received atomic.Uint64 // bytes
+	received atomic.Uint64 // number of bytes received
 
 	receiver
 	mark deadlines // only the sweeper uses it
@@ -80,7 +80,7 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add
 	c.out.gathers = c.gathers
 	c.out.still.L = &c.out.mu
-	if _, ok := st.(*socket); ok { // reads of other streams block
+	if _, ok := st.(*socket); ok { // polling needs reads that do not block
 		c.member.Join(cfg.Polls)
 	}
 	c.caller.init(c)
@@ -137,7 +137,7 @@ func (c *conn) linger() {
 	c.stream.closeWrite()
 	c.stream.resume()
 	if c.dead() {
-		return // resume has undone the interrupt of kill
+		return // resume has undone kill's interrupt
 	}
 	c.records.Add(1)
 	c.doing.Store(insideRec) // the deadline for a record applies

@@ -300,7 +300,7 @@ func TestWaitingForMemory(t *testing.T) {
 		if _, err := io.ReadFull(small, make([]byte, 28)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour) // the peers are not late
+		time.Sleep(time.Hour) // the peers' deadlines do not advance
 		if n := f.Stats().Connections; n != 3 {
 			t.Fatalf("%d connections", n)
 		}

@@ -100,8 +100,8 @@ type output struct {
 	// them all.
 	gathers func() bool
 
-	queued  atomic.Int64  // bytes
-	written atomic.Uint64 // bytes
+	queued  atomic.Int64  // bytes that wait to be written
+	written atomic.Uint64 // bytes written so far
 
 	mu      sync.Mutex
 	still   sync.Cond // signals that no write is under way
@@ -109,16 +109,16 @@ type output struct {
 	head    int
 	chunk   *chunk
 	held    bool // the receiving goroutine called hold and will flush
-	writing bool // a goroutine writes
-	inWrite bool // a write of the stream is in progress
-	waits   bool // the writer is the goroutine that waits for the stream
-	awaited bool // a goroutine waits for the end of the write
+	writing bool // true while a goroutine is the writer
+	inWrite bool // true during a write to the stream
+	waits   bool // true if the writer is transmit, which waits for the stream
+	awaited bool // true if a goroutine waits for the end of the write
 	closed  bool
-	heap    int // bytes of the queue that lie in the Go heap
-	owed    int // the part of heap that is charged
+	heap    int // bytes of the queue on the Go heap
+	owed    int // bytes of heap that are charged
 	writers sync.WaitGroup
-	bufs    [][]byte // belongs to the writer
-	done    pieces   // belongs to the writer
+	bufs    [][]byte // only the writer uses it
+	done    pieces   // written pieces to release; only the writer uses it
 }
 
 // hold delays the writing of appended messages until the caller calls flush.
@@ -380,7 +380,7 @@ func (o *output) shut() {
 		o.still.Wait()
 	}
 	var left pieces
-	if !o.inWrite { // otherwise the writer reads from them, and releases them
+	if !o.inWrite { // otherwise the writer still reads from the queue, and releases it
 		left = o.queue[o.head:]
 		o.queue, o.head = nil, 0
 	}

@@ -51,7 +51,7 @@ func (p *polling) polled() net.Conn {
 	p.Helper()
 	c := p.raw()
 	p.calls(c, 1)
-	p.clock.Add(int64(time.Second)) // time since another connection had input
+	p.clock.Add(int64(time.Second)) // other connections have had no input for a second
 	p.calls(c, 100)
 	for before := p.polls.Stats().Hits; p.polls.Stats().Hits == before; { // a poll may have ended before, in order to yield
 		p.calls(c, 1)

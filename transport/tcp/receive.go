@@ -25,8 +25,8 @@ const batchChanges = 8
 // receiver is the state of a connection's receiving goroutine between two reads.
 type receiver struct {
 	ring  *ring  // nil while there is no input
-	stash []byte // the ring's content when it was given back
-	kept  int    // charged bytes of stash
+	stash []byte // the unprocessed bytes of the ring while the connection has none
+	kept  int    // bytes of stash that are charged
 	r, w  int    // ring.b[r:w] is not processed yet
 
 	// The record in progress, if within is set. The bytes received so far are
@@ -34,8 +34,8 @@ type receiver struct {
 	within     bool
 	heard      bool // true after the first complete record
 	start, end int
-	left       int  // the rest of the current fragment, in bytes
-	last       bool // the current fragment ends the record
+	left       int  // bytes of the current fragment that are still to come
+	last       bool // true if the current fragment ends the record
 	size       int  // bytes of the record that have arrived
 	inRing     int  // the longest record that may stay in the ring, in bytes
 
@@ -56,7 +56,7 @@ type receiver struct {
 	current *call // record for the next call, reused until a call is detached
 	chunk   *chunk
 	batch   pieces
-	batched int // bytes
+	batched int // bytes in batch
 	changes int // replies to changing calls in the batch
 }
 

@@ -20,7 +20,7 @@ import (
 // The end of the input always comes alone.
 type script struct {
 	in     []byte
-	cut    func() (n int, again bool) // the next read, and whether nothing follows it at first
+	cut    func() (n int, again bool) // size of the next read, and whether nothing follows it for now
 	budget int
 	again  bool
 	out    []byte
@@ -331,7 +331,7 @@ func TestRecordsThatAreNoMessage(t *testing.T) {
 	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
 	in := bytes.Join([][]byte{
 		fragments(nil), fragments([]byte{1}), fragments(make([]byte, 7)), fragments(bytes.Repeat([]byte{9}, 50)),
-		fragments([]byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0}), // a reply to nothing
+		fragments([]byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0}), // a reply that belongs to no call
 		fragments(append([]byte{0, 0, 0, 1, 0, 0, 0, 1}, make([]byte, 100000)...)),
 		fragments(make([]byte, 90000), 5, 80000), null,
 	}, nil)

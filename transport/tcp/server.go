@@ -23,10 +23,10 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	closing   bool
-	wg        sync.WaitGroup // connections and listeners
-	closed    chan struct{}  // closed when closing is set
-	sweeping  sync.WaitGroup // the sweeper, which outlives the connections
-	stop      chan struct{}  // ends the sweeper
+	wg        sync.WaitGroup // counts connections and listeners
+	closed    chan struct{}  // closed when closing becomes true
+	sweeping  sync.WaitGroup // counts the sweeper, which outlives the connections
+	stop      chan struct{}  // closed to end the sweeper
 	sweepOnce sync.Once
 	stopOnce  sync.Once
 }

@@ -129,12 +129,12 @@ func TestRepliesOutOfOrder(t *testing.T) {
 		lane uint32
 		err  error
 	}
-	held := stalled // the lanes below are not released yet
+	held := stalled // the lanes below held are not released yet
 	release := func() {
 		held--
 		f.program.Release(uint32(held))
 	}
-	t.Cleanup(func() { // if the test failed: the server waits for its calls
+	t.Cleanup(func() { // if the test failed, the server still waits for its calls
 		for held > 0 {
 			release()
 		}

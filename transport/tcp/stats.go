@@ -9,7 +9,7 @@ type counters struct {
 	calls, replies             atomic.Uint64
 	malformed, tooLong, stray  atomic.Uint64
 	gated, waited              atomic.Uint64
-	received, sent             atomic.Uint64 // of connections that ended
+	received, sent             atomic.Uint64 // bytes of connections that have ended
 }
 
 // Stats is a snapshot of a Server's counters.

@@ -73,11 +73,11 @@ type socket struct {
 	nc   socketConn
 	raw  syscall.RawConn
 	fd   int
-	iovs []unix.Iovec // of writes
+	iovs []unix.Iovec // buffers of a write
 	// copies is true while a write of more than rawMost bytes is under way.
 	copies atomic.Bool
 
-	inq     bool // the kernel reports the rest of the input
+	inq     bool // true if the kernel reports the rest of the input (TCP_INQ)
 	in      unix.Iovec
 	message unix.Msghdr
 	control struct {

@@ -18,7 +18,7 @@ type ReadSegment struct {
 
 // A ReadList is a parsed Read list that aliases the message. The zero ReadList is empty.
 type ReadList struct {
-	entries []byte // of ReadSegmentSize each
+	entries []byte // encoded entries of ReadSegmentSize bytes each
 }
 
 // parseReadList reads a Read list from the start of b and returns its length on

@@ -6,7 +6,7 @@ import "encoding/binary"
 // chunk) (RFC 8166 §3.4.6). It aliases the message. Without segments it is an empty Write
 // chunk: its result goes inline.
 type WriteChunk struct {
-	segments []byte // of segmentSize each
+	segments []byte // encoded segments of segmentSize bytes each
 }
 
 // parseWriteChunk reads a counted array of segments from the start of b.
@@ -62,7 +62,7 @@ func putLengths(b []byte, used uint64) {
 // A WriteList is a parsed Write list that aliases the message (RFC 8166 §4.3.2). The zero
 // WriteList is empty.
 type WriteList struct {
-	chunks []byte // each preceded by the word 1, as on the wire
+	chunks []byte // encoded chunks, each preceded by the word 1, as on the wire
 	count  int
 }
 
