@@ -13,7 +13,7 @@ type Buffer struct {
 	refs   atomic.Int32
 	share  *Share
 	group  *Group
-	tick   uint64  // the pool's tick when it was granted
+	tick   uint64  // Pool.tick when the Buffer was granted
 	unused *Buffer // the next in the pool's list of unused Buffers
 	extent
 }

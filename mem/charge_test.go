@@ -53,7 +53,7 @@ func TestChargesCountAgainstTheCeiling(t *testing.T) {
 	w.buffer.Release()
 	held.Release()
 	s.Close()
-	s.Discharge(2 * mib) // a connection ends in any order
+	s.Discharge(2 * mib) // charges may be discharged after Close
 	s.Discharge(2*mib + 1)
 	if st := p.Stats(); st.Charged != 0 || st.Clients != 0 {
 		t.Errorf("%+v", st)
@@ -99,7 +99,7 @@ func TestChargesCountInTheFairPart(t *testing.T) {
 		m, _ := hog.TryGet(mib)
 		held = append(held, m)
 	}
-	a.Charge(3 * mib) // all of its part
+	a.Charge(3 * mib) // all of its fair part
 	var log []string
 	var waiting []*wish
 	for range 3 {
@@ -174,7 +174,7 @@ func TestChargesPushFreePagesOut(t *testing.T) {
 		if n := resident(t, p); n+40*mib > ceiling || n < 8*mib {
 			t.Errorf("%d bytes are resident beside 40 MiB that are charged, of %d", n, ceiling)
 		}
-		s.Charge(10 * mib) // the housekeeping does it, too
+		s.Charge(10 * mib) // Housekeep does it, too
 		if p.Housekeep(); resident(t, p)+50*mib > ceiling {
 			t.Errorf("%d bytes are resident beside 50 MiB that are charged", resident(t, p))
 		}

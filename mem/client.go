@@ -11,11 +11,11 @@ import (
 // is released.
 type Client struct {
 	pool *Pool
-	key  any // nil: a share without a key is a client by itself
+	key  any // nil for a share without a key, which is a client by itself
 
 	// Guarded by pool.mu.
 	holding
-	small  int32        // its pages of the reserve
+	small  int32        // pages of the reserve that it holds
 	heap   atomic.Int64 // bytes charged by its shares; changed under pool.mu
 	shares int          // number of open shares
 	queues int          // number of requestQueues of its shares

@@ -94,7 +94,7 @@ func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 			switch n := q.need(); {
 			case !q.fitsShareLocked():
 			case !g.roomLocked(n):
-				p.again = p.again || !g.blocked // see fullLocked
+				p.again = p.again || !g.blocked // other queues of a share may now continue; see fullLocked
 				g.blocked = true
 				return next, false
 			case p.unfitLocked(n):

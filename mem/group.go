@@ -14,11 +14,11 @@ type Group struct {
 	pool *Pool
 
 	// Guarded by pool.mu.
-	held    int32        // pages
-	main    int32        // its pages of the main zone
-	queues  int          // number of requestQueues that name it
+	held    int32        // pages that it holds
+	main    int32        // pages of the main zone that it holds
+	queues  int          // number of requestQueues for it
 	waiting waitingPlace // its requestQueues that wait for the main zone
-	blocked bool         // it has no room for the request that is next in it
+	blocked bool         // true if it has no room for its next request
 	since   uint64       // tick when it released memory last, or when it began to hold some
 	wants   int64        // pages of requests that have waited too long for its limit
 }

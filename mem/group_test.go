@@ -94,11 +94,11 @@ func TestRequestKeepsItsPlaceByAge(t *testing.T) {
 	for _, w := range []*wish{first, second, third} {
 		w.Group = g
 	}
-	a.Get(&first.Request) // waits for a
+	a.Get(&first.Request) // waits for the limit of a
 	busy, _ := b.TryGetIn(g, 3*mib)
-	b.Get(&second.Request) // waits for g
-	b.Get(&third.Request)  // fits, and waits behind
-	full.Release()         // first goes on to wait for g
+	b.Get(&second.Request) // waits for the limit of g
+	b.Get(&third.Request)  // would fit, but waits behind second
+	full.Release()         // first now waits for the limit of g
 	if len(log) != 0 {
 		t.Fatal(log)
 	}

@@ -14,7 +14,7 @@ type extent struct {
 //
 // All arrays begin as zero, so that the records of unused pages cost no memory either.
 type pageMap struct {
-	total int32 // pages
+	total int32 // number of pages
 	inUse int32 // pages that are allocated
 	// busy has a bit set for each page that is allocated, or that Trim gives back just now. All
 	// pages below low are busy.

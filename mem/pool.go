@@ -51,16 +51,16 @@ type Config struct {
 // from any goroutine.
 type Pool struct {
 	arena   []byte
-	limit   int32 // most pages of a share
+	limit   int32 // limit of a share, in pages
 	pressed atomic.Bool
 
 	// mu guards all that follows and the fields of Clients, Shares, Groups,
 	// queued Requests and unused Buffers. No callback runs under it.
 	mu            sync.Mutex
-	groupLimit    int32    // most pages of a group in the main zone
-	main, reserve *pageMap // the zones
+	groupLimit    int32    // limit of a group in the main zone, in pages
+	main, reserve *pageMap // the two zones (zone.go)
 	unused        *Buffer
-	buffers       []*Buffer // all, unused ones included
+	buffers       []*Buffer // all Buffers, unused ones included
 
 	clients   map[any]*Client // by key
 	clientIDs uint64
@@ -80,10 +80,10 @@ type Pool struct {
 
 	trimming bool
 	trimDone sync.Cond
-	pinned   int // device hooks: while there are any, Trim must not give pages back
+	pinned   int // number of devices that use the arena; if it is not 0, Trim gives no pages back
 
-	peak                            int32 // pages
-	recent, earlier                 int32 // most pages in use, this housekeeping interval and the last
+	peak                            int32 // most pages ever in use at a time
+	recent, earlier                 int32 // most pages in use since the last Housekeep, and in the interval before it
 	granted, waited, refused, ended uint64
 	trimmed                         uint64
 }

@@ -260,7 +260,7 @@ func TestCancel(t *testing.T) {
 	if !b.Cancel(&inPool.Request) || b.Cancel(&inPool.Request) {
 		t.Fatal("Cancel of a waiting Request must succeed once")
 	}
-	small.want(t, 1, nil) // nothing delays it now
+	small.want(t, 1, nil) // no other request delays it now
 	if a.Cancel(&small.Request) {
 		t.Fatal("Cancel after Granted")
 	}
@@ -325,7 +325,7 @@ func TestCloseOfShare(t *testing.T) {
 	held, _ := a.TryGet(2 * mib)
 	a1 := newWish("a1", mib, &log)   // granted
 	a2 := newWish("a2", 2*mib, &log) // waits for a's limit
-	b1 := newWish("b1", 3*mib, &log) // heads the pool's queue
+	b1 := newWish("b1", 3*mib, &log) // is next in the main zone
 	c1 := newWish("c1", mib, &log)   // could be served, but waits for b1
 	a.Get(&a1.Request)
 	a.Get(&a2.Request)

@@ -43,13 +43,13 @@ const (
 
 // pressure is the state of the sweeper, which runs while memory is short.
 type pressure struct {
-	short     bool        // the same value as pressed
-	sweeper   *time.Timer // nil: memory is not short
+	short     bool        // the value of pressed
+	sweeper   *time.Timer // nil if the sweeper does not run
 	tick      uint64
 	asked     []*Share
-	leaving   []*Share // shares whose holders were told to end a short time ago
+	leaving   []*Share // shares whose holders' End was called a short time ago
 	pinnedNow []extent
-	wants     int64 // pages that requests have waited for too long, without those that wait for a group
+	wants     int64 // pages of requests that have waited too long, except those that wait for a group
 }
 
 // leastRate is the least rate, in bytes per second, for the peer of a share that holds held bytes
@@ -60,14 +60,14 @@ func leastRate(held int64) float64 { return float64(min(held/8, 1<<20)) }
 // pool.mu guards only told and toldTick. Only the sweep uses the other fields, and only one sweep
 // runs at a time.
 type progress struct {
-	told     bool // End was called, or is about to be
+	told     bool // true once End was called or is about to be called
 	toldTick uint64
 
 	tick  uint64 // tick of the last call of look
 	begun time.Time
 	moved uint64
-	least int64 // the least held since begun, in bytes
-	now   int64 // held, in bytes
+	least int64 // the least number of bytes held since begun
+	now   int64 // number of bytes held now
 	slow  time.Duration
 }
 

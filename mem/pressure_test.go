@@ -184,7 +184,7 @@ func TestClockStartsWhenMemoryIsHeld(t *testing.T) {
 		late.held = nil
 		rest := p.NewShare()
 		held, _ := rest.TryGet(2 * mib)
-		waits := ask(p.OpenShare("waits", nil), nil, "waits", 16*mib, nil) // pressure, all the time
+		waits := ask(p.OpenShare("waits", nil), nil, "waits", 16*mib, nil) // memory is short all the time
 		small, _ := late.share.TryGet(PageSize)
 		time.Sleep(10 * time.Second)
 		if names := l.all(); len(names) > 0 {

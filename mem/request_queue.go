@@ -5,18 +5,18 @@ import "github.com/nfsrdmad/nfsrdmad/internal/queue"
 // waits is the state of the waiting requests of a Pool.
 type waits struct {
 	waiting int                                     // number of waiting requests
-	small   waitingPlace                            // small requests, for the reserve
+	small   waitingPlace                            // clients with small requests that wait for the reserve
 	crowded queue.List[waitingPlace, *waitingPlace] // the groups with requests that wait for the main zone
-	turns   uint64                                  // counts the calls of endTurnLocked
+	turns   uint64                                  // number of calls of endTurnLocked
 
 	current     *requestQueue // the queue that is next in the main zone; its first request is charged already
 	currentTick uint64        // tick when current was set
 
-	again      bool  // grantLocked has to try all queues again
-	starved    int   // small queues for which grantLocked found no memory
-	unfittable int   // large queues that grantLocked passed because their blocks do not exist
+	again      bool  // true if grantLocked has to try all queues again
+	starved    int   // number of small queues for which grantLocked found no memory
+	unfittable int   // number of large queues that grantLocked passed over, because no block is long enough
 	unfitLeast int32 // size of the smallest request for which there is no block, in pages
-	fits       int32 // pages of the largest block that can become free
+	fits       int32 // size of the largest block that can become free, in pages
 
 	unusedQueue       *requestQueue
 	unusedClientQueue *clientQueue
@@ -29,14 +29,14 @@ type waits struct {
 // requests and others have separate queues. Nothing is charged for a request that waits, except
 // for the first one of Pool.current.
 type requestQueue struct {
-	queue.Links[requestQueue] // in the clientQueue
+	queue.Links[requestQueue] // links in the clientQueue
 	queue.List[waiter, *waiter]
 	share   *Share
 	group   *Group
 	small   bool
-	pages   int64 // sum over its requests
+	pages   int64 // total size of its requests, in pages
 	in      *clientQueue
-	sibling *requestQueue // the share's next one
+	sibling *requestQueue // next queue of the same share
 }
 
 // need returns how many pages the first request needs.
@@ -45,12 +45,12 @@ func (q *requestQueue) need() int32 { return q.First.pages }
 // A clientQueue holds the requestQueues of one client that wait in one waitingPlace. They are
 // served in turn.
 type clientQueue struct {
-	queue.Links[clientQueue] // in the waitingPlace
+	queue.Links[clientQueue] // links in the waitingPlace
 	queue.List[requestQueue, *requestQueue]
 	client  *Client
 	place   *waitingPlace
-	turn    uint64       // Pool.turns when it joined or was served last
-	sibling *clientQueue // the client's next one
+	turn    uint64       // Pool.turns when it joined or was last served
+	sibling *clientQueue // next clientQueue of the same client
 }
 
 // before reports whether c is served before d, which waits in another group: the client that was
@@ -68,20 +68,20 @@ func (c *clientQueue) before(d *clientQueue) bool {
 // A waitingPlace is a list of clients that wait for the same kind of memory and are served in turn.
 // Each group has one for the main zone, and the pool has one for the reserve.
 type waitingPlace struct {
-	queue.Links[waitingPlace] // in Pool.crowded
+	queue.Links[waitingPlace] // links in Pool.crowded
 	queue.List[clientQueue, *clientQueue]
 	group *Group // nil for the reserve
 }
 
 // A waiter is the pool's bookkeeping of a Request.
 type waiter struct {
-	queue.Links[waiter] // in the requestQueue, or in Pool.ready
+	queue.Links[waiter] // links in the requestQueue, or in Pool.ready
 	request             *Request
 	share               *Share
-	queue               *requestQueue // nil: it does not wait
-	ready               bool          // in Pool.ready: Granted will be called
+	queue               *requestQueue // nil if it does not wait
+	ready               bool          // true if it is in Pool.ready: Granted will be called
 	pages               int32
-	tick                uint64 // when Get was called
+	tick                uint64 // Pool.tick when Get was called
 	buffer              *Buffer
 	err                 error
 }

@@ -26,14 +26,14 @@ type Share struct {
 	pool    *Pool
 	client  *Client
 	holder  Holder
-	limit   int32 // pages
+	limit   int32 // most pages that it may hold
 	largest int32 // most pages of one request
 
 	// Guarded by pool.mu.
 	holding
-	heap   int64         // bytes charged
-	queues *requestQueue // its requests that wait
-	full   *requestQueue // see fullLocked
+	heap   int64         // bytes of Go heap charged to it
+	queues *requestQueue // the queues of its waiting requests
+	full   *requestQueue // queue that keeps back the others; see fullLocked
 	owed   int           // ready requests whose Granted is not called yet
 	at     int           // its index in pool.shares
 	closed bool

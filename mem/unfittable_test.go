@@ -62,7 +62,7 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 		second := ask(p.OpenShare("c", nil), works, "second", mib, nil)
 		third := ask(p.OpenShare("d", nil), works, "third", large1, nil)
 		second.want(t, 0, nil)
-		third.want(t, 0, nil) // there is no room yet
+		third.want(t, 0, nil) // there is no memory for it yet
 		other.buffer.Release()
 		third.want(t, 1, nil)
 		third.buffer.Release()
@@ -98,7 +98,7 @@ func TestLargeRequestIsServedInFragments(t *testing.T) {
 		s := p.OpenShare("busy", nil)
 		var busy []*wish
 		for i := 0; len(held) > 0; i++ {
-			held[0].Release() // one comes back each millisecond
+			held[0].Release() // one block is released each millisecond
 			held = held[1:]
 			busy = append(busy, ask(s, g, "busy", 2*large1, nil))
 			time.Sleep(time.Millisecond)
@@ -134,7 +134,7 @@ func TestBlockHeldForLongIsPinned(t *testing.T) {
 		release(rest)
 		large := ask(p.OpenShare("large", nil), g, "large", mib, nil)
 		for range 20 {
-			held[0].Release() // at one end
+			held[0].Release() // at one end of the arena
 			held = held[1:]
 			time.Sleep(time.Second)
 		}
