@@ -79,7 +79,7 @@ type Group struct {
 	cfg Config
 	// last is the ID of the connection that was woken last. changed is when last changed last.
 	// errands is the number of errands that began during a poll.
-	last    atomic.Uint64 // its id
+	last    atomic.Uint64 // id of that Member
 	changed atomic.Int64
 	errands atomic.Uint32
 	members atomic.Uint64 // number of Members so far
@@ -87,12 +87,12 @@ type Group struct {
 	// procsAt.
 	taken   atomic.Bool
 	credit  time.Duration
-	asOf    time.Duration // the clock's time for which credit is right
+	asOf    time.Duration // time at which credit was computed
 	procs   int
 	procsAt time.Duration
 
 	polls, hits, misses, broken atomic.Uint64
-	spent, vain                 atomic.Int64 // ns
+	spent, vain                 atomic.Int64 // in nanoseconds
 }
 
 // New returns a Group.
@@ -143,7 +143,7 @@ type Member struct {
 	group   *Group
 	id      uint64
 	woken   time.Duration // when the goroutine was last woken
-	rested  time.Duration // when it went to wait; 0 once input has come
+	rested  time.Duration // when the goroutine last went to wait; 0 once input has come
 	gap     time.Duration // smoothed time from a reply to the next call
 	trust   int32         // if it is trusted, the connection may poll
 	penalty int32

@@ -114,7 +114,7 @@ func TestLengthFollowsTheGaps(t *testing.T) {
 			s.call(p, test.gap, true)
 		}
 		polled := time.Duration(0)
-		for range 10 { // one of these may be a wait
+		for range 10 { // the group may not poll for one of these
 			if polled > 0 {
 				break
 			}
@@ -146,7 +146,7 @@ func TestVainPollsAreBounded(t *testing.T) {
 			} else {
 				s.call(p, time.Microsecond, true)
 			}
-			if i%1000 == 999 { // the next peer's turn
+			if i%1000 == 999 { // continue with the next peer
 				p.Rest()
 				p.awake = false
 			}

@@ -83,7 +83,7 @@ type Census struct {
 	steps     uint64
 	count     [reasons]uint64
 	timer     *time.Timer
-	wakes     time.Time // when the timer fires; zero: it is not set
+	wakes     time.Time // when the timer fires; zero if it is not set
 	sampled   time.Time
 	closed    bool
 }

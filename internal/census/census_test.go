@@ -64,10 +64,10 @@ func TestFloodThrowsOutNoKnownPeer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := New(Config{Seats: seats, Setups: 64})
 			var known []*guest
-			for range 16 { // nconnect=16
+			for range 16 { // as with the mount option nconnect=16
 				known = append(known, enter(t, c, home, Known))
 			}
-			for i := range 600 { // from one address, too
+			for i := range 600 { // from two addresses
 				known = append(known, enter(t, c, host(2<<16+i/300), Known))
 			}
 			for i := range flood {

@@ -13,7 +13,7 @@ type ranking struct {
 
 // place is the position of an address in a ranking, and since when it has its count.
 type place struct {
-	index int // plus 1; 0: it has no seats of this kind
+	index int // position in the heap plus 1, or 0 if the address has no seats of this kind
 	since uint64
 }
 

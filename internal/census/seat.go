@@ -64,7 +64,7 @@ type Seat struct {
 	// The rest is guarded by census.mu.
 	address *address // nil after the seat was taken away, or left
 	stage   Stage
-	step    uint64    // number of its last move to another stage, among all moves
+	step    uint64    // number of its last change of stage, among the changes of all seats
 	since   time.Time // entry to this stage; for a known peer, last use
 	holder  Holder
 	// moved is a counter that grows with the connection's activity. seen is its value at the last

@@ -80,11 +80,11 @@ func TestBelow(t *testing.T) {
 	add := func(id, parent uint64, point string) {
 		all = append(all, mountinfo.Mount{ID: id, Parent: parent, Point: point, Root: "/", Kind: fmt.Sprint("k", id)})
 	}
-	add(1, 1, "/") // like the first mount of a namespace
+	add(1, 1, "/") // its own parent, like the first mount of a namespace
 	add(2, 1, "/srv")
 	add(3, 2, "/srv/a")
-	add(4, 2, "/srv/a/under") // before 3: hidden
-	add(5, 3, "/srv/a")       // on top of 3
+	add(4, 2, "/srv/a/under") // mounted before 3, which hides it
+	add(5, 3, "/srv/a")       // mounted on top of 3
 	add(6, 5, "/srv/a/b")
 	add(7, 3, "/srv/a/c") // hidden by 5
 	add(8, 2, "/srv/ab")

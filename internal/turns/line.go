@@ -41,7 +41,7 @@ type Place[C comparable, T any] struct {
 
 	in         *row[C, T] // list that contains it, or nil
 	prev, next *Place[C, T]
-	up         *Place[C, T] // the connection that it belongs to, or the connection's address
+	up         *Place[C, T] // a waiter's connection, or a connection's address
 	row        row[C, T]    // an address's connections, or a connection's waiters
 	key        conn[C]
 	held       int // units of the resource that it holds, if it is an address
