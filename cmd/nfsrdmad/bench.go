@@ -127,7 +127,7 @@ func checkBench(cfg *bench.Config, size, fileSize int64, timed bool) error {
 func runBench(cfg bench.Config, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends at once
+	context.AfterFunc(ctx, stop) // a second signal then ends the process at once
 	if _, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS); err == nil {
 		var last bench.Progress
 		cfg.Progress = func(p bench.Progress) {

@@ -68,7 +68,7 @@ where that succeeds. ` + securityHelp,
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal ends at once
+			context.AfterFunc(ctx, stop) // a second signal then ends the process at once
 			p := probe.Run(ctx, cfg)
 			if asJSON {
 				if err := printJSON(p); err != nil {

@@ -94,7 +94,7 @@ any. ` + securityHelp,
 func runRelay(cfg relay.Config, listen, portmap []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends at once
+	context.AfterFunc(ctx, stop) // a second signal then ends the process at once
 	var listeners []net.Listener
 	defer func() {
 		for _, l := range listeners {
