@@ -204,8 +204,9 @@ func (q *requester) tickInLocked() {
 	}
 }
 
-// tick ends a connection on which a call was not answered in time, so that its calls are
-// tried again on another one. The peer may have dropped the call, or this side the reply.
+// tick counts one tick for each pending call. If a call has waited too long for its reply,
+// tick ends the connection, so that its calls are tried again on another one. The peer may
+// have dropped the call, or this side the reply.
 func (q *requester) tick() {
 	q.mu.Lock()
 	if q.ended || q.pending.n == 0 {

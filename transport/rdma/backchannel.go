@@ -11,7 +11,8 @@ type backchannel struct {
 
 var _ rpc.Caller = (*backchannel)(nil)
 
-// newBackchannel makes the reverse direction of k.
+// newBackchannel returns the backchannel of k. Its calls request the given number of
+// credits.
 func newBackchannel(k *connection, credits int) *backchannel {
 	b := &backchannel{}
 	b.takeOver = b.lose

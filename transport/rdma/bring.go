@@ -147,7 +147,8 @@ func (c *call) pull(later bool) {
 
 // readBack is called for each RDMA Read that has completed. After the last one the call
 // continues. A failed Read has ended the connection, so the peer gets no answer. Even then
-// the call keeps its memory until its last Read has completed.
+// the call keeps its memory until its last Read has completed, because until then the
+// device may write there.
 func (c *call) readBack(ok bool) {
 	if !ok {
 		c.reads.lost.Store(true)

@@ -18,8 +18,8 @@ type caller struct {
 	order uint64
 	// answered is true if a call was answered since the Client last connected.
 	answered bool
-	// takeOver receives an exchange whose connection ended before its answer came. mu is
-	// not held.
+	// takeOver receives an exchange whose connection ended before the reply came. It is
+	// called without mu.
 	takeOver func(e *exchange, why error)
 }
 

@@ -158,7 +158,8 @@ func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	})
 }
 
-// A peer that loses its seat to a newcomer loses its connection, and gets no message.
+// If the Census evicts a peer for a newcomer, the server ends the peer's connection and
+// sends it no message.
 func TestEviction(t *testing.T) {
 	c := census.New(census.Config{Seats: 2})
 	defer c.Close()

@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A connection is one end of an RPC-over-RDMA connection. Its layer of messages serves its
-// responder and its requester; either may be missing. It is the rdmacm.Handler of its
-// device connection.
+// A connection is one end of an RPC-over-RDMA connection. Its responder and its requester
+// send and receive through the embedded messages; either of the two may be nil. It is the
+// rdmacm.Handler of its device connection.
 type connection struct {
 	messages
 	responder *responder
@@ -62,7 +62,8 @@ func (k *connection) param(calls, most int) rdmacm.ConnParam {
 	}
 }
 
-// agree computes the thresholds from the private data of both sides (RFC 8797 §4.2).
+// agree computes the inline thresholds, and whether a Send may invalidate an STag, from the
+// private data of both sides (RFC 8797 §4.2) and the limits of the device.
 func (k *connection) agree(device rdmacm.Conn) {
 	k.device = device
 	own := k.own

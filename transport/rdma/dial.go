@@ -226,7 +226,7 @@ func (c *Client) lose(e *exchange, why error) {
 	c.placed(e, next, why)
 }
 
-// disconnected is called when a connection is gone.
+// disconnected is called when the connection k has ended, and forgets it.
 func (c *Client) disconnected(k *connection, err error) {
 	c.stats.Connections.Add(-1)
 	c.mu.Lock()

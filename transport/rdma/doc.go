@@ -11,6 +11,7 @@
 // messages. fault.go has the table of all faults of a message, and the peer's answer for
 // each.
 //
-// The package knows no upper layer: rpc.Binding says which items may be placed directly and
-// how large they get. It knows no device: rdmacm is the seam. It supports only version 1.
+// The package depends on no upper layer: rpc.Binding says which items may be placed
+// directly and how large they get. It depends on no device: package rdmacm is the interface
+// to all devices. It supports only version 1.
 package rdma

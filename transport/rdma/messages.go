@@ -27,8 +27,9 @@ const version = wire.Version1
 type messages struct {
 	device rdmacm.Conn
 	own    wire.PrivateData
-	// sendLimit is the largest message to send. receiveSize is the size of each promised
-	// receive. receiveLimit is the largest message that the peer will send.
+	// All three are in bytes. sendLimit is the size of the largest message that this side
+	// may send. receiveSize is the size of each promised receive. receiveLimit is the size
+	// of the largest message that the peer will send.
 	sendLimit, receiveSize, receiveLimit int
 	// maxLocal is the number of pieces that one work request may gather.
 	maxLocal int

@@ -70,9 +70,9 @@ func (q *readQueue) posted() int64 {
 	return int64(q.outstanding)
 }
 
-// pump posts Reads as far as depth allows. Post may call Done, which calls pump again. So
-// only one goroutine posts at a time; a pump that finds another one at work returns and
-// leaves its Reads to that one.
+// pump posts Reads until depth of them are outstanding. Only one goroutine posts at a time,
+// because Post may call Done, which calls pump again. If another pump is posting, pump
+// returns at once, and the other one posts the new Reads too.
 func (q *readQueue) pump() {
 	q.mu.Lock()
 	if q.pumping {

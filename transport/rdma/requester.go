@@ -57,8 +57,9 @@ func (q *requester) enqueueLocked(e *exchange) (next *exchange) {
 	return next
 }
 
-// beginLocked makes the calling goroutine the one that pumps, and returns its first call.
-// It returns nil if another goroutine pumps, or if there is nothing to send.
+// beginLocked makes the calling goroutine the one that sends calls, and returns the first
+// call to send. It returns nil if another goroutine sends calls already, or if there is
+// nothing to send.
 func (q *requester) beginLocked() *exchange {
 	if q.pumping {
 		return nil
@@ -221,7 +222,8 @@ func (q *requester) settle(e *exchange, err error) {
 	e.part(q)
 }
 
-// part counts down the outstanding parts of e; after the last, the caller gets the outcome.
+// part counts down the outstanding parts of e. After the last part, the caller gets the
+// outcome of e; if the connection ended before the reply came, takeOver gets e.
 func (e *exchange) part(q *requester) {
 	if e.parts.Add(-1) > 0 {
 		return

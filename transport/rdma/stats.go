@@ -12,13 +12,13 @@ type Stats struct {
 	// Position-Zero Read chunk, LongReplies those in a Reply chunk.
 	Calls, LongCalls, Replies, LongReplies atomic.Int64
 	// ReadsDeferred counts calls that asked for memory only after the Reads of other calls
-	// had come back.
+	// had completed.
 	ReadsDeferred atomic.Int64
 	// Held counts calls that waited in their receive buffers while memory was short.
 	Held atomic.Int64
 	// Dropped counts calls without an answer.
 	Dropped atomic.Int64
-	// ErrVers and ErrChunk are RDMA_ERRORs sent.
+	// ErrVers and ErrChunk count the RDMA_ERRORs sent with that code.
 	ErrVers, ErrChunk atomic.Int64
 	// Discarded counts messages that were neither served nor answered.
 	Discarded atomic.Int64
@@ -26,7 +26,8 @@ type Stats struct {
 	// connections.
 	faults [faultCount]atomic.Int64
 
-	// Bytes by their path.
+	// The Bytes fields count bytes. BytesInlineIn and BytesInlineOut count the bytes
+	// received and sent inline.
 	BytesInlineIn, BytesInlineOut atomic.Int64
 	BytesRead                     atomic.Int64 // RDMA Read, position-zero chunks included
 	BytesWritten                  atomic.Int64 // Write chunks

@@ -28,7 +28,7 @@ func parseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
 	return ReplyChunk{}, 0, ErrDiscriminator
 }
 
-// size is the length of the field on the wire.
+// size returns the length of the field on the wire, in bytes.
 func (c ReplyChunk) size() int {
 	if !c.Present {
 		return 4

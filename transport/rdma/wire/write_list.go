@@ -37,7 +37,8 @@ func (c WriteChunk) Bytes() uint64 {
 	return sum
 }
 
-// size is the length of c on the wire, the count word included.
+// size returns the length of c on the wire, in bytes, the word with the segment count
+// included.
 func (c WriteChunk) size() int { return 4 + len(c.segments) }
 
 // putUsed writes c to b as a reply returns it: all its segments, with lengths that cover
@@ -101,7 +102,7 @@ func (l *WriteList) Next() WriteChunk {
 	return c
 }
 
-// size is the length of l on the wire.
+// size returns the length of l on the wire, in bytes.
 func (l WriteList) size() int { return len(l.chunks) + 4 }
 
 // putUsed writes l to b as a reply returns it: the lengths in chunk i cover its first
