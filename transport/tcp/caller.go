@@ -100,7 +100,8 @@ func (k *caller) Start(x *rpc.Exchange) {
 		e.buf = nil // from now on the output owns the buffer
 	}
 	payloads := e.w.TakePayloads()
-	// From here on the exchange may end; takeBack then finds its memory in the output.
+	// From here on the exchange may end at any time. takeBack then finds the exchange's
+	// memory in the output queue.
 	k.calls[x.XID] = waiting{x: x, payloads: len(payloads) > 0}
 	k.conn.out.enqueue(b, payloads, x)
 	k.mu.Unlock()
@@ -277,8 +278,8 @@ func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	}
 	in := &incoming{x: x, xid: xid, most: most}
 	k.calls[xid] = waiting{x, in, k.calls[xid].payloads}
-	// layOut reads the exchange's memory, so it runs before the exchange can take that
-	// back.
+	// layOut reads the exchange's memory, so it runs under k.mu, before the exchange can
+	// end and take back its memory.
 	in.layOut(m)
 	k.mu.Unlock()
 	return in

@@ -226,7 +226,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	})
 }
 
-// If a client's connection loses its seat, the client's calls end with rpc.ErrCallLost.
+// If the Census evicts a client's connection, the client's calls end with rpc.ErrCallLost.
 func TestEvictedClient(t *testing.T) {
 	f := start(t, Config{MaxConns: 1})
 	c := f.dial(DialConfig{})

@@ -36,7 +36,7 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind        EventKind
 	Peer, Local netip.AddrPort
-	// Conn is the connection as programs see it, or nil if it got no seat.
+	// Conn is the connection as programs see it, or nil if the Census refused it.
 	Conn *rpc.Conn
 	// Err is the reason; io.EOF after an orderly end.
 	Err error
