@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Client is the sum of all shares of one client. In the pool clients take turns: a small
-// request of one client does not wait behind all requests of another. There is one Client for
-// each key of open shares. The pool forgets it when its last share is closed and its last memory
-// is released.
+// A Client is the sum of all shares of one client. The pool serves clients in rotation: a small
+// request of one client does not wait behind all requests of another. There is one Client for each
+// key of open shares. The pool forgets it when its last share is closed and its last memory is
+// released.
 type Client struct {
 	pool *Pool
 	key  any // nil for a share without a key, which is a client by itself
@@ -62,8 +62,8 @@ const (
 	// ones without a share are forgotten earlier.
 	blame     = time.Minute
 	mostBlame = 4096
-	// blamedGrace replaces grace for a blamed client, because its peers come back and do the same
-	// again.
+	// blamedGrace replaces grace for a blamed client, because its peers probably connect again and
+	// are as slow as before.
 	blamedGrace = time.Second
 )
 
@@ -75,7 +75,7 @@ func (c *Client) grace() time.Duration {
 	return grace
 }
 
-// forgiveLocked ends the blame of clients whose time is over.
+// forgiveLocked ends the blame of clients for which it has expired.
 func (p *Pool) forgiveLocked(now time.Time) {
 	for _, c := range p.clients {
 		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.goneLocked()) {

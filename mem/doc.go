@@ -14,8 +14,8 @@
 //   - A Share, which is a connection, holds at most Config.Share (share.go).
 //   - A Group, which is a file system that may stall, holds at most half of what the other groups
 //     leave, and at most Config.Group (group.go).
-//   - A Client, which is the sum of the shares of one address, has its turn later if it holds more
-//     than its fair part while others wait (client.go).
+//   - A Client, which is the sum of the shares of one address, is served after the others if it
+//     holds more than its fair part while they wait (client.go).
 //   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. The less of it is
 //     free, the less a client may hold of it, so that each newcomer finds a page (zone.go).
 //   - Memory in the Go heap that a connection makes the process keep is charged to its share, and

@@ -16,8 +16,8 @@ type extent struct {
 type pageMap struct {
 	total int32 // number of pages
 	inUse int32 // pages that are allocated
-	// busy has a bit set for each page that is allocated, or that Trim gives back just now. All
-	// pages below low are busy.
+	// busy has a bit set for each page that is allocated, or that Trim is giving back to the
+	// kernel. All pages below low are busy.
 	busy []uint64
 	low  int32
 	// touched has a bit set for each page that may be resident; resident is their number.

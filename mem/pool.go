@@ -27,8 +27,8 @@ var ErrTooLarge = errors.New("mem: request exceeds the ceiling")
 // ErrClosed: the pool or the share was closed before the request was granted.
 var ErrClosed = errors.New("mem: closed")
 
-// DeviceHook makes an arena usable by a device, before any block goes to that device. verbs
-// registers the memory with it; the software RNIC needs none. The pool calls it once for each
+// DeviceHook makes an arena usable by a device, before any block goes to that device. Package verbs
+// registers the memory with it; the software RNIC needs no hook. The pool calls it once for each
 // arena and hook.
 type DeviceHook func(arena []byte) error
 

@@ -27,7 +27,8 @@ type Holder interface {
 var ErrNoProgress = errors.New("mem: memory is short, and the peer makes no progress")
 
 const (
-	// sweepEvery is the length of a tick: the sweeper runs so often while memory is short.
+	// sweepEvery is the length of a tick, which is the interval of the sweeper while memory is
+	// short.
 	sweepEvery = 250 * time.Millisecond
 	// patienceTicks is how long a request waits before the pool ends shares for it: more than 1
 	// second.
@@ -169,8 +170,8 @@ func (p *Pool) tickLocked() {
 	p.grantLocked()
 }
 
-// promoteLocked moves small requests that have waited too long to their groups, where they get
-// their turn for the main zone even if many smaller requests keep coming.
+// promoteLocked moves small requests that have waited too long to the queues of their groups, where
+// they are served from the main zone even if many smaller requests keep coming.
 func (p *Pool) promoteLocked() {
 	for c := p.small.First; c != nil; {
 		nextClient := c.Next

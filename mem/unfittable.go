@@ -13,11 +13,11 @@ import (
 // meanwhile.
 
 const (
-	// unfitTicks is how long a request is next before the pool judges whether its block can become
-	// free: 3 s.
+	// unfitTicks is how long a large request is the next one to be served before the pool judges
+	// whether a block for it can become free: 3 s.
 	unfitTicks = 12
 	// pinnedTicks is the age at which a held block counts as pinned, even if its group releases
-	// other blocks: 15 s.
+	// other blocks: 15 s. Pinned means that the pool expects no early release.
 	pinnedTicks = 60
 )
 
@@ -33,8 +33,9 @@ func (p *Pool) unfitLocked(n int32) bool {
 	return true
 }
 
-// judgeLocked computes the size of the largest block that can become free, if a request has waited
-// long for its block. If the next large request needs more, it is next no more.
+// judgeLocked sets p.fits to the size of the largest block that can become free, if p.current has
+// waited unfitTicks for its block. If p.current needs a larger block, it stops being the current
+// request, so that others are served.
 func (p *Pool) judgeLocked() {
 	waits := p.current != nil && p.tick-p.currentTick >= unfitTicks
 	if !waits && p.fits == anySize {
