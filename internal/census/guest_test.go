@@ -13,7 +13,7 @@ type guest struct {
 	seat  *Seat
 	moved atomic.Uint64
 	busy  atomic.Bool
-	stays bool // it does not leave
+	stays bool // true if End does not make the guest leave
 
 	mu   sync.Mutex
 	told []Reason

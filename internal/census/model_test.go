@@ -74,7 +74,7 @@ func (m *model) drop(g *guest) {
 	m.change(g.from, func() { m.all = slices.DeleteFunc(m.all, func(o *guest) bool { return o == g }) })
 }
 
-// most returns the address that holds most, if a held one more.
+// most returns the address that would have the highest count if a newcomer of a were counted too.
 func (m *model) most(by int, a netip.Addr) netip.Addr {
 	best, n := a, m.held(by, a)+1
 	for _, g := range m.all {

@@ -18,7 +18,8 @@ const (
 	Silent
 	// Stranger: a whole message has come, but no call that makes the peer known.
 	Stranger
-	// Known: the peer made a call that only a known peer makes.
+	// Known: a protocol accepted a call with which the peer showed something that strangers do not
+	// have (rpc.Conn.Known).
 	Known
 
 	stages
@@ -118,7 +119,8 @@ func (s *Seat) Heard() {
 	}
 }
 
-// Known notes that the peer made a call that only a known peer makes.
+// Known sets the stage to Known. The transport calls it when the peer becomes known
+// (rpc.Conn.OnKnown).
 func (s *Seat) Known() {
 	if s == nil {
 		return

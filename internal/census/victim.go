@@ -21,8 +21,8 @@ package census
 // The limit for one address is checked before these rules: the newcomer takes the seat of the
 // oldest stranger of its own address, or of the known peer that has been idle longest.
 
-// strangersPart is the divisor of Seats that gives the number of strangers from which on newcomers
-// take the seats of strangers only.
+// strangersPart is a divisor: while strangers have at least Seats/strangersPart seats, newcomers
+// take only the seats of strangers.
 const strangersPart = 8
 
 // privilegedPlaces is the number of seats from privileged ports that an address keeps, known or

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A Tree finds the mounts on a mount.
+// A Tree finds the mounts whose mount points lie on a given mount.
 type Tree struct {
 	all []Mount
 	on  map[uint64][]int // indices into all, by Parent
 }
 
-// NewTree returns the tree of all. The caller must not modify all any more.
+// NewTree returns the tree of the mounts in all. The caller must not modify all any more.
 func NewTree(all []Mount) *Tree {
 	t := &Tree{all: all, on: make(map[uint64][]int)}
 	for i := range all {
