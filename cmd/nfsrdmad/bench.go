@@ -151,7 +151,7 @@ func runBench(cfg bench.Config, asJSON bool) error {
 	return nil
 }
 
-// A byteCount is a flag such as 4096, 64K, 1M or 2G.
+// A byteCount is a number of bytes as the value of a flag, such as 4096, 64K, 1M or 2G.
 type byteCount int64
 
 func (b *byteCount) String() string { return strconv.FormatInt(int64(*b), 10) }

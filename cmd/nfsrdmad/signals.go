@@ -21,8 +21,8 @@ type signals struct {
 	hangup chan func()
 }
 
-// handleSignals starts to handle signals. The context ends with the first SIGTERM or SIGINT;
-// after that the process has the time within to end.
+// handleSignals starts to handle signals. The first SIGTERM or SIGINT cancels the context. The
+// process then has the duration within to end; after that it is ended at once.
 func handleSignals(within time.Duration) (context.Context, *signals) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &signals{c: make(chan os.Signal, 8), hangup: make(chan func(), 1)}
