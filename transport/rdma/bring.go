@@ -19,13 +19,13 @@ const (
 )
 
 // A reservation is the memory of a call. zeroAt, wordsAt and results are the offsets at
-// which its parts start.
+// which its parts start. The words of a reply are its XDR data without payloads.
 type reservation struct {
 	request mem.Request
 	memory  *mem.Buffer // nil until it is granted
 	zeroAt  int         // offset of the Position-Zero chunk
 	wordsAt int
-	words   int // bytes reserved for reply words
+	words   int // bytes reserved for the reply's words
 	results int
 }
 

@@ -10,8 +10,8 @@ import (
 // A call is the responder's record of one call, and implements rpc.Way for its reply. It
 // goes through stages, one goroutine at a time: arrived, admitted, memory granted, chunks
 // read, served, answered. If the call is in a Position-Zero chunk, the responder gets its
-// memory and reads that chunk before it admits the call. The types of the fields after
-// charged hold what the stages add.
+// memory and reads that chunk before it admits the call. The fields after charged hold the
+// data that the stages add.
 type call struct {
 	responder *responder
 	in        inbound

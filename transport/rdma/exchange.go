@@ -21,8 +21,8 @@ const (
 	stageEnded
 )
 
-// An exchange is the requester's record of one rpc.Exchange, over all connections that it
-// is tried on.
+// An exchange is the requester's record of one rpc.Exchange. The same record serves all
+// attempts to make the call, each on another connection.
 type exchange struct {
 	x     *rpc.Exchange
 	xid   uint32
@@ -145,7 +145,7 @@ func (e *exchange) reset() {
 }
 
 // finish reports the outcome to the caller. The results are valid until Done has returned.
-// mu is the lock of the requester; it is not held.
+// mu is the requester's lock, which finish takes.
 func (e *exchange) finish(mu *sync.Mutex, err error) {
 	x := e.x
 	mu.Lock()

@@ -8,7 +8,7 @@ import (
 
 // maxClaim is the largest number of bytes of memory that the calls of one connection in one
 // mem.Group may hold for incomplete RDMA Reads. It is more than the data in flight on a
-// fast network.
+// fast network, so it does not slow the Reads down.
 const maxClaim = 16 << 20
 
 // A readClaim limits the incomplete RDMA Reads of one connection's calls in one mem.Group.

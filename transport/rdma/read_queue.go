@@ -28,8 +28,8 @@ type readQueue struct {
 
 // reads is the state of the RDMA Reads of one stage of a call. reading lists the segments
 // that are still to be read, into the call's memory from offset nextAt on. The queue's lock
-// guards the segments from push until the call has left the queue. Then only the count of
-// unread pieces changes, until it is 0.
+// guards the segments from push until the call has left the queue. After that only unread
+// changes: it counts the incomplete pieces, down to 0.
 type reads struct {
 	// prefix is the start of a Position-Zero chunk, or nil if the call was not judged by
 	// its prefix.
@@ -94,7 +94,7 @@ func (q *readQueue) pump() {
 	q.mu.Unlock()
 }
 
-// takeLocked makes the next Read of the call at the head. After its last Read the call
+// takeLocked returns the next Read of the call at the head. After its last Read the call
 // leaves the queue.
 func (q *readQueue) takeLocked() *read {
 	c := q.head
@@ -123,7 +123,7 @@ func (q *readQueue) takeLocked() *read {
 	return r
 }
 
-// remote returns the address in the peer's memory that is at bytes behind the start of s.
+// remote returns the address in the peer's memory at offset at of the segment s.
 func remote(s wire.Segment, at uint32) rdmacm.Remote {
 	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }

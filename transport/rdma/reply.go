@@ -14,7 +14,7 @@ import (
 // A reply is the state of a call's reply, from Writer until the reply is sent.
 type reply struct {
 	write  xdr.Writer
-	short  *[shortWords]byte // buffer for the reply's words: short, long, or the call's memory
+	short  *[shortWords]byte // buffer for a short reply's words (its XDR data without payloads), or nil
 	long   *[wordsSize]byte
 	slots  []int32  // for each payload, the index of its Write chunk, or -1
 	used   []uint64 // bytes in each Write chunk; missing entries mean 0
@@ -188,7 +188,8 @@ func (c *call) assign() bool {
 	return true
 }
 
-// putHeader begins the reply with its header.
+// putHeader begins the reply with its header of size bytes. If inline is false, the message
+// goes into the Reply chunk, and left is its length in bytes.
 func (c *call) putHeader(size int, inline bool, left int) {
 	p := wire.Prefix{XID: c.in.XID, Version: version, Credits: c.responder.k.granted.Load(), Proc: wire.ProcMsg}
 	replied := uint64(0)
@@ -326,8 +327,8 @@ func (s *responder) blame(why error) {
 	}
 }
 
-// A call gets a buffer for the words of its reply only when it writes them, so a waiting
-// call has none. Most replies are short.
+// A call gets a buffer for the words of its reply (its XDR data without payloads) only when
+// it writes them, so a waiting call has none. Most replies are short.
 const (
 	// wordsSize and shortWords are the sizes of the two buffers, in bytes. A reply of more
 	// than wordsSize bytes uses the memory reserved for the call.

@@ -122,9 +122,10 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	to := newResponder(k, s.config.RPC, s.config.StrangerCredits, s.failed)
 	to.conn.Window = s.config.Credits
 	// A device reports the end of a connection only after it has processed all earlier
-	// input, and by then the client may have another connection. So Left always returns
-	// true. No address translation is in use between RDMA peers, so two connections from
-	// one address belong to the same client.
+	// input, and by then the client may have another connection. So Left, which reports
+	// whether the client may already use another connection, always returns true. No
+	// address translation is in use between RDMA peers, so two connections from one address
+	// belong to the same client.
 	to.conn.Left = func() bool { return true }
 	to.maxCall, to.maxReply, to.unjudged = s.config.maxCall, s.config.maxReply, s.unjudged
 	to.pool, to.share = s.config.Pool, s.config.Pool.OpenShare(clientaddr.Of(to.peer), (*holder)(k))
@@ -146,7 +147,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	}
 }
 
-// gone forgets a connection.
+// gone forgets a connection that has ended.
 func (s *Server) gone(k *connection) {
 	s.stats.Connections.Add(-1)
 	s.mu.Lock()

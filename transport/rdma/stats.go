@@ -35,7 +35,8 @@ type Stats struct {
 	// Invalidated counts replies that named an STag to invalidate.
 	Invalidated atomic.Int64
 
-	// Answers counts the replies to this side's calls, Refused the RDMA_ERRORs.
+	// Answers counts the replies to this side's calls, and Refused the RDMA_ERRORs that
+	// answered such calls.
 	Answers, Refused atomic.Int64
 }
 

@@ -59,7 +59,7 @@ func putReplyChunk(b []byte, segments []Segment) int {
 	return 4 + putSegments(b[4:], segments)
 }
 
-// replyChunkSize is the length of the field on the wire.
+// replyChunkSize returns the length of the field on the wire, in bytes.
 func replyChunkSize(segments []Segment) int {
 	if segments == nil {
 		return 4

@@ -123,7 +123,7 @@ func (l *WriteList) putUsed(b []byte, used []uint64) int {
 	return n + 4
 }
 
-// writeListSize returns the length on the wire of a Write list of these chunks.
+// writeListSize returns the length on the wire of a Write list of these chunks, in bytes.
 func writeListSize(chunks [][]Segment) int {
 	n := 4
 	for _, c := range chunks {
