@@ -219,8 +219,8 @@ type incoming struct {
 	words  []byte // the message without the item in the sink
 	places [][]byte
 	most   int // the reply's length if known, otherwise the largest allowed, in bytes
-	// The item for the sink is at bytes from (inclusive) up to to (exclusive) of the
-	// message, with its padding.
+	// from and to are offsets into the message. The item for the sink, with its padding,
+	// starts at from and ends before to.
 	from, to int
 	item     []xdr.Excised
 	padding  [4]byte

@@ -83,7 +83,8 @@ func (c *conn) leaves() {
 }
 
 // resume continues the connection after leaves. If the goroutine may poll for the next call
-// (package busypoll), it begins to poll. Otherwise its Member counts it as just woken.
+// (package busypoll), it begins to poll. Otherwise resume calls Rest and Wake, as if the
+// goroutine had waited in the runtime's poller.
 func (c *conn) resume() {
 	c.resumed = false
 	if c.begins() {

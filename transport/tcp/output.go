@@ -197,7 +197,8 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 	o.heap += o.queue[from:].heap() - last
 }
 
-// writeUnlessHeld requires mu, and releases it.
+// writeUnlessHeld writes the queue, unless the receiving goroutine holds the output. It
+// requires mu, and releases it.
 func (o *output) writeUnlessHeld() {
 	if o.held {
 		more := o.owe()
@@ -245,8 +246,8 @@ func (o *output) flush() {
 	o.write(false)
 }
 
-// flushApart is flush for a caller with other work: if apart is set, another goroutine
-// writes.
+// flushApart is flush, except that another goroutine writes if apart is set. Then the
+// caller can continue with other work.
 func (o *output) flushApart(apart bool) {
 	o.mu.Lock()
 	o.held = false
@@ -275,7 +276,8 @@ func (o *output) write(apart bool) {
 	o.charge(more)
 }
 
-// transmit writes the queue, and waits for the stream.
+// transmit writes the whole queue. Whenever the stream takes no more, transmit waits until
+// it does.
 func (o *output) transmit() {
 	defer o.writers.Done()
 	err := o.stream.transmit(func() bool {

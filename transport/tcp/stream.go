@@ -25,9 +25,9 @@ type stream interface {
 	// receive calls ready each time there may be input, until ready returns false or the
 	// input ends. In the second case it returns the reason.
 	receive(ready func() (more bool)) error
-	// tryRead reads the available bytes, at most len(p), or returns errAgain. io.EOF is the
-	// end. If more is false, nothing is left, not even the end, and later input makes
-	// receive call ready. Only ready calls tryRead.
+	// tryRead reads the available bytes, at most len(p), or returns errAgain. io.EOF means
+	// the end of the input. If more is false, nothing is left, not even the end, and later
+	// input makes receive call ready. Only ready calls tryRead.
 	tryRead(p []byte) (n int, more bool, err error)
 	// readable reports whether there is input, the end included. Only ready calls it.
 	readable() bool
@@ -201,8 +201,9 @@ func (s *socket) gone() (gone bool) {
 	return gone && err == nil
 }
 
-// left asks the kernel for the TCP state. A read would not show the peer's end while there
-// is unread input.
+// left reports whether the peer has closed its side or does not acknowledge data. It asks
+// the kernel for the TCP state, because a read would not show the peer's end while there is
+// unread input.
 func (s *socket) left() (left bool) {
 	err := s.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
