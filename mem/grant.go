@@ -128,8 +128,8 @@ func (q *requestQueue) fitsShareLocked() bool {
 	return false
 }
 
-// fullLocked returns the queue that keeps back the others of s, or nil. A queue that waits for room
-// in its group keeps back none.
+// fullLocked returns the queue that makes the other queues of s wait, or nil. A queue that waits
+// for room in its group makes none of them wait.
 func (s *Share) fullLocked() *requestQueue {
 	if q := s.full; q != nil && s.roomLocked(q.need()) && (q.group.blocked || !q.group.roomLocked(q.need())) {
 		s.full = nil

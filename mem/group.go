@@ -1,15 +1,7 @@
 package mem
 
-// A Group limits the memory of a Pool that all calls into one file system may hold together,
-// whatever their shares, because all of them may stall with the file system. A request that names a
-// Group counts in the Group and in its share. Requests that name none count in a common Group
-// without a limit of its own.
-//
-// If a Group is at its limit, a request waits in the Group. Meanwhile it counts nowhere and delays
-// no other Group. A request larger than the limit is granted when the Group holds nothing.
-//
-// A Group takes at most half of what the other Groups leave. So if one file system after the other
-// stalls, each leaves at least as much to the others as it holds.
+// If a Group is at its limit, a request waits in the Group. Meanwhile it is charged to nothing and
+// delays no other Group. A request larger than the limit is granted when the Group holds nothing.
 type Group struct {
 	pool *Pool
 
@@ -20,7 +12,7 @@ type Group struct {
 	waiting waitingPlace // its requestQueues that wait for the main zone
 	blocked bool         // true if it has no room for its next request
 	since   uint64       // tick when it released memory last, or when it began to hold some
-	wants   int64        // pages of requests that have waited too long for its limit
+	wants   int64        // pages of requests that have waited too long because of its limit
 }
 
 // groupLocked returns g, or for nil the group of requests that name none.

@@ -16,8 +16,8 @@ type Ledger struct {
 // Open makes l the ledger of s. Call it before the first Add.
 func (l *Ledger) Open(s *Share) { l.share = s }
 
-// Add adds n bytes; a negative n removes them. The share is charged half as much again, for
-// garbage that is not collected yet.
+// Add adds n bytes; a negative n removes them. The share is charged one and a half times the sum,
+// because of garbage that is not collected yet.
 func (l *Ledger) Add(n int) {
 	if l.share == nil || n == 0 {
 		return

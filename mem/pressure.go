@@ -35,7 +35,7 @@ const (
 	patienceTicks = 4
 	// grace is how long a peer may stay below the least rate.
 	grace = 2500 * time.Millisecond
-	// ticksToForgive is the interval of forgive: every 5 s.
+	// ticksToForgive is the number of ticks between two calls of forgiveLocked: 5 s.
 	ticksToForgive = 20
 	// endedTicks is how long the pool counts the memory of an ended share as about to be
 	// released: 2 s.

@@ -86,7 +86,7 @@ type waiter struct {
 	err                 error
 }
 
-// enqueueLocked puts r at the end of its requestQueue. A queue without requests is opened first.
+// enqueueLocked puts r at the end of its requestQueue. If there is no such queue yet, it opens one.
 func (p *Pool) enqueueLocked(r *waiter, g *Group) {
 	small := r.pages <= smallPages
 	q := r.share.queueLocked(g, small)
