@@ -54,8 +54,8 @@ const (
 	// shortest is the least length of a poll without input, because the gaps between calls vary
 	// by that much.
 	shortest = 10 * time.Microsecond
-	// ahead is too short a time for a peer to receive a reply and to send its next call. A call
-	// that comes sooner was under way before the reply.
+	// ahead is the least time that a peer needs to receive a reply and to send its next call. A
+	// call that comes sooner was under way before the reply.
 	ahead = 4 * time.Microsecond
 	// wakeUp is the most time that waking up in the runtime's poller adds to a measured gap.
 	wakeUp = 100 * time.Microsecond
@@ -77,14 +77,14 @@ type Config struct {
 // goroutine; those of a nil Group do nothing.
 type Group struct {
 	cfg Config
-	// last is the ID of the connection that was woken last. changed is when last changed last.
-	// errands is the number of errands that began during a poll.
+	// last is the ID of the connection that was woken last. changed is the time of the last change
+	// of last. errands is the number of errands that began during a poll.
 	last    atomic.Uint64 // id of that Member
 	changed atomic.Int64
 	errands atomic.Uint32
 	members atomic.Uint64 // number of Members so far
-	// taken is true while a connection polls. Only its goroutine uses the fields from credit to
-	// procsAt.
+	// taken is true while a connection polls. Only that connection's goroutine uses the fields from
+	// credit to procsAt.
 	taken   atomic.Bool
 	credit  time.Duration
 	asOf    time.Duration // time at which credit was computed
@@ -145,7 +145,7 @@ type Member struct {
 	woken   time.Duration // when the goroutine was last woken
 	rested  time.Duration // when the goroutine last went to wait; 0 once input has come
 	gap     time.Duration // smoothed time from a reply to the next call
-	trust   int32         // if it is trusted, the connection may poll
+	trust   int32 // number of calls in a row that came in time, up to trusted, where the connection may poll; negative after a late one
 	penalty int32
 	row     int32 // calls in time since the last late one
 	polls   bool
@@ -184,8 +184,8 @@ func (m *Member) Rest() {
 	}
 }
 
-// Came notes that the goroutine found input. Only the first call after Wake counts, because later
-// input does not follow the replies before.
+// Came notes that the goroutine found input. Only the first call of Came after Wake counts, because
+// input that is found later says nothing about how fast the peer follows a reply.
 func (m *Member) Came() {
 	if m.group == nil || m.rested == 0 {
 		return

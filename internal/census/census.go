@@ -58,7 +58,7 @@ func (c *Config) complete() {
 	}
 }
 
-// An Event is a connection that was refused, or ended by the Census.
+// An Event reports a connection that the Census refused or ended.
 type Event struct {
 	Peer Peer
 	Why  Reason

@@ -22,7 +22,7 @@ const (
 	SlowSetup
 	// NothingHeard: after the set-up, no whole message came in time.
 	NothingHeard
-	// NothingServed: the peer made no call in time that needs a known peer.
+	// NothingServed: the peer did not become known in time.
 	NothingServed
 
 	reasons

@@ -102,7 +102,8 @@ func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	return nil, nil
 }
 
-// GiveBack ends a Take. address is the address that Take returned.
+// GiveBack returns the unit of the resource that a waiter of address got from Take. address is the
+// one that Take returned.
 func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
 	address.held--
 	l.held--
