@@ -17,7 +17,7 @@ type securityFlags struct {
 	flavor, keytab, principal, server string
 }
 
-// securityHelp explains these flags.
+// securityHelp is the help text for the flags of securityFlags.
 const securityHelp = `The ticket comes from the credential cache (kinit), or
 with --keytab from a key.`
 
