@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A call that the program refuses is answered before the server pulls or reserves anything for
-// it; of a Long call it pulls only the start.
+// A call that the program refuses is answered before the server makes an RDMA Read or
+// reserves memory for it. Of a Long call the server reads only the start.
 func TestStrangersReserveNothing(t *testing.T) {
 	nothingLeft(t)
 	b := newBench(t, benchConfig{})
@@ -43,8 +43,8 @@ func TestStrangersReserveNothing(t *testing.T) {
 		t.Errorf("%d bytes were pulled, %d reserved for a stranger's Chunked call", pulled, peak)
 	}
 
-	// A Long call of the same stranger: the server pulls only the bytes that it judges the call
-	// by.
+	// A Long call of the same stranger: the server reads only the bytes by which it judges
+	// the call.
 	long := append(rpctest.Message(2, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(rpctest.MaxEcho) }), pattern(rpctest.MaxEcho)...)
 	words := p.Expose(long, rdmacm.RemoteRead)
 	sink := p.Expose(make([]byte, 1<<20), rdmacm.RemoteWrite)

@@ -375,7 +375,8 @@ func TestRetryOfCallThatBrokeTheConnection(t *testing.T) {
 			_, payload := answered(t, b.call(q, message{xid: 7, payload: rpctest.Message(7, rpctest.NULL, nil)}))
 			results(t, 7, payload)
 			wantError(t, b.call(q, build(q)), 7, 1, wire.ErrChunk)
-			// The failed call is now forgotten, and fails as before.
+			// The server has forgotten the failed call, so a further retry breaks its
+			// connection again.
 			q.Send(build(q).bytes())
 			if err := q.End(); err == nil {
 				t.Error("the connection ended in order")

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// echo asks for n bytes back by a Long Call, so that the call's size does not matter.
+// echo makes an ECHO of n bytes as a Long Call, so that the call's size does not matter.
 func (b *bench) echo(p peer, xid uint32, n int, m message) (wire.Header, []byte) {
 	b.t.Helper()
 	call := rpctest.Message(xid, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })

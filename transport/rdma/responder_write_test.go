@@ -166,7 +166,7 @@ func TestNoPlacementWithoutPlan(t *testing.T) {
 	}
 }
 
-// unplaced plans like a program under GSS integrity.
+// unplaced admits calls without placement, as a program does under GSS integrity.
 type unplaced struct{ Calls }
 
 func (u unplaced) Admit(c *rpc.Call) (rpc.Plan, bool) {
