@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A script is a stream that returns input in the pieces that cut determines, and collects output.
-// The end of the input always comes alone.
+// A script is a stream that returns input in the pieces that cut determines, and collects
+// output. It reports the end of the input always in a read of its own.
 type script struct {
 	in     []byte
 	cut    func() (n int, again bool) // size of the next read, and whether nothing follows it for now
