@@ -139,8 +139,8 @@ func TestClientsTakeTurnsInAGroup(t *testing.T) {
 	drain(t, p, waiting)
 }
 
-// While another client waits, a client that has its fair part gets nothing more; an only client
-// may have everything.
+// While another client waits, a client that has its fair part gets nothing more. A client that is
+// alone may have everything.
 func TestClientsKeepToTheirFairPart(t *testing.T) {
 	p := configured(t, Config{Ceiling: 16 * mib, Share: 16 * mib})
 	a, b := p.OpenShare("a", nil), p.OpenShare("b", nil)
@@ -175,7 +175,7 @@ func TestClientsKeepToTheirFairPart(t *testing.T) {
 }
 
 // A client whose requests in one group exceed its fair part does not starve in another group while
-// others go on asking: its memory in the one does not count in the other.
+// others go on asking: its memory in one group does not count in the other.
 func TestHoldingInOneGroupDoesNotCostTheTurnInAnother(t *testing.T) {
 	p := configured(t, Config{Ceiling: 32 * mib, Share: 32 * mib})
 	stalled, g := p.NewGroup(), p.NewGroup()

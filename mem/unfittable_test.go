@@ -58,7 +58,8 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		other.want(t, 1, nil)
-		// Later requests of the same size wait as well. Others have to wait only for room.
+		// Later requests of the same size wait as well. Smaller requests wait only until enough
+		// pages are free.
 		second := ask(p.OpenShare("c", nil), works, "second", mib, nil)
 		third := ask(p.OpenShare("d", nil), works, "third", large1, nil)
 		second.want(t, 0, nil)
