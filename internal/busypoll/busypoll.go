@@ -145,7 +145,7 @@ type Member struct {
 	woken   time.Duration // when the goroutine was last woken
 	rested  time.Duration // when the goroutine last went to wait; 0 once input has come
 	gap     time.Duration // smoothed time from a reply to the next call
-	trust   int32 // number of calls in a row that came in time, up to trusted, where the connection may poll; negative after a late one
+	trust   int32         // trusted, less the number of calls in time that are still needed before the connection may poll
 	penalty int32
 	row     int32 // calls in time since the last late one
 	polls   bool

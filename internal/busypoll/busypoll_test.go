@@ -129,8 +129,8 @@ func TestLengthFollowsTheGaps(t *testing.T) {
 	}
 }
 
-// Polls in vain use no more than their share of a processor, for one peer or for many. The peers
-// call soon until the group polls for them, and then call just too late.
+// Polls in vain use at most a sixteenth of a processor, for one peer or for many. The peers call
+// soon until the group polls for them, and then call just too late.
 func TestVainPollsAreBounded(t *testing.T) {
 	for _, peers := range []int{1, 100} {
 		s := newScene(50 * time.Microsecond)
@@ -162,8 +162,8 @@ func TestVainPollsAreBounded(t *testing.T) {
 	}
 }
 
-// Polls in vain use no more than their share even if a peer makes calls in time before each of
-// them.
+// Polls in vain use at most a sixteenth of a processor even if a peer makes calls in time before
+// each of them.
 func TestVainPollsBetweenHitsAreBounded(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.peer()
@@ -182,7 +182,7 @@ func TestVainPollsBetweenHitsAreBounded(t *testing.T) {
 	}
 }
 
-// Polls in vain use no more than their share for any behaviour of peers.
+// Polls in vain use at most a sixteenth of a processor for any behaviour of peers.
 func TestVainPollsOfAnyPeers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := newScene(50 * time.Microsecond)

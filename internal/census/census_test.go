@@ -181,8 +181,8 @@ func TestSetupsUnderWay(t *testing.T) {
 }
 
 // A connection that lost its seat counts until it is closed, so there are never many more
-// connections than seats. Newcomers wait a moment for that, and are refused only if it takes
-// longer.
+// connections than seats. Newcomers wait a moment until such connections are closed, and are
+// refused only if that takes longer.
 func TestConnectionsThatGo(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(n int)) {
 		c := New(Config{Seats: 64})
