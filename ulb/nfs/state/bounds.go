@@ -6,17 +6,18 @@ import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 const usualMemory = 128 << 20
 
 const (
-	// maxFileRanges is the largest number of locked ranges in one file, and maxFileLocks the
-	// largest number of stateids that lock parts of it. part returns one client's share of each.
+	// maxFileRanges is the largest number of locked ranges in one file. maxFileLocks is the largest
+	// number of lock stateids for one file. part returns one client's share of each.
 	maxFileRanges = 1 << 16
 	maxFileLocks  = 1 << 16
-	// maxFileClaims is the largest number of locked ranges of a file for which the Manager makes
-	// one claim each towards the processes of this machine. There is a bound, because the kernel
-	// walks over all claims of the file for each new one.
+	// maxFileClaims is the largest number of locked ranges of a file that the Manager claims one by
+	// one with the vfs.Claimer, so that the processes of this machine see the locks. If there are
+	// more ranges, one claim covers them all. The number is limited because, for each new claim,
+	// the kernel walks over all claims of the file.
 	maxFileClaims = 1 << 10
 	// maxFileWaiters is the largest number of waiters of one file, and maxWaiters the largest
-	// number in all. The server does not notify clients beyond these bounds when their locks
-	// become free.
+	// number in all. If a client waits for a lock beyond these limits, the server does not notify
+	// it when the lock becomes free.
 	maxFileWaiters = 1 << 10
 	maxWaiters     = 1 << 16
 	// maxHindrances is the largest number of locks and other waiters that the Manager checks when
@@ -45,8 +46,8 @@ type Usage struct {
 const (
 	sizeState = 768
 	sizeOwner = 512
-	// sizeNumbered is what an owner takes in addition if its requests are numbered: its last
-	// reply, and the open that it closed last.
+	// sizeNumbered is what an owner of minor version 0 takes in addition: its last reply, and the
+	// open that it closed last.
 	sizeNumbered = 1 << 10
 	// sizeRange includes the kernel's memory for the range, if the range is claimed.
 	sizeRange  = 352
@@ -65,17 +66,18 @@ func (m *Manager) Usage() Usage {
 	}
 }
 
-// charge adds n bytes to what c is reckoned to hold. n may be negative.
+// charge adds n bytes to the memory that c, its address and all clients together use. n may be
+// negative.
 func (m *Manager) charge(c *Client, n int) {
 	m.files.usage.memory += n
 	c.holding.memory += n
 	c.known.origin.memory += n
 }
 
-// crowded reports whether c may hold nothing more, because the clients of its address already
-// hold as much memory as they leave to other addresses. If the address is crowded although it
-// holds less than half its part, crowded has the sweep evict clients of the address that holds
-// most.
+// crowded reports whether c can get no more state, because the clients of its address together
+// already use as much memory as is free. If they use less than half the address's fair share
+// (clients.part), crowded also has the sweep evict clients of the address that uses the most
+// memory.
 func (m *Manager) crowded(c *Client) bool {
 	o := c.known.origin
 	if o.memory < m.cfg.Memory-m.files.usage.memory {
@@ -85,10 +87,11 @@ func (m *Manager) crowded(c *Client) bool {
 	return true
 }
 
-// full returns the status for a client that holds too much. In minor version 0 the client gets a
-// final error, unless the sweep is about to make room: it evicts clients without a lease and, if an
-// address was refused its part, clients of an address with more than that. The client may then try
-// again. The caller holds m.mu.
+// full returns the status for a client that was refused state for lack of memory or another
+// resource: NFS4ERR_DELAY from minor version 1 on, and NFS4ERR_RESOURCE in minor version 0. If the
+// sweep is about to make room, a client of minor version 0 gets NFS4ERR_DELAY too. The sweep makes
+// room if there are clients whose leases ran out, or if an address has less than half its fair
+// share. The caller holds m.mu.
 func (m *Manager) full(c *Client) Status {
 	if c.Minor == 0 && m.sweeper.courteous == 0 && !m.sweeper.starved {
 		return nfs4wire.NFS4ErrResource
@@ -103,7 +106,7 @@ func (n lockCount) and(more lockCount) lockCount {
 	return lockCount{n.locks + more.locks, n.ranges + more.ranges}
 }
 
-// count adds more to the locks that c, and its address, have in the file.
+// count adds more to the lock counts of c, of its address and of the file.
 func (of *file) count(c *Client, more lockCount) {
 	if of.by == nil {
 		of.by = make(map[any]lockCount)
@@ -117,7 +120,7 @@ func (of *file) count(c *Client, more lockCount) {
 	}
 }
 
-// counted notes that the lock s has n ranges more; n may be negative.
+// counted adds n to the counts of the ranges that the lock s holds. n may be negative.
 func (m *Manager) counted(s *State, n int) {
 	if c := m.files.claims[s.Key]; c != nil {
 		c.ranges += n
@@ -128,7 +131,8 @@ func (m *Manager) counted(s *State, n int) {
 	m.charge(s.Client, n*sizeRange)
 }
 
-// mayGrow returns NFS4_OK if c may lock more of a file, or else the status to answer.
+// mayGrow returns NFS4_OK if c may add more to its locks in the file of, or else the status to
+// answer.
 func (m *Manager) mayGrow(c *Client, of *file, more lockCount) Status {
 	has, near := of.by[c], of.by[c.known.origin]
 	switch {
@@ -142,17 +146,18 @@ func (m *Manager) mayGrow(c *Client, of *file, more lockCount) Status {
 	return nfs4wire.NFS4OK
 }
 
-// part returns the number of items that a client may have, if there may be most items in all. all
-// is the number in use by all clients, near the number of the client's address, and has the
-// client's own number. An address may have half of the items that other addresses do not use. A
-// client may have half of the part of its address that the other clients there do not use.
+// part returns the number of items that a client may have if all clients together may have most
+// items. all, near and has are the numbers that are in use now: by all clients, by the clients of
+// the client's address, and by the client itself. An address may have half of the items that other
+// addresses do not use. A client may have half of its address's items that the other clients of the
+// address do not use.
 func part(most, all, near, has int) int {
 	address := (most - (all - near)) / 2
 	return (address - (near - has)) / 2
 }
 
-// overfull returns the status for a client that wants more locks in a file than the server keeps.
-// own: the client itself holds most of them, so waiting would not help it.
+// overfull returns the status for a client that wants more locks in a file than part allows. own is
+// true if the client itself holds most of the locks in the file: waiting would not help it.
 func overfull(c *Client, own bool) Status {
 	switch {
 	case c.Minor == 0:

@@ -2,7 +2,7 @@ package state
 
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// A Client is one incarnation of a client. An EXCHANGE_ID or a SETCLIENTID made it.
+// A Client is one incarnation of a client. An EXCHANGE_ID or a SETCLIENTID creates it.
 type Client struct {
 	// ID is never used again, not even after a restart of the server. Its upper half is the
 	// server's epoch.
@@ -15,8 +15,9 @@ type Client struct {
 	// Principal is the caller that made the client, in the notation of the protocol package
 	// (nfs40 or nfs41).
 	Principal string
-	// Guarded: the Manager accepts a request as the client's own only if Principal made it and
-	// the request had integrity protection (SP4_MACH_CRED, RFC 8881 §2.4.3).
+	// Guarded is true if the client asked for state protection by SP4_MACH_CRED (RFC 8881 §2.4.3).
+	// The Manager then accepts an EXCHANGE_ID as this client's own only if Principal sent it with
+	// integrity protection.
 	Guarded bool
 
 	known   lease    // lease and identity; see lease.go

@@ -13,10 +13,10 @@ import (
 // A Status is the result of a client's request.
 type Status = nfs4wire.NFSStat4
 
-// Bounds on the number of clients: confirmed ones in all and of one address, and unconfirmed ones
-// in all and of one address. One address may use at most half of the places that other addresses
-// do not use. If a new unconfirmed client exceeds a bound, the oldest unconfirmed client of its
-// address goes, or, if its address has none, the oldest of all.
+// Limits on the number of clients, for the whole server and for each address (From). An address may
+// use at most half of the entries that other addresses do not use. If a new unconfirmed client
+// exceeds a limit, the Manager removes the oldest unconfirmed client of the same address. If the
+// address has none, the Manager removes the oldest unconfirmed client of all addresses.
 const (
 	maxClients         = 16384
 	maxClientsFrom     = 4096
@@ -24,10 +24,10 @@ const (
 	maxUnconfirmedFrom = 4096
 )
 
-// clients holds all clients, by identity and by name.
+// clients holds all clients, by client ID and by name.
 type clients struct {
-	// epoch is the upper half of the next identity. last is the counter behind the lower half of
-	// the latest identity.
+	// epoch is the upper half of the next client ID. last is the counter from which nextID computed
+	// the lower half of the latest client ID.
 	epoch, last uint32
 	byID        map[uint64]*Client
 	byName      map[name]*incarnations
@@ -53,18 +53,18 @@ type incarnations struct {
 	confirmed, unconfirmed *Client
 }
 
-// An origin is an address from which clients made themselves known, as clientaddr.Of reduces it:
-// an IPv4 address, or a /64 prefix of IPv6.
+// An origin counts what the clients of one address hold. clientaddr.Of reduces the address: an IPv4
+// address stays whole, an IPv6 address becomes its /64 prefix.
 type origin struct {
 	confirmed   int
 	unconfirmed list.List // the oldest first
-	memory      int       // of its clients, in bytes
-	waiters     int       // number of locks that its clients wait for
+	memory      int       // memory of its clients' state, in bytes
+	waiters     int       // number of denied locks for which its clients wait
 	files       openFiles
 }
 
-// part returns the share of one address if all addresses with clients, and one more, had equal
-// shares of n.
+// part returns the fair share of one address in n items: n divided by the number of addresses that
+// have confirmed clients, plus one for a new address.
 func (t *clients) part(n int) int { return n / (t.origins + 1) }
 
 // mayConfirm reports whether one more client of the address may confirm itself.
@@ -77,27 +77,30 @@ func (o *origin) mayIntroduce(t *clients) bool {
 	return o.unconfirmed.Len() < min(maxUnconfirmedFrom, maxUnconfirmed-t.unconfirmed.Len())
 }
 
-// A Companion is the data that the protocol package (nfs41) keeps for a client.
+// A Companion is the data that the protocol package (nfs40 or nfs41) keeps for a client.
 type Companion interface {
-	// Active reports whether the client still uses something there, such as a session. The caller
-	// holds the Manager's mutex: Active must neither block nor call the Manager.
+	// Active reports whether the client still has something in the protocol package, such as a
+	// session. The caller holds the Manager's mutex: Active must neither block nor call the
+	// Manager.
 	Active() bool
-	// Busy reports whether a request of the client is under way. The rules of Active hold for it.
+	// Busy reports whether the server is executing a request of the client. The caller holds the
+	// Manager's mutex, as for Active.
 	Busy() bool
-	// The Manager calls Gone once, without a lock, after it removed the client.
+	// Gone tells the protocol package that the Manager has removed the client. The Manager calls it
+	// once, without a lock.
 	Gone()
 }
 
 // An Identity is a client's description of itself, and how well the server could check it.
 type Identity struct {
-	// The Manager copies Owner.
+	// Owner is the client's name for itself. The Manager copies it.
 	Owner     []byte
 	Verifier  nfs4wire.Verifier4
 	Principal string
-	// Proven: the RPC flavor proved the principal; the client did not just claim it.
+	// Proven is true if the RPC flavor proves the principal. Otherwise the client only claims it.
 	Proven bool
-	// Intact: the RPC flavor protected the request against change on its way. Guarded: the client
-	// demands that protection for all requests that make it known.
+	// Intact is true if the RPC flavor protects the integrity of the request. Guarded is the
+	// Client.Guarded of a client that the request creates.
 	Intact, Guarded bool
 	Address         netip.Addr
 	// Follow makes the companion of a new client; if it is nil, the client has none. The Manager
@@ -107,7 +110,7 @@ type Identity struct {
 
 // of reports whether the request comes from the client of which c is an incarnation. If c is
 // guarded, a request without integrity protection counts as another client's, because an attacker
-// may have replaced its verifier.
+// may have changed its verifier on the way.
 func (id *Identity) of(c *Client) bool {
 	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
@@ -147,7 +150,7 @@ func (m *Manager) Client(id uint64) *Client {
 // maxMet is the largest number of addresses that the Manager remembers for each client.
 const maxMet = 8
 
-// meet notes that the client used its own verifier from this address. The caller holds m.mu.
+// meet stores that the client sent its own verifier from the address a. The caller holds m.mu.
 func (c *Client) meet(a netip.Addr) {
 	if a = clientaddr.Of(a); !slices.Contains(c.known.met, a) {
 		c.known.met = append(c.known.met, a)
@@ -157,19 +160,19 @@ func (c *Client) meet(a netip.Addr) {
 	}
 }
 
-// Met reports whether the client has made itself known from this address, by the EXCHANGE_ID or
-// SETCLIENTID that made it, or by one with the same verifier. No other client knows that
-// verifier.
+// Met reports whether the client has sent its verifier from this address, in the EXCHANGE_ID or
+// SETCLIENTID that created it, or in a later one. A request with that verifier comes from the
+// client itself, because no other client knows the verifier.
 func (m *Manager) Met(c *Client, a netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Contains(c.known.met, clientaddr.Of(a))
 }
 
-// contested reports whether a request with the name of old and another verifier may come from
-// another client that took the name. That is so if its principal is not proven, it comes from an
-// address that old never used, and old is still at work. The request has to wait until old is
-// gone or its lease runs out. A client that moved to another machine and restarted waits as well.
+// contested reports whether a request that has the name of old, but another verifier, may come from
+// a different client. That is so if its principal is not proven, it comes from an address that old
+// never used, and old still has state or a session. The request then has to wait until old is gone
+// or its lease runs out. A client that moved to another machine and restarted waits as well.
 func (m *Manager) contested(old *Client, proven bool, from netip.Addr) bool {
 	return !proven && !slices.Contains(old.known.met, clientaddr.Of(from)) && m.atWork(old)
 }
@@ -181,8 +184,8 @@ func (m *Manager) Confirmed(c *Client) bool {
 	return c.known.confirmed
 }
 
-// add makes an unconfirmed client, and removes an unconfirmed one of the same name. The caller
-// holds m.mu, and calls after once it has released m.mu.
+// add creates an unconfirmed client, and removes an unconfirmed client with the same name. The
+// caller holds m.mu. It calls the function after when it has released m.mu.
 func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	c = &Client{
 		ID: m.clients.nextID(), Minor: minor, Owner: string(id.Owner),
@@ -198,8 +201,8 @@ func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	return c, m.insert(c)
 }
 
-// insert adds an unconfirmed client to the tables. The caller calls after once it has released
-// m.mu.
+// insert adds an unconfirmed client to the tables. The caller calls the function after when it has
+// released m.mu.
 func (m *Manager) insert(c *Client) (after func()) {
 	t := &m.clients
 	gone := m.makeRoom(c)
@@ -221,8 +224,8 @@ func (m *Manager) insert(c *Client) (after func()) {
 	return gone
 }
 
-// makeRoom removes the unconfirmed client that c replaces. If there is none and there are too
-// many unconfirmed clients, it removes the oldest.
+// makeRoom removes the unconfirmed client that has the same name as c. If there is none and there
+// are too many unconfirmed clients, it removes the oldest.
 func (m *Manager) makeRoom(c *Client) (after func()) {
 	t := &m.clients
 	if in := t.byName[c.name()]; in != nil && in.unconfirmed != nil {
@@ -237,11 +240,13 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 	return func() {}
 }
 
-// confirm makes an unconfirmed client a confirmed one. It removes the earlier incarnation with
-// all its state; the record of that one becomes the record of c. The caller holds m.mu, and calls
-// after once it has released m.mu. NFS4ERR_DELAY: there are too many clients at the moment, the
-// name is contested, or an eviction of the earlier incarnation is under way, which owns its
-// record and claim until it ends.
+// confirm makes an unconfirmed client a confirmed one. It removes the earlier incarnation with all
+// its state. c takes over the stored record of the earlier incarnation if the record fits. The
+// caller holds m.mu. It calls the function after when it has released m.mu.
+//
+// confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested, or if an
+// eviction of the earlier incarnation is under way, because the eviction may be removing its record
+// and claim.
 func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	t := &m.clients
 	in, o := t.byName[c.name()], c.known.origin
@@ -256,7 +261,7 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	if in.confirmed != nil {
 		old := in.confirmed
 		k := &old.known.reclaim
-		if !k.revoked && old.Guarded == c.Guarded { // no revoked state is left: the old incarnation takes it along
+		if !k.revoked && old.Guarded == c.Guarded { // else c needs a new record, without the revoked state or with another flag
 			c.known.reclaim.stored = k.stored
 		}
 		after = m.remove(old)
@@ -275,8 +280,9 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	return after, nfs4wire.NFS4OK
 }
 
-// remove takes a client and all its state out of the tables. The caller holds m.mu, and calls
-// after once it has released m.mu. The caller also removes the record on stable storage.
+// remove takes a client and all its state out of the tables. The caller holds m.mu. It calls the
+// function after when it has released m.mu. remove leaves the record on stable storage to the
+// caller.
 func (m *Manager) remove(c *Client) (after func()) {
 	t := &m.clients
 	if c.known.gone {
@@ -329,9 +335,10 @@ func (m *Manager) inUse(c *Client) bool {
 	return m.holds(c) || x != nil && x.Active()
 }
 
-// yields reports whether c gives up its name to a client with another principal, as id describes
-// it. If only the principal of id is proven, c keeps the name only by opens, locks or a claim,
-// because anyone can create sessions and renew them.
+// yields reports whether c gives up its name to a client with another principal, which id
+// describes. If the principal of id is proven and that of c is not, c keeps the name only if it has
+// opens, locks or a claim. Its sessions do not count then, because anyone can create sessions and
+// renew them.
 func (m *Manager) yields(c *Client, id *Identity) bool {
 	if id.Proven && !c.known.proven {
 		return !m.holds(c) && m.claimOf(c) == nil
@@ -343,8 +350,8 @@ func (m *Manager) yields(c *Client, id *Identity) bool {
 // The caller holds m.mu.
 func (m *Manager) atWork(c *Client) bool { return m.inUse(c) || m.claimOf(c) != nil }
 
-// Destroy removes a client that holds nothing (RFC 8881 §18.50). NFS4ERR_CLIENTID_BUSY: the
-// client still holds something.
+// Destroy removes a client that has no state and no session (RFC 8881 §18.50). Otherwise it returns
+// NFS4ERR_CLIENTID_BUSY.
 func (m *Manager) Destroy(c *Client) Status {
 	m.mu.Lock()
 	if c.known.gone {

@@ -9,7 +9,8 @@ import (
 // denials holds the denied accesses of all files that are open with a deny mode. Readers do not
 // take Manager.mu; writers hold it.
 type denials struct {
-	// all counts the files with a denial, and the clients that grace.denials counts.
+	// all is the number of files that are open with a deny mode, plus grace.denials. While it is 0,
+	// no access has to be checked.
 	all    atomic.Int64
 	seed   maphash.Seed
 	once   sync.Once

@@ -13,5 +13,5 @@
 // file, write a record or call any other function, it returns that work, and the caller does it
 // after it has released the mutex. The comments of these methods say so.
 //
-// Manager.Ask, in gate.go, is the gate before every access to a file.
+// Manager.Ask, in gate.go, decides about every access to a file.
 package state

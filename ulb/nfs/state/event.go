@@ -12,15 +12,17 @@ type EventKind uint8
 
 // Kinds of Events.
 const (
-	// GraceBegan: after the restart Clients may claim the state that they held before. Other
-	// requests for state wait, for at least the time For.
+	// GraceBegan: the grace period after a restart began. Clients may reclaim the state that they
+	// held before; no other client gets state. The grace period takes the time For. It ends earlier
+	// when all of them have finished, and later while they still reclaim state.
 	GraceBegan EventKind = iota
-	// GraceEnded: Clients did not claim the state that they held. Other clients may now get it.
+	// GraceEnded: the grace period ended. Clients did not reclaim the state that they held, so
+	// other clients may now get it.
 	GraceEnded
 	// Taken: the server took away all state of Clients[0], for the reason Why.
 	Taken
-	// NameInUse: a client at address By uses the name of Clients[0], which is at work at another
-	// address or under another principal. The new one has to wait.
+	// NameInUse: a client at address By uses the name of Clients[0], which is active at another
+	// address or under another principal. The client at By has to wait.
 	NameInUse
 )
 
@@ -42,8 +44,8 @@ const (
 	Wanted Why = iota
 	// Named: the client's lease ran out, and another client uses its name.
 	Named
-	// Swept: the client's lease ran out longer ago than Config.Courtesy, or the server was short
-	// of room.
+	// Swept: the client's lease ran out longer ago than Config.Courtesy, or the server needed its
+	// memory, its entry in the table of clients, or its open files.
 	Swept
 	// Greedy: the clients of its address held so much that other addresses got too little.
 	Greedy

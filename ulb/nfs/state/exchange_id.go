@@ -6,7 +6,7 @@ import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 type Exchange struct {
 	// Client is the client of the request, if Status is NFS4_OK.
 	Client *Client
-	// Confirmed: the client had already confirmed itself.
+	// Confirmed is true if the client had already confirmed itself.
 	Confirmed bool
 	Status    Status
 	// Expired, if not nil, is a client whose lease ran out and that blocks the request. The
@@ -69,7 +69,7 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 	return Exchange{Client: c}, after
 }
 
-// update does cases 6 to 9.
+// update does cases 6 to 9 of ExchangeID.
 func (m *Manager) update(id *Identity, old *Client) Exchange {
 	switch {
 	case old == nil:
@@ -93,8 +93,8 @@ func (m *Manager) Replaces(c *Client) bool {
 }
 
 // Confirm confirms a client of minor version 1 or later, at its first CREATE_SESSION (RFC 8881
-// §18.36.4), and removes all state of its earlier incarnation. NFS4ERR_STALE_CLIENTID: the client
-// no longer exists. NFS4ERR_DELAY: the client has to try again later; see confirm.
+// §18.36.4), and removes all state of its earlier incarnation. It returns NFS4ERR_STALE_CLIENTID if
+// the client no longer exists, and NFS4ERR_DELAY if the client has to try again later: see confirm.
 func (m *Manager) Confirm(c *Client) Status {
 	m.mu.Lock()
 	if c.known.gone {

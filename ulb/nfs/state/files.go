@@ -15,8 +15,8 @@ type FileKey struct {
 	Handle vfs.Handle
 }
 
-// DomainOf returns the identity of a file system: the innermost one behind all wrappers. Two
-// exports of one file system have the same identity.
+// DomainOf returns the identity of a file system: the innermost file system inside all wrappers.
+// Two exports of one file system have the same identity.
 func DomainOf(fs vfs.FileSystem) any {
 	for {
 		w, ok := fs.(vfs.Wrapper)
@@ -52,7 +52,7 @@ type files struct {
 	claims      map[FileKey]*localClaim
 	usage       usage
 	unconfirmed waitingOwners
-	// searches counts how often the Manager looked for waiters that can have their locks.
+	// searches counts how often released searched a file's waiters. Tests read it.
 	searches uint64
 }
 
@@ -63,8 +63,8 @@ type file struct {
 	opens   opens
 	locked  byterange.Table[*State]
 	waiting []*waiter
-	held    lockCount // by all clients
-	// by counts the locks by *Client and by *origin (address).
+	held    lockCount // locks of all clients in the file
+	// by has the lock counts of each *Client and of each *origin (address).
 	by map[any]lockCount
 }
 
@@ -88,8 +88,8 @@ func (f *files) file(key FileKey) *file {
 	return of
 }
 
-// tidy publishes which uses the opens of the file deny, and forgets the file if it has no opens
-// left.
+// tidy stores in files.denials which accesses the opens of the file deny. If the file has no opens
+// left, tidy forgets it.
 func (m *Manager) tidy(of *file) {
 	m.files.denials.set(of.id, of.opens.denied())
 	if len(of.opens) == 0 {
@@ -100,23 +100,23 @@ func (m *Manager) tidy(of *file) {
 
 // holdings is the state of one client.
 type holdings struct {
-	// over: the client is gone. The Manager grants it nothing any more.
+	// over is true if the client is gone. The Manager then grants it nothing.
 	over                   bool
 	states                 map[*State]struct{}
-	revoked                map[*State]struct{} // revoked, and the client has not acknowledged it
+	revoked                map[*State]struct{} // revoked states that the client has not acknowledged
 	openOwners, lockOwners map[string]*Owner
 	idle                   []*Owner
-	waiting                map[*file]int // files in which it waits for locks, and how often
-	waiters                int           // waiting locks in all
+	waiting                map[*file]int // number of locks that it waits for in each file
+	waiters                int           // number of locks that it waits for in all files
 	ranges                 int           // locked ranges
-	memory                 int           // of all of it, in bytes
+	memory                 int           // memory of all this state, in bytes
 }
 
 // holds reports whether c holds any state. The caller holds m.mu.
 func (m *Manager) holds(c *Client) bool { return len(c.holding.states) > 0 }
 
-// dropAll removes all state of c for ever. The caller holds m.mu, and calls after once it has
-// released m.mu: after closes files and gives up claims.
+// dropAll removes all state of c for ever. The caller holds m.mu. When it has released m.mu, it
+// calls the function after, which closes files and gives up claims.
 func (m *Manager) dropAll(c *Client) (after func()) {
 	var l leftovers
 	c.holding.over = true
@@ -164,7 +164,8 @@ func (l *leftovers) close(f vfs.File) {
 	}
 }
 
-// giveUp notes that ranges of a file are no longer locked. The caller holds m.mu.
+// giveUp adds ranges of a file that are no longer locked to l, so that finish gives up their local
+// claims. The caller holds m.mu.
 func (l *leftovers) giveUp(m *Manager, key FileKey, dropped []byterange.Range) {
 	c := m.files.claims[key]
 	if c == nil || len(dropped) == 0 {
@@ -203,8 +204,8 @@ func (m *Manager) drop(s *State, l *leftovers) {
 	}
 }
 
-// end does what drop does, without the search for waiters: a caller that ends many opens searches once,
-// afterwards. expired: the open ends because its client is being removed.
+// end does what drop does, but does not call released: a caller that ends many opens calls released
+// once, afterwards. expired is true if the open ends because its client is being removed.
 func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	of := s.file
 	for _, lock := range s.locks {
@@ -221,7 +222,7 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	m.tidy(of)
 }
 
-// endLock ends a lock stateid with all its ranges. The caller then looks for waiters.
+// endLock ends a lock stateid with all its ranges. The caller then calls released.
 func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	l.giveUp(m, s.Key, s.held.Ranges())
 	m.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
@@ -255,8 +256,8 @@ func (m *Manager) unlist(s *State, expired bool) {
 	s.file = nil
 }
 
-// enlist gives s a stateid and adds it to the tables as a state of the file of. It returns false
-// if no stateid is free.
+// enlist gives s a stateid and adds s to the tables; s belongs to the file of. It returns false if
+// no stateid is free.
 func (m *Manager) enlist(s *State, of *file) bool {
 	if !m.files.slab.add(s, m.epoch) {
 		return false
@@ -289,8 +290,8 @@ func (s *State) size() int {
 	return sizeState
 }
 
-// mayBegin reports whether the Manager may grant c anything. It grants nothing to a client that
-// is being evicted, because its state is about to become another client's.
+// mayBegin returns NFS4_OK if the Manager may grant c state, or else the status to answer. A client
+// that is being evicted gets none, because its own state is about to become another client's.
 func mayBegin(c *Client) Status {
 	switch {
 	case c.holding.over:
@@ -301,8 +302,8 @@ func mayBegin(c *Client) Status {
 	return nfs4wire.NFS4OK
 }
 
-// gone returns the status for a client that no longer exists. From minor version 1 on the
-// client's next SEQUENCE tells it so.
+// gone returns the status for a client that no longer exists. From minor version 1 on it is
+// NFS4ERR_DELAY: the client's next SEQUENCE reports that the client is gone.
 func gone(c *Client) Status {
 	if c.Minor == 0 {
 		return nfs4wire.NFS4ErrStaleClientID

@@ -13,17 +13,18 @@ import (
 // version of NFS asks the Manager before it reads or changes a file or a name of a file.
 type Intent struct {
 	Use Use
-	// FS and File are the file. If Name is not nil, File is a directory, and the file is the one
-	// that Name leads to in it.
+	// FS and File name the file. If Name is not nil, File is a directory, and Name is the file's
+	// name in it.
 	FS   vfs.FileSystem
 	File vfs.Handle
 	Name []byte
-	// Op is the caller's. With Op.Try, Ask neither waits nor looks up a name that is not at hand.
+	// Op is the caller's operation. If Op.Try is true, Ask does not wait. It then looks up Name
+	// only if the file system can do so at once.
 	Op *vfs.Op
-	// By is the open or the lock whose stateid the caller shows; nil if it shows none.
+	// By is the open or the lock of the stateid in the caller's request; nil if it has none.
 	By *State
 	// Client is the client whose session the caller uses; nil in NFSv3 and in minor version 0. From
-	// is the caller's address. Version3: the caller speaks NFSv3.
+	// is the caller's address. Version3 is true if the caller uses NFSv3.
 	Client   *Client
 	From     netip.Addr
 	Version3 bool
@@ -42,8 +43,8 @@ const (
 	// UseAttributes sets attributes other than the size.
 	UseAttributes
 	// UseLink gives the file one more name. UseRename gives it another name instead of one.
-	// UseRemove removes a name: by a removal, or by a rename onto it. NFSv3 has it for the
-	// source of a RENAME too.
+	// UseRemove removes a name: by a removal, or by a rename onto it. NFSv3 also uses it for the
+	// source of a RENAME.
 	UseLink
 	UseRename
 	UseRemove
@@ -56,35 +57,35 @@ var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove
 // ofNames reports whether the Use changes the names of a file.
 func (u Use) ofNames() bool { return u >= UseLink }
 
-// An Answer is what the gate says to an Intent.
+// An Answer is the result of Ask.
 type Answer uint8
 
-// Answers. AfterGrace and AfterWait mean later, and say what to wait for.
+// Answers. AfterGrace and AfterWait tell the caller to ask again later.
 const (
-	// Yes: the caller makes the access now. It owes the Manager nothing afterwards.
+	// Yes: the caller may make the access now. It makes no further call to the Manager for it.
 	Yes Answer = iota
 	// No: a client has the file open with a deny mode that forbids the access. The operation
 	// fails.
 	No
-	// AfterGrace: a client may still claim an open from before the restart that forbids the
-	// access, or look for the file by its name. The server does not hold the call: it tells the
-	// client to come again.
+	// AfterGrace: the access has to wait for the end of the grace period, because a client may
+	// still reclaim an open that forbids the access, or look for the file by its name. The server
+	// does not keep the call: it tells the client to try again later.
 	AfterGrace
-	// AfterWait: the answer needs the disk or the file system, and Op.Try is set. The caller
-	// moves the call to where it may wait, and asks again without Op.Try. Ask then waits.
+	// AfterWait: the answer needs the disk or the file system, and Op.Try is set. The caller moves
+	// the call to a goroutine that may wait, and asks again without Op.Try. Ask then waits.
 	AfterWait
 )
 
-// Ask is the gate before every access to a file. The answer holds for the moment: Ask keeps
-// nothing, and an OPEN may soon forbid what Ask has just allowed.
+// Ask decides whether an access to a file may go on. It reserves nothing: an OPEN may forbid the
+// access right after Ask has allowed it.
 //
-// OPEN and LOCK do not call Ask. Open and Lock answer and take hold in one step, because what
-// they grant lasts. A stateid then is a pass: until it is closed, the accesses that the file was
-// opened for get Yes.
+// OPEN and LOCK do not call Ask. The methods Open and Lock check for conflicts and grant the state
+// in one step, because the state lasts. As long as an open exists, a request with its stateid gets
+// Yes for the accesses of that open.
 //
-// Ask costs one atomic load, or two for a name, as long as no file has a deny mode and no client
-// may claim one. Clients whose leases ran out deny nothing: Ask evicts them, which waits for the
-// disk.
+// As long as no file is open with a deny mode and no client may reclaim such an open, Ask costs one
+// atomic load, or two if the access changes a name. The deny modes of a client whose lease ran out
+// do not count: Ask evicts the client, which waits for the disk.
 func (m *Manager) Ask(i *Intent) Answer {
 	deny := deniedBy[i.Use]
 	switch {
@@ -133,10 +134,11 @@ func (s *State) allows(access Access) bool {
 	return o != nil && access&^o.access == 0
 }
 
-// exempts reports whether the deny modes of head, and of the opens that follow it, do not count
-// for i: the caller shows the stateid of the only one of them, or changes a name of a file that
-// its own client has open. (Linux's server lets every client do so.) In minor version 0 nothing
-// but the address says which client changes a name. A caller of NFSv3 has nothing open.
+// exempts reports whether the deny modes of head, and of the opens that follow it, do not count for
+// i. That is so in two cases. First, the caller uses the stateid of head or of one of its locks,
+// and no open follows head. Second, the caller changes a name of a file that its own client has
+// open. (Linux's server allows that as well.) A request of minor version 0 that changes a name does
+// not identify its client, so exempts compares the addresses. A caller of NFSv3 has no opens.
 func (i *Intent) exempts(head *State) bool {
 	if by := i.By; by != nil && (head == by || head == by.open) {
 		return head.next == nil
@@ -150,8 +152,9 @@ func (i *Intent) exempts(head *State) bool {
 	return slices.Contains(head.Client.known.met, clientaddr.Of(i.From))
 }
 
-// conflictLocked reports whether an open of a file, unless exempts is true for it, conflicts with
-// a new access or a new deny mode. late receives the clients of such opens. exempts may be nil.
+// conflictLocked reports whether an open of a file conflicts with a new access or a new deny mode.
+// It skips opens for which exempts returns true; exempts may be nil. late collects the clients of
+// the conflicting opens.
 func (m *Manager) conflictLocked(id fileID, deny, access Access, exempts func(head *State) bool, late *courtesy) (conflict bool) {
 	of := m.files.byID[id]
 	if of == nil {

@@ -8,59 +8,62 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// grace is the time after a start in which clients may claim the state that they held before, and
-// may get no other state (RFC 8881 §8.4.2.1).
+// grace is the grace period: the time after a start in which clients may reclaim the state that
+// they held before, and get no other state (RFC 8881 §8.4.2.1).
 type grace struct {
 	on atomic.Bool
-	// until is the time at which grace ends, on the clock of Manager.now; if clients are still
-	// claiming, it ends later. claimed is the time of the last claim, or of the last confirmation
-	// by a client with a claim.
+	// until is the planned end of the grace period, on the clock of Manager.now. The period ends
+	// later if clients are still reclaiming state: see end. claimed is the time at which a client
+	// last reclaimed state, or at which a client with a claim last confirmed itself.
 	until, claimed time.Duration
-	// timer wakes the sweep at the end of grace, because the sweep's own ticks are an eighth of a
-	// lease apart.
+	// timer wakes the sweep at the end of the grace period, because the sweep's own ticks are an
+	// eighth of a lease apart.
 	timer *time.Timer
-	// ending: the Manager is removing the records of clients that did not claim. No client may
-	// claim any more.
+	// ending is true once the Manager removes the records of the clients that did not reclaim their
+	// state. Clients can reclaim nothing more then.
 	ending bool
-	// claims holds the clients that may claim: the records found at the start.
+	// claims holds a claim for each client with a record from before the start.
 	claims map[name]*claim
-	// open counts the clients in claims that have not yet said that they are done.
+	// open is the number of claims for which settle was not called. At 0 the grace period ends
+	// early.
 	open int
-	// denials counts the clients in claims that may claim an open with a deny mode. Manager.mu guards its changes.
+	// denials is the number of clients in claims that may reclaim an open with a deny mode.
+	// Manager.mu guards its changes.
 	denials atomic.Int64
 }
 
-// A claim is the right of a client to claim the state that it held before the restart.
+// A claim is the right of a client to reclaim the state that it held before the restart.
 type claim struct {
 	Record
-	// done: the client has sent RECLAIM_COMPLETE, or, in minor version 0, has claimed something.
+	// done is true when the client has sent RECLAIM_COMPLETE or, in minor version 0, has reclaimed
+	// something.
 	done bool
 }
 
-// reclaim is a client's progress in claiming its state.
+// reclaim is how far a client has reclaimed its state.
 type reclaim struct {
-	// needed: the client has a claim and has not sent RECLAIM_COMPLETE.
+	// needed is true while the client has a claim and its RECLAIM_COMPLETE has not succeeded.
 	needed atomic.Bool
-	// complete: the client has sent RECLAIM_COMPLETE.
+	// complete is true when a RECLAIM_COMPLETE of the client has succeeded.
 	complete bool
-	// said: the client has sent RECLAIM_COMPLETE, which may still wait for the disk.
+	// said is true when the client has sent RECLAIM_COMPLETE. Its record may not be on disk yet.
 	said bool
-	// held has the kinds of state that the client has held or asked for since it made itself known. recordOf adds the
-	// kinds that it may still claim.
+	// held is the set of kinds of state that this incarnation of the client has held or asked for.
+	// recordOf adds the kinds that the client may still reclaim.
 	held Held
 	// stored is the client's record on stable storage; nil if it has none.
 	stored *Record
-	// revoked: the server revoked some of the client's state, and the client has not acknowledged
-	// it.
+	// revoked is true if the server revoked some of the client's state and the client has not
+	// acknowledged it.
 	revoked bool
 }
 
-// covers reports whether stable storage says that the client may hold this.
+// covers reports whether the client's record on stable storage has these kinds of state.
 func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.stored.Held == 0 }
 
-// beginGrace begins the time of grace if there is a record of any client. Grace lasts as long as
-// the longest lease that a client was promised: a client may stay silent for a whole lease before
-// it notices the restart (RFC 8881 §8.4.2.1).
+// beginGrace begins the grace period if there is a record of any client. The period is as long as
+// the longest lease that a client was promised, because a client may stay silent for a whole lease
+// before it notices the restart (RFC 8881 §8.4.2.1).
 func (m *Manager) beginGrace(known []Record) {
 	g := &m.grace
 	g.claims = map[name]*claim{}
@@ -88,23 +91,25 @@ func (m *Manager) beginGrace(known []Record) {
 	}
 }
 
-// expectDenials counts clients that may claim, or may no longer claim, an open with a deny mode.
-// The caller holds m.mu.
+// expectDenials adds n to the number of clients that may reclaim an open with a deny mode. n may be
+// negative. The caller holds m.mu.
 func (m *Manager) expectDenials(n int64) {
 	m.grace.denials.Add(n)
 	m.files.denials.all.Add(n)
 }
 
-// end returns when grace ends as of now. Each claim puts the end off, to twice the planned time
-// at most.
+// end returns the time at which the grace period ends if no client reclaims anything more. Each
+// reclaimed state prolongs the period by up to a quarter of the planned time, to twice the planned
+// time at most.
 func (g *grace) end() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
 
-// keeps reports whether the Manager reserves a name for a recorded client that may still claim its state, so that the
-// client of id has to wait. A client with another principal waits until grace ends, and so does one without integrity
-// protection if the recorded client is guarded. A client from another address whose principal is not proven waits for
-// half the time of grace. The caller holds m.mu, and has found no confirmed client of the name.
+// keeps reports whether the Manager reserves a name for a recorded client that may still reclaim
+// its state, so that the client of id has to wait. A client with another principal waits until the
+// grace period ends. So does a client without integrity protection if the recorded client is
+// guarded. A client from another address whose principal is not proven waits for half the grace
+// period. The caller holds m.mu, and has found no confirmed client with the name.
 func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	g := &m.grace
 	if !g.on.Load() || g.ending {
@@ -122,8 +127,8 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	return r.Address != clientaddr.Of(id.Address) && m.now() < g.until/2
 }
 
-// InGrace reports whether clients may only claim state from before the restart (RFC 8881
-// §8.4.2.1). Ask says which other accesses wait for its end.
+// InGrace reports whether clients may only reclaim state from before the restart (RFC 8881
+// §8.4.2.1). Ask says which other accesses wait for the end of the grace period.
 func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 
 // claimOf returns the claim that c may still use, or nil. The caller holds m.mu.
@@ -139,7 +144,7 @@ func (m *Manager) claimOf(c *Client) *claim {
 	return r
 }
 
-// MayReclaim reports whether c may claim state that it held before the restart.
+// MayReclaim reports whether c may reclaim state that it held before the restart.
 func (m *Manager) MayReclaim(c *Client) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,16 +155,18 @@ func (m *Manager) mayReclaim(c *Client) bool {
 	return !c.known.reclaim.complete && m.claimOf(c) != nil
 }
 
-// mayHold returns whether the Manager may grant c an open with this deny mode, or a lock, now.
-// claimed: c claims state from before the restart. NFS4ERR_NO_GRACE: c may not claim.
-// NFS4ERR_RECLAIM_BAD: c held no such state. NFS4ERR_GRACE: c may not get new state yet.
-// NFS4ERR_DELAY: stable storage does not say yet that state was revoked. The caller holds m.mu.
+// mayHold returns NFS4_OK if the Manager may grant c an open with this deny mode, or a lock, now.
+// claimed is true if c reclaims state from before the restart. The other results are:
+// NFS4ERR_NO_GRACE if c may not reclaim, NFS4ERR_RECLAIM_BAD if c held no such state, NFS4ERR_GRACE
+// if c may not get new state yet, and NFS4ERR_DELAY if the records of clients with revoked state
+// are not on stable storage yet. The caller holds m.mu.
 func (m *Manager) mayHold(c *Client, deny Access, claimed bool) Status {
 	switch {
 	case claimed && !m.mayReclaim(c):
 		return nfs4wire.NFS4ErrNoGrace
 	case claimed && heldBy(deny)&^m.claimOf(c).Held != 0:
-		// Callers without an open may have used the file since the restart.
+		// The record lists no open with a deny mode, so other callers may have used the file since
+		// the restart.
 		return nfs4wire.NFS4ErrReclaimBad
 	case claimed:
 		m.grace.claimed = m.now()
@@ -172,18 +179,18 @@ func (m *Manager) mayHold(c *Client, deny Access, claimed bool) Status {
 	return nfs4wire.NFS4OK
 }
 
-// reclaimed notes that a client of minor version 0 has claimed something. The end of grace then
-// leaves its record. The caller holds m.mu.
+// reclaimed marks the claim of a client of minor version 0 as done, because the client has
+// reclaimed something. The end of the grace period then keeps its record. The caller holds m.mu.
 func (m *Manager) reclaimed(c *Client) {
 	if r := m.claimOf(c); r != nil && c.Minor == 0 {
-		r.done = true // grace.open stays: minor version 0 has no message for the last claim
+		r.done = true // grace.open stays: a client of minor version 0 has no message to say that it is done
 		if c.known.reclaim.stored == nil {
 			c.known.reclaim.stored = &r.Record
 		}
 	}
 }
 
-// settle marks a claim as done. The caller holds m.mu.
+// settle marks a claim as done, and counts it as finished. The caller holds m.mu.
 func (m *Manager) settle(r *claim) {
 	if r.done {
 		return
@@ -196,9 +203,9 @@ func (m *Manager) settle(r *claim) {
 	m.wake()
 }
 
-// ReclaimComplete is a global RECLAIM_COMPLETE (RFC 8881 §18.51). It records the client on stable
-// storage; the client may get new state once grace is over. With try it does nothing that waits
-// for the disk, and returns blocked instead.
+// ReclaimComplete is a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51). It records the
+// client on stable storage. The client may get new state when the grace period is over. If try is
+// true, ReclaimComplete does not wait for the disk: it returns blocked if it would have to.
 func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) {
 	if m.cfg.Records == nil {
 		m.mu.Lock()
@@ -236,7 +243,7 @@ func (m *Manager) complete(c *Client) Status {
 	case k.complete:
 		return nfs4wire.NFS4ErrCompleteAlready
 	case c.known.gone:
-		return nfs4wire.NFS4ErrDelay // the retry finds that the session is gone
+		return nfs4wire.NFS4ErrDelay // its next SEQUENCE finds that the session is gone
 	}
 	if r := m.claimOf(c); r != nil {
 		m.settle(r)
@@ -256,10 +263,10 @@ func (m *Manager) mayBeNeeded(c *Client) {
 	}
 }
 
-// sweepGrace ends the time of grace if it is over or no client with a claim is left. Before that
-// it removes the records of the clients that did not claim, in one transaction, because another
-// client may now get their state (RFC 8881 §8.4.3, the second edge condition). If the removal
-// fails, grace goes on.
+// sweepGrace ends the grace period if its time is over or all claims are settled. Before that it
+// removes the records of the clients that did not reclaim their state, in one transaction, because
+// another client may now get that state (RFC 8881 §8.4.3, the second edge condition). If the
+// removal fails, the grace period goes on.
 func (m *Manager) sweepGrace() {
 	g := &m.grace
 	if !g.on.Load() {

@@ -12,27 +12,28 @@ import (
 // maxCourteous is the largest number of clients without a valid lease that the server keeps.
 const maxCourteous = 1024
 
-// lease is what the Manager knows about a Client in addition to its name: its addresses, how far
-// its set-up came, and its lease.
+// lease is what the Manager knows about a Client besides its name: its addresses, whether it is
+// confirmed, and its lease.
 type lease struct {
 	address   netip.Addr
 	origin    *origin
-	met       []netip.Addr // reduced by clientaddr.Of, the latest last
+	met       []netip.Addr // addresses from which the client sent its verifier, reduced by clientaddr.Of, the latest last
 	companion Companion
 	confirmed bool
 	proven    bool // Identity.Proven
-	// gone: the Manager has removed the client. dying: an eviction may be under way; the client
-	// may begin nothing.
+	// gone is true when the Manager has removed the client. dying is true while the Manager evicts
+	// the client, and when it is gone: the server then starts no new request of it.
 	gone  bool
 	dying atomic.Bool
 	// evicted is closed when the current eviction ends; nil if there is none.
 	evicted chan struct{}
-	// renewed is when the client renewed its lease last, or was made, on the clock of
-	// Manager.now.
+	// renewed is the time at which the client last renewed its lease, or was created, on the clock
+	// of Manager.now.
 	renewed atomic.Int64
 	// status holds the SEQ4_STATUS flags for the replies to SEQUENCE.
 	status atomic.Uint32
-	// inAll and inOrigin are the client's places in the lists of unconfirmed clients.
+	// inAll and inOrigin are the elements of an unconfirmed client in the lists clients.unconfirmed
+	// and origin.unconfirmed. A confirmed client has none.
 	inAll, inOrigin *list.Element
 
 	reclaim reclaim
@@ -51,10 +52,11 @@ func (m *Manager) Renew(c *Client) {
 	}
 }
 
-// unwritten returns the time after a stored renewal in which Renew stores no newer one.
+// unwritten returns the time for which Renew stores no newer renewal after it has stored one.
 func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 
-// Dying reports that the client is gone or about to be evicted. It may begin nothing.
+// Dying reports whether the client is gone or is being evicted. The server then starts no new
+// request of it.
 func (c *Client) Dying() bool { return c.known.dying.Load() }
 
 // expired reports whether the client's lease had run out at the time now, on the clock of
@@ -67,16 +69,16 @@ func (m *Manager) expired(c *Client, now time.Duration) bool {
 	return c.known.companion == nil || !c.known.companion.Busy()
 }
 
-// Evict removes a client whose lease ran out, with all its state, so that other clients can get
-// that. It first removes the record on stable storage, so that the client cannot claim the state
+// Evict removes a client whose lease ran out, with all its state, so that other clients can get the
+// state. It first removes the record on stable storage, so that the client cannot reclaim the state
 // after a restart (RFC 8881 §8.4.3). Evict waits for the disk; the caller holds no lock. If the
-// client has renewed its lease meanwhile, Evict does nothing. If the record cannot be removed,
-// the client stays, and Evict returns the error.
+// client has renewed its lease meanwhile, Evict does nothing. If the record cannot be removed, the
+// client stays, and Evict returns the error.
 func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
 // evict is Evict for several clients. It removes their records together, so that it waits for the
-// disk once. A client with a valid lease goes only if why is Greedy. evict returns when each
-// client is gone or stays, including those that another goroutine was already evicting.
+// disk once. It evicts clients with a valid lease only if why is Greedy. If another goroutine is
+// already evicting some of the clients, evict waits for the result.
 func (m *Manager) evict(all []*Client, why Why) error {
 	for len(all) > 0 {
 		var mine, later []*Client
@@ -98,7 +100,7 @@ func (m *Manager) evict(all []*Client, why Why) error {
 		for _, c := range mine {
 			gone.add(m.evicted(c, err == nil, why))
 		}
-		close(done) // other evictions wait for this; closing files may take long
+		close(done) // before gone.run: other evictions wait for done, and closing files may take long
 		gone.run()
 		if err != nil {
 			return err
@@ -117,9 +119,9 @@ func (m *Manager) evict(all []*Client, why Why) error {
 	return nil
 }
 
-// condemned reports whether to evict c, and marks it as dying. c begins nothing from then on;
-// Companion.Busy shows requests that it began before. anyhow: evict c even if its lease is valid.
-// The caller holds m.mu.
+// condemned reports whether to evict c: its lease has run out, or anyhow is true. If so, c stays
+// marked as dying. condemned sets dying before it checks the lease: from then on c starts no
+// request, and Companion.Busy shows the requests that c started before. The caller holds m.mu.
 func (m *Manager) condemned(c *Client, anyhow bool) bool {
 	c.known.dying.Store(true)
 	if anyhow || m.expired(c, m.now()) {
@@ -129,7 +131,8 @@ func (m *Manager) condemned(c *Client, anyhow bool) bool {
 	return false
 }
 
-// evicted ends an eviction. goes: c goes, else it stays. The caller calls after without a lock.
+// evicted ends the eviction of c. If goes is true it removes c, otherwise c stays. The caller holds
+// no lock when it calls evicted, nor when it then calls the function after.
 func (m *Manager) evicted(c *Client, goes bool, why Why) (after func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,16 +12,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A localClaim holds the server's claims on one file towards the processes of this machine: for each
-// byte, the strongest lock that clients hold on it. Lock changes that need a claim run one after the
-// other for each file, so that the claims follow the lock table.
+// A localClaim holds the server's claims on one file: locks of the local file system, which keep
+// the processes of this machine from ranges that clients have locked. For each byte it claims the
+// strongest lock that clients hold on it. Lock changes that need a claim run one after the other
+// for each file, so that the claims match the lock table.
 type localClaim struct {
-	// The holder of mu may change the claimed locks of the file. A goroutine takes mu before
+	// mu serializes changes of the claimed locks of the file. A goroutine takes mu before
 	// Manager.mu.
 	mu      sync.Mutex
 	key     FileKey
 	claimer vfs.Claimer
-	// held: the kernel may hold claims of ours on the file. mu guards it.
+	// held is true if the kernel may hold claims of the server on the file. mu guards it.
 	held bool
 	// whole, if its mode is not 0, is one claim over all locks of the file. The Manager makes it
 	// if there are too many ranges to claim each. mu guards it.
@@ -31,7 +32,7 @@ type localClaim struct {
 	users, ranges int
 }
 
-// claimed returns the claim of a file, with its mutex held. The caller ends with unclaimed.
+// claimed returns the localClaim of a file, with its mutex held. The caller ends with unclaimed.
 func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	m.mu.Lock()
 	c := m.files.claims[key]
@@ -48,8 +49,8 @@ func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	return c
 }
 
-// unclaimed ends what claimed began. It keeps c.mu until it has decided whether to forget c, because
-// the last user has to know what is held at that time.
+// unclaimed releases the localClaim that claimed returned. It keeps c.mu until it has decided
+// whether to forget c, so that c.held does not change meanwhile.
 func (m *Manager) unclaimed(c *localClaim) {
 	defer c.mu.Unlock()
 	m.mu.Lock()
@@ -74,7 +75,8 @@ func (m *Manager) follow(c *localClaim, r byterange.Range) error {
 		if c.claimWhole(m.within(c.key, changed)) {
 			return c.claim(beside(r, c.whole)) // give up the claims where no client has a lock
 		}
-		// A process of this machine holds a lock between the clients' locks: claim each range.
+		// claimWhole fails if a process of this machine holds a lock between the clients' locks.
+		// Claim each range then.
 	}
 	r = c.around(r)
 	c.whole = need{}
@@ -100,8 +102,9 @@ func beside(r byterange.Range, w need) (all []need) {
 	return all
 }
 
-// giveUp weakens the claims on a file after locks on it ended. It claims each weaker piece anew,
-// once, however many locks ended. It waits for the file system.
+// giveUp weakens the claims on a file after the locks of the dropped ranges ended. It makes one new
+// claim for each piece that needs a weaker mode, however many locks ended. It waits for the file
+// system.
 func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	c.mu.Lock()
 	defer m.unclaimed(c)
@@ -109,7 +112,7 @@ func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	for _, d := range dropped {
 		around.First, around.Last = min(around.First, d.First), max(around.Last, d.Last)
 	}
-	// An error leaves more claimed than necessary, until the file is closed.
+	// If this fails, the kernel keeps more claims than necessary until the file is closed.
 	if m.rangesOf(c) == 0 || c.whole.mode != 0 {
 		_ = m.follow(c, around)
 	} else {
@@ -161,8 +164,8 @@ func (c *localClaim) claim(wanted []need) error {
 	return nil
 }
 
-// weaker returns the pieces of now that are weaker somewhere than the same bytes in was. Both cut
-// up the same range, in ascending order.
+// weaker returns the pieces of now that, for some of their bytes, have a weaker mode than was has.
+// now and was both divide the same range, in ascending order.
 func weaker(now, was []need) (all []need) {
 	for _, n := range now {
 		for len(was) > 0 && was[0].last < n.start {
@@ -187,7 +190,7 @@ type need struct {
 	mode        vfs.ClaimMode
 }
 
-// rangesOf returns the number of ranges to claim.
+// rangesOf returns the number of ranges locked through the claimer of c.
 func (m *Manager) rangesOf(c *localClaim) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,7 +203,7 @@ func (m *Manager) within(key FileKey, r byterange.Range) (all []byterange.Range)
 	defer m.mu.Unlock()
 	if of := m.files.byID[key.id()]; of != nil {
 		of.locked.Each(&r, func(s *State, held *byterange.Range) bool {
-			if s.Key == key { // else the claim is another file system's
+			if s.Key == key { // a lock through another file system belongs to another localClaim
 				all = append(all, *held)
 			}
 			return true
@@ -280,8 +283,8 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 	}
 }
 
-// lockOnce is one attempt of lockClaimed. It adds to late the clients without a lease that
-// conflict.
+// lockOnce is one attempt of lockClaimed. It adds the conflicting clients whose leases ran out to
+// late.
 func (m *Manager) lockOnce(a *LockArgs, r byterange.Range, late *courtesy) (id nfs4wire.StateID4, d *Denied, status Status) {
 	c := m.claimed(a.Key, a.Claimer)
 	defer m.unclaimed(c)
@@ -294,13 +297,13 @@ func (m *Manager) lockOnce(a *LockArgs, r byterange.Range, late *courtesy) (id n
 	if status != nfs4wire.NFS4OK {
 		return id, d, status
 	}
-	around := c.around(r) // which follow may change, even if it fails
+	around := c.around(r) // before follow, which may change c.whole even if it fails
 	err := m.follow(c, r)
 	if err == nil {
 		return id, nil, status
 	}
 	m.takeBack(&undo)
-	_ = m.follow(c, around) // weaker than before, so it conflicts with no process
+	_ = m.follow(c, around) // this only weakens claims, so it conflicts with no process
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		return id, m.localLock(c, &r), nfs4wire.NFS4ErrDenied

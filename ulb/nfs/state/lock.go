@@ -12,23 +12,24 @@ import (
 type LockArgs struct {
 	// Ref is the stateid of the lock, or of the open if New is set.
 	Ref
-	// New: the lock-owner may have no stateid for this open yet. LockOwner is the owner if its
-	// requests are numbered (minor version 0). If it is nil, the owner is the one called
-	// OwnerName.
+	// New is true if the lock-owner may have no stateid for this open yet. LockOwner is then the
+	// lock-owner if its requests are numbered (minor version 0). If LockOwner is nil, OwnerName is
+	// the lock-owner's name.
 	New       bool
 	LockOwner *Owner
 	OwnerName []byte
 	// Offset and Length are as on the wire: a Length of all ones reaches to the end of the file.
 	Offset, Length uint64
 	Write          bool
-	// Try: Lock answers WouldWait instead of waiting.
+	// Try makes Lock return WouldWait if it would have to wait.
 	Try bool
-	// Claimer, if not nil, claims the range towards the processes of this machine. Lock then
+	// Claimer, if not nil, also locks the range against the processes of this machine. Lock then
 	// waits for the file system.
 	Claimer vfs.Claimer
-	// Claimed: the client held the lock before the server's restart.
+	// Claimed is true if the client reclaims a lock that it held before the server's restart.
 	Claimed bool
-	// Wait: if the lock is denied, the client waits for it. The LockNotice returns Tag.
+	// Wait is true if the client waits for the lock in case it is denied. The LockNotice has the
+	// same Tag.
 	Wait bool
 	Tag  any
 }
@@ -118,13 +119,13 @@ func (m *Manager) lock(a *LockArgs, r byterange.Range, l *leftovers, late *court
 	m.counted(s, of.locked.Lock(&s.held, r))
 	of.waitsNot(m, c, name, &r)
 	if !r.Write {
-		m.released(of, l) // r may replace a write lock
+		m.released(of, l) // waiters may now get their locks, because r may replace a write lock
 	}
 	return id, nil, nfs4wire.NFS4OK
 }
 
-// waitsNot removes the owner's waiters that overlap r: the owner has got the lock, or has asked
-// without wanting to wait (RFC 7530 §9.4).
+// waitsNot removes the owner's waiters that overlap r, because the owner has got the lock, or has
+// asked for it without wanting to wait (RFC 7530 §9.4).
 func (of *file) waitsNot(m *Manager, c *Client, owner string, r *byterange.Range) {
 	of.unqueue(m, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.Overlaps(r) })
 }
@@ -137,8 +138,8 @@ func accessTo(r *byterange.Range) Access {
 	return AccessRead
 }
 
-// locker finds the states and the owner that a refers to. s is the lock state, nil if there is
-// none yet. owner is nil if the owner is unknown.
+// locker finds the states and the owner that a refers to. s is the lock state, or nil if there is
+// none yet. owner is nil if the Manager does not know the owner yet.
 func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
 	if !a.New {
 		s, status = m.held(&a.Ref, KindLock)
@@ -207,10 +208,10 @@ func (m *Manager) lockConflict(of *file, r *byterange.Range, owner *Owner, late 
 	return d
 }
 
-// TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with this name. With a claimer it
-// also looks for locks of the processes of this machine, and then waits for the file system. With
-// try it answers WouldWait if it would have to evict a client. During grace it answers
-// NFS4ERR_GRACE.
+// TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with this name. If claimer is not
+// nil, TestLock also looks for locks of the processes of this machine, and then waits for the file
+// system. If try is true, it returns WouldWait if it would have to evict a client. During the grace
+// period it returns NFS4ERR_GRACE.
 func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, try bool) (d *Denied, status Status) {
 	r, ok := byterange.At(offset, length, write)
 	switch {
@@ -252,7 +253,7 @@ func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (
 	c := m.claimed(ref.Key, claimer)
 	defer m.unclaimed(c)
 	if id, status = m.unlock(ref, r); status == nfs4wire.NFS4OK {
-		// An error leaves more claimed than necessary, until the file is closed.
+		// If follow fails, the kernel keeps more claims than necessary until the file is closed.
 		_ = m.follow(c, r)
 	}
 	return id, status
@@ -277,5 +278,5 @@ func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, sta
 	return id, status
 }
 
-// reservation is how long the server keeps a lock that became free for its first waiter.
+// reservation is how long the server reserves a lock that became free for its first waiter.
 const reservation = 3 * time.Second

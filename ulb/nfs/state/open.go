@@ -32,7 +32,7 @@ func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 	return s, nfs4wire.NFS4OK
 }
 
-// held is Resolve for a caller that holds m.mu: the state exists until the caller releases it.
+// held is Resolve for a caller that holds m.mu: the state exists until the caller releases m.mu.
 func (m *Manager) held(r *Ref, kind Kind) (*State, Status) {
 	s, status := m.Resolve(r, kind)
 	if status == nfs4wire.NFS4OK && s.file == nil {
@@ -44,37 +44,37 @@ func (m *Manager) held(r *Ref, kind Kind) (*State, Status) {
 // OpenArgs are the arguments of Open.
 type OpenArgs struct {
 	Client *Client
-	// Owner is the open-owner if its requests are numbered (minor version 0). If it is nil, the
-	// owner is the one called OwnerName.
+	// Owner is the open-owner if its requests are numbered (minor version 0). If it is nil,
+	// OwnerName is the open-owner's name.
 	Owner     *Owner
 	OwnerName []byte
 	Key       FileKey
 	// Access has the accesses that the client asks for, Deny those that it denies to others.
 	// Needs has the accesses that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
-	// Try: Open answers WouldWait instead of waiting.
+	// Try makes Open return WouldWait if it would have to wait.
 	Try bool
-	// Claimed: the client had the file open before the server's restart.
+	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
-	// Roomy: RoomToOpen has found room, and the caller has created a file since. Open does not
-	// check the room again: if it failed now, the client would repeat its exclusive OPEN and find
-	// its own file.
+	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created a file since.
+	// Open does not check again for room: if it failed now, the client would repeat its exclusive
+	// OPEN and find its own file.
 	Roomy bool
-	// By opens the file. Its grant stays valid as long as the open has this access.
+	// By is the principal that opens the file. It may use File as long as the open has this access.
 	By Principal
-	// File is open for Access; nil if the file system has no open files. If Open succeeds, it
-	// owns File.
+	// File is open for Access; nil if the file system has no open files. If Open succeeds, the
+	// Manager owns File and closes it.
 	File vfs.File
 }
 
 // An Opening is the result of an Open.
 type Opening struct {
 	ID nfs4wire.StateID4
-	// Confirm: the client has to confirm the open-owner before it can use the stateid.
+	// Confirm is true if the client has to confirm the open-owner before it can use the stateid.
 	Confirm bool
 
 	state *State
-	// before and beforeSeqid are the earlier modes and seqid of the state.
+	// before and beforeSeqid are the modes and the seqid that the state had before, for TakeBack.
 	before      modes
 	beforeSeqid uint32
 }
@@ -82,8 +82,8 @@ type Opening struct {
 // For is State.For of the opened state.
 func (o *Opening) For(want Access, by Principal) (vfs.File, Status) { return o.state.For(want, by) }
 
-// Open opens the file for the owner, in addition to its earlier opens of the file.
-// NFS4ERR_SHARE_DENIED: the open conflicts with another one (RFC 8881 §18.16.3).
+// Open opens the file for the owner, in addition to its earlier opens of the file. If the open
+// conflicts with another one, Open returns NFS4ERR_SHARE_DENIED (RFC 8881 §18.16.3).
 func (m *Manager) Open(a *OpenArgs) (o Opening, status Status) {
 	if !m.settled(a.Try, func(l *leftovers, late *courtesy) {
 		o, status = m.open(a, l, late)
@@ -107,7 +107,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 		// The new OPEN replaces the unconfirmed opens (RFC 7530 §16.18.5).
 		m.abandon(a.Owner, l)
 	}
-	if m.conflictLocked(a.Key.id(), a.Deny, a.Access|a.Needs, nil, late) { // with opens of its own owner too (RFC 8881 §9.7)
+	if m.conflictLocked(a.Key.id(), a.Deny, a.Access|a.Needs, nil, late) { // opens of the same owner conflict too (RFC 8881 §9.7)
 		return o, nfs4wire.NFS4ErrShareDenied
 	}
 	if !a.Roomy && m.crowded(a.Client) {
@@ -165,7 +165,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	return o, nfs4wire.NFS4OK
 }
 
-// become sets the modes of s, and closes the open files of accesses that s no longer has.
+// become sets the modes of s. It closes the open files for accesses that s no longer has.
 func (m *Manager) become(s *State, now modes, l *leftovers) {
 	s.file.opens.remove(s)
 	s.modes = now
@@ -236,9 +236,8 @@ func (m *Manager) Downgrade(r *Ref, access, deny Access) (id nfs4wire.StateID4, 
 }
 
 // CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). It also ends the locks made through the
-// open; the RFCs leave that to the server. With try it answers WouldWait if some of these locks
-// are claimed towards the processes of this machine, because it waits for the file system to give
-// up the claims.
+// open; the RFCs leave that to the server. If the Manager has local claims for these locks, giving
+// them up waits for the file system: with try, CloseOpen then does nothing and returns WouldWait.
 func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Status) {
 	var l leftovers
 	m.mu.Lock()
@@ -256,7 +255,7 @@ func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Stat
 	return id, status
 }
 
-// claims reports whether any lock made through the open s is claimed.
+// claims reports whether the Manager has local claims for locks made through the open s.
 func (s *State) claims(m *Manager) bool {
 	if m.files.claims[s.Key] == nil {
 		return false

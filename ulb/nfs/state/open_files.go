@@ -11,7 +11,7 @@ type openFiles struct {
 	byDomain map[any]int   // open files of each file system
 }
 
-// add counts one more open of a file; remove counts one less.
+// add counts one more open of a file.
 func (o *openFiles) add(of shown) {
 	if o.opens == nil {
 		o.opens, o.byDomain = map[shown]int{}, map[any]int{}
@@ -31,8 +31,8 @@ func (o *openFiles) remove(of shown) {
 	}
 }
 
-// RoomToOpen reports whether c may open a new file of a file system. A caller asks before it
-// creates the file. The status is NFS4_OK, or the error to answer.
+// RoomToOpen returns NFS4_OK if c may open a new file of a file system, or else the error to
+// answer. A caller asks before it creates the file.
 func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,10 +45,10 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	return m.mayOpen(c, FileKey{Domain: domain})
 }
 
-// mayOpen reports whether c may open one more file of a file system: NFS4_OK, or the error to
-// answer. An address may have at most three times as many open files as the file system has room
-// for beyond all open ones. If it is refused although it has less than half its part, clients of
-// the address that has most are evicted.
+// mayOpen returns NFS4_OK if c may open one more file of a file system, or else the error to
+// answer. An address may have at most three times as many open files as the file system can still
+// open. If an address is refused with less than half its fair share (clients.part), the sweep
+// evicts clients of the address that has the most open files.
 func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	counter, ok := key.Domain.(vfs.OpenCounter)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 // machine.
 type Owner struct {
 	Client *Client
-	// Locks: it is a lock-owner, else an open-owner.
+	// Locks is true for a lock-owner, and false for an open-owner.
 	Locks bool
 
 	name string
@@ -20,10 +20,10 @@ type Owner struct {
 
 	// Manager.mu guards the fields below.
 
-	known  bool                // the client's tables have it
-	states map[shown]*State    // of an open-owner, by open file
+	known  bool                // true while the client's tables contain the owner
+	states map[shown]*State    // opens of an open-owner, by file
 	own    map[*State]struct{} // lock states of a lock-owner
-	idle   time.Time           // since when it has had no state
+	idle   time.Time           // when the owner lost its last state, or was created
 	turn   turn
 	// closed is the state that the owner's latest CLOSE ended, in minor version 0. Its stateid
 	// stays known until the next CLOSE, because the client may repeat the CLOSE.
@@ -105,8 +105,8 @@ func (m *Manager) joined(o *Owner, s *State) {
 	o.states[s.shown()] = s
 }
 
-// left removes a state from its owner. An owner without state is forgotten: in minor version 0
-// only after a while, because the client may repeat its last request.
+// left removes a state from its owner. If the owner has no state then, left forgets the owner. In
+// minor version 0 the owner stays for a while, because the client may repeat its last request.
 func (m *Manager) left(o *Owner, s *State) {
 	if s.Kind == KindLock {
 		delete(o.own, s)
@@ -125,7 +125,8 @@ func (m *Manager) left(o *Owner, s *State) {
 
 func (o *Owner) holds() bool { return len(o.own) > 0 || len(o.states) > 0 }
 
-// rest notes that o holds no state now.
+// rest stores that o holds no state from now on. In minor version 0 it adds o to the list for
+// prune.
 func (m *Manager) rest(o *Owner) {
 	if o.Client.Minor == 0 && o.idle.IsZero() {
 		h := &o.Client.holding
@@ -134,8 +135,8 @@ func (m *Manager) rest(o *Owner) {
 	o.idle = time.Now()
 }
 
-// prune forgets owners of c that have held no state for longer than a lease. While c is crowded,
-// it forgets the longest idle ones even earlier. Their last replies are lost (RFC 7530 §9.1.10).
+// prune forgets owners of c that have held no state for longer than a lease. While c is crowded, it
+// forgets them even earlier, the longest idle first. Their last replies are lost (RFC 7530 §9.1.10).
 func (m *Manager) prune(c *Client) {
 	h := &c.holding
 	for n := len(h.idle); n > 0; n-- {
@@ -169,7 +170,8 @@ func (m *Manager) forgetOwner(o *Owner) {
 	m.charge(o.Client, -o.size())
 }
 
-// outlive keeps the stateid of s, which has just ended, and drops the one kept before.
+// outlive keeps the stateid of s, which a CLOSE has just ended, for a repeated CLOSE. It drops the
+// stateid that it kept before. If s is nil, it only drops.
 func (m *Manager) outlive(o *Owner, s *State) {
 	if o.closed != nil {
 		m.files.slab.remove(o.closed, o.Client.holding.over)
@@ -177,8 +179,8 @@ func (m *Manager) outlive(o *Owner, s *State) {
 	o.closed = s
 }
 
-// ReleaseLockOwner forgets a lock-owner and its stateids (RFC 7530 §16.37). NFS4ERR_LOCKS_HELD:
-// the owner still holds locks.
+// ReleaseLockOwner forgets a lock-owner and its stateids (RFC 7530 §16.37). If the owner still
+// holds locks, it returns NFS4ERR_LOCKS_HELD.
 func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
 	var l leftovers
 	m.mu.Lock()

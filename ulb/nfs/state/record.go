@@ -30,12 +30,12 @@ type Record struct {
 	Address netip.Addr
 	// Lease is the lease time that the client was told. 0 means unknown.
 	Lease time.Duration
-	// Held has the kinds of state that the client has held, or may still claim.
+	// Held is the set of kinds of state that the client has held, or may still reclaim.
 	Held Held
-	// Revoked: the server revoked state of the client, and the client may not know. It may claim
-	// nothing.
+	// Revoked is true if the server revoked state of the client and the client has not acknowledged
+	// it. After a restart the client can then reclaim nothing.
 	Revoked bool
-	// Guarded is Client.Guarded: only a request with integrity protection may make the client known.
+	// Guarded is Client.Guarded: only a request with integrity protection comes from this client.
 	Guarded bool
 }
 
@@ -50,7 +50,7 @@ const (
 	heldAny = HeldOpens | HeldDenials
 )
 
-// heldBy returns the kinds of an open with this deny mode.
+// heldBy returns the kinds of state that an open with this deny mode has.
 func heldBy(deny Access) Held {
 	if deny != 0 {
 		return HeldOpens | HeldDenials
@@ -94,12 +94,12 @@ func (m *Manager) begin() error {
 	return nil
 }
 
-// Epoch returns a number that no other start of the server uses, a multiple of 256.
+// Epoch returns a multiple of 256 that no other start of the server uses.
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
-// Record records on stable storage that a client may hold opens with this deny mode. The caller
-// calls it before the client first holds one. With try it does nothing that waits for the disk,
-// and returns blocked instead.
+// Record stores on stable storage that a client may hold opens with this deny mode. The caller
+// calls it before the client gets its first such open. If try is true, Record does not wait for the
+// disk: blocked is then true if the record still has to be written.
 func (m *Manager) Record(c *Client, deny Access, try bool) (blocked bool, err error) {
 	if m.cfg.Records == nil {
 		return false, nil
@@ -120,14 +120,14 @@ func (m *Manager) Record(c *Client, deny Access, try bool) (blocked bool, err er
 	return false, nil
 }
 
-// errNotRecorded: Records returned an error. The implementation of Records reports the cause
-// itself.
+// errNotRecorded means that Records returned an error. The implementation of Records reports the
+// cause itself.
 var errNotRecorded = errors.New("state: the client could not be recorded")
 
-// record writes the record of c, unless it is as it has to be, together with those of all other clients
-// that wait for theirs: however many call it at once, each waits for one or two disk writes. It
-// takes m.recording and returns the function that releases it. Afterwards reclaim.stored says
-// whether it succeeded.
+// record writes the record of c if it is missing or outdated. It writes the records of all clients
+// in m.unrecorded together: however many goroutines call it at once, each waits for one or two disk
+// writes. It takes m.recording and returns the function that releases it. Afterwards reclaim.stored
+// shows whether the write succeeded.
 func (m *Manager) record(c *Client) (release func()) {
 	m.mu.Lock()
 	m.unrecorded = append(m.unrecorded, c)
@@ -158,7 +158,7 @@ func (m *Manager) record(c *Client) (release func()) {
 	m.mu.Lock()
 	for i, c := range all {
 		c.known.reclaim.stored = &more[i]
-		if c.known.gone { // the client went meanwhile, without a record to remove
+		if c.known.gone { // the Manager removed the client meanwhile, when it had no record to remove
 			m.forget(c)
 		}
 	}
@@ -166,8 +166,9 @@ func (m *Manager) record(c *Client) (release func()) {
 	return m.recording.unlock
 }
 
-// removeRecords removes the records of clients that are being evicted: all of them or none. If a
-// client has gone meanwhile, its record belongs to its next incarnation, or to forget.
+// removeRecords removes the records of clients that are being evicted: all of them or none. It
+// skips a client that is already gone: its record belongs to its next incarnation, or forget
+// removes it.
 func (m *Manager) removeRecords(all []*Client) error {
 	if m.cfg.Records == nil || len(all) == 0 {
 		return nil
@@ -221,8 +222,8 @@ func (m *Manager) forget(c *Client) {
 	m.wake()
 }
 
-// removeForgotten removes the records of forgotten clients, except those with a new incarnation
-// that is recorded.
+// removeForgotten removes the records of forgotten clients. It keeps a record if a new incarnation
+// of the client is recorded under the same name.
 func (m *Manager) removeForgotten() {
 	m.mu.Lock()
 	none := len(m.forgotten) == 0

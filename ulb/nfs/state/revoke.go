@@ -12,11 +12,11 @@ import (
 // §18.46.3).
 //
 // Revoke waits for the disk: it first writes into the records of these clients that they may
-// claim nothing after a restart, because other clients may have got conflicting state meanwhile
+// reclaim nothing after a restart, because other clients may have got conflicting state meanwhile
 // (RFC 8881 §8.4.3). If the write fails, the Manager grants no new state until a later write
 // succeeds.
 //
-// After Close the server is ending, and Revoke does not mark the records: the clients claim their
+// After Close the server is ending, and Revoke does not mark the records: the clients reclaim their
 // state from the next server.
 func (m *Manager) Revoke(domain any) {
 	select {
@@ -128,7 +128,7 @@ func (m *Manager) retain(s *State) {
 }
 
 // acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed
-// all of them, it may claim again after a restart. The caller holds m.mu.
+// all of them, it may reclaim state again after a restart. The caller holds m.mu.
 func (m *Manager) acknowledge(s *State) {
 	c := s.Client
 	m.files.slab.remove(s, false)

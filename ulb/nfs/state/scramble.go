@@ -6,8 +6,8 @@ import "hash/maphash"
 // one to one, and fixed as long as the Manager lives.
 type scrambler struct{ seed maphash.Seed }
 
-// of returns number n of a kind. It permutes the 32-bit numbers by a Feistel network of four
-// rounds.
+// of maps n to another 32-bit number; each kind has its own mapping. It is a Feistel network of
+// four rounds, so no two n give the same number.
 func (s *scrambler) of(kind, n uint32) uint32 {
 	left, right := uint16(n>>16), uint16(n)
 	for round := range uint32(4) {

@@ -22,7 +22,8 @@ type Callback struct {
 type setClientID struct {
 	confirm  nfs4wire.Verifier4
 	callback Callback
-	// A new callback that the client has not yet confirmed.
+	// updating is true if the client has sent a new callback, updatedCallback, and has not yet
+	// confirmed it by the verifier updateConfirm.
 	updating        bool
 	updateConfirm   nfs4wire.Verifier4
 	updatedCallback Callback

@@ -69,7 +69,7 @@ type openGroup struct {
 	byClient map[*Client]*State
 }
 
-// fewHeads is the number of heads up to which a group needs no byClient.
+// fewHeads is the largest number of heads for which a group searches heads without byClient.
 const fewHeads = 8
 
 // group finds or makes the group of s.
@@ -84,7 +84,7 @@ func (all *opens) group(s *State) *openGroup {
 	return &(*all)[len(*all)-1]
 }
 
-// head returns the head of the opens of c, or nil.
+// head returns the open of c in heads, or nil.
 func (g *openGroup) head(c *Client) *State {
 	if g.byClient != nil {
 		return g.byClient[c]
@@ -97,7 +97,7 @@ func (g *openGroup) head(c *Client) *State {
 	return nil
 }
 
-// setHead makes s, whose place in the list is s.at, the head of its client's opens.
+// setHead stores s in heads at the index s.at. s then is the head of its client's opens.
 func (g *openGroup) setHead(s *State) {
 	g.heads[s.at] = s
 	switch {

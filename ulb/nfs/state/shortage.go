@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A shortage is a resource that ran out for a client: memory, places for clients, or open files
-// of a file system.
+// A shortage is a resource that ran out for a client: memory, entries in the table of clients, or
+// open files of a file system.
 type shortage struct {
 	// all is the total amount. used returns the amount in use.
 	all  int
@@ -41,9 +41,9 @@ func (m *Manager) Relieve() {
 }
 
 // relieve has the sweep remove clients whose leases ran out and that it need not keep, because a
-// client was refused lack. starved: the address of the refused client has less than half its
-// part. Then the sweep may also evict clients with valid leases, of an address with more than its
-// part. The caller holds m.mu.
+// client was refused the resource lack. starved is true if the address of the refused client has
+// less than half its fair share (clients.part). Then the sweep may also evict clients with valid
+// leases, of an address with more than its fair share. The caller holds m.mu.
 func (m *Manager) relieve(lack *shortage, starved bool) {
 	w := &m.sweeper
 	if w.lack == nil {
@@ -59,8 +59,8 @@ func (m *Manager) relieve(lack *shortage, starved bool) {
 const relieveAfter = 20 * time.Millisecond
 
 // greedy returns clients to evict although their leases are valid, so that starved addresses get
-// their part. It takes the clients from the address that uses most of lack, and as many as bring
-// this address down to its part. The caller holds m.mu.
+// their fair share (clients.part). It takes the clients of the address that uses most of lack: as
+// many as are needed to bring this address down to its fair share. The caller holds m.mu.
 func (m *Manager) greedy(lack *shortage) (all []*Client) {
 	t, part := &m.clients, m.clients.part(lack.all)
 	var most *origin
@@ -97,9 +97,9 @@ func (m *Manager) greedy(lack *shortage) (all []*Client) {
 	return all
 }
 
-// courtesyOf returns how long the server keeps c without a lease. If c has locks, that is two
-// leases at most: its locks also block programs of this machine, and their lock requests do not
-// evict clients.
+// courtesyOf returns how long the server keeps c after its lease ran out. If c has locks, that is
+// two leases at most, because its locks also block programs of this machine, and the lock requests
+// of programs do not evict clients.
 func (m *Manager) courtesyOf(c *Client) time.Duration {
 	if c.holding.ranges > 0 {
 		return min(m.cfg.Courtesy, 2*m.cfg.Lease)

@@ -7,21 +7,22 @@ import (
 
 // Config is the configuration of a Manager.
 type Config struct {
-	// Lease is how long the server keeps a client's state safe without hearing from it. 0 means
-	// 90 s.
+	// Lease is the lease time: how long the server guarantees a client's state after the client's
+	// last request. 0 means 90 s.
 	Lease time.Duration
-	// Grace is how long after a start clients may only claim state from before. If the server
-	// promised longer leases before the restart, grace lasts that long. 0 means the same as
+	// Grace is the length of the grace period: the time after a start of the server in which
+	// clients can only reclaim state that they held before it. If the server promised longer leases
+	// before the restart, the grace period is as long as the longest of them. 0 means the same as
 	// Lease.
 	Grace time.Duration
 	// Courtesy is how long the server keeps the state of a client whose lease ran out, as long as
 	// no other client wants it. 0 means 24 h. If the client holds locks, the limit is two leases.
 	Courtesy time.Duration
-	// Memory bounds the state of all clients together, in bytes. 0 means 128 MiB. The clients of
-	// one address may use as much as they leave to others.
+	// Memory is the limit on the memory for the state of all clients together, in bytes. 0 means
+	// 128 MiB. The clients of one address together may use at most as much memory as is still free.
 	Memory int
-	// Records remember across restarts which clients hold state. If it is nil, there are no
-	// records, and no time of grace.
+	// Records stores across restarts which clients hold state. If it is nil, the server stores no
+	// records and has no grace period.
 	Records Records
 	// Event receives news for the administrator. It is called without a lock, and must not block.
 	// It may be nil.
@@ -34,7 +35,7 @@ type Manager struct {
 	cfg     Config
 	epoch   uint32
 	sweeper sweeper
-	// The holder of recording may change Records. A goroutine takes it before mu.
+	// recording is the lock for changes of cfg.Records. A goroutine takes it before mu.
 	recording token
 	// mu guards the fields below, and every Client, Owner and State reached from them.
 	mu      sync.Mutex
@@ -43,9 +44,9 @@ type Manager struct {
 	files   files
 	// forgotten are records that the sweep will remove.
 	forgotten []Record
-	// unrecorded are clients whose records are to be written. marked are clients whose records
-	// have to be rewritten because their Revoked flag changed. withheld: such a rewrite failed,
-	// and the Manager grants no new state until one succeeds.
+	// unrecorded are clients whose records are to be written. marked are clients whose records have
+	// to be rewritten because their Revoked flag changed. withheld is true if such a rewrite
+	// failed: the Manager then grants no new state until a rewrite succeeds.
 	unrecorded, marked []*Client
 	withheld           bool
 }
@@ -79,5 +80,5 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Lease is how long a client's lease lasts without renewal.
+// Lease returns the lease time.
 func (m *Manager) Lease() time.Duration { return m.cfg.Lease }

@@ -47,21 +47,22 @@ type State struct {
 
 	other [nfs4wire.NFS4OtherSize]byte
 	seqid atomic.Uint32
-	// revoked: the administrator's change of the exports took the state away.
+	// revoked is true if the server took the state away because the administrator changed the
+	// exports.
 	revoked atomic.Bool
-	// opened is nil once the state is gone. A lock uses the opened of its open.
+	// opened is nil once the open has ended. A lock uses the opened of its open.
 	opened atomic.Pointer[opened]
 
 	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	// Of an open. at is its index among the heads of its group of file.opens, if it is one. next
-	// and prev are its neighbours among the opens of its client in the group.
+	// The fields at to locks are those of an open. If the open is a head of its openGroup in
+	// file.opens, at is its index in heads. next and prev link the client's opens in that group.
 	at         int
 	next, prev *State
 	modes      modes
 	locks      map[*Owner]*State
-	// Of a lock:
+	// The fields open and held are those of a lock. open is the open through which it was made.
 	open *State
 	held byterange.Holder[*State]
 }
@@ -70,18 +71,18 @@ type State struct {
 // replaces it.
 type opened struct {
 	access Access
-	grants [AccessBoth + 1]grant // by the access of the OPEN
+	grants [AccessBoth + 1]grant // indexed by the access that the OPEN asked for
 }
 
-// A grant is the access that an OPEN gave to one principal. file is nil if the file system has no
-// open files.
+// A grant is the access that an OPEN gave to one principal. open is false in an unused grant. file
+// is nil if the file system has no open files.
 type grant struct {
 	open bool
 	by   Principal
 	file vfs.File
 }
 
-// grant returns the grant that lets by do want, or nil.
+// grant returns the grant that allows the access want to the principal by, or nil.
 func (o *opened) grant(want Access, by Principal) *grant {
 	for _, access := range [...]Access{want, AccessBoth} {
 		if g := &o.grants[access]; g.open && g.by == by {
@@ -96,8 +97,8 @@ func (s *State) ID() nfs4wire.StateID4 {
 	return nfs4wire.StateID4{Seqid: s.seqid.Load(), Other: s.other}
 }
 
-// granted returns the opened of s, or of the open through which s locks. It is nil if that was
-// closed.
+// granted returns the opened of an open, or, for a lock, the opened of the open through which it
+// was made. It is nil if that open has ended.
 func (s *State) granted() *opened {
 	if s.Kind == KindLock {
 		s = s.open
@@ -105,11 +106,11 @@ func (s *State) granted() *opened {
 	return s.opened.Load()
 }
 
-// For reports whether the state allows want, AccessRead or AccessWrite, and returns the open file
-// to use. The file is nil if by did not open it for that access, or if the file system has no
-// open files: the caller then uses the file's handle, and the file system checks the permissions
-// of by. Another request may close the file meanwhile; calls on it then answer EBADF, because the
-// stateid was given up. For takes no lock.
+// For returns NFS4_OK if the state allows the access want (AccessRead or AccessWrite), with the
+// open file to use. The file is nil if the principal by did not open it for that access, or if the
+// file system has no open files. The caller then uses the file's handle, and the file system checks
+// the permissions of by. If another request closes the file meanwhile, calls on it return EBADF,
+// because the client has given up the stateid. For takes no lock.
 func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	o := s.granted()
 	switch {
@@ -124,7 +125,8 @@ func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	return nil, nfs4wire.NFS4OK
 }
 
-// OpenedBy reports whether by opened the file for want. It is false if the state is gone.
+// OpenedBy reports whether the principal by opened the file for the access want. It is false if the
+// open has ended.
 func (s *State) OpenedBy(want Access, by Principal) bool {
 	o := s.granted()
 	return o != nil && o.grant(want, by) != nil
@@ -156,7 +158,7 @@ type slab struct {
 
 	// Manager.mu guards the fields below.
 
-	used uint32   // number of slots ever used
+	used uint32   // number of slots used so far
 	free []uint32 // slots to use again
 
 	scramble scrambler
@@ -164,7 +166,7 @@ type slab struct {
 
 type slot struct {
 	state atomic.Pointer[State]
-	// expired is the scrambled generation of the last stateid that ended with its client.
+	// expired is the scrambled generation of the last stateid whose client was removed with it.
 	expired atomic.Uint32
 	// Manager.mu guards generation.
 	generation uint32
@@ -181,7 +183,7 @@ func (b *slab) slot(index uint32) *slot {
 	return &c[index%chunkSlots]
 }
 
-// add gives s a stateid that was never used. It returns false if there is no room.
+// add gives s a stateid that was never used before. It returns false if all slots are in use.
 func (b *slab) add(s *State, epoch uint32) bool {
 	var index uint32
 	switch n := len(b.free); {
@@ -207,7 +209,7 @@ func (b *slab) add(s *State, epoch uint32) bool {
 	return true
 }
 
-// remove ends the stateid of s. expired: its client is being removed.
+// remove ends the stateid of s. expired is true if its client is being removed.
 func (b *slab) remove(s *State, expired bool) {
 	index := binary.BigEndian.Uint32(s.other[4:])
 	sl := b.slot(index)
@@ -235,7 +237,7 @@ func (m *Manager) Find(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 	return s, nfs4wire.NFS4OK
 }
 
-// current reports whether id has the current seqid of s. id names s.
+// current returns NFS4_OK if id has the current seqid of s. The caller has checked that id names s.
 func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
 	switch now := s.seqid.Load(); {
 	case s.revoked.Load():
@@ -251,9 +253,9 @@ func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
 	return nfs4wire.NFS4ErrBadStateID
 }
 
-// wrap is the distance within which seqids count as wrapped around: a seqid less than wrap below
-// the largest is older than one less than wrap above 0. It is more than the requests that can be
-// under way at once (RFC 8881 §8.2.2).
+// wrap bounds how far seqids may be apart when one of them has wrapped around: a seqid within wrap
+// of the largest number is older than a seqid below wrap. wrap is larger than the number of
+// requests that can be under way at once (RFC 8881 §8.2.2).
 const wrap = 4096
 
 func older(a, b uint32) bool {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// sweeper is the Manager's goroutine. It removes clients that have ended or that the server gives
-// up, and their records; it ends unconfirmed opens, and the time of grace.
+// sweeper is the Manager's background goroutine. It removes clients that the server no longer
+// keeps, and their records. It ends opens that were not confirmed in time, and the grace period.
 type sweeper struct {
 	start time.Time
 	woken chan struct{} // capacity 1
 	stop  chan struct{}
 	ended chan struct{}
-	// swept is the time of the last sweep. lack and starved are the arguments of the calls of
-	// relieve since then. Manager.mu guards them.
+	// swept is the time of the last sweep. lack and starved are the arguments with which relieve
+	// was called since then. Manager.mu guards them.
 	swept   time.Duration
 	lack    *shortage
 	starved bool

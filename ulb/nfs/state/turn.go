@@ -2,8 +2,8 @@ package state
 
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// A Request identifies a numbered request of an owner among requests with the same number, by its
-// caller and its content.
+// A Request is the operation, the caller and the arguments of a numbered request of an owner (minor
+// version 0). By these the Manager tells a repeated request from another one with the same number.
 type Request struct {
 	Operation nfs4wire.OpNum
 	By        Principal
@@ -20,28 +20,31 @@ type Reply struct {
 	Current any
 }
 
-// A Verdict is the decision on a numbered request.
+// A Verdict is the result of BeginTurn.
 type Verdict uint8
 
 // Verdicts.
 const (
-	// Proceed: it is the next request. The caller ends it with EndTurn.
+	// Proceed: the request is the owner's next one. The caller executes it, then calls EndTurn.
 	Proceed Verdict = iota
-	// Repeated: it repeats the last request, and gets the same Reply.
+	// Repeated: the request repeats the owner's last one, and gets the same Reply.
 	Repeated
-	// Misordered: it is neither. The answer is NFS4ERR_BAD_SEQID.
+	// Misordered: the request is neither the next nor the last one. The answer is
+	// NFS4ERR_BAD_SEQID.
 	Misordered
-	// Wait: the owner's earlier request has not ended. AfterTurn reports its end.
+	// Wait: the server is still executing an earlier request of the owner. AfterTurn reports its
+	// end.
 	Wait
 )
 
-// turn is the sequence of an owner's requests.
+// turn is the sequence of an owner's numbered requests. The server executes one at a time.
 type turn struct {
-	// seqid is the number of the last request, if begun is set.
+	// seqid is the number of the last request. It is valid if begun is true.
 	begun bool
 	seqid uint32
 	last  *Reply
-	// busy: a request is under way. waiting are the functions to call when it ends.
+	// busy is true while the server executes a request. waiting are the functions to call at its
+	// end.
 	busy    bool
 	waiting []func()
 }
@@ -53,7 +56,8 @@ func (t *turn) precedes(seqid uint32) bool {
 	return seqid == next || next == 0 && seqid == 1
 }
 
-// BeginTurn decides on a request of o with the number seqid.
+// BeginTurn decides what to do with the request r of o, which has the number seqid. It returns the
+// last Reply if the Verdict is Repeated.
 func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,8 +77,8 @@ func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply
 	return Proceed, nil
 }
 
-// AfterTurn calls again once, when the current request of o has ended. That may happen before
-// AfterTurn returns.
+// AfterTurn registers a function. The Manager calls it one time, when the current request of o has
+// ended. That may happen before AfterTurn returns.
 func (m *Manager) AfterTurn(o *Owner, again func()) {
 	m.mu.Lock()
 	if o.turn.busy {
@@ -102,8 +106,8 @@ func (m *Manager) EndTurn(o *Owner, seqid uint32, reply *Reply) {
 	}
 }
 
-// Follows reports whether seqid is the next number of the lock-owner o, or o has none yet. If o
-// holds no locks, any number will do: clients reuse the names of lock-owners, and the
+// Follows reports whether seqid is the next number of the lock-owner o, or o has no number yet. If
+// o holds no locks, every number is accepted: clients reuse the names of lock-owners, and the
 // RELEASE_LOCKOWNER for the old one may still be on its way.
 func (m *Manager) Follows(o *Owner, seqid uint32) bool {
 	m.mu.Lock()
@@ -119,8 +123,8 @@ func (m *Manager) Follows(o *Owner, seqid uint32) bool {
 	return true
 }
 
-// Number sets the number of a request of o that another owner made as well: the LOCK with which
-// an open-owner introduces a lock-owner (RFC 7530 §9.1.7).
+// Number sets the number of the last request of the lock-owner o. It is for the LOCK with which an
+// open-owner introduces o: that request counts for both owners (RFC 7530 §9.1.7).
 func (m *Manager) Number(o *Owner, seqid uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,12 +2,11 @@ package state
 
 import "time"
 
-// waitingOwners are the unconfirmed open-owners of minor version 0 that have opens, with the time
-// of their last OPEN on the clock of Manager.now.
+// waitingOwners maps each unconfirmed open-owner of minor version 0 that has opens to the time of
+// its last OPEN, on the clock of Manager.now.
 type waitingOwners map[*Owner]time.Duration
 
-// awaits notes that the client has to confirm o, which has just opened a file. The caller holds
-// m.mu.
+// awaits stores that o, an unconfirmed owner, has just opened a file. The caller holds m.mu.
 func (m *Manager) awaits(o *Owner) {
 	if m.files.unconfirmed == nil {
 		m.files.unconfirmed = make(waitingOwners)

@@ -15,9 +15,9 @@ type waiter struct {
 	tag    any
 	// asked is when the owner last asked for the lock.
 	asked time.Time
-	// offered: the lock became free, and the server keeps it for the owner until the time until.
-	// It does so once for each request: if the owner does not come in time, the next waiter gets
-	// its turn.
+	// offered is true if the lock became free and the server reserved it for the owner. The
+	// reservation ends at the time until. The server makes one reservation for each request: if the
+	// owner does not ask again in time, the next waiter can get the lock.
 	offered bool
 	until   time.Time
 }
@@ -28,7 +28,7 @@ func (w *waiter) size() int { return sizeWaiter + len(w.owner) }
 // asks again within that time, whether it gets notices or not.
 func (w *waiter) gaveUp(m *Manager, now time.Time) bool { return now.Sub(w.asked) > m.cfg.Lease }
 
-// lapsed reports whether the owner did not take its lock in the time that the server kept it.
+// lapsed reports whether the reservation ended before the owner took the lock.
 func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.until) }
 
 // A LockNotice tells a client that a lock that was denied is now free (RFC 8881 §20.11).
@@ -39,16 +39,16 @@ type LockNotice struct {
 	Tag any
 }
 
-// NotifyLocks sets the function to call, without any mutex held, for each awaited lock that
-// becomes free. The caller sets it once, before there is any state, although the Manager's
-// goroutine already runs.
+// NotifyLocks sets the function to call for each awaited lock that becomes free. The Manager calls
+// it without a mutex held. The caller of NotifyLocks sets it once, before there is any state. The
+// Manager's goroutine may already run then.
 func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
 
 // NotifiesLocks reports whether the server notifies clients of free locks.
 func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }
 
-// queue adds w to the waiters. If its owner already waits for the same lock, that waiter keeps
-// its place.
+// queue adds w to the waiters. If its owner already waits for the same lock, that waiter keeps its
+// place in the queue, and w is not added.
 func (of *file) queue(m *Manager, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {
@@ -74,19 +74,19 @@ func (of *file) queue(m *Manager, w *waiter) {
 	h.waiting[of]++
 }
 
-// mayWait reports whether c may wait for one more lock. An address may wait for as many as it
-// leaves to others; of these a client may wait for as many as it leaves to the other clients of
-// its address. The caller holds m.mu.
+// mayWait reports whether c may wait for one more lock. The clients of an address may have half of
+// the waiters that other addresses do not use. Of these, a client may have half of what the other
+// clients of its address do not use. The caller holds m.mu.
 func (c *Client) mayWait(m *Manager) bool {
 	o := c.known.origin
 	free := maxWaiters - m.files.usage.waiters
 	return o.waiters < free && c.holding.waiters < (o.waiters+free)/2-o.waiters
 }
 
-// yield makes room for a waiter of c in a file that has maxFileWaiters of them. It removes the
-// latest waiter of the client that has most, within the address that has most, if that is more
-// than c would have. It returns false if there is no such waiter. Waiters for which the server
-// keeps a lock stay.
+// yield makes room for a waiter of c in a file that has maxFileWaiters of them. It finds the
+// address with the most waiters in the file, then the client of that address with the most, and
+// removes that client's latest waiter. It returns false if each other address and client has no
+// more waiters than c would have. Waiters for which the server has reserved a lock stay.
 func (of *file) yield(m *Manager, c *Client, now time.Time) bool {
 	byOrigin := make(map[*origin]int)
 	for _, w := range of.waiting {
@@ -137,7 +137,8 @@ func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
 	})
 }
 
-// reserved returns a Denied if the server keeps r for another owner that waited for it, else nil.
+// reserved returns a Denied if the server reserves a lock that conflicts with r for another owner.
+// Else it returns nil.
 func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 	if len(of.waiting) == 0 {
 		return nil
@@ -155,9 +156,9 @@ func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 }
 
 // released offers the locks that have become free to the waiters, in the order of their arrival,
-// and adds the notices to l. It stops after it has looked at maxHindrances locks and waiters. If
+// and adds the notices to l. It stops after it has checked maxHindrances locks and waiters. If
 // there are many waiters, it begins with the first waiter of each address, then the first of each
-// client, so that a client that waits for many locks does not keep others from their notices.
+// client. A client that waits for many locks then does not keep others from their notices.
 func (m *Manager) released(of *file, l *leftovers) {
 	if len(of.waiting) == 0 {
 		return
@@ -206,8 +207,8 @@ func (of *file) inTurn() []int {
 	return append(append(firsts, seconds...), others...)
 }
 
-// hindered reports whether waiter i cannot have its lock because of a lock, or because the server
-// keeps a conflicting lock for an earlier waiter. looks is how many of these it looked at.
+// hindered reports whether waiter i cannot have its lock, because another owner has a conflicting
+// lock or an earlier waiter wants one. looks is the number of locks and waiters that it checked.
 func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 	w := of.waiting[i]
 	of.locked.Conflicts(&w.want, func(other *State, _ *byterange.Range) bool {

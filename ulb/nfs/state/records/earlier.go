@@ -13,12 +13,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Earlier versions kept a bbolt database with these buckets. "server" has the number of starts.
-// "records" has a value for each client: its name and its principal, each after its length, then
-// its address as text. The first versions had "clients" instead of "records": it maps names to
-// principals.
+// Earlier versions of the server kept a bbolt database with these buckets. "server" has the number
+// of starts. "records" has a value for each client: its name and its principal, each after its
+// length, then its address as text. The first versions had "clients" instead of "records": it maps
+// names to principals.
 
-// readEarlier reads such a database. b is the content of the file at path. bbolt opens a copy, so
+// readEarlier reads a bbolt database. b is the content of the file at path. bbolt opens a copy, so
 // that the file itself stays locked.
 func readEarlier(path string, b []byte) (c content, err error) {
 	c.all = make(map[key]state.Record)
@@ -46,7 +46,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 			return err
 		}
 		for _, bucket := range [...]string{"server", "records", "clients"} {
-			// 0: the bucket lies within its parent's page.
+			// A root of 0 means that the bucket is stored within its parent's page.
 			if in := tx.Bucket([]byte(bucket)); in != nil && in.Root() != 0 {
 				if err := pages.below(uint64(in.Root())); err != nil {
 					return err
@@ -71,7 +71,8 @@ func readEarlier(path string, b []byte) (c content, err error) {
 	return c, err
 }
 
-// pages are the pages of a database. If their references form a circle, bbolt never returns.
+// pages are the pages of a database. Their references may form a circle, in which bbolt would read
+// without end.
 type pages struct {
 	b    []byte
 	size uint64

@@ -66,8 +66,8 @@ func appendHead(b []byte, length int64, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
 }
 
-// appendTransaction appends a transaction with these changes. sum is the checksum of the
-// transactions before; it returns the new one.
+// appendTransaction appends a transaction with these changes. sum is the checksum up to the
+// transaction before. appendTransaction returns the new checksum.
 func appendTransaction(b, changes []byte, sum uint32) ([]byte, uint32) {
 	length := binary.BigEndian.AppendUint32(nil, uint32(len(changes)))
 	sum = crc32.Update(crc32.Update(sum, castagnoli, length), castagnoli, changes)
@@ -203,7 +203,7 @@ func (c *content) apply(changes []byte) error {
 	return nil
 }
 
-// A cursor reads values from b. short: b ended before a value did.
+// A cursor reads values from b. short is true if b ended before the end of a value.
 type cursor struct {
 	b     []byte
 	short bool

@@ -50,8 +50,8 @@ type Store struct {
 	// rewritten.
 	size, fresh int64
 	sum         uint32
-	// suspect: a write to the file failed. After that the content on the disk is unknown, even if
-	// later reads and syncs succeed. The Store rewrites the file before the next change.
+	// suspect is true after a failed write to the file. The content on the disk is then unknown,
+	// even if later reads and syncs succeed. The Store rewrites the file before the next change.
 	suspect bool
 }
 
@@ -174,7 +174,7 @@ func (s *Store) replace(c *content) (err error) {
 		return err
 	}
 	if s.file != nil {
-		s.file.Close() // its content is replaced, so an error does not matter
+		s.file.Close() // the new file replaces it, so an error does not matter
 	}
 	s.file, s.sum, s.size, s.fresh = f, sum, int64(len(b)), int64(len(b))
 	return syncDir(filepath.Dir(s.path))
