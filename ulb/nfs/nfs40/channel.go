@@ -19,18 +19,18 @@ type Target struct {
 	Program, Ident uint32
 }
 
-// A Channel calls one client back. It makes connections to the client's address as they are
-// needed, one at a time.
+// A Channel makes callbacks to one client. It connects to the client's address when it has to, and
+// has at most one connection at a time.
 type Channel struct {
 	dialer *dialer
 	cred   rpc.AuthBytes
-	// protect, if set, protects the calls to a client that made itself known by RPCSEC_GSS.
+	// protect, if set, protects the calls to a client whose SETCLIENTID used RPCSEC_GSS.
 	protect Protect
-	// up: the last attempt reached the client. probing: a probe is running.
+	// up is true if the last attempt reached the client. probing is true while a probe runs.
 	up, probing atomic.Bool
 
-	// mu guards target, conn and gone. A goroutine puts a token into turn while it gets a
-	// connection.
+	// mu guards target, conn and gone. turn is a lock for making a connection: its holder has put a
+	// token into it.
 	mu     sync.Mutex
 	turn   chan struct{}
 	target Target
@@ -91,10 +91,10 @@ func (ch *Channel) Null(ctx context.Context) error {
 	return ch.do(ctx, &rpc.Exchange{Procedure: wire.ProcCBNull}, nil, nil)
 }
 
-// Compound is a CB_COMPOUND of n operations. operations writes them with their numbers, in at
-// most most bytes. If the client answers, results is called with the status of the compound,
-// the number of results, and a decoder at the number of the first result. results returns an
-// error only if it cannot decode them.
+// Compound is a CB_COMPOUND of n operations. operations writes the operations with their numbers;
+// it writes no more than most bytes. If the client answers, Compound calls results with the status
+// of the compound, the number of results, and a decoder that stands before the number of the first
+// result. results returns an error only if it cannot decode the results.
 func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w *xdr.Writer), results func(s wire.NFSStat4, n uint32, d *xdr.Decoder) error) error {
 	x := &rpc.Exchange{Procedure: wire.ProcCBCompound, MaxArgs: 16 + most, MaxResults: maxCallbackReply}
 	args := func(t *Target, w *xdr.Writer) {
@@ -144,7 +144,8 @@ func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target,
 	return err
 }
 
-// acquire returns the connection for one use. If there is none, it makes one.
+// acquire returns the connection to make one call on, which ends with release. If there is no
+// connection, acquire makes one.
 func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	select {
 	case ch.turn <- struct{}{}:
@@ -173,7 +174,7 @@ func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	c.unwatch = context.AfterFunc(ch.dialer.ctx, func() { ch.abandon(c) })
 	ch.mu.Lock()
 	if ch.gone || ch.target != t {
-		c.over = true // this call alone uses it
+		c.over = true // only this call uses it
 	}
 	if !c.over {
 		ch.conn = c

@@ -10,12 +10,12 @@ import (
 
 // A client is the Companion of a state.Client of minor version 0.
 type client struct {
-	channel *Channel // nil: the client is not called back
+	channel *Channel // nil if the server cannot call the client back
 
 	mu sync.Mutex
 	// openers are the principals, other than the client's own, that have opened files for the
-	// client. If there are more than maxOpeners, anybody is true and every principal counts
-	// as one.
+	// client. If there are more than maxOpeners, anybody is true, and every principal counts as an
+	// opener.
 	openers map[string]bool
 	anybody bool
 }
@@ -26,8 +26,8 @@ const maxOpeners = 64
 // Active implements state.Companion.
 func (c *client) Active() bool { return false }
 
-// Busy implements state.Companion. A running request finds out that its client is gone when
-// it tries to change the client's state.
+// Busy implements state.Companion. It need not report running requests: if the client is evicted, a
+// running request fails when it tries to change the client's state.
 func (c *client) Busy() bool { return false }
 
 // Gone implements state.Companion.
@@ -83,8 +83,8 @@ func (m *Minor) Opened(k *nfs4.Compound, c *state.Client) {
 	}
 }
 
-// client returns the client with a client ID. NFS4ERR_EXPIRED: the client existed and has
-// lost all its state. NFS4ERR_STALE_CLIENTID: the ID is not of this life of the server, or
+// client returns the client with a client ID. It returns NFS4ERR_EXPIRED if the client existed and
+// has lost all its state, and NFS4ERR_STALE_CLIENTID if the ID is from another run of the server or
 // the client has not confirmed it.
 func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
 	c := m.state.Client(id)
@@ -97,6 +97,6 @@ func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
 	return c, wire.NFS4OK
 }
 
-// epochs is the difference between the epochs of two lives of the server: see
+// epochs is the smallest difference between the epochs of two runs of the server: see
 // state.Manager.Epoch.
 const epochs = 256

@@ -30,7 +30,7 @@ const (
 // Errors of callbacks. A callback may also fail with an error of the connection or
 // *rpc.ReplyError.
 var (
-	// ErrNoAddress: the client named no address, or not its own.
+	// ErrNoAddress: the client gave no address for callbacks, or the address of another machine.
 	ErrNoAddress = errors.New("nfs40: the client has no address for callbacks")
 	errTooMany   = errors.New("nfs40: there are too many connections for callbacks")
 	errGone      = errors.New("nfs40: the client is gone")
@@ -43,7 +43,8 @@ type dialer struct {
 	stop context.CancelFunc
 	// most is the maximum number of connections at once.
 	most int
-	// work counts goroutines and connections. ending: no more may begin.
+	// work counts goroutines and connections. ending is true when no more of them may begin. mu
+	// guards ending, taken and all.
 	mu     sync.Mutex
 	ending bool
 	work   sync.WaitGroup
@@ -73,9 +74,9 @@ func (d *dialer) begin() bool {
 	return true
 }
 
-// take counts a connection to an address. It returns false if there are too many connections,
-// or if the address already has as many connections as are left for other addresses. After
-// each true, the caller calls give.
+// take counts a connection to an address. It returns false if there are too many connections, or if
+// the address already has as many connections as are left for other addresses. If take returns
+// true, the caller later calls give.
 func (d *dialer) take(to netip.Addr) bool {
 	to = clientaddr.Of(to)
 	d.mu.Lock()
@@ -88,7 +89,7 @@ func (d *dialer) take(to netip.Addr) bool {
 	return true
 }
 
-// give uncounts a connection to an address.
+// give ends the count of a connection that take counted.
 func (d *dialer) give(to netip.Addr) {
 	to = clientaddr.Of(to)
 	d.mu.Lock()
@@ -113,18 +114,18 @@ type connection struct {
 	dialer *dialer
 	to     netip.Addr
 	client rpc.Client
-	// protected is the protected form of client; nil: calls go over client itself.
+	// protected makes protected calls over client. If it is nil, calls go over client itself.
 	protected rpc.Client
 	users     int
 	idle      *time.Timer
-	// over: the connection is not used again. Its last user closes it.
+	// over is true if no further call may use the connection. Its last user closes it.
 	over bool
 	// unwatch cancels the function that closes the connection when the dialer ends.
 	unwatch func() bool
 }
 
-// connect makes a connection with one user. It prepares the protection first, so that no
-// socket is open while it waits for others (such as a Kerberos server).
+// connect makes a connection with one user. It prepares the protection first, so that no socket is
+// open while connect waits for other servers, such as a Kerberos server.
 func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*connection, error) {
 	if !d.begin() {
 		return nil, errGone
@@ -170,8 +171,8 @@ func (c *connection) caller() rpc.Caller {
 	return c.client
 }
 
-// end closes a connection that is not in use; c may be nil. It does not wait for the client.
-// If the connection is protected, the client is told in the background.
+// end closes a connection that is not in use; c may be nil. It does not wait for the client. If the
+// connection is protected, a goroutine first tells the client that the RPCSEC_GSS context ends.
 func (c *connection) end() {
 	if c == nil {
 		return
@@ -194,7 +195,7 @@ func (c *connection) end() {
 	}()
 }
 
-// gone uncounts the connection.
+// gone ends the counts of the connection in its dialer.
 func (c *connection) gone() {
 	c.dialer.give(c.to)
 	c.dialer.work.Done()

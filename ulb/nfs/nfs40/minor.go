@@ -15,23 +15,24 @@ type Config struct {
 	// Dial connects to clients for callbacks, on network "tcp". If it is nil, there are no
 	// callbacks.
 	Dial rpc.Dialer
-	// Connections is the maximum number of connections for callbacks at once; 0: 256.
+	// Connections is the maximum number of connections for callbacks at once. 0 means 256.
 	Connections int
 	// Machine is the name of this machine for AUTH_SYS credentials, at most
 	// rpc.MaxMachineName bytes long.
 	Machine string
-	// Protect returns the protection of callbacks to a client that made itself known by
-	// RPCSEC_GSS with credential c (RFC 7530 §3.3.3). It is called with the state's mutex
-	// held. If Protect is nil or returns nil, such a client is not called.
+	// Protect returns the protection of callbacks to a client whose SETCLIENTID used RPCSEC_GSS
+	// with credential c (RFC 7530 §3.3.3). The Minor calls it with the mutex of State held. If
+	// Protect is nil or returns nil, the server does not call such a client back.
 	Protect func(c *rpc.Cred) Protect
-	// Delegated reports whether a client holds delegations. Such a client must learn when it
-	// can no longer be called. If Delegated is nil, no client holds any.
+	// Delegated reports whether a client holds delegations. RENEW tells such a client if the server
+	// cannot call it back. If Delegated is nil, no client holds any.
 	Delegated func(c *state.Client) bool
 }
 
-// A Protect gets from elsewhere what calls to one client need, such as a ticket. It returns
-// when ctx ends at the latest. start then makes a protected Client for calls of the program
-// on a connection. That Client does not own the connection and is closed before it.
+// A Protect prepares the protection of calls to one client. It fetches what they need from other
+// servers, such as a Kerberos ticket, and returns before or when ctx ends. The function start then
+// makes a protected Client for calls of the program on the connection k. The user of that Client
+// closes it before k.
 type Protect func(ctx context.Context, program, version uint32) (start func(ctx context.Context, k rpc.Caller) (rpc.Client, error), err error)
 
 // A Minor implements minor version 0.
@@ -63,7 +64,7 @@ func (m *Minor) Operations() []nfs4.Operation {
 	}...)
 }
 
-// Before implements nfs4.Minor: every operation may stand anywhere.
+// Before implements nfs4.Minor. It allows every operation at every position in a compound.
 func (m *Minor) Before(*nfs4.Compound, *nfs4.Operation) nfs4.Status { return wire.NFS4OK }
 
 // After implements nfs4.Minor.

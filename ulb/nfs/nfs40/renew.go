@@ -5,9 +5,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// renew is RENEW (RFC 7530 §16.28). The client's own principal may renew, and any principal
-// that has opened files for the client. If a client with delegations cannot be called back,
-// its lease is renewed, and the answer is NFS4ERR_CB_PATH_DOWN.
+// renew is RENEW (RFC 7530 §16.28). The client's own principal may renew the lease, and so may
+// every principal that has opened files for the client. If a client with delegations cannot be
+// called back, renew renews its lease and answers NFS4ERR_CB_PATH_DOWN.
 func (m *Minor) renew(k *nfs4.Compound) nfs4.Status {
 	var args wire.Renew4Args
 	args.Decode(k.Args)

@@ -9,11 +9,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// maxSetClientID is the size of the largest result of SETCLIENTID, in bytes: of
+// maxSetClientID is the size of the largest result of SETCLIENTID, in bytes. That is
 // NFS4ERR_CLID_INUSE with the address of the client that uses the name.
 const maxSetClientID = 2 * (4 + maxAddress)
 
-// disk is the executor lane of operations that wait for the records of clients.
+// disk names the executor's lane (rpc.Call.Resume) for operations that wait for the records of
+// clients.
 type disk struct{}
 
 // setClientID is SETCLIENTID (RFC 7530 §16.33).
@@ -56,8 +57,8 @@ func (m *Minor) setClientID(k *nfs4.Compound) nfs4.Status {
 	}
 }
 
-// callbackOf returns the callback that the client asks for. It drops an address that is
-// longer than maxAddress.
+// callbackOf returns the callback address in the request. It drops an address that is longer than
+// maxAddress.
 func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
 	cb := state.Callback{Program: args.Callback.CBProgram, Ident: args.CallbackIdent}
 	if a := &args.Callback.CBLocation; len(a.RNetid) <= maxAddress && len(a.RAddr) <= maxAddress {
@@ -67,8 +68,8 @@ func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
 	return cb
 }
 
-// channel returns a new Channel for a client that makes itself known with credential c, or
-// nil if the client cannot be called back.
+// channel returns a new Channel for a client whose SETCLIENTID has the credential c, or nil if the
+// server cannot call the client back.
 func (m *Minor) channel(c *rpc.Cred) *Channel {
 	switch {
 	case m.cfg.Dial == nil:

@@ -29,7 +29,7 @@ type calls struct {
 type backSlot struct {
 	sequence uint32 // of the latest call that the client has seen
 	busy     bool
-	// uncertain: the client may or may not have seen the next sequence number.
+	// uncertain is true if the client may or may not have seen the next sequence number.
 	uncertain bool
 }
 
@@ -91,8 +91,8 @@ func (s *Session) queue(c *call) (ok bool, err error) {
 	return false, nil
 }
 
-// release frees slot i and gives free slots to queued calls. It returns those calls; the
-// caller starts them. uncertain: see backSlot.
+// release frees slot i and sets its backSlot.uncertain. It gives free slots to queued calls and
+// returns these calls; the caller starts them.
 func (s *Session) release(i int, uncertain bool) (next waiting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +119,8 @@ func (s *Session) advance(i int) {
 	s.calls.slots[i].sequence++
 }
 
-// heard records that the client has answered, and the highest slot that the client wants
-// used.
+// heard records that the client has answered. target is the highest slot that the client wants the
+// server to use.
 func (s *Session) heard(target uint32) {
 	s.mu.Lock()
 	s.calls.target = target
@@ -129,9 +129,9 @@ func (s *Session) heard(target uint32) {
 	s.answered.Store(true)
 }
 
-// protect chooses the security of a call: it returns the Caller to make x on instead of k, or
-// gives x a credential. size is the length of the whole call, in bytes. ok is false if no
-// usable credential or context is left.
+// protect chooses the security of a call: it returns the Caller to make x on instead of k, or sets
+// the credential of x. size is the length of the whole call, in bytes. ok is false if no usable
+// credential or context is left.
 func (s *Session) protect(k rpc.Caller, x *rpc.Exchange) (over rpc.Caller, size int, ok bool) {
 	sec, now := s.security.Load(), time.Now()
 	if c := sec.context(now); c != nil {
@@ -213,8 +213,8 @@ func Reachable(c *state.Client) bool {
 	return x != nil && x.reachable()
 }
 
-// Answered reports whether a client can be called back and has answered a call before. Only
-// then may the server give it something that it might have to recall.
+// Answered reports whether a client can be called back and has answered a call before. Only then
+// may the server grant it something that the server may have to recall, such as a delegation.
 func Answered(c *state.Client) bool {
 	x := clientOf(c)
 	return x != nil && x.anySession(func(s *Session) bool { return s.answered.Load() && s.reachable() })

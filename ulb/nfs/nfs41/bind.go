@@ -7,8 +7,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// bindConnToSession is BIND_CONN_TO_SESSION (RFC 8881 §18.34). The connection keeps its
-// framing: a request to switch it to RDMA is not followed.
+// bindConnToSession is BIND_CONN_TO_SESSION (RFC 8881 §18.34). It ignores a request to switch the
+// connection to RDMA: the connection keeps its framing.
 func (m *Minor) bindConnToSession(k *nfs4.Compound) nfs4.Status {
 	var args wire.BindConnToSession4Args
 	args.Decode(k.Args)
@@ -50,8 +50,8 @@ func (m *Minor) bindConnToSession(k *nfs4.Compound) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// directions returns the channels that a new connection gets. callable: the connection can
-// carry calls to the client. ok is false if the client demands a backchannel that the
+// directions returns the channels that a new connection gets. callable is true if the connection
+// can carry calls to the client. ok is false if the client demands a backchannel that the
 // connection cannot carry.
 func directions(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
 	switch d {
@@ -65,10 +65,10 @@ func directions(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok boo
 	return true, true, callable
 }
 
-// agrees returns the channels of a connection that is bound already. If the client demands
-// other channels than the connection has, ok is false. If the client would accept a
-// backchannel and the connection can carry one, the connection gets it: the client may have
-// found out that it has none.
+// agrees returns the channels of a connection that is already bound. If the client demands other
+// channels than the connection has, ok is false. If the client would accept a backchannel and the
+// connection can carry one, the connection gets it, because the client may have found out that the
+// session has no backchannel.
 func (b *binding) agrees(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
 	switch d {
 	case wire.Cdfc4Fore:

@@ -12,8 +12,9 @@ import (
 // maxCached is the size of the largest reply that a slot keeps, in bytes.
 const maxCached = 8 << 10
 
-// Memory in bytes of: a slot without its reply; a session without its slots, including its
-// first connection and its ping; each further connection.
+// Memory in bytes. slotCost is the memory of a slot without its reply. sessionCost is that of a
+// session without its slots, with its first connection and its ping. bindingCost is that of each
+// further connection.
 const (
 	slotCost    = 256
 	sessionCost = 2 << 10
@@ -23,21 +24,21 @@ const (
 // fewSlots is the number of slots of a small session.
 const fewSlots = 8
 
-// cache accounts for the memory of sessions and of stored replies. One half is set aside when
-// a session is made: for the session, its slots, and the reply of slot 0. Slot 0 therefore
-// always works. The other half is for the replies of all other slots, for further
-// connections, and for calls to clients.
+// cache accounts for the memory of sessions and of stored replies. One half of it is set aside
+// (aside) when a session is created: for the session, its slots, and the reply of slot 0. Slot 0
+// therefore always works. The other half (others) is for the replies of all other slots, for
+// further connections, and for calls to clients.
 //
-// The sessions of one address may use at most half of what other addresses leave free, in
-// each of the halves. An address beyond that gets no new session. If such an address has less
-// than half its fair part, the server ends sessions of the address that has the most. If the
-// replies of an address reach the limit, its session with the most replies loses those that
-// the client did not ask to be cached. A reply that the client asked for stays until the
-// client uses the slot again, or uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further
-// requests that ask for a cached reply get NFS4ERR_DELAY, except in slot 0.
+// The sessions of one address may use at most half of what other addresses leave free, in each of
+// the halves. An address beyond that gets no new session. If such an address has less than half its
+// fair share, the server ends sessions of the address that has the most. If the replies of an
+// address reach the limit, its session with the most replies loses those that the client did not
+// ask the server to cache. The other replies stay until the client uses the slot again, or uses
+// fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that ask for a cached reply get
+// NFS4ERR_DELAY, except in slot 0.
 type cache struct {
-	// most is the limit of memory set aside; half is the limit of the other uses. aside and
-	// others are the bytes in use.
+	// most is the limit of aside, and half is the limit of others. aside is the memory set aside,
+	// and others the other memory in use, in bytes.
 	most, half    int64
 	aside, others atomic.Int64
 
@@ -60,7 +61,7 @@ type share struct {
 
 func (c *cache) init(size int64) {
 	c.half = size / 2
-	// The table of sessions has a place for each session that this memory allows.
+	// Do not allow more sessions than the table of sessions has places for.
 	c.most = min(c.half, chunks*chunkSize*asideFor(1, 0))
 	c.shares = make(map[netip.Addr]*share)
 }
@@ -106,9 +107,9 @@ func (c *cache) endSession(s *share, slots, size int) {
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
-// greedy returns the share with the most memory set aside, if that is more than part, and if
-// the address from has less than half of part. Otherwise it returns nil. part is the fair
-// part of each address if one more address came.
+// greedy returns the share with the most memory set aside, if that is more than part, and if the
+// address from has less than half of part. Otherwise it returns nil. part is the fair share of each
+// address if there were one more address.
 func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,13 +135,13 @@ func (c *cache) has(s *share) int64 {
 	return s.aside
 }
 
-// account adds n bytes to the share's use of the second half.
+// account adds n bytes to the memory counted in cache.others and share.others.
 func (c *cache) account(s *share, n int64) {
 	c.others.Add(n)
 	s.others.Add(n)
 }
 
-// take takes n bytes of the second half for another use than replies. It returns false if the
+// take counts n bytes in cache.others, for something other than a reply. It returns false if the
 // share has reached its limit.
 func (c *cache) take(s *share, n int64) bool {
 	if c.left(s) < n {
@@ -150,7 +151,7 @@ func (c *cache) take(s *share, n int64) bool {
 	return true
 }
 
-// left returns how many more bytes of the second half a share may use.
+// left returns how many more bytes of cache.others a share may use.
 func (c *cache) left(s *share) int64 {
 	return max(0, c.half-c.others.Load()-s.others.Load()) / 2
 }
@@ -177,9 +178,10 @@ func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 // holds reports whether a slot that uses n bytes may use size bytes instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
-// makeRoom ends sessions of the address that has the most memory set aside, so that address
-// from, if it has less than half its part, gets one. The clients make new sessions and lose
-// no state. It returns false if no session ended.
+// makeRoom ends sessions of the address that has the most memory set aside, so that the address
+// from can create a session. It does so only if from has less than half its fair share. The clients
+// of the ended sessions create new ones and lose no state. makeRoom returns false if no session
+// ended.
 func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	most, part := m.cache.greedy(from)
 	if most == nil {
@@ -204,9 +206,10 @@ func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	return ended
 }
 
-// relieve frees memory of a share, unless another goroutine is doing so. The session that
-// holds the most loses the replies that its client did not ask to be cached, except that of
-// slot 0. If the client repeats such a request, it gets NFS4ERR_RETRY_UNCACHED_REP.
+// relieve frees memory of a share, unless another goroutine is doing so. It takes the session whose
+// replies use the most memory. It drops the replies that the client did not ask the server to
+// cache, except that of slot 0. If the client repeats such a request, it gets
+// NFS4ERR_RETRY_UNCACHED_REP.
 func (m *Minor) relieve(of *share) {
 	if !of.relieving.TryLock() {
 		return

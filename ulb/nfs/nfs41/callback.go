@@ -36,8 +36,8 @@ const (
 	maxResult = 512
 )
 
-// sizeCall is the memory that a call uses beside its operation, in bytes, including the
-// connection's part.
+// sizeCall is the memory that a call uses besides its operation, in bytes. It includes the memory
+// that the connection uses for the call.
 const sizeCall = 1 << 10
 
 // A Callback is one operation for the client to do (RFC 8881 §20).
@@ -45,25 +45,25 @@ type Callback struct {
 	Number wire.CBOpNum
 	// Args encodes the arguments. It is not used after Call has returned.
 	Args interface{ Encode(w *xdr.Writer) }
-	// Sent, if set, is called each time the operation is handed to a connection. The caller
-	// holds no lock. Sent must not block.
+	// The session calls Sent, if it is set, each time it hands the operation to a connection. It
+	// holds no lock then. Sent must not block.
 	Sent func()
-	// Done is called once, perhaps before Call returns. The caller holds no lock. Done must
-	// not block. If err is nil, the client answered: status is the operation's status, and
-	// result holds the bytes after it. result is valid until Done returns.
+	// The session calls Done once, perhaps before Call returns. It holds no lock then. Done must
+	// not block. If err is nil, the client answered: status is the operation's status, and result
+	// holds the bytes after it. result is valid until Done returns.
 	Done func(status wire.NFSStat4, result *xdr.Decoder, err error)
 }
 
-// A call is a Callback while it is made.
+// A call is a Callback that waits for a slot or is under way.
 type call struct {
 	*Callback
 	session *Session
 	body    []byte // number and arguments
-	charge  int64  // its bytes of the cache's second half
+	charge  int64  // memory counted in cache.others, in bytes
 	expires time.Time
-	slot    int // of the backchannel
-	// probe: the previous call in the slot got no answer. The call first finds out whether
-	// the client executed it.
+	slot    int // slot of the backchannel
+	// probe is true if the previous call in the slot got no answer. The call then first finds out
+	// whether the client executed the previous one.
 	probe    bool
 	attempts int
 }
@@ -154,7 +154,7 @@ func startUntil(k rpc.Caller, x *rpc.Exchange, late time.Time) {
 	}
 }
 
-// exchange returns the RPC that carries the call. A probe has no operation.
+// exchange returns the RPC that carries the call. A probe carries only CB_SEQUENCE.
 func (c *call) exchange() *rpc.Exchange {
 	s := c.session
 	s.mu.Lock()
@@ -186,7 +186,7 @@ func (c *call) exchange() *rpc.Exchange {
 // callback_ident, count, and CB_SEQUENCE.
 const compoundHead = 4*4 + 4 + 16 + 5*4
 
-// answered continues when the call has been answered, or has failed.
+// answered handles the answer to the call, or its failure.
 func (c *call) answered(x *rpc.Exchange) {
 	if x.Err != nil {
 		c.lost(x.Err)
@@ -256,8 +256,8 @@ func (c *call) again() {
 	c.start()
 }
 
-// finish ends a call that was not answered and frees its slot. uncertain: the client may have
-// executed the call.
+// finish ends a call that was not answered and frees its slot. uncertain is true if the client may
+// have executed the call.
 func (c *call) finish(err error, uncertain bool) {
 	next := c.session.release(c.slot, uncertain || c.probe)
 	c.end(err)
@@ -267,10 +267,10 @@ func (c *call) finish(err error, uncertain bool) {
 // An answer is a client's reply to a CB_COMPOUND.
 type answer struct {
 	sequence wire.NFSStat4
-	// matches: the result of CB_SEQUENCE belongs to our request.
+	// matches is true if the result of CB_SEQUENCE belongs to the server's request.
 	matches bool
 	target  uint32
-	// short: the result of the operation is missing.
+	// short is true if the result of the operation is missing.
 	short  bool
 	status wire.NFSStat4
 	rest   xdr.Decoder // the bytes after the status

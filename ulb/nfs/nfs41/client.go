@@ -12,21 +12,22 @@ import (
 // maxSessions is the maximum number of sessions of a client.
 const maxSessions = 64
 
-// A client is the Companion of a state.Client: the part of a client that only this package
-// knows.
+// A client is the Companion of a state.Client: it holds the data of a client that only this package
+// uses.
 type client struct {
 	*state.Client
 	minor   *Minor
 	protect protection
 
-	// creating is held by CREATE_SESSION. It guards last, failed and changes of sequence: the
-	// client's reply cache of one slot (RFC 8881 §18.36.4).
+	// A goroutine holds creating while it executes CREATE_SESSION. creating guards last, failed and
+	// changes of sequence. Together they are the client's reply cache for CREATE_SESSION, which has
+	// one slot (RFC 8881 §18.36.4).
 	creating sync.Mutex
 	sequence atomic.Uint32
 	last     *created
-	// failed: a CREATE_SESSION with number sequence+1 came and failed. After that, some
-	// clients go on to the next number, as phase 2 of the RFC says; others use the same
-	// number again.
+	// failed is true if a CREATE_SESSION with the number sequence+1 came and failed. After that,
+	// some clients go on to the next number, as phase 2 of the RFC says; others use the same number
+	// again.
 	failed bool
 
 	// mu guards the fields below. Under it, only mutexes of slots may be locked.
@@ -90,7 +91,7 @@ func (c *client) join(s *Session) bool {
 	return true
 }
 
-// part removes a session. It returns false if another goroutine has removed it.
+// part removes a session from the client. It returns false if another goroutine has removed it.
 func (c *client) part(s *Session) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

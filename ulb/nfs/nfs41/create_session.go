@@ -50,7 +50,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 		c.last, c.failed = made, false
 		return c.replay(k)
 	case wire.NFS4ErrDelay, wire.NFS4ErrClIDInUse, wire.NFS4ErrStaleClientID:
-		return s // the client repeats the request, or the caller is not this client
+		return s // the client will repeat the request, or the caller is another client
 	}
 	if args.Sequence-c.sequence.Load() == 2 {
 		c.sequence.Store(args.Sequence - 1)

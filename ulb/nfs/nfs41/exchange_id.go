@@ -71,14 +71,15 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	}
 }
 
-// disk is the executor lane of operations that wait for the records or the files of clients.
+// disk names the executor's lane (rpc.Call.Resume) for operations that wait for the records or the
+// files of clients.
 type disk struct{}
 
-// exchanged writes the result.
+// exchanged writes the result of EXCHANGE_ID.
 func (m *Minor) exchanged(k *nfs4.Compound, x *state.Exchange) nfs4.Status {
 	c := clientOf(x.Client)
 	res := wire.ExchangeID4ResOK{
-		// A confirmed client may use this number for its next session, although the RFC does
+		// A confirmed client may use this number for its next CREATE_SESSION, although the RFC does
 		// not tell it to.
 		Clientid: c.ID, Sequenceid: c.sequence.Load() + 1, Flags: wire.Exchgid4FlagUseNonPNFS,
 		StateProtect: c.protect.result(),

@@ -13,27 +13,28 @@ import (
 // Config holds the settings of a Minor.
 type Config struct {
 	State *state.Manager
-	// Exports seals the file handles in calls to clients. If it is nil, clients are not
-	// notified of locks that they wait for.
+	// Exports encodes the file handles in calls to clients. If it is nil, the server does not
+	// notify clients when locks that they wait for become free.
 	Exports *export.Table
 	// Owner and OwnerMinor are the server owner, Scope is the server scope. Addresses with
 	// the same values lead to the same server (RFC 8881 §2.10.4, §2.10.5). The values must
 	// not change while a client remembers them, even over a restart.
 	Owner, Scope []byte
 	OwnerMinor   uint64
-	// Domain, Name and Date identify this implementation to clients. If Name is empty,
-	// nothing is sent.
+	// Domain, Name and Date identify this implementation to clients. If Name is empty, EXCHANGE_ID
+	// returns none of them.
 	Domain, Name string
 	Date         time.Time
-	// Slots is the maximum number of slots of a session; 0: 1024.
+	// Slots is the maximum number of slots of a session. 0 means 1024.
 	Slots int
-	// CacheMemory is the limit of memory for sessions and stored replies, in bytes; 0: 128
+	// CacheMemory is the limit of memory for sessions and stored replies, in bytes. 0 means 128
 	// MiB.
 	CacheMemory int64
-	// BackContext returns the RPCSEC_GSS context that the caller by made, for calls to that
-	// caller's client. server is the server's handle of the context. client is the handle that the
-	// client expects in these calls. service is their service. If BackContext is nil or
-	// returns nil, there is no such context.
+	// BackContext returns an RPCSEC_GSS context for callbacks, or nil if there is none. The caller
+	// with the credential by created the context, and the callbacks go to that caller's client.
+	// server is the server's handle of the context. client is the handle that the client expects in
+	// the callbacks, and service is their RPCSEC_GSS service. If BackContext is nil, there is no
+	// context.
 	BackContext func(by *rpc.Cred, server, client []byte, service rpc.GSSService) BackContext
 }
 
@@ -77,8 +78,9 @@ func (m *Minor) Operations() []nfs4.Operation {
 	}
 }
 
-// Before implements nfs4.Minor: it checks the place of an operation in the compound (RFC 8881
-// §2.10.2.1, §18.46.3). Operations that make or end a session may stand alone.
+// Before implements nfs4.Minor. It checks whether an operation may be at its position in the
+// compound (RFC 8881 §2.10.2.1, §18.46.3). Operations that create or end a session may be alone in
+// a compound without SEQUENCE.
 func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	if k.Index == 0 {
 		return first(k, op.Number)
@@ -139,7 +141,7 @@ func (m *Minor) After(k *nfs4.Compound) {
 	}
 }
 
-// SessionOf returns the session that a compound came in, or nil.
+// SessionOf returns the session of the compound k, or nil.
 func SessionOf(k *nfs4.Compound) *Session {
 	if run, ok := k.Session.(*slot); ok {
 		return run.session

@@ -7,9 +7,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A ping is a CB_NULL that asks whether a session's client answers. A session has at most one
-// at a time, however often the client binds connections, because each would wait up to
-// callTime for a silent client. The session's mutex guards it.
+// A ping is a CB_NULL that checks whether a session's client answers. A session has at most one at
+// a time, however often the client binds connections, because each CB_NULL may wait up to callTime
+// for a silent client. The session's mutex guards the ping.
 type ping struct {
 	// x is the CB_NULL under way on connection over, or nil. by is the Caller that can cancel
 	// it; by is nil until x has started.

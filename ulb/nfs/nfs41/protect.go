@@ -9,9 +9,9 @@ import (
 // protection is the state protection that a client asked for (RFC 8881 §2.10.8.3). The zero
 // value is SP4_NONE.
 type protection struct {
-	// machine: SP4_MACH_CRED. Only principal, over RPCSEC_GSS with integrity or privacy, may
-	// use the operations in enforce. It may also use those in allow on state of other
-	// principals.
+	// machine is true for SP4_MACH_CRED. Then only principal, over RPCSEC_GSS with integrity or
+	// privacy, may use the operations in enforce. It may also use the operations in allow on state
+	// of other principals.
 	machine        bool
 	principal      string
 	enforce, allow wire.Bitmap4

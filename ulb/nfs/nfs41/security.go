@@ -24,8 +24,8 @@ type BackContext interface {
 	Caller(k rpc.Caller) rpc.Caller
 	// CallSize returns the maximum length of a call with n bytes of arguments.
 	CallSize(n int) int
-	// Usable reports whether calls can still be made. Expiry returns the time at which that
-	// ends.
+	// Usable reports whether calls can still be made at the time now. Expiry returns the time at
+	// which the context expires.
 	Usable(now time.Time) bool
 	Expiry() time.Time
 }
@@ -33,10 +33,11 @@ type BackContext interface {
 // security holds the credentials for calls over a session's backchannel, in the client's
 // order of preference (RFC 8881 §2.10.8.2). It is replaced, never changed.
 type security struct {
-	// plain: the client offered AUTH_SYS or AUTH_NONE, with the credential cred.
+	// plain is true if the client offered AUTH_SYS or AUTH_NONE, with the credential cred.
 	plain bool
 	cred  rpc.AuthBytes
-	// contexts are the contexts that the client offered. first: it offered one before plain.
+	// contexts are the contexts that the client offered. first is true if it offered one of them
+	// before AUTH_SYS and AUTH_NONE.
 	contexts []BackContext
 	first    bool
 }
@@ -46,8 +47,9 @@ type parameters interface {
 	Next(p *wire.CallbackSecParms4) bool
 }
 
-// choose takes the credentials that a caller offers. NFS4ERR_NOENT: a context of RPCSEC_GSS
-// does not exist or belongs to another caller. A client that offers nothing is not called.
+// choose returns the credentials that a caller offers for callbacks. If an RPCSEC_GSS context in
+// the list does not exist or belongs to another caller, it returns NFS4ERR_NOENT. A client that
+// offers nothing gets no callbacks.
 func (m *Minor) choose(by *rpc.Cred, list parameters) (*security, nfs4.Status) {
 	s := new(security)
 	var p wire.CallbackSecParms4
@@ -92,7 +94,7 @@ func (s *security) take(cred rpc.AuthBytes) {
 // newest returns the last maxContexts contexts.
 func newest(c []BackContext) []BackContext { return c[max(len(c)-maxContexts, 0):] }
 
-// with returns s with the additions of a BACKCHANNEL_CTL: contexts are added, and another
+// with returns s after a BACKCHANNEL_CTL: the new contexts are added to the earlier ones, and a new
 // plain credential replaces the earlier one (RFC 8881 §18.33.3).
 func (s *security) with(more *security, now time.Time) *security {
 	if !more.plain && len(more.contexts) == 0 {

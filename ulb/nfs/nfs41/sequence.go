@@ -45,7 +45,7 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 		return st
 	}
 	if k.Session == l {
-		// The client has seen the target in the slot's last reply and obeys it.
+		// If so, the client has seen the target in the slot's last reply and obeys it.
 		if args.HighestSlotid <= l.told {
 			s.retire(l.told, l.toldIn)
 		}
@@ -144,8 +144,8 @@ func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// begin begins a new request. The client's lease cannot expire while the request runs. finish
-// renews it, so that the clock is read only once.
+// begin begins a new request. It does not renew the client's lease, because the lease cannot expire
+// while the request runs: finish renews it.
 func (l *slot) begin(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) nfs4.Status {
 	if l.busy {
 		return wire.NFS4ErrSeqMisordered

@@ -23,7 +23,7 @@ type Session struct {
 	fore, back channel
 	// minorVersion is the minor version of the CREATE_SESSION.
 	minorVersion uint32
-	// share is the share of the address that made the session.
+	// share counts the memory of all sessions that the same client address created.
 	share *share
 	// slots are made at their first use.
 	slots []atomic.Pointer[slot]
@@ -32,10 +32,11 @@ type Session struct {
 	turn atomic.Uint64
 	// held is the memory for replies that the slots other than slot 0 use, in bytes.
 	held atomic.Int64
-	// wanted: the client has bound a connection to the backchannel and expects calls over it.
+	// wanted is true if the client has bound a connection to the backchannel and expects calls over
+	// it.
 	wanted atomic.Bool
-	// answered: the client has answered a call. down: it no longer answers. fault: server and
-	// client disagree about sequence numbers.
+	// answered is true if the client has answered a call. down is true if it no longer answers.
+	// fault is true if server and client disagree about sequence numbers.
 	answered, down, fault atomic.Bool
 	// conns are the connections bound to the session. The list is replaced, never changed.
 	conns atomic.Pointer[[]*binding]
@@ -52,15 +53,16 @@ type Session struct {
 type binding struct {
 	conn       *rpc.Conn
 	fore, back bool
-	cost       int64  // its bytes of the cache's second half
-	forget     func() // cancels OnClose; guarded by the session's mutex; nil: not set yet
+	cost       int64  // memory counted in cache.others, in bytes
+	forget     func() // cancels the connection's OnClose; guarded by the session's mutex; nil until it is set
 }
 
 // Client returns the client that owns the session.
 func (s *Session) Client() *state.Client { return s.client.Client }
 
-// reserve sets memory aside for the session and for as many slots as it gets. from is the
-// address that makes the session. It returns false if no memory is left.
+// reserve sets memory aside for the session and its slots, and sets the number of slots that the
+// session gets. from is the address of the client that creates the session. reserve returns false
+// if no memory is left.
 func (s *Session) reserve(from netip.Addr) bool {
 	slots, share := s.minor.cache.session(from, int(s.fore.Maxrequests), s.fore.maxCached())
 	if share == nil {
@@ -157,7 +159,7 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 		s.mu.Unlock()
 		return true
 	}
-	if len(list) > 0 { // reserve has paid for the first connection
+	if len(list) > 0 { // reserve set aside the memory for the first connection
 		if !s.minor.cache.take(s.share, bindingCost) {
 			s.mu.Unlock()
 			return false
@@ -168,7 +170,7 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 	s.conns.Store(&list)
 	s.mu.Unlock()
 
-	// Without the mutex: if the connection is closed, OnClose calls back at once.
+	// Call OnClose without the mutex: if the connection is already closed, it calls unbind at once.
 	forget := c.OnClose(func() { s.unbind(c) })
 	s.mu.Lock()
 	b = s.binding(c)

@@ -8,8 +8,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A slot remembers the latest request in it (RFC 8881 §2.10.6.1). As Compound.Session it
-// stands for the running request.
+// A slot holds the sequence number and the reply of the latest request in it (RFC 8881 §2.10.6.1).
+// Compound.Session of a running request is the request's slot.
 type slot struct {
 	session *Session
 	index   uint32
@@ -17,29 +17,29 @@ type slot struct {
 	// mu guards the fields below.
 	mu       sync.Mutex
 	sequence uint32
-	used     bool   // a request has come in it
-	busy     bool   // its request is running
-	digest   uint64 // of that request
-	turn     uint64 // Session.turn when that request came
+	used     bool   // the slot has had a request
+	busy     bool   // the latest request is running
+	digest   uint64 // digest of the latest request, from digestOf
+	turn     uint64 // Session.turn when the latest request came
 	kept     *rpc.Kept
-	asked    bool // the client asked to cache kept
-	// shared: another reply may still be sending kept, so kept's memory must not be reused.
+	asked    bool // the client asked the server to cache the reply in kept
+	// shared is true if another reply may still be sending kept: its memory must not be reused.
 	shared bool
 	// charge is the memory for replies that the slot uses, in bytes.
 	charge int
 	ended  bool
 
 	// These belong to the running request. Only the goroutine that runs it touches them.
-	cache bool   // the client asked to cache its reply
-	once  bool   // it has run an operation that must not run twice
-	told  uint32 // target of the slot's last reply: the highest slot to use
-	// toldIn is the turn that began with the reply with told. It is set only if told is not
-	// the session's last slot.
+	cache bool   // the client asked the server to cache the reply
+	once  bool   // the request has run an operation that must not run twice
+	told  uint32 // highest slot that the slot's last reply told the client to use
+	// toldIn is the Session.turn that the reply with told began. It is set only if told is not the
+	// session's last slot.
 	toldIn uint64
 	spare  *rpc.Kept // memory of an earlier reply, to be reused
 }
 
-// retry is the Session of a compound that was executed before but whose reply was not kept.
+// retry is the Compound.Session of a repeated request whose reply the slot did not keep.
 type retry struct{}
 
 var uncached = new(retry)
@@ -63,14 +63,14 @@ func (l *slot) Left(k *nfs4.Compound) (n int, or nfs4.Status) {
 const (
 	// maxSpare is the maximum memory that a slot keeps for its next reply.
 	maxSpare = 2 << 10
-	// maxUnasked is the size of the largest reply that is kept without the client's request,
-	// because the compound ran an operation that must not run twice.
+	// maxUnasked is the size of the largest reply that a slot keeps although the client did not ask
+	// for that. It keeps such a reply if the compound ran an operation that must not run twice.
 	maxUnasked = 2 << 10
 )
 
-// finish stores the reply, if it is to be kept, and frees the slot for the next request.
+// finish stores the reply, if the slot keeps it, and frees the slot for the next request.
 func (l *slot) finish(k *nfs4.Compound) {
-	// While the slot is busy, only this goroutine touches these.
+	// While the slot is busy, only this goroutine uses l.spare, l.cache and l.once.
 	kept, size := l.spare, 0
 	l.spare = nil
 	if l.keeps(k) {
@@ -94,7 +94,7 @@ func (l *slot) finish(k *nfs4.Compound) {
 	l.mu.Unlock()
 }
 
-// keeps reports whether the reply is to be kept and can be kept.
+// keeps reports whether the slot has to store the reply and can do so.
 func (l *slot) keeps(k *nfs4.Compound) bool {
 	switch {
 	case k.Status < 0, k.W.Overflow():
@@ -106,8 +106,8 @@ func (l *slot) keeps(k *nfs4.Compound) bool {
 		(l.index == 0 || l.session.minor.cache.ample(l.session.share))
 }
 
-// account sets the memory that the slot uses to n bytes. Slot 0 has its memory set aside and
-// does not count. l.mu is held.
+// account sets the memory that the slot uses to n bytes. The memory of slot 0 is set aside when the
+// session is created, so account does not count it. l.mu is held.
 func (l *slot) account(n int) {
 	if l.index == 0 || l.ended {
 		return

@@ -15,16 +15,16 @@ const (
 	chunks    = 256
 )
 
-// table finds sessions by session ID. The ID holds the epoch of the server's life, the
-// session's place in the table, and eight random bytes. The random bytes protect the session:
-// a peer that knows the ID may send requests in the session.
+// table finds sessions by session ID. The ID holds the epoch of this run of the server, the
+// session's index in the table, and eight random bytes. The random bytes protect the session: a
+// peer that knows the ID may send requests in the session.
 type table struct {
 	epoch uint32
 	rows  [chunks]atomic.Pointer[chunk]
 
 	mu    sync.Mutex
-	free  []uint32 // places of removed sessions
-	used  uint32   // number of places ever used
+	free  []uint32 // indexes of removed sessions
+	used  uint32   // number of indexes used so far
 	count uint64
 }
 
@@ -61,7 +61,7 @@ func (t *table) all(yield func(s *Session) bool) {
 	}
 }
 
-// add gives s an ID and a place. It returns false if the table is full.
+// add gives s an ID and a free index in the table. It returns false if the table is full.
 func (t *table) add(s *Session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
