@@ -25,36 +25,36 @@ const Nobody = 65534
 // Options are the options of an export, apart from its lists of networks and security flavors.
 type Options struct {
 	ReadOnly bool
-	// Root: the export is the root of the tree of names (exports(5): fsid=0). Only one export
-	// of a Table can be.
+	// Root makes the export the root of the tree of names (exports(5): fsid=0). Only one export of
+	// a Table can have it.
 	Root bool
-	// CrossMount: file systems that are mounted below the export's directory are served as
-	// exports of their own, with its options.
+	// CrossMount makes the server export file systems that are mounted below the export's
+	// directory. Each becomes an export of its own with these options.
 	CrossMount bool
-	// Nested: the administrator intends that clients can reach these files through another
-	// export that is more open.
+	// Nested means that the administrator accepts that clients can reach these files through
+	// another export that is more open.
 	Nested bool
-	// UTF8: names that are not UTF-8 are refused, as RFC 7530 §12.7 requires. Local programs
-	// can still create such names.
+	// UTF8 makes the server refuse names that are not UTF-8, as RFC 7530 §12.7 requires. Local
+	// programs can still create such names.
 	UTF8 bool
-	// Async: a reply to a change of names or attributes does not wait until
-	// the change is on stable storage.
+	// Async lets the server reply to a change of names or attributes before the change is on stable
+	// storage.
 	Async bool
-	// Secure: callers without Kerberos are served only on privileged ports.
+	// Secure makes the server refuse callers without Kerberos on ports that are not privileged.
 	Secure           bool
 	Squash           Squash
 	AnonUID, AnonGID uint32
-	// ManageGIDs: the supplementary groups that callers claim under AUTH_SYS are ignored. The
-	// server looks the groups up itself (rpc.mountd(8) has the same name). See
+	// ManageGIDs makes the server ignore the supplementary groups that callers claim under
+	// AUTH_SYS. The server looks the groups up itself (rpc.mountd(8) has the same name). See
 	// Table.SetGroups.
 	ManageGIDs bool
-	// RequireAccount: the server refuses callers whose proven principal has no account here.
+	// RequireAccount makes the server refuse callers whose proven principal has no account here.
 	// Without this option they act as the anonymous user.
 	RequireAccount bool
 }
 
-// An Export is one directory that is offered. Once it is in a Table it does not change:
-// another Export replaces it, and it is retired.
+// An Export is one directory that clients can mount. Once it is in a Table it does not change: to
+// change it, the Table replaces it by another Export and retires it.
 type Export struct {
 	// Name is the path that clients mount: absolute, clean, without a trailing '/'. The root
 	// itself is "/".
@@ -73,7 +73,7 @@ type Export struct {
 	Security []Security
 	Networks []NetworkSecurity
 
-	mount *Mount // the mount that this export is, or nil
+	mount *Mount // the Mount if the export is a mount below another export, else nil
 	use   use
 }
 
@@ -102,8 +102,8 @@ func (e *Export) ServesAddr(a netip.Addr) bool {
 	return slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// within returns the part of path beneath the export's name, without a leading '/'. It
-// returns false if path is neither the export's name nor beneath it.
+// within returns the part of path below the export's name, without a leading '/'. It returns false
+// if path is neither the export's name nor below it.
 func (e *Export) within(path string) (string, bool) {
 	if path == e.Name {
 		return "", true

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Sizes of a sealed handle, in bytes.
+// Sizes of a sealed handle, in bytes: a head, the file system's handle, and the seal.
 const (
 	KeySize = 32
 	// MaxSealed is the length of the longest sealed handle: NFSv3 carries no more (RFC 1813
@@ -35,7 +35,8 @@ var ErrGone = errors.New("export: handle of an export that is gone")
 // seal was checked and is genuine. It is a power of two.
 const cacheSlots = 8192
 
-// sealer makes and checks seals. A handle in its cache costs one hash and one comparison.
+// sealer makes and checks seals. The check of a handle in its cache costs one hash and one
+// comparison.
 type sealer struct {
 	macs  sync.Pool
 	seed  maphash.Seed
@@ -78,7 +79,8 @@ type mac struct {
 	sum [sha256.Size]byte
 }
 
-// seal appends the seal to b. b holds the head and the handle from start on.
+// seal appends the seal to b. The seal covers the head and the handle, which are in b from start
+// on.
 func (s *sealer) seal(b []byte, start int) []byte {
 	m := s.macs.Get().(*mac)
 	m.Reset()
@@ -88,7 +90,8 @@ func (s *sealer) seal(b []byte, start int) []byte {
 	return b
 }
 
-// Seal appends to b the client's handle for h of export e: at most MaxSealed bytes.
+// Seal appends to b the handle that a client gets for the file h of export e: at most MaxSealed
+// bytes.
 func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
 	start := len(b)
 	b = append(b, format1)
@@ -106,9 +109,9 @@ func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
 	return b
 }
 
-// Find checks a client's handle and returns what it names. It returns ErrForged for a handle
-// that is not ours, and ErrGone if the export is no longer offered. It does not check that
-// the client may use the export.
+// Find checks a client's handle and returns the export and file that it names. It returns ErrForged
+// for a handle that this server did not make, and ErrGone if the export is no longer offered. It
+// does not check that the client may use the export.
 func (t *Table) Find(sealed []byte) (*Opened, error) {
 	if len(sealed) <= headSize+sealSize || len(sealed) > MaxSealed || sealed[0] != format1 {
 		return nil, ErrForged

@@ -11,19 +11,19 @@ import (
 // Groups looks up the supplementary groups of users, for exports that manage them. Its
 // methods may be called from any goroutine and do not block.
 type Groups interface {
-	// Find returns the groups of a user for a call of a client. The caller must not change
-	// them. A user that does not exist has none. If the groups are not known yet, the error
-	// is a Pending, or vfs.ErrDelay if the client should repeat the call.
+	// Find returns the groups of a user for a call of a client. The caller must not change them. A
+	// user that does not exist has no groups. If the groups are not known yet, the error is a
+	// Pending, or vfs.ErrDelay if the client should repeat the call.
 	Find(client netip.Addr, uid uint32) ([]uint32, error)
 	// Delays reports whether Find would return vfs.ErrDelay, by the answers known so far. It
 	// starts no look-up.
 	Delays(uid uint32) bool
 }
 
-// A Pending is the error for a fact that is being looked up.
+// A Pending is the error of a look-up that is still running.
 type Pending interface {
 	error
-	// Await arranges that resume is called when a new try is worthwhile: once, soon, on any
+	// Await calls resume once, when the caller should try again. The call comes soon, on any
 	// goroutine, perhaps before Await returns. resume must not block.
 	Await(resume func())
 }
@@ -39,8 +39,8 @@ type Looked struct {
 	found  bool
 }
 
-// manages reports whether the export looks up the groups of a caller: the caller uses
-// AUTH_SYS, so has no proof of its groups, and is not squashed.
+// manages reports whether the server has to look up the groups of a caller. That is so if the
+// export manages groups, the caller uses AUTH_SYS, which proves no groups, and is not squashed.
 func (e *Export) manages(c *rpc.Cred) bool {
 	return e.ManageGIDs && c.Flavor == rpc.AuthSys && !c.Anonymous && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
 }
@@ -70,14 +70,14 @@ func (e *Export) unsure(c *rpc.Cred) bool {
 	return c.Unsure && (e.Squash != AllSquash || e.RequireAccount)
 }
 
-// OnRefusedPrincipal sets a function that is called for each call refused because of Refuses.
-// It runs on the goroutine that judges or serves the call and must not block.
-// OnRefusedPrincipal is called before the Table is used.
+// OnRefusedPrincipal sets a function that the Table calls for each call refused because of Refuses.
+// The function runs on a goroutine that serves the call, and must not block. OnRefusedPrincipal is
+// called before the Table is used.
 func (t *Table) OnRefusedPrincipal(f func(c *rpc.Conn, e *Export, principal string)) {
 	t.refusedPrincipal = f
 }
 
-// RefusedPrincipal reports such a refusal.
+// RefusedPrincipal tells the function of OnRefusedPrincipal about a refused call.
 func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedPrincipal != nil {
 		t.refusedPrincipal(c, e, cred.Principal)
@@ -90,9 +90,8 @@ func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
 	return e.unsure(cred) || e.manages(cred) && t.groups.Delays(cred.UID)
 }
 
-// Identify sets *as to the user and groups as which the caller acts in this export. It is
-// called after Look. as.Groups may alias c.Groups. Groups that were not looked up count as
-// none.
+// Identify sets *as to the user and groups as which the caller acts in this export. It is called
+// after Look. as.Groups may alias c.Groups. If Look found no groups, the caller has none.
 func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}

@@ -17,14 +17,14 @@ import (
 type Found struct {
 	// Top is the export whose options apply to the mount.
 	Top *Export
-	// Under is the name of the export or mount on whose file system it is mounted. Dir is the
-	// absolute path on this machine of that export's root directory. Point is the path of the
-	// directory that the mount covers.
+	// Under is the name of the export or mount that contains the directory on which this file
+	// system is mounted. Dir is the absolute path on this machine of the root directory of Under.
+	// Point is the path of the directory that the mount covers.
 	Under, Dir, Point string
 	// Name is the name of the export that the mount becomes.
 	Name string
-	// The identity of the mount: its ID, st_dev, the directory of the file system that is
-	// mounted, and the file system's type (proc(5), mountinfo).
+	// ID, Device, Root and Kind identify the mount: its mount ID, its st_dev, the directory of the
+	// file system that is mounted, and the file system's type (proc(5), mountinfo).
 	ID           uint64
 	Device, Root string
 	Kind         string
@@ -32,7 +32,7 @@ type Found struct {
 	Refused string
 }
 
-// same reports whether two descriptions are of the same mount.
+// same reports whether f and as describe the same mount.
 func (f *Found) same(as *Found) bool {
 	return f.ID == as.ID && f.Device == as.Device && f.Root == as.Root && f.Point == as.Point && f.Kind == as.Kind &&
 		f.Name == as.Name && f.Under == as.Under && f.Dir == as.Dir && f.Refused == as.Refused
@@ -40,11 +40,12 @@ func (f *Found) same(as *Found) bool {
 
 // An Opener opens and closes the file systems of mounts.
 type Opener interface {
-	// Open runs on a goroutine of its own and may block for any time. After vfs.ErrDelay the
-	// mount is tried again soon (delayedFor), after other errors later (refusedFor).
+	// Open runs on a goroutine of its own and may block for any time. If it returns vfs.ErrDelay,
+	// the Mount waits for delayedFor before the next attempt; after other errors it waits for
+	// refusedFor.
 	Open(m *Mount) (vfs.FileSystem, error)
-	// Refused is called for each call that is refused because of Found.Refused. It does not
-	// block.
+	// The Mount calls Refused for each call that it refuses because of Found.Refused. Refused does
+	// not block.
 	Refused(m *Mount)
 	// InUse reports whether clients hold state of a file system, such as open files. It does
 	// not block.
@@ -53,12 +54,12 @@ type Opener interface {
 	Close(m *Mount, fs vfs.FileSystem)
 }
 
-// Times of a mount.
+// Time limits of a mount.
 const (
 	// wakeWithin is how long a call waits until the mount's file system is open.
 	wakeWithin = 250 * time.Millisecond
-	// refusedFor is the time until the next attempt after a failed Open, delayedFor that
-	// after vfs.ErrDelay.
+	// refusedFor is the time until the next attempt after a failed Open. delayedFor is that time if
+	// Open returned vfs.ErrDelay.
 	refusedFor = 10 * time.Second
 	delayedFor = time.Second
 )
@@ -84,16 +85,16 @@ type Mount struct {
 	mu sync.Mutex
 	// work is the running Open or Close, or nil.
 	work *work
-	// wanted: a call waits for the end of a Close.
+	// wanted is true if a call waits for the end of a Close.
 	wanted bool
 	gone   bool
 	// refused is the error of the last Open. The next Open is not before retry.
 	refused error
 	retry   time.Time
-	// left holds the channels of replaced exports that calls may still use.
+	// left holds the channels that Retire returned for replaced exports. Calls may still use these.
 	left []<-chan struct{}
-	// entries is the number of calls when Doze last looked. rested is the time since which no
-	// call has come.
+	// entries is the number of calls that had entered the mount at the latest Doze. rested is the
+	// time since which no call has entered it.
 	entries uint64
 	rested  time.Time
 }
@@ -104,8 +105,8 @@ type work struct {
 	done  chan struct{}
 }
 
-// asleep stands for a closed file system. It answers only Lane and Root. All other methods
-// are called only after Enter, which fails.
+// asleep stands for a closed file system: it is the file system of the export Mount.asleep. It
+// answers only Lane and Root. Calls use the other methods only after Enter, which fails.
 type asleep struct {
 	vfs.FileSystem
 	m *Mount
@@ -120,10 +121,11 @@ func newMount(f Found, opener Opener) *Mount {
 	return m
 }
 
-// template returns the mount's export while it is asleep.
+// template returns a new export for Mount.asleep.
 func (m *Mount) template() *Export { return m.export(m.Top, &asleep{m: m}, true) }
 
-// export returns an export of the mount with the options of another export.
+// export returns an export of the mount with the options of another export. If retired is true, no
+// call can enter it.
 func (m *Mount) export(options *Export, fs vfs.FileSystem, retired bool) *Export {
 	e := &Export{
 		Name: m.Name, ID: m.id, FS: fs, Options: options.Options,
@@ -137,7 +139,7 @@ func (m *Mount) export(options *Export, fs vfs.FileSystem, retired bool) *Export
 	return e
 }
 
-// now returns the mount's export, awake or asleep.
+// now returns the mount's export: awake if the file system is open, else asleep.
 func (m *Mount) now() *Export {
 	if e := m.awake.Load(); e != nil {
 		return e
@@ -148,9 +150,9 @@ func (m *Mount) now() *Export {
 // Awake returns the mount's export while its file system is open, or nil.
 func (m *Mount) Awake() *Export { return m.awake.Load() }
 
-// wake opens the file system if necessary and returns the mount's export. With try it does
-// not wait but returns vfs.ErrWouldBlock. ESTALE: the mount is gone. errRefused: the mount is
-// not served.
+// wake opens the file system if it is closed, and returns the mount's export. If try is true and
+// the file system is closed, wake returns vfs.ErrWouldBlock. It returns ESTALE if the mount is
+// gone, and errRefused if the server does not export the mount.
 func (m *Mount) wake(try bool) (*Export, error) {
 	if e := m.awake.Load(); e != nil {
 		return e, nil
@@ -177,7 +179,7 @@ func (m *Mount) wake(try bool) (*Export, error) {
 	}
 }
 
-// waking is one step of wake. It returns the export, or an error, or the work to wait for.
+// waking is one step of wake. It returns the export, or an error, or the Open or Close to wait for.
 func (m *Mount) waking() (*Export, *work, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,7 +202,7 @@ func (m *Mount) waking() (*Export, *work, error) {
 	return nil, m.work, nil
 }
 
-// open opens the file system.
+// open opens the file system and ends the work w.
 func (m *Mount) open(w *work) {
 	fs, err := m.opener.Open(m)
 	m.mu.Lock()
@@ -220,14 +222,14 @@ func (m *Mount) open(w *work) {
 	m.end(w)
 }
 
-// rouse makes an export that calls can enter. m.mu is held.
+// rouse makes an awake export with the open file system fs, which calls can enter. m.mu is held.
 func (m *Mount) rouse(fs vfs.FileSystem) {
 	e := m.export(m.asleep.Load(), fs, false)
 	m.entries, m.rested = 0, time.Now()
 	m.awake.Store(e)
 }
 
-// end ends an Open or Close. m.mu is held.
+// end ends the work w, an Open or Close. m.mu is held.
 func (m *Mount) end(w *work) {
 	m.work, m.wanted = nil, false
 	close(w.done)
@@ -249,8 +251,8 @@ func (m *Mount) offer(top *Export) {
 	}
 }
 
-// Doze closes the file system if no call has entered the mount for the time after, unless
-// clients hold state of it. It returns whether the mount was awake.
+// Doze closes the file system if no call has entered the mount for the time after, unless clients
+// hold state of it. It returns false if the file system was closed and stays so.
 func (m *Mount) Doze(after time.Duration) (awake bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -270,8 +272,8 @@ func (m *Mount) Doze(after time.Duration) (awake bool) {
 	return true
 }
 
-// Rested returns the time since which no call has entered the mount, by the latest Doze. idle
-// is false if the mount is in use or asleep.
+// Rested returns the time since which no call has entered the mount, as the latest Doze found. idle
+// is false if calls or clients use the file system, or if it is closed.
 func (m *Mount) Rested() (since time.Time, idle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -279,8 +281,8 @@ func (m *Mount) Rested() (since time.Time, idle bool) {
 	return m.rested, e != nil && m.idle(e)
 }
 
-// Rest closes the file system of a mount that is not in use. The channel is closed when that
-// is done; it is nil if the mount is in use or asleep.
+// Rest closes the file system of a mount that is not in use. The channel is closed when that is
+// done. It is nil if calls or clients use the file system, or if it is closed already.
 func (m *Mount) Rest() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,14 +294,14 @@ func (m *Mount) Rest() (closed <-chan struct{}) {
 	return m.work.done
 }
 
-// idle reports whether no call and no client state uses e, which is awake.
+// idle reports whether no call and no client state uses the awake export e.
 func (m *Mount) idle(e *Export) bool {
 	_, inside := e.use.entries()
 	return !inside && !m.opener.InUse(e.FS)
 }
 
-// sleep closes the file system of e, which is awake, after the last call has left. m.mu is
-// held, and no work is running.
+// sleep closes the file system of the awake export e after the last call has left. m.mu is held,
+// and no work is running.
 func (m *Mount) sleep(e *Export) {
 	m.awake.Store(nil)
 	m.work = &work{began: time.Now(), done: make(chan struct{})}
@@ -308,8 +310,8 @@ func (m *Mount) sleep(e *Export) {
 	go m.close(m.work, e.FS, left)
 }
 
-// close waits until all calls have left, and closes the file system, unless a call wants it
-// again or clients hold state of it.
+// close waits until all calls have left, and closes the file system. If another call waits for the
+// mount, or clients hold state of it, close keeps the file system open for use.
 func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	for _, idle := range left {
 		<-idle
@@ -328,8 +330,8 @@ func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	m.end(w)
 }
 
-// End lets no further call in: the mount is gone for good. The channel is closed when the
-// file system is closed.
+// End removes the mount for good: no further call can enter it. The channel is closed when the file
+// system is closed.
 func (m *Mount) End() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -345,7 +347,7 @@ func (m *Mount) End() (closed <-chan struct{}) {
 	return m.work.done
 }
 
-// Mount returns the mount that the export is, or nil.
+// Mount returns the Mount of an export that is a mount below another export, or nil.
 func (e *Export) Mount() *Mount { return e.mount }
 
 // Lane returns the executor lane of calls to the mount.
@@ -357,15 +359,15 @@ func (m *Mount) ExportID() uint32 { return m.id }
 // TopID returns the ID of the export that the mount is below.
 func (m *Mount) TopID() uint32 { return m.topID }
 
-// Beneath returns the part of the mount's name beneath the name of the export that it is
-// below.
+// Beneath returns the rest of the mount's name after the name of the export that it is below.
 func (m *Mount) Beneath() string {
 	return strings.TrimPrefix(m.Name, strings.TrimSuffix(m.topName, "/"))
 }
 
-// Awake returns the export to enter in place of e, which is retired or asleep: its successor,
-// or the mount's export, awake. It returns ESTALE if there is none. With try it does not wait
-// but returns vfs.ErrWouldBlock; the call then waits in e's lane.
+// Awake returns the export to use in place of e, whose Enter has failed: the export that replaced e
+// or, for a mount, its export with the open file system. It returns ESTALE if there is none. If try
+// is true and the file system is closed, it returns vfs.ErrWouldBlock; the call then waits in e's
+// lane of the executor.
 func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	now := t.ByID(e.ID)
 	if now == nil {
@@ -382,9 +384,9 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	return now, err
 }
 
-// Mounted returns the export that is mounted on the directory with an absolute path. at is
-// the export through which the directory is reached. The result serves the caller and can be
-// entered. EXDEV: nothing that is served is mounted there.
+// Mounted returns the export that is mounted on the directory with an absolute path. at is the
+// export through which the caller reached the directory. The result serves the caller, and calls
+// can enter it. If no export is mounted there that serves the caller, Mounted returns EXDEV.
 func (t *Table) Mounted(c *rpc.Conn, cred *rpc.Cred, at *Export, path string, try bool) (*Export, error) {
 	e, err := t.mountedAt(at, path)
 	if err != nil && t.missing != nil {

@@ -22,9 +22,9 @@ type mountPoint struct{ in, path string }
 
 var noMounts = &mounts{}
 
-// OnMissing sets the function that is called if a client comes to a mount that the Table does
-// not know. f looks for mounts and returns when that is done. It returns false if it has
-// looked too often lately. OnMissing is called before the Table is used.
+// OnMissing sets a function that the Table calls when a client reaches a mount point that it does
+// not know. f looks for mounts and returns when that is done. It returns false if it has looked too
+// often lately. OnMissing is called before the Table is used.
 func (t *Table) OnMissing(f func() bool) { t.missing = f }
 
 // SetMounts sets the mounts below exports. It opens no file system. Earlier mounts that are
@@ -64,7 +64,7 @@ func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
 	return s.end(old)
 }
 
-// end ends the mounts of the set before that are not in s.
+// end ends the mounts of the earlier set that are not in s.
 func (s *set) end(before *set) (gone []*Mount) {
 	for name, m := range before.mounts.byName {
 		if s.mounts.byName[name] != m {
@@ -124,7 +124,7 @@ func (t *Table) Mounts() []*Mount {
 	return all
 }
 
-// mountedAt is Mounted without waking: the export may be asleep.
+// mountedAt is Mounted, but does not open the file system of a mount.
 func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
 	s := t.current.Load()
 	name, ok := s.mounts.at[mountPoint{at.Name, point}]
@@ -140,8 +140,8 @@ func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
 	return nil, syscall.EXDEV
 }
 
-// Way returns the way to a mount: the export or mount that it is mounted on, and the names
-// from that one's root to the directory that the mount covers. from may be asleep, or nil.
+// Way returns the path to a mount: the export or mount that it is mounted on, and the names from
+// the root of from to the directory that the mount covers. from may be asleep, or nil.
 func (t *Table) Way(m *Mount) (from *Export, names []string) {
 	s := t.current.Load()
 	if from = s.named(m.Under); from == nil {

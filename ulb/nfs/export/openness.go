@@ -30,9 +30,9 @@ func (e *Export) weakest(a netip.Addr) Security {
 	return Sys
 }
 
-// borders returns sample addresses: at least one of each range of addresses that the exports
-// treat alike. These are the first address of all, the first of each network, and the first
-// after it.
+// borders returns sample addresses: at least one from each range of addresses that the exports
+// treat alike. The samples are the first address of all, the first of each network, and the first
+// after each network.
 func borders(exports ...*Export) []netip.Addr {
 	all := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 	add := func(p netip.Prefix) {

@@ -48,12 +48,12 @@ type Refusal struct {
 	Reason Reason
 }
 
-// OnRefusal sets a function that is called for each refused mount, before the answer. It runs
-// on the goroutine that serves the call and must not block. OnRefusal is called before the
-// first call is served.
+// OnRefusal sets a function that the Table calls for each refused mount, before the answer. It runs
+// on the goroutine that serves the call and must not block. OnRefusal is called before the first
+// call is served.
 func (t *Table) OnRefusal(f func(*Refusal)) { t.refused = f }
 
-// Refused reports a refused mount.
+// Refused tells the function of OnRefusal about a refused mount.
 func (t *Table) Refused(r *Refusal) {
 	if t.refused != nil {
 		t.refused(r)

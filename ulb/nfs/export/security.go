@@ -12,8 +12,8 @@ import (
 // by its number as a flavor (RFC 2623 §4.3).
 type Security uint32
 
-// Kinds of security, named as in mount's option sec=: AUTH_SYS; Kerberos that proves the
-// caller's identity; that also protects against changes; that also encrypts.
+// Kinds of security, named as in mount's option sec=. Sys is AUTH_SYS. Krb5 proves the caller's
+// identity by Kerberos, Krb5i also protects calls against changes, and Krb5p also encrypts them.
 const (
 	Sys   Security = 1
 	Krb5  Security = 390003
@@ -43,8 +43,8 @@ func (s Security) String() string {
 	return fmt.Sprintf("flavor %d", uint32(s))
 }
 
-// SecurityOf returns the flavor of a caller. A caller under AUTH_NONE counts as under
-// AUTH_SYS, and acts as the anonymous user.
+// SecurityOf returns the flavor of a caller. For a caller under AUTH_NONE it returns Sys; such a
+// caller acts as the anonymous user.
 func SecurityOf(c *rpc.Cred) Security {
 	if c.Flavor != rpc.AuthGSS {
 		return Sys
@@ -85,12 +85,12 @@ func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
 	return len(all) == 0 || slices.Contains(all, SecurityOf(cred))
 }
 
-// OnRefusedFlavor sets a function that is called for each call refused because of its flavor.
-// It runs on the goroutine that judges or serves the call and must not block. OnRefusedFlavor
-// is called before the Table is used.
+// OnRefusedFlavor sets a function that the Table calls for each call refused because of its
+// security flavor. The function runs on a goroutine that serves the call, and must not block.
+// OnRefusedFlavor is called before the Table is used.
 func (t *Table) OnRefusedFlavor(f func(c *rpc.Conn, e *Export, as Security)) { t.refusedFlavor = f }
 
-// RefusedFlavor reports such a refusal.
+// RefusedFlavor tells the function of OnRefusedFlavor about a refused call.
 func (t *Table) RefusedFlavor(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedFlavor != nil {
 		t.refusedFlavor(c, e, SecurityOf(cred))

@@ -18,7 +18,7 @@ import (
 type Table struct {
 	seal    *sealer
 	current atomic.Pointer[set]
-	// changing is held while a new set for current is built.
+	// A goroutine holds changing while it builds a new set for current.
 	changing sync.Mutex
 	root     *Export
 	// missing is the function of OnMissing, or nil.
@@ -40,10 +40,10 @@ type set struct {
 	mounts *mounts
 }
 
-// A Tree holds the places of exports in the one tree of names that NFSv4 has (RFC 8881 §7.3).
-// If no export is the Root, each is at its name. Otherwise the Root is at "/", each export
-// beneath the Root is at the rest of its name, and all others are at their names. A Tree does
-// not change: a table with other exports has another Tree.
+// A Tree holds the position of each export in the one tree of names that NFSv4 has (RFC 8881 §7.3).
+// If no export is the Root, each is at its name. Otherwise the Root is at "/", each export below
+// the Root is at the rest of its name, and all others are at their names. A Tree does not change: a
+// table with other exports has another Tree.
 type Tree struct {
 	// ByPath holds the exports by clean absolute path.
 	ByPath map[string]*Export
@@ -57,9 +57,9 @@ func NewTable(key [KeySize]byte) *Table {
 	return t
 }
 
-// SetRoot makes e the export of the directories above all others, for programs with one tree
-// of names (RFC 8881 §7.3). Its ID is 0, and All does not return it. SetRoot is called before
-// the first Replace.
+// SetRoot makes e the export of the directories above all other exports, for NFSv4, which has one
+// tree of names (RFC 8881 §7.3). Its ID is 0, and All does not return it. The caller calls SetRoot
+// before the first Replace.
 func (t *Table) SetRoot(e *Export) {
 	e.ID = 0
 	t.root = e
@@ -68,9 +68,9 @@ func (t *Table) SetRoot(e *Export) {
 // Root returns the export of SetRoot, or nil.
 func (t *Table) Root() *Export { return t.root }
 
-// Replace makes exports the table's content. It fills in their IDs; it does not write to an
-// export that has its ID already, because calls may be using it. Mounts below exports that
-// are gone are ended. SetMounts sets the mounts below new exports.
+// Replace makes exports the table's content. It fills in their IDs; it does not write to an export
+// that already has its ID, because calls may be using it. It ends the mounts below exports that are
+// gone. SetMounts sets the mounts below new exports.
 func (t *Table) Replace(exports []*Export) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -113,7 +113,7 @@ func (t *Table) Replace(exports []*Export) error {
 	return nil
 }
 
-// plant fills in the tree.
+// plant fills in the tree of names from the sorted exports.
 func (s *set) plant() error {
 	var root *Export
 	for _, e := range s.sorted {
@@ -141,14 +141,14 @@ func (s *set) plant() error {
 	return nil
 }
 
-// Tree returns the places of the exports in the tree of names.
+// Tree returns the positions of the exports in the tree of names.
 func (t *Table) Tree() *Tree { return &t.current.Load().tree }
 
 // All returns the exports, those with the longest names first.
 func (t *Table) All() []*Export { return t.current.Load().sorted }
 
-// ByID returns the export with the ID of a handle, or nil. If it is a mount, it may be
-// asleep; it then has its options, and Awake wakes it.
+// ByID returns the export with the ID of a handle, or nil. If the export is a mount, its file
+// system may be closed: the export then has its options only, and Awake opens the file system.
 func (t *Table) ByID(id uint32) *Export { return t.current.Load().find(id) }
 
 func (s *set) find(id uint32) *Export {
@@ -161,8 +161,8 @@ func (s *set) find(id uint32) *Export {
 	return nil
 }
 
-// Resolve finds the export that a mount path belongs to. If several contain the path, it is
-// the closest one. names lead from the export's root to the path.
+// Resolve finds the export that contains a mount path. If several contain it, Resolve returns the
+// one with the longest name. names lead from the export's root to the path.
 func (t *Table) Resolve(mountPath string) (e *Export, names []string, ok bool) {
 	clean := path.Clean("/" + mountPath)
 	for _, e := range t.current.Load().sorted {

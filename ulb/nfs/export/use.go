@@ -43,9 +43,9 @@ func (u *use) entries() (n uint64, busy bool) {
 	return n, busy
 }
 
-// Enter counts a call that is about to use the file system, until the call's Leave. It
-// returns false if the export is retired: the call must not use it, and asks Table.Awake for
-// its successor.
+// Enter counts a call that is about to use the file system, until the call's Leave. It returns
+// false if the export is retired: the call must not use the export, and asks Table.Awake for its
+// successor.
 func (e *Export) Enter(c *rpc.Conn) bool {
 	s := &e.use.calls[c.ID%stripes]
 	s.n.Add(oneEnters)
@@ -59,9 +59,9 @@ func (e *Export) Enter(c *rpc.Conn) bool {
 // Leave ends the use that a successful Enter of the same connection began.
 func (e *Export) Leave(c *rpc.Conn) { e.use.leave(&e.use.calls[c.ID%stripes]) }
 
-// Retire lets no further call in. The channel is closed when all calls inside have left; then
-// the file system can be closed. Retire is called once, after the Table has replaced or
-// removed the export.
+// Retire makes Enter refuse all further calls. The channel is closed when all calls that had
+// entered have left; then the file system can be closed. Retire is called once, after the Table has
+// replaced or removed the export.
 func (e *Export) Retire() (idle <-chan struct{}) {
 	e.use.idle = make(chan struct{})
 	e.use.retired.Store(true)
@@ -75,9 +75,10 @@ func (u *use) leave(s *stripe) {
 	}
 }
 
-// settle closes idle if no call is inside. It runs after retired is set. From then on, a
-// stripe that settle finds at zero holds no call: a call that enters it later leaves at once.
-// The call that leaves last therefore finds all stripes at zero.
+// settle closes idle if no call is inside. It runs after retired is set. If settle finds the
+// counter of a stripe at zero, no call uses the file system through that stripe any more, because
+// calls that enter later leave at once. The call that leaves last therefore finds all stripes at
+// zero.
 func (u *use) settle() {
 	for i := range u.calls {
 		if u.calls[i].n.Load()&inside != 0 {

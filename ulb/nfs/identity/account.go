@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxGroups is the maximum number of groups of a user. Further ones are ignored.
+// maxGroups is the maximum number of groups of a user. The package ignores further ones.
 const maxGroups = 65536
 
 // errNoAccount: the user does not exist.
@@ -84,7 +84,7 @@ func (m *Map) account(ctx context.Context, key string, field int) (account, erro
 	return account{f[0], uid, gid}, nil
 }
 
-// groupsOf returns the numbers of the groups that a user is a member of.
+// groupsOf returns the numbers of the groups that list a user as a member.
 func (m *Map) groupsOf(ctx context.Context, name string) (groups []uint32, err error) {
 	seen := make(map[uint32]bool)
 	add := func(s string) {
@@ -103,7 +103,7 @@ func (m *Map) groupsOf(ctx context.Context, name string) (groups []uint32, err e
 	if err != nil {
 		return nil, err
 	}
-	// "name  1 2 3"
+	// The answer has a line such as "name  1 2 3".
 	answer, err := m.cfg.Ask(ctx, initgroups, name)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// getentTime is the time limit of getent, including the wait for its turn. The capacity of
-// asking is the maximum number of getent processes at once.
+// getentTime is the time limit of getent, including the wait until another getent has ended. The
+// capacity of asking is the maximum number of getent processes at once.
 const getentTime = 10 * time.Second
 
 var asking = make(chan struct{}, 4)
@@ -53,7 +53,7 @@ func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !ok { // glibc has a default then, and other C libraries have no such file
+	if !ok { // the C library then has its own default
 		line, _, err := run(ctx, database, key)
 		return line, err
 	}
@@ -79,7 +79,7 @@ func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) 
 	return answer, down
 }
 
-// mostTold is the limit of the loader's output that is kept, in bytes.
+// mostTold is how much of the dynamic loader's output run keeps, in bytes.
 const mostTold = 1 << 20
 
 // run runs getent once. line is the first line of its output. It is nil if there is no entry,
@@ -104,8 +104,8 @@ func run(ctx context.Context, args ...string) (line []byte, told string, err err
 	return line, string(loader.bytes), nil
 }
 
-// unavailable reports whether, by the loader's output told, the service s of this machine did
-// not answer. A service whose library is not installed does not count.
+// unavailable reports whether the service s of this machine did not answer. told is the loader's
+// output. A service whose library is not installed does not count as unavailable.
 func (s *nssService) unavailable(told string) bool {
 	if slices.Contains(ownServices, s.name) || !strings.Contains(told, "libnss_"+marker+".so") {
 		return false

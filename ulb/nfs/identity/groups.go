@@ -22,20 +22,20 @@ const (
 	patience = 5 * time.Second
 	// failedFor is the time until a user whose look-up failed is looked up again.
 	failedFor = 5 * time.Second
-	// staleFor is how long the groups of a user hold without a newer answer: while the
-	// machine's services do not answer, they are used beyond their age.
+	// staleFor is how long Find uses the groups of a user without a newer answer. While the
+	// machine's services do not answer, Find uses answers that are older than GroupsConfig.Age.
 	staleFor = time.Hour
 	// lookers is the maximum number of look-ups at once. It is less than the number of getent
-	// processes, so that other uses of getent have their turn.
+	// processes, so that getent can also run for other uses.
 	lookers = 3
 	// maxMembers is the maximum number of remembered users, including users without an
 	// account and users being looked up. maxMembersOf is the maximum for one client address.
 	maxMembers, maxMembersOf = 65536, 4096
 	// maxNumbers is the maximum number of remembered groups, for all users together.
 	maxNumbers = 4 << 20
-	// maxQueued is the number of users that are queued for a look-up or being looked up,
-	// maxQueuedOf the maximum for one address. When the queue is full, each address still has
-	// one place.
+	// maxQueued is the maximum number of users that are queued for a look-up or being looked up.
+	// maxQueuedOf is the maximum for one address. When the queue is full, each address may still
+	// queue one user.
 	maxQueued, maxQueuedOf = 4096, 64
 	// maxWaitingOf is the maximum number of waiting calls of one address, so that its other
 	// calls still get through.
@@ -48,9 +48,9 @@ type GroupsConfig struct {
 	// until ctx ends. An error means that no answer was available. Usually it is
 	// Map.GroupsOf.
 	Look func(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error)
-	// Age is how long an answer is valid, and UnknownAge how long the answer "no such user"
-	// is; 0: DefaultAge, DefaultUnknownAge. An answer in use is renewed before it expires.
-	// If there is no newer answer, the groups of a user hold for an hour.
+	// Age is how long an answer is valid, and UnknownAge how long the answer "no such user" is. 0
+	// means DefaultAge and DefaultUnknownAge. Groups renews an answer in use before it expires. If
+	// there is no newer answer, Find uses the groups of a user for an hour (staleFor).
 	Age, UnknownAge time.Duration
 	// Failed is called for each failed look-up. It must not block. It may be nil.
 	Failed func(uid uint32, err error)
@@ -60,9 +60,9 @@ type GroupsConfig struct {
 // the background for calls that may not block. Its methods may be called from any goroutine
 // and do not block.
 //
-// Each call names the address of its client, and addresses take turns. An address that asks
-// for many users waits for its own look-ups only and gets only its share of the memory. It
-// causes no goroutines or processes beyond the fixed number that serves all addresses.
+// Each call names the address of its client, and addresses take turns. An address that asks for
+// many users waits for its own look-ups only and gets only its share of the memory. It starts no
+// more goroutines or processes, because a fixed number of them serves all addresses.
 type Groups struct {
 	cfg GroupsConfig
 	ctx context.Context
@@ -86,11 +86,11 @@ type Groups struct {
 
 // GroupsStats holds the counters of Groups.
 type GroupsStats struct {
-	// Known is the number of remembered users, Queued that of users queued or being looked
-	// up, Waiting that of waiting calls.
+	// Known is the number of remembered users, Queued the number of users queued or being looked
+	// up, and Waiting the number of waiting calls.
 	Known, Queued, Waiting int
-	// Looked counts finished look-ups, Failed those without an answer, and Delayed the calls
-	// told to come again.
+	// Looked counts finished look-ups, Failed look-ups without an answer, and Delayed the calls
+	// that got vfs.ErrDelay.
 	Looked, Failed, Delayed uint64
 }
 
@@ -99,12 +99,12 @@ type answer struct {
 	uid    uint32
 	groups []uint32
 	known  bool // the user exists
-	// At renew the user is looked up anew. At until the answer expires. If no look-up succeeds,
-	// it expires at stale.
+	// At renew Groups looks the user up again. At until the answer expires; if no look-up succeeds,
+	// it expires at stale instead.
 	renew, until, stale time.Time
 }
 
-// old returns a copy of the answer that has expired, unless no look-up succeeds.
+// old returns a copy of the answer that is expired: Find uses it only if no look-up succeeds.
 func (a *answer) old() *answer {
 	old := *a
 	old.renew, old.until = time.Time{}, time.Time{}
@@ -148,8 +148,8 @@ func (g *Groups) Close() {
 	g.numbers, g.stats.Queued = 0, 0
 }
 
-// Forget makes the groups of every user be looked up anew, because they may have changed. Calls
-// wait for the new answers. The former groups of a user hold only if there is no answer.
+// Forget makes every answer expire, because groups may have changed. Calls then wait for new
+// answers. Find uses the former groups of a user only if no look-up succeeds.
 func (g *Groups) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,7 +176,7 @@ func (g *Groups) Stats() GroupsStats {
 	return s
 }
 
-// slot returns the place of a user's answer in recent.
+// slot returns the element of recent for a user's answer.
 func (g *Groups) slot(uid uint32) *atomic.Pointer[answer] {
 	return &g.recent[uid*2654435769>>(32-recentBits)] // Fibonacci hashing
 }
@@ -189,10 +189,10 @@ func (g *Groups) remembered(uid uint32, now time.Time) *answer {
 	return nil
 }
 
-// Find returns the groups of a user for a call of a client. The caller must not change them.
-// A user without an account has none. If a look-up is running, the error is a *Wait. If the
-// look-up takes too long or has failed, or the client asks for too many users, the groups of
-// before hold, or the error is vfs.ErrDelay.
+// Find returns the groups of a user for a call of a client. The caller must not change them. A user
+// without an account has no groups. If a look-up is running, the error is a *Wait. If the look-up
+// takes too long or has failed, or the client asks for too many users, Find returns the user's
+// former groups or, without any, vfs.ErrDelay.
 func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	now := time.Now()
 	if a := g.remembered(uid, now); a != nil {
@@ -238,7 +238,7 @@ func (g *Groups) mayWait(client netip.Addr, m *member, now time.Time) bool {
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
 }
 
-// stuck reports whether a user that the client asked for has been queued for too long. g.mu is
+// stuck reports whether the first user in the queue of a client has waited for too long. g.mu is
 // held.
 func (g *Groups) stuck(client netip.Addr, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
@@ -254,8 +254,8 @@ type Wait struct {
 
 func (w *Wait) Error() string { return "identity: the groups of a user are being looked up" }
 
-// Await arranges that resume is called when Find has another answer, after patience at most:
-// on any goroutine, perhaps before Await returns. resume must not block.
+// Await calls resume once, when Find has another answer, and at the latest after patience. The call
+// comes on any goroutine, perhaps before Await returns. resume must not block.
 func (w *Wait) Await(resume func()) {
 	if !w.g.await(w, resume) {
 		resume()
@@ -309,7 +309,8 @@ func (g *Groups) release(m *member) (resume []func()) {
 // false if the client asks for too many users. g.mu is held.
 func (g *Groups) ask(client netip.Addr, m *member, uid uint32, now time.Time) bool {
 	a := g.askerOf(client)
-	// An address gets a part of the free places, so that some are left for the next address.
+	// An address may use an eighth of the free places in the queue, so that some are left for the
+	// next address.
 	if share := max((maxQueued-g.stats.Queued)/8, 1); g.closed || len(a.queue) >= min(share, maxQueuedOf) {
 		g.dropIdle(a)
 		return false
@@ -357,7 +358,7 @@ func (g *Groups) look() {
 	}
 }
 
-// next returns the next user to look up, or nil if the looker has to end. g.mu is held.
+// next returns the next user to look up, or nil if the calling goroutine has to end. g.mu is held.
 func (g *Groups) next() *member {
 	if len(g.turns) == 0 {
 		g.running--
@@ -377,8 +378,8 @@ func (g *Groups) next() *member {
 	return m
 }
 
-// settle stores the outcome of a look-up that began in a round. again: Forget was called
-// meanwhile, and the user has to be looked up once more.
+// settle stores the outcome of a look-up. round is the value of g.round when the look-up began.
+// again is true if Forget was called meanwhile: the caller looks the user up once more.
 func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *int) (resume []func(), again bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -387,7 +388,7 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 		return nil, true
 	}
 	now := time.Now()
-	defer func() { m.asked = time.Time{} }() // until then remove spares it
+	defer func() { m.asked = time.Time{} }() // last, because removeOldest skips a member that is being looked up
 	g.stats.Queued--
 	g.stats.Looked++
 	if err != nil {

@@ -36,25 +36,27 @@ const (
 
 // Config holds the settings of a Map.
 type Config struct {
-	// Domain is the part of names after '@'; "": the domain of the machine's name.
+	// Domain is the part of names after '@'. If it is empty, the Map uses the domain of the
+	// machine's name.
 	Domain string
-	// Passwd, Group and Switch (nsswitch.conf) are the paths of the files; "": those in /etc.
+	// Passwd, Group and Switch (nsswitch.conf) are the paths of the files. If one is empty, the Map
+	// uses the file in /etc.
 	Passwd, Group, Switch string
 	// Ask looks a key up in a database ("passwd", "group", "initgroups") after the files. It
 	// returns the line about key (for initgroups the lines), or nil if there is none, or an
 	// error if it cannot tell. If Ask is nil, the Map asks the services of nsswitch.conf
 	// through getent(1).
 	Ask func(ctx context.Context, database, key string) ([]byte, error)
-	// Age is how long a found answer is valid, and UnknownAge how long "not found" is; 0:
-	// DefaultAge, DefaultUnknownAge.
+	// Age is how long a found answer is valid, and UnknownAge how long "not found" is. 0 means
+	// DefaultAge and DefaultUnknownAge.
 	Age, UnknownAge time.Duration
-	// Now returns the time; nil: time.Now.
+	// Now returns the time. If it is nil, the Map uses time.Now.
 	Now func() time.Time
 }
 
-// A Map translates. Its methods may be called from any goroutine. For a key that it does not
-// remember, a method reads files and may start a process. With try it returns
-// vfs.ErrWouldBlock instead.
+// A Map translates between names and numbers of users and groups. Its methods may be called from
+// any goroutine. For a key that it does not remember, a method reads files and may start a process;
+// if try is true, it returns vfs.ErrWouldBlock instead.
 type Map struct {
 	cfg   Config
 	files [2]string

@@ -11,9 +11,9 @@ import (
 type member struct {
 	uid        uint32
 	asker      *asker
-	prev, next *member // of the asker's members
-	// answer is the last answer, or nil. If the last look-up failed, no new one starts before
-	// failed; else failed is zero.
+	prev, next *member // neighbours in the asker's list
+	// answer is the last answer, or nil. If the last look-up failed, failed is the time before
+	// which no new look-up starts; otherwise it is zero.
 	answer *answer
 	failed time.Time
 	// asked is the time at which the user was queued for the look-up that is not finished
@@ -23,7 +23,7 @@ type member struct {
 	timer   *time.Timer
 }
 
-// A waiter is a waiting call, with the asker for which it counts.
+// A waiter is a waiting call. It counts for the limit of its asker. resume continues the call.
 type waiter struct {
 	asker  *asker
 	resume func()
@@ -48,13 +48,13 @@ func (m *member) holds(now time.Time) bool {
 // An asker is a client address that has remembered members, queued members, or waiting calls.
 type asker struct {
 	client      netip.Addr
-	first, last *member // those without an answer first, then the others, by age, the oldest first
+	first, last *member // list of members: first those without an answer, then the others, the oldest first
 	count       int
 	queue       []*member
 	waiting     int
 }
 
-// push puts m in its place: last if it has an answer, else first.
+// push inserts m into the list: at the end if it has an answer, else at the start.
 func (a *asker) push(m *member) {
 	m.asker, m.prev, m.next = a, a.last, nil
 	if m.answer == nil {
@@ -97,8 +97,8 @@ func (a *asker) oldest() *member {
 	return m
 }
 
-// askerOf returns the asker of a client, and makes it if necessary. g.mu is held for this
-// function and all that follow in this file.
+// askerOf returns the asker of a client, and makes it if necessary. g.mu is held, here and in all
+// functions below in this file.
 func (g *Groups) askerOf(client netip.Addr) *asker {
 	client = clientaddr.Of(client)
 	a := g.askers[client]
@@ -155,7 +155,7 @@ const sample = 8
 // largest returns an asker with many members: the largest of a random sample.
 func (g *Groups) largest() (a *asker) {
 	n := 0
-	for _, other := range g.askers { // Go starts at a random place each time
+	for _, other := range g.askers { // Go iterates over a map from a random place
 		if a == nil || other.count > a.count {
 			a = other
 		}

@@ -31,8 +31,8 @@ type looks struct {
 	every time.Duration
 
 	mu sync.Mutex
-	// spent holds a time for each address. Each look-up moves it every into the future, at
-	// most to now plus burst. Once the time is past, the address has all its look-ups again.
+	// spent holds a time for each address. Each look-up moves it into the future by every, at most
+	// to now plus burst. Once the time is past, the address has all its look-ups again.
 	spent map[netip.Addr]time.Time
 	swept time.Time // time of the last sweep
 }
@@ -41,8 +41,8 @@ func newLooks(burst int, every time.Duration) *looks {
 	return &looks{burst: time.Duration(burst) * every, every: every, spent: make(map[netip.Addr]time.Time)}
 }
 
-// of returns the key in spent under which an address counts, and its time, now at least. mu
-// is held.
+// of returns the key in spent for an address, and the time in spent, or now if that is later. mu is
+// held.
 func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
 	address = clientaddr.Of(client)
 	spent, found := l.spent[address]
@@ -71,7 +71,7 @@ func (l *looks) sweep(now time.Time) {
 	}
 }
 
-// may reports whether an address has a look-up left. With take, it uses one up.
+// may reports whether an address has a look-up left. If take is true, may uses one up.
 func (l *looks) may(client netip.Addr, now time.Time, take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

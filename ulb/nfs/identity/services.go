@@ -8,7 +8,7 @@ import (
 // An nssService is a service that nsswitch.conf(5) names for a database.
 type nssService struct {
 	name string
-	// last: if this service answers "no such entry", the services after it are not asked.
+	// last is true if the services after this one are not asked when it answers "no such entry".
 	last bool
 }
 
