@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// One client cannot hold more locked ranges than its share. LOCK adds ranges, and so does a
-// LOCKU in the middle of a range.
+// One client cannot hold more locked ranges than its share of Config.Memory allows. LOCK adds
+// ranges, and so does a LOCKU in the middle of a range.
 func TestRangesOfOneClientAreBounded(t *testing.T) {
 	const memory = 1 << 20
 	m, err := New(Config{Memory: memory})
@@ -133,8 +133,8 @@ func TestAddressesShareTheMemory(t *testing.T) {
 	})
 }
 
-// A client of minor version 0 that is refused although its address has less than half its part is
-// told to try again, because the Manager then evicts clients of other addresses.
+// If a client of minor version 0 is refused although its address has less than half its fair share
+// of the memory, it gets NFS4ERR_DELAY, because the Manager then evicts clients of other addresses.
 func TestAnAddressGetsItsPartInMinorVersion0(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory, greedy = 4 << 20, 3
@@ -168,8 +168,8 @@ func TestAnAddressGetsItsPartInMinorVersion0(t *testing.T) {
 	})
 }
 
-// If memory runs short, the Manager evicts clients whose leases ran out, first those of the
-// address that holds most. Before that, it keeps the state of all of them.
+// If more than half of the memory is in use, the Manager evicts clients whose leases ran out, first
+// those of the address that holds most. It stops when less than half is in use.
 func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory = 1 << 20
@@ -188,8 +188,8 @@ func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
 	})
 }
 
-// The locked ranges of a file and their stateids are bounded. Beyond the bound, LOCK fails with
-// a final error; locks of other files still succeed.
+// The number of locked ranges of a file and of their stateids is limited. Beyond the limit, LOCK
+// fails with an error that tells the client not to try again; locks of other files still succeed.
 func TestRangesOfOneFileAreBounded(t *testing.T) {
 	m := manager(t, Config{Memory: 1 << 30})
 	defer m.Close()
@@ -247,9 +247,9 @@ func TestRangesOfOneFileAreBounded(t *testing.T) {
 	}
 }
 
-// However many ranges of a file one client locks, another client of its address gets its part,
-// and so does another address. A client that is refused because of others gets an error after
-// which it may try again.
+// However many ranges of a file one client locks, another client of its address can lock some, and
+// so can a client of another address. If a client is refused because of other clients' locks, the
+// error tells it to try again.
 func TestLocksOfOneFileAreShared(t *testing.T) {
 	m := newManager(t)
 	key := fileKey(1)
@@ -300,7 +300,7 @@ func TestLocksOfOneFileAreShared(t *testing.T) {
 	}
 }
 
-// If memory is full, the Manager forgets owners without state to make room for new owners.
+// If the memory is full, the Manager forgets owners without state to make room for new owners.
 func TestIdleOwnersGiveWay(t *testing.T) {
 	m := manager(t, Config{Memory: 1 << 20})
 	defer m.Close()

@@ -11,13 +11,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// from returns a copy of id that comes from an address.
+// from sets the address of id and returns id.
 func from(address string, id *Identity) *Identity {
 	id.Address = netip.MustParseAddr(address)
 	return id
 }
 
-// comes introduces a client by the request of its minor version, and confirms it.
+// comes registers a client by SETCLIENTID or EXCHANGE_ID, depending on the minor version, and
+// confirms it.
 func comes(t *testing.T, m *Manager, minor uint32, id *Identity) (*Client, Status) {
 	t.Helper()
 	if minor == 0 {
@@ -34,7 +35,7 @@ func comes(t *testing.T, m *Manager, minor uint32, id *Identity) (*Client, Statu
 	return x.Client, m.Confirm(x.Client)
 }
 
-// recorded is a life of the server in which a client of a minor version gets a record.
+// recorded returns a run of the server in which a client of a minor version gets a record.
 func recorded(minor uint32) life {
 	return func(t *testing.T, m *Manager) {
 		if minor == 0 {
@@ -47,16 +48,17 @@ func recorded(minor uint32) life {
 	}
 }
 
-// A client that uses another one's name neither gets that client's claim nor ends it:
-// neither before that client has come back, nor before it has claimed anything.
+// A client that uses another client's name neither gets the other client's claim nor ends it. This
+// holds before the other client has come back after the restart, and before it has reclaimed
+// anything.
 func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 	const here, there = "10.0.0.1", "10.0.0.2"
 	for minor := range uint32(2) {
 		for _, c := range []struct {
 			name   string
 			thief  func() *Identity
-			before Status // the client has come back
-			after  Status // the client has come back, but has claimed nothing yet
+			before Status // answer to the thief before the client is back
+			after  Status // answer to the thief when the client is back, but has reclaimed nothing yet
 		}{
 			{"from another address", func() *Identity { return from(there, identity("client", 7, "me")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrDelay},
 			{"as another principal", func() *Identity { return from(here, identity("client", 7, "thief")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrClIDInUse},
@@ -89,7 +91,7 @@ func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 	}
 }
 
-// mayClaim fails the test if the client does not exist or may not claim.
+// mayClaim fails the test if the client does not exist or may not reclaim its state.
 func mayClaim(t *testing.T, m *Manager, c *Client) {
 	t.Helper()
 	if c == nil {
@@ -99,9 +101,8 @@ func mayClaim(t *testing.T, m *Manager, c *Client) {
 	is(t, "a claim", m.mayHoldNow(c, true), ok)
 }
 
-// A client that comes from a new address waits for half of the grace period. If its
-// principal is proven, it does not wait. A client with another principal waits until
-// grace ends.
+// A client that comes from a new address waits for half of the grace period. If its principal is
+// proven, it does not wait. A client with another principal waits until the grace period ends.
 func TestClientThatHasMovedClaims(t *testing.T) {
 	const there = "10.0.0.2"
 	for minor := range uint32(2) {
@@ -133,7 +134,7 @@ func TestClientThatHasMovedClaims(t *testing.T) {
 	}
 }
 
-// Grace ends exactly when its time is over, however long a lease is.
+// The grace period ends exactly when its time is over, however long a lease is.
 func TestGraceEndsInTimeBesideLongLeases(t *testing.T) {
 	d := &disk{}
 	synctest.Test(t, func(t *testing.T) {
@@ -153,8 +154,8 @@ func TestGraceEndsInTimeBesideLongLeases(t *testing.T) {
 	})
 }
 
-// Unknown clients neither end grace nor prolong it, and keep no client out that may
-// claim. Here eight addresses have as many unknown clients as the bounds allow.
+// Unknown clients neither end the grace period nor prolong it, and they keep out no client that may
+// reclaim state. The test adds as many unknown clients of eight addresses as the limits allow.
 func TestStrangersInGrace(t *testing.T) {
 	d := &disk{}
 	lives(t, d, holds, func(t *testing.T, m *Manager) {
@@ -163,7 +164,7 @@ func TestStrangersInGrace(t *testing.T) {
 			id := from(fmt.Sprintf("10.1.0.%d", 1+i%8), identity(fmt.Sprint("stranger ", i), 1, "me"))
 			c, s := comes(t, m, 1, id)
 			if s == nfs4wire.NFS4ErrDelay {
-				continue // the address has as many as it may have
+				continue // the address already has its maximum number of clients
 			}
 			is(t, "a stranger", s, ok)
 			of(c).active = true
@@ -224,8 +225,8 @@ func TestRecordsThatStayAreBounded(t *testing.T) {
 	})
 }
 
-// A live client of either minor version keeps its record through the sweeps of a day,
-// while other clients come and go. When it goes, its record goes.
+// A live client of either minor version keeps its record through the sweeps of a day, while other
+// clients come and go. When the Manager removes the client, it removes the record.
 func TestLivingClientsKeepTheirRecords(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {

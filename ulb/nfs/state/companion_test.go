@@ -14,13 +14,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// disk is a Records that outlives a Manager and fails on demand.
+// disk is a Records that outlives a Manager. Its changes fail while broken is set.
 type disk struct {
 	mu      sync.Mutex
 	starts  uint32
 	records map[name]Record
 	broken  bool
-	// Each change first calls slow, if it is not nil.
+	// If slow is not nil, each change calls it first.
 	slow func()
 }
 
@@ -173,7 +173,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// mayHoldNow returns the status for a client that asks for an open.
+// mayHoldNow returns the status for an open of a client, which reclaims the open if claimed is
+// true.
 func (m *Manager) mayHoldNow(c *Client, claimed bool) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()

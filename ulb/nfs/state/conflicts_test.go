@@ -125,8 +125,8 @@ func TestLocksOfTwoOwners(t *testing.T) {
 	}
 }
 
-// A second LOCK of an owner changes the mode of exactly its bytes, and a LOCKU frees exactly
-// its bytes (RFC 8881 §18.10.4, §18.12.4). Each advances the stateid's seqid.
+// A second LOCK of an owner changes the mode of exactly its bytes, and a LOCKU frees exactly its
+// bytes (RFC 8881 §18.10.4, §18.12.4). Each of them advances the stateid's seqid.
 func TestLocksAreChangedByteForByte(t *testing.T) {
 	const denied = nfs4wire.NFS4ErrDenied
 	m := newManager(t)
@@ -204,8 +204,8 @@ func TestCloseUnlocks(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// A CLOSE with try does not wait for the file system. If a lock is claimed, the file system
-// has to give up the claim, so the CLOSE does nothing and answers WouldWait.
+// A CLOSE with try does not wait for the file system. If the Manager has a local claim for a lock,
+// the file system has to give up the claim, so the CLOSE does nothing and returns WouldWait.
 func TestCloseWithTryDoesNotWaitForAClaim(t *testing.T) {
 	m := newManager(t)
 	l := newLocker(t, m, "client")

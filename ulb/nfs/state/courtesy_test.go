@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A client whose lease ran out keeps its state until another client wants a part of it. Then
-// it loses all of it.
+// A client whose lease ran out keeps its state until another client wants a part of it. Then it
+// loses all its state.
 func TestStateWithoutALeaseGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -86,7 +86,7 @@ func TestManagerEvictsNoClientInVain(t *testing.T) {
 	})
 }
 
-// stuck is a Records that cannot be changed while failing is set.
+// stuck is a Records from which no record can be removed while failing is set.
 type stuck struct{ failing bool }
 
 func (s *stuck) Begin() (uint32, []Record, error) { return 1, nil, nil }
@@ -99,8 +99,8 @@ func (s *stuck) Remove([]Record) error {
 	return nil
 }
 
-// The Manager grants no state to another client while the record of its holder cannot be
-// removed, because the holder could claim the state after a restart.
+// While the record of a client whose lease ran out cannot be removed, the Manager grants the
+// client's state to no other client, because the client could reclaim the state after a restart.
 func TestStateStaysWithItsHolderWhileTheRecordStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records := &stuck{failing: true}
@@ -125,8 +125,8 @@ func TestStateStaysWithItsHolderWhileTheRecordStays(t *testing.T) {
 	})
 }
 
-// A client without a lease keeps its locks for minutes, but its opens for a day. The locks
-// also block programs of this machine, and the lock requests of programs evict no client.
+// After its lease ran out, a client keeps its locks for minutes, but its opens for a day, because
+// the locks also block programs of this machine, and the lock requests of programs evict no client.
 func TestLocksOfAClientThatIsGoneEndWithinMinutes(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {
 		local := &countingClaimer{}

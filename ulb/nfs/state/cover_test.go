@@ -53,8 +53,8 @@ func TestCover(t *testing.T) {
 	}
 }
 
-// cover passes once over many overlapping ranges. With one pass for each range this test
-// would not end.
+// cover passes over many overlapping ranges only once. If it passed over them once for each range,
+// this test would not end.
 func TestCoverOfManyRanges(t *testing.T) {
 	const n = 1 << 18
 	var within []byterange.Range

@@ -7,9 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// While a client may still claim an open with a deny mode, the Manager lets no caller use a file
-// without an open. The records say whether there is such a client: if there is none, grace keeps
-// no such caller (RFC 8881 §8.4.2.1).
+// While a client may still reclaim an open with a deny mode, a caller without an open cannot use
+// any file. If the records show that no client had such an open, callers without an open can use
+// files during the grace period too (RFC 8881 §8.4.2.1).
 func TestUseWithoutAnOpenInGrace(t *testing.T) {
 	fs := &directory{}
 	key := func(file int) FileKey { return FileKey{fs, fileKey(file).Handle} }
@@ -116,7 +116,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			use(t, m, 1, Yes)
 		}, func(t *testing.T, m *Manager) {
 			if minor == 0 {
-				use(t, m, 1, AfterGrace) // a client of minor version 0 never reports the end of its claims
+				use(t, m, 1, AfterGrace) // a client of minor version 0 never reports that it is done
 			} else {
 				use(t, m, 1, Yes)
 			}

@@ -35,8 +35,9 @@ func (c *countingClaimer) DropClaims(vfs.Handle) {
 	c.Claims = vfs.Claims{}
 }
 
-// crowdOfLocks lets one client lock n bytes of a file by n lock-owners, and another one n bytes by
-// one. at returns the offsets of these bytes. write: they are write locks.
+// crowdOfLocks makes one client lock n bytes of a file by n lock-owners, and another client lock n
+// bytes by one lock-owner. at returns the offsets of these bytes. If write is true, they are write
+// locks.
 func crowdOfLocks(t *testing.T, n int, at func(i int) (one, other uint64), write bool) (m *Manager, c *countingClaimer, a, b *Client, key FileKey, id nfs4wire.StateID4) {
 	t.Helper()
 	m, c, key = newManager(t), &countingClaimer{}, fileKey(1)
@@ -56,7 +57,7 @@ func crowdOfLocks(t *testing.T, n int, at func(i int) (one, other uint64), write
 	return m, c, a, b, key, id
 }
 
-// At the end of a client's locks, by CLOSE or by the end of its lease, the Manager gives up their
+// When a client's locks end, by CLOSE or by the end of its lease, the Manager gives up their local
 // claims with one call for each piece of the file that becomes free. The claims for other clients'
 // locks stay.
 func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
@@ -117,9 +118,9 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 	}
 }
 
-// If very many ranges of a file are locked, the Manager claims one range over all of them. A lock,
-// or the end of many locks, then costs at most one call. When few ranges are left, it claims each
-// of them again.
+// If very many ranges of a file are locked, the Manager makes one local claim over all of them. A
+// LOCK, or the end of many locks, then costs at most one call. When few ranges are left, the
+// Manager claims each of them again.
 func TestVeryManyLocksAreClaimedAsOne(t *testing.T) {
 	const n = 4 * maxFileClaims
 	at := func(i int) (uint64, uint64) { return uint64(4 * i), uint64(4*i + 2) }
@@ -160,8 +161,8 @@ func TestVeryManyLocksAreClaimedAsOne(t *testing.T) {
 	}
 }
 
-// A process of this machine that holds a lock between very many locks of clients blocks none of
-// them.
+// If a process of this machine holds a lock between very many locks of clients, it blocks none of
+// these.
 func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
 	m := newManager(t)
 	c, key := &countingClaimer{foreign: 1 << 20}, fileKey(1)
@@ -190,7 +191,7 @@ func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
 	}
 }
 
-// The Manager forgets a claim when two clients give up the last of it at the same time.
+// The Manager forgets a localClaim when two clients give up the last of it at the same time.
 func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	m, claimer, key := newManager(t), &countingClaimer{}, fileKey(1)
@@ -225,8 +226,8 @@ func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
 	}
 }
 
-// The claims of a file match its locks even if a lock of a process of this machine kept the one
-// claim over all locks from growing for a while.
+// The local claims of a file match its locks even if, for a while, a lock of a process of this
+// machine kept the Manager from extending its one claim over all locks.
 func TestClaimOfTheWholeThatCannotGrow(t *testing.T) {
 	const n, foreign, beyond = maxFileClaims + 8, 5000, 6000
 	m, claimer, key := newManager(t), &countingClaimer{}, fileKey(1)

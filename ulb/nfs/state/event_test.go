@@ -30,8 +30,8 @@ func (e *told) take() []Event {
 	return all
 }
 
-// The Manager reports the start of grace with the clients that may claim, and its end with the
-// clients that did not claim.
+// The Manager reports the start of the grace period with the clients that may reclaim state, and
+// its end with the clients that did not.
 func TestGraceIsTold(t *testing.T) {
 	for _, comes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestManagerReportsTakenState(t *testing.T) {
 	}
 }
 
-// Of two clients with one name, the second waits while the first has a valid lease, and the
-// Manager reports both addresses. After that the second one is accepted.
+// Of two clients with one name, the second waits while the first has a valid lease, and the Manager
+// reports both addresses. After that the Manager accepts the second client.
 func TestTwoClientsWithOneName(t *testing.T) {
 	first, second := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for minor, exchange := range map[string]func(m *Manager, verifier byte, from netip.Addr) (*Client, Status, *Client){

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Clients that are evicted at the same time share the waits for the disk: 1,000 clients at
-// the end of their courtesy need four changes of the records.
+// Clients that are evicted at the same time share the waits for the disk: when the courtesy time of
+// 1,000 clients ends, the Manager changes the records four times.
 func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
 	var changes atomic.Int32
 	d := &disk{slow: func() { changes.Add(1) }}
@@ -33,8 +33,8 @@ func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
 	})
 }
 
-// In an eviction of several clients, a client that renews its lease before the wait for
-// the disk stays. If the disk fails, all of them stay.
+// If the Manager evicts several clients, a client that renews its lease before the wait for the
+// disk stays. If the disk fails, all of them stay.
 func TestEvictionOfSeveral(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -61,7 +61,7 @@ func TestEvictionOfSeveral(t *testing.T) {
 	})
 }
 
-// Concurrent evictions of the same clients, in any order, wait for each other and end.
+// Concurrent evictions of the same clients, in any order, do not wait for each other without end.
 func TestEvictionsOfTheSameClients(t *testing.T) {
 	d := &disk{slow: runtime.Gosched}
 	m := manager(t, Config{Records: d})
@@ -87,8 +87,8 @@ func TestEvictionsOfTheSameClients(t *testing.T) {
 	}
 }
 
-// If the file system delays the close of one client's file, this delays no request that
-// waits for the end of another client in the same eviction.
+// If the close of one evicted client's file takes long, this does not delay a request that waits
+// for the end of another client in the same eviction.
 func TestEvictionIsNotHeldUpByAFile(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -121,7 +121,7 @@ func TestEvictionIsNotHeldUpByAFile(t *testing.T) {
 	})
 }
 
-// A heldFile is a file whose Close takes long.
+// A heldFile is a file whose Close returns when the test closes closed.
 type heldFile struct {
 	countedFile
 	closed chan struct{}

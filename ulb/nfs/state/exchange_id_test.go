@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The nine cases of RFC 8881 §18.35.4.
+// EXCHANGE_ID has nine cases (RFC 8881 §18.35.4).
 func TestExchangeIDCases(t *testing.T) {
 	const inUse, noEnt, notSame, perm = nfs4wire.NFS4ErrClIDInUse, nfs4wire.NFS4ErrNoEnt,
 		nfs4wire.NFS4ErrNotSame, nfs4wire.NFS4ErrPerm
@@ -97,8 +97,8 @@ func TestConfirmationEndsTheIncarnationBefore(t *testing.T) {
 	is(t, "confirmation of one that is no more", m.Confirm(next), nfs4wire.NFS4ErrStaleClientID)
 }
 
-// An EXCHANGE_ID with the old verifier removes the new, unconfirmed incarnation: the client did
-// not restart after all.
+// An EXCHANGE_ID with the old verifier removes the new, unconfirmed incarnation, because it shows
+// that the client did not restart.
 func TestRestartThatIsTakenBack(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()
@@ -153,7 +153,7 @@ func TestConfirmedClientsAreBounded(t *testing.T) {
 	is(t, "the place that is free", m.Confirm(c), nfs4wire.NFS4OK)
 }
 
-// However many clients some addresses have, other addresses may have some as well.
+// However many clients some addresses have, an address with few clients can have more.
 func TestAddressesShareThePlacesOfClients(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {
 		from := func(i int, owner string) Status {
@@ -179,8 +179,8 @@ func TestAddressesShareThePlacesOfClients(t *testing.T) {
 	})
 }
 
-// An address that introduces clients all the time does not displace the unconfirmed clients of
-// other addresses.
+// An address that sends EXCHANGE_ID with new names all the time does not displace the unconfirmed
+// clients of other addresses.
 func TestUnconfirmedClientsOfOthersStay(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()
@@ -242,8 +242,9 @@ func TestIdentitiesAreNotGuessed(t *testing.T) {
 	}
 }
 
-// A client at work does not lose its name to a client at another address before its lease runs
-// out. The client itself may move, with its own verifier, and may restart at its own address.
+// A client with state does not lose its name to a client at another address before its lease runs
+// out. The client itself may use a new address with its old verifier, and a new verifier at its old
+// address.
 func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
 	const delay = nfs4wire.NFS4ErrDelay
 	for minor, take := range map[uint32]func(m *Manager, id *Identity) (*Client, Status, bool){
@@ -320,8 +321,8 @@ func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
 	}
 }
 
-// A guarded client (SP4_MACH_CRED) is introduced only by requests with integrity protection.
-// Other requests count as another principal's, and change nothing (RFC 8881 §2.4.3).
+// Only a request with integrity protection comes from a guarded client (SP4_MACH_CRED). Without it,
+// the request counts as another principal's, and changes nothing (RFC 8881 §2.4.3).
 func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
 	const inUse, perm = nfs4wire.NFS4ErrClIDInUse, nfs4wire.NFS4ErrPerm
 	m := manager(t, Config{})
@@ -350,10 +351,10 @@ func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
 	}
 }
 
-// A client stays guarded (SP4_MACH_CRED) over a restart of the server: a request of its principal
-// without integrity protection waits until grace ends, and the client itself claims its state
-// (RFC 8881 §2.4.3). If a client restarts without asking for the protection, it and its record
-// lose the protection.
+// A client stays guarded (SP4_MACH_CRED) over a restart of the server. A request of its principal
+// without integrity protection waits until the grace period ends, and the client itself reclaims
+// its state (RFC 8881 §2.4.3). If a client restarts without asking for the protection, it and its
+// record lose the protection.
 func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 	request := func(verifier byte, intact, guarded bool) *Identity {
 		id := identity("client", verifier, "machine")
@@ -394,8 +395,8 @@ func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 	lives(t, &disk{}, holds(1, false, false), claims(1, true, true), refused)
 }
 
-// A client with an unproven principal keeps its name against a proven principal by its opens, but
-// not by its sessions.
+// A client with an unproven principal keeps its name against a client with a proven principal if it
+// has opens, but not if it only has sessions.
 func TestNameGoesToTheProvenPrincipal(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A client whose lease ran out keeps its opens as long as another client with a valid lease
-// denies the use as well, because its eviction would not help the caller.
+// A client whose lease ran out keeps its opens if another client with a valid lease denies the same
+// use, because the eviction of the first client would not help the caller.
 func TestUseIsDeniedByAllThatDenyIt(t *testing.T) {
 	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
 		fs := &struct{ vfs.FileSystem }{}
@@ -32,10 +32,9 @@ func TestUseIsDeniedByAllThatDenyIt(t *testing.T) {
 	})
 }
 
-// A client whose lease ran out has a file open very often, and many ranges of it locked. Another
-// client came after it, and its lease is valid. A request that conflicts with both asks about
-// each client once, because the Manager's mutex is held meanwhile, and anyone may send such
-// requests.
+// A request that conflicts with many opens or locks checks the lease of each client once, because
+// the Manager holds its mutex meanwhile, and any client may send such requests. In the test, one
+// client has a file open 100 times and its lease ran out; a second client has a valid lease.
 func TestSearchAsksAboutEachClientOnce(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {
 		fs := &struct{ vfs.FileSystem }{}
@@ -94,9 +93,9 @@ func (a *askedCompanion) Busy() bool {
 	return false
 }
 
-// A client may change the names of files that it has open with a deny mode. From minor version 1
-// on it is known by its session, so another client of the same machine, or of the same IPv6
-// prefix, may not remove them. In minor version 0 nothing but the address says which client
+// A client may change the names of files that it has open with a deny mode. From minor version 1 on
+// the session identifies the client, so another client of the same machine, or of the same IPv6
+// prefix, may not remove these names. In minor version 0 only the address shows which client
 // changes a name.
 func TestOnlyTheOpenerRemovesWhatItDenies(t *testing.T) {
 	m := newManager(t)
@@ -161,7 +160,7 @@ func TestStateIDExemptsItsOpenAlone(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// anonymously returns the answer to a caller of NFSv3 that does not want to wait.
+// anonymously returns the answer to a caller of NFSv3, with Op.Try.
 func anonymously(m *Manager, fs vfs.FileSystem, key FileKey, use Use) Answer {
 	return m.Ask(&Intent{Use: use, FS: fs, File: key.Handle, Op: &vfs.Op{Try: true}, Version3: true})
 }

@@ -16,7 +16,7 @@ const (
 	delay   = nfs4wire.NFS4ErrDelay
 )
 
-// A life is one run of a server. Only the disk outlives it.
+// A life is one run of a server. Only the disk survives it.
 type life func(t *testing.T, m *Manager)
 
 // lives runs lives of a server one after the other, in the fake time of testing/synctest.
@@ -33,7 +33,7 @@ func lives(t *testing.T, d *disk, all ...life) {
 
 func me() *Identity { return identity("client", 1, "me") }
 
-// holds makes the client get state. It is one life of the server for the function lives.
+// holds is a run of the server in which a client gets a record.
 func holds(t *testing.T, m *Manager) { complete(t, m, me()) }
 
 func TestNoRecordsNoGrace(t *testing.T) {
@@ -60,14 +60,14 @@ func TestNoRecordsNoGrace(t *testing.T) {
 	})
 }
 
-// TestRestart restarts the server in every state of a client. It checks whether the client may
-// then claim, and whether it still has a record.
+// After a restart of the server, a client may reclaim its state if the server recorded it before.
+// Each case also says whether a client that does not come back still has a record.
 func TestRestart(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		before   []life
-		claims   bool // the client may claim after the restart
-		recorded bool // it still has a record after grace, if it did not come back
+		claims   bool // the client may reclaim state after the restart
+		recorded bool // the client has a record after the grace period if it did not come back
 	}{
 		{"unconfirmed", []life{func(t *testing.T, m *Manager) { unconfirmed(t, m, me()) }}, false, false},
 		{"confirmed", []life{func(t *testing.T, m *Manager) { confirmed(t, m, me()) }}, false, false},
@@ -161,7 +161,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// During grace no client gets new state. Which clients may claim depends on their records.
+// During the grace period no client gets new state. The records say which clients may reclaim
+// state.
 func TestGrace(t *testing.T) {
 	lives(t, &disk{}, holds, func(t *testing.T, m *Manager) {
 		if !m.InGrace() {
@@ -189,7 +190,7 @@ func TestGrace(t *testing.T) {
 	})
 }
 
-// Grace ends as soon as all clients that may claim have sent RECLAIM_COMPLETE.
+// The grace period ends as soon as all clients that may reclaim state have sent RECLAIM_COMPLETE.
 func TestGraceEndsEarly(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -214,7 +215,8 @@ func TestGraceEndsEarly(t *testing.T) {
 	})
 }
 
-// A client of minor version 0 never reports the end of its claims.
+// A client of minor version 0 never reports that it is done, so the grace period lasts its whole
+// time.
 func TestGraceWithMinorVersion0(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -240,7 +242,7 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 		_, s := m.Open(&OpenArgs{Client: a, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, Claimed: true})
 		is(t, "the claim of a file", s, ok)
 		is(t, "another claim", m.mayHoldNow(a, true), ok)
-		v40(t, m, identity("b", 1, "me")) // the client claims nothing
+		v40(t, m, identity("b", 1, "me")) // this client reclaims nothing
 		synctest.Wait()
 		if !m.InGrace() {
 			t.Fatal("grace ended early")
@@ -255,8 +257,8 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 	})
 }
 
-// As long as the clients that did not come cannot be forgotten, no other gets what they
-// held.
+// While the records of the clients that did not come back cannot be removed, no other client gets
+// the state of these clients.
 func TestGraceLastsUntilTheRecordsAreRemoved(t *testing.T) {
 	d := &disk{}
 	lives(t, d, holds, func(t *testing.T, m *Manager) {
@@ -279,7 +281,7 @@ func TestGraceLastsUntilTheRecordsAreRemoved(t *testing.T) {
 	})
 }
 
-// A client that goes within grace is waited for no longer.
+// The grace period does not wait for a client that is destroyed within it.
 func TestGraceDoesNotWaitForADestroyedClient(t *testing.T) {
 	d := &disk{}
 	lives(t, d, holds, func(t *testing.T, m *Manager) {
@@ -337,9 +339,9 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 	}
 }
 
-// Grace lasts as long as the longest lease that a client was promised, because a client may be
-// silent for a lease before it notices the restart (RFC 8881 §8.4.2.1). This also holds over
-// several lives with shorter leases.
+// The grace period is as long as the longest lease that a client was promised, because a client may
+// be silent for a lease before it notices the restart (RFC 8881 §8.4.2.1). This also holds over
+// several runs of the server with shorter leases.
 func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
 	d := &disk{}
 	synctest.Test(t, func(t *testing.T) {
@@ -361,7 +363,7 @@ func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
 		s, _ = m.ReclaimComplete(c, false)
 		is(t, "RECLAIM_COMPLETE", s, ok)
 		m.Close()
-		m = life(5 * time.Second) // the lease that both clients were promised last
+		m = life(5 * time.Second) // both clients were last promised this lease
 		defer m.Close()
 		pass(5*time.Second + time.Millisecond)
 		if m.InGrace() {
@@ -370,8 +372,8 @@ func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
 	})
 }
 
-// A client that is still claiming at the planned end of grace gets all its state, and keeps
-// its record.
+// A client that is still reclaiming at the planned end of the grace period gets all its state, and
+// keeps its record.
 func TestGraceGoesOnWhileAClientClaims(t *testing.T) {
 	const files = 20
 	d := &disk{}
@@ -397,11 +399,12 @@ func TestGraceGoesOnWhileAClientClaims(t *testing.T) {
 	})
 }
 
-// Claims prolong grace to at most twice its planned time. It ends when clients stop claiming.
+// Reclaims prolong the grace period to at most twice its planned time. It ends when clients stop
+// reclaiming.
 func TestGraceHasAnEnd(t *testing.T) {
 	for _, c := range []struct {
 		name             string
-		until, lasts, no time.Duration // the time of the last claim; a time at which grace still lasts; a time at which it is over
+		until, lasts, no time.Duration // the time of the last reclaim; a time within the grace period; a time after it
 	}{
 		{"claims without end", 3 * leaseTime, 2*leaseTime - time.Second, 2*leaseTime + time.Millisecond},
 		{"the last claim just before its time is over", leaseTime - time.Second, leaseTime + leaseTime/8, leaseTime * 3 / 2},

@@ -50,7 +50,7 @@ func idOf(n int) fileID {
 // An openCount counts open files.
 type openCount struct{ n atomic.Int64 }
 
-// A countedFile is an open file that an openCount counts.
+// A countedFile is an open file. An openCount counts it until its Close.
 type countedFile struct {
 	vfs.File
 	count  *openCount

@@ -65,7 +65,7 @@ func TestUnconfirmedClientsGoAfterALease(t *testing.T) {
 	})
 }
 
-// The Manager keeps a client whose lease ran out for a day. It keeps the client's record only
+// The Manager keeps a client for a day after its lease ran out. It keeps the client's record only
 // if the client holds state.
 func TestCourtesyEnds(t *testing.T) {
 	d := &disk{}
@@ -82,8 +82,8 @@ func TestCourtesyEnds(t *testing.T) {
 	})
 }
 
-// If the record of a client cannot be removed, the client stays. Otherwise it could claim,
-// after a restart, state that others were granted meanwhile.
+// If the record of a client cannot be removed, the Manager does not evict the client. Otherwise the
+// client could reclaim, after a restart, state that other clients got meanwhile.
 func TestEvictionWaitsForTheRecord(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -139,7 +139,7 @@ func TestNameOfAnExpiredClient(t *testing.T) {
 	})
 }
 
-// The Manager keeps at most maxCourteous clients without a lease. It removes the longest
+// The Manager keeps at most maxCourteous clients whose leases ran out. It removes the longest
 // expired ones first.
 func TestCourteousClientsAreBounded(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cells is the number of parts of a file that the tests lock as a whole: single bytes at the
-// lowest and the highest offsets, and one large part between them.
+// cells is the number of parts into which the tests divide a file. A test locks whole cells: single
+// bytes at the lowest and the highest offsets, and one large part between them.
 const cells = 12
 
 const lastOffset = 1<<64 - 1
@@ -31,14 +31,14 @@ func lastOf(cell int) uint64 {
 	return startOf(cell+1) - 1
 }
 
-// A model holds the opens and locks that each owner must have.
+// A model holds the opens and locks that the owners should have in the Manager m.
 type model struct {
 	m       *Manager
 	count   openCount
 	clients [32]*modelClient
 	files   [3]FileKey
-	// claims has, for each file, the claims of the Manager and the locks of the machine's
-	// processes.
+	// claims has, for each file, the local claims of the Manager and the locks of this machine's
+	// processes. It is nil if the Manager makes no claims.
 	claims map[vfs.Handle]*modelClaims
 }
 
@@ -83,7 +83,7 @@ func (o *modelOpen) union() (access, deny Access) {
 	return access, deny
 }
 
-// all calls f for each open.
+// all calls f for each open in the model.
 func (m *model) all(f func(o *modelOpen)) {
 	for _, c := range m.clients {
 		for _, o := range c.opens {
@@ -133,7 +133,7 @@ func (m *model) open(t *rapid.T) {
 	m.may(t, o)
 }
 
-// may checks which uses the Manager allows an open.
+// may checks which accesses the Manager allows with the stateid of an open.
 func (m *model) may(t *rapid.T, o *modelOpen) {
 	s, status := m.m.Resolve(m.ref(o, o.id), KindOpen)
 	if status != ok {
@@ -148,7 +148,7 @@ func (m *model) may(t *rapid.T, o *modelOpen) {
 	}
 }
 
-// any draws an open, or returns nil.
+// any draws one of the opens, or returns nil if there is none.
 func (m *model) any(t *rapid.T) *modelOpen {
 	var opens []*modelOpen
 	for _, c := range m.clients {
@@ -221,7 +221,7 @@ func (m *model) close(t *rapid.T) {
 	m.closed(t, o)
 }
 
-// closed forgets an open and the locks made through it.
+// closed removes an open and the locks made through it from the model.
 func (m *model) closed(t *rapid.T, o *modelOpen) {
 	for key, other := range o.client.opens {
 		if other == o {
@@ -239,11 +239,11 @@ func (m *model) closed(t *rapid.T, o *modelOpen) {
 	}
 }
 
-// span draws cells that are one range: offset and length.
+// span draws neighbouring cells, and returns their offset and length.
 func span(t *rapid.T) (from, to int, offset, length uint64) {
 	from = rapid.IntRange(0, cells-1).Draw(t, "from")
 	to = rapid.IntRange(from, cells-1).Draw(t, "to")
-	if to == cells-1 || from == 0 && to == cells-2 { // the Length of all ones, which means the end of the file
+	if to == cells-1 || from == 0 && to == cells-2 { // a Length of all ones reaches to the end of the file
 		return from, cells - 1, startOf(from), lastOffset
 	}
 	return from, to, startOf(from), lastOf(to) - startOf(from) + 1
@@ -326,7 +326,7 @@ func (m *model) test(t *rapid.T) {
 	}
 }
 
-// locked draws a lock, or returns nil.
+// locked draws one of the locks, or returns nil if there is none.
 func (m *model) locked(t *rapid.T) (*modelOpen, int) {
 	o := m.any(t)
 	if o == nil {
@@ -374,7 +374,7 @@ func (m *model) free(t *rapid.T) {
 	}
 }
 
-// leave removes a client with all its state.
+// leave replaces a client by a new one, which removes all state of the first.
 func (m *model) leave(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")
 	m.drop(i)
@@ -399,7 +399,7 @@ func (m *model) claimer() vfs.Claimer {
 	return m
 }
 
-// local lets a process of the machine lock cells, if no conflicting lock exists.
+// local makes a process of this machine lock cells, if no conflicting lock exists.
 func (m *model) local(t *rapid.T) {
 	if m.claims == nil {
 		return
@@ -412,7 +412,7 @@ func (m *model) local(t *rapid.T) {
 	}
 }
 
-// follows checks that the claim on each byte is the strongest lock of clients on it.
+// follows checks that the local claim on each byte is the strongest lock of clients on it.
 func (m *model) follows(t *rapid.T) {
 	for file, key := range m.files {
 		c := m.claims[key.Handle]
@@ -443,11 +443,11 @@ func (m *model) follows(t *rapid.T) {
 	}
 }
 
-// Grants never conflict, the Manager grants every request that conflicts with nothing, and
-// in the end no state is left.
+// The Manager's grants never conflict, it grants every request that conflicts with nothing, and in
+// the end no state is left.
 func TestOpensAndLocksModel(t *testing.T) { testModel(t, false) }
 
-// The claims towards the machine's processes match the clients' locks exactly.
+// The local claims match the clients' locks exactly.
 func TestClaimsModel(t *testing.T) { testModel(t, true) }
 
 func testModel(t *testing.T, claims bool) {

@@ -54,8 +54,8 @@ func fillScarce(t *testing.T, m *Manager, fs *scarce, c *Client, first int) (n i
 	}
 }
 
-// Clients that open as many files as they can leave some to clients of other addresses. Further
-// opens of a file count once for each address.
+// Clients that open as many files as they can leave some open files to clients of other addresses.
+// Several opens of one file by clients of one address count once.
 func TestAddressesShareOpenFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -90,8 +90,8 @@ func TestAddressesShareOpenFiles(t *testing.T) {
 	})
 }
 
-// After the close of a file an address may open exactly one other file. If the address has the file
-// open twice, only the second close gives room.
+// After the close of a file, the clients of an address may open exactly one other file. If they
+// have the file open twice, they may do so only after the second close.
 func TestClosedFileGivesRoomForOneOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -111,7 +111,7 @@ func TestClosedFileGivesRoomForOneOther(t *testing.T) {
 			}
 			t.Fatalf("file %d is not open", n)
 		}
-		for n := range 8 { // within a's lease
+		for n := range 8 { // fewer than a lease takes
 			shut(a, n)
 			if again := fillScarce(t, m, fs, a, 1000*(n+1)); again != 1 {
 				t.Fatalf("one of %d files was closed, and %d others were opened", most, again)
@@ -128,8 +128,8 @@ func TestClosedFileGivesRoomForOneOther(t *testing.T) {
 	})
 }
 
-// If there is no room for other files, the Manager closes the files of clients whose leases ran
-// out.
+// If the file system cannot open further files, the Manager closes the files of clients whose
+// leases ran out.
 func TestFilesOfTheExpiredGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -145,8 +145,8 @@ func TestFilesOfTheExpiredGiveWay(t *testing.T) {
 	})
 }
 
-// The Manager evicts these clients before the room is used up, so a client that opens files slowly
-// is never refused.
+// The Manager evicts clients whose leases ran out before the file system can open no further files.
+// So a client that opens files slowly is never refused.
 func TestFilesOfTheExpiredGiveWayInGoodTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -163,9 +163,9 @@ func TestFilesOfTheExpiredGiveWayInGoodTime(t *testing.T) {
 	})
 }
 
-// If other clients have lost their leases, a refused client of minor version 0 is told to try again
-// (NFS4ERR_DELAY), because there will be room by then. If all leases are valid, it gets a final
-// error.
+// If the leases of other clients ran out, a refused client of minor version 0 gets NFS4ERR_DELAY,
+// because the Manager makes room by evicting them. If all leases are valid, the client gets an
+// error that tells it not to try again.
 func TestFilesOfTheExpiredGiveWayInMinorVersion0(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The next incarnation of a client takes over its record. An eviction of the earlier incarnation
-// that began before, and reaches the record only then, leaves the record alone.
+// The next incarnation of a client takes over its record. If an eviction of the earlier incarnation
+// began before that, but has not removed the record yet, it leaves the record alone.
 func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -21,14 +21,14 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 		m.Renew(next)
 		pass(2 * leaseTime / 3) // the lease of old has run out, and next still exists
 		m.mu.Lock()
-		if !m.condemned(old, false) { // evict, first half
+		if !m.condemned(old, false) { // first half of evict
 			t.Fatal("not condemned")
 		}
 		m.mu.Unlock()
 		is(t, "CREATE_SESSION of the next", m.Confirm(next), ok)
 		s, _ := m.ReclaimComplete(next, false)
 		is(t, "RECLAIM_COMPLETE of the next", s, ok)
-		if err := m.removeRecords([]*Client{old}); err != nil { // evict, second half
+		if err := m.removeRecords([]*Client{old}); err != nil { // second half of evict
 			t.Fatal(err)
 		}
 		if !d.has(1, "client") {
@@ -44,8 +44,8 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 	})
 }
 
-// While an incarnation is being evicted, the next one cannot be confirmed, because it is not
-// known yet whether the record and the claim will remain.
+// While an incarnation is being evicted, the next one cannot be confirmed, because the eviction
+// decides whether the record and the claim remain.
 func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		d := &disk{}

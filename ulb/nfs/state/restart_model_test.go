@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A restartModel holds, over several lives of a server, the files that each client believes to have
-// open with a deny mode against all others.
+// A restartModel holds, over several runs of a server, the files that each client believes to have
+// open with a deny mode against all other clients.
 type restartModel struct {
 	disk    *gatedDisk
 	m       *Manager
@@ -23,7 +23,8 @@ type restartModel struct {
 	bad string // the first violated rule
 }
 
-// A gatedDisk delays changes while it is slow, and loses the changes of lives that have ended.
+// A gatedDisk delays changes while slow is true, until gate is closed. Changes of a run of the
+// server that has ended get lost.
 type gatedDisk struct {
 	disk
 	life int
@@ -31,7 +32,7 @@ type gatedDisk struct {
 	gate chan struct{}
 }
 
-// A lifeOfDisk is the access of one life of the server to the disk.
+// A lifeOfDisk is the Records of one run of the server on the disk.
 type lifeOfDisk struct {
 	*gatedDisk
 	life int
@@ -60,25 +61,26 @@ func (d *lifeOfDisk) change(f func() error) error {
 	return f()
 }
 
-// restartClient is a client, over all its incarnations and all lives of the server.
+// restartClient is a client, over all its incarnations and all runs of the server.
 type restartClient struct {
 	name     string
 	minor    uint32
 	verifier byte
-	next, c  *Client // introduced, and confirmed
+	next, c  *Client // the unconfirmed incarnation, and the confirmed one
 	confirm  nfs4wire.Verifier4
-	life     int // the life of the server in which c was confirmed
+	life     int // the run of the server in which c was confirmed
 	complete bool
 	busy     bool
-	heard    time.Time // when it last got an answer of the server
+	heard    time.Time // when the client last got an answer from the server
 	holds    map[int]*restartHold
 }
 
-// A restartHold is a file that a client believes to hold. stale: another client got the file since.
-// late: the client came back after its lease had run out, and has not claimed the file yet.
+// A restartHold is a file that a client believes to have open. stale is true if another client got
+// the file since. late is true if the client came back after its lease had run out and has not
+// reclaimed the file yet.
 type restartHold struct {
 	id          nfs4wire.StateID4
-	life        int // the life in which it was granted or claimed
+	life        int // the run in which the open was granted or reclaimed
 	stale, late bool
 }
 
@@ -94,11 +96,12 @@ func (r *restartModel) identity(c *restartClient) *Identity {
 	return identity(c.name, c.verifier, "me")
 }
 
-// entitled reports whether the client still owns its files: its last answer is less than a lease
-// old.
+// entitled reports whether no other client may get the client's files: the last answer of the
+// server is less than a lease old.
 func (c *restartClient) entitled() bool { return time.Since(c.heard) < leaseTime }
 
-// do runs a request of a client that may wait for the disk.
+// do runs a request that may wait for the disk, on a goroutine of its own. The client sends no
+// other request meanwhile.
 func (r *restartModel) do(c *restartClient, f func(m *Manager, life int)) {
 	if c.busy {
 		return
@@ -114,8 +117,8 @@ func (r *restartModel) do(c *restartClient, f func(m *Manager, life int)) {
 	synctest.Wait()
 }
 
-// settle runs f with the result of a request, if the life of the server that answered has not
-// ended.
+// settle runs f, which handles the result of a request, if the run of the server that executed the
+// request has not ended.
 func (r *restartModel) settle(life int, f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +144,7 @@ func (r *restartModel) introduce(c *restartClient) {
 	})
 }
 
-// come confirms the client and claims all its files.
+// come confirms the client and reclaims all its files.
 func (r *restartModel) come(c *restartClient) {
 	if c.next == nil {
 		return
@@ -203,7 +206,7 @@ func (r *restartModel) come(c *restartClient) {
 	})
 }
 
-// works reports whether the client can make requests. It renews the lease, as each request does.
+// works reports whether the client can send requests. It renews the lease, as each request does.
 func (r *restartModel) works(c *restartClient) bool {
 	if c.c == nil || c.busy || c.life != r.life || !c.complete {
 		return false
@@ -276,7 +279,7 @@ func (r *restartModel) close(c *restartClient, file int) {
 	delete(c.holds, file)
 }
 
-// reboot makes the client forget its files.
+// reboot restarts the client, which forgets its files.
 func (c *restartClient) reboot() {
 	if !c.busy {
 		c.verifier++
@@ -304,7 +307,7 @@ func (r *restartModel) begin() {
 	}
 }
 
-// letGo lets all requests continue that wait for the disk.
+// letGo ends the delay of the disk: requests that wait for it continue.
 func (r *restartModel) letGo() {
 	r.disk.mu.Lock()
 	defer r.disk.mu.Unlock()
@@ -314,7 +317,7 @@ func (r *restartModel) letGo() {
 	}
 }
 
-// kill ends a life of the server. Changes that wait for the disk are lost.
+// kill ends a run of the server. Changes that wait for the disk are lost.
 func (r *restartModel) kill() {
 	r.disk.mu.Lock()
 	r.disk.life++
@@ -334,7 +337,8 @@ func (r *restartModel) kill() {
 // file.
 type restartStep struct{ What, Client, File, Quarters int }
 
-// restartSteps are the kinds of restartStep; open and arrive are the most frequent ones.
+// restartSteps are the kinds of restartStep. Opens and the registration of a client occur several
+// times, so that they are drawn most often.
 var restartSteps = []func(r *restartModel, c *restartClient, s restartStep){
 	func(r *restartModel, c *restartClient, s restartStep) { r.open(c, s.File) },
 	func(r *restartModel, c *restartClient, s restartStep) { r.open(c, s.File) },
@@ -370,9 +374,9 @@ var restartSteps = []func(r *restartModel, c *restartClient, s restartStep){
 	},
 }
 
-// Clients restart, the server restarts, and the disk is slow or fails, in random histories. The
-// Manager grants no file to a client while another client holds it within its lease. No client
-// claims a file that another one got meanwhile. No client that claims in time is refused.
+// In random histories, clients and the server restart, and the disk is slow or fails. The Manager
+// grants no file to a client while another client holds the file within its lease. No client
+// reclaims a file that another client got meanwhile. No client that reclaims in time is refused.
 func TestRestartsModel(t *testing.T) {
 	step := rapid.Custom(func(t *rapid.T) restartStep {
 		return restartStep{
@@ -408,7 +412,7 @@ func runRestarts(steps []restartStep) string {
 	return r.bad
 }
 
-// Histories in which earlier versions lost a client's state: an eviction removed the record of the
+// These histories lost a client's state in earlier versions: an eviction removed the record of the
 // next incarnation, or the next incarnation inherited a record that was about to be removed.
 func TestRestartsThatLostSomething(t *testing.T) {
 	for _, steps := range [][]restartStep{
@@ -424,11 +428,11 @@ func TestRestartsThatLostSomething(t *testing.T) {
 	}
 }
 
-// 1,000 clients with 10 files each claim them after a restart, one claim a second in all: none is
-// lost, none is given to another client meanwhile, and grace lasts for twice its time at most.
+// 1,000 clients with 10 files each reclaim them after a restart, one file a second in all. No file
+// is lost or given to another client meanwhile, and the grace period lasts at most twice its time.
 func TestThousandClientsClaimSlowly(t *testing.T) {
 	const clients, files = 1000, 10
-	const grace = clients * files * time.Second * 51 / 100 // the claims take nearly twice as long
+	const grace = clients * files * time.Second * 51 / 100 // reclaiming all files takes nearly twice as long
 	name := func(i int) *Identity { return identity(fmt.Sprint("client ", i), 1, "me") }
 	cfg := Config{Records: &disk{}, Lease: 2 * grace, Grace: grace}
 	timed(t, cfg, func(t *testing.T, m *Manager) {
@@ -441,7 +445,7 @@ func TestThousandClientsClaimSlowly(t *testing.T) {
 	})
 	d := cfg.Records.(*disk)
 	for n, r := range d.records {
-		r.Lease = grace // so that grace is not longer
+		r.Lease = grace // so that the grace period is not longer
 		d.records[n] = r
 	}
 	timed(t, cfg, func(t *testing.T, m *Manager) {

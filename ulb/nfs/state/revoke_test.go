@@ -28,8 +28,9 @@ func lockFirst(t *testing.T, m *Manager, c *Client, key FileKey) *revocable {
 	return r
 }
 
-// A client with revoked state is told so until it has freed all of it. Until then it may claim
-// nothing after a restart, because another client may have got conflicting state.
+// SEQUENCE tells a client with revoked state so until the client has freed all of it. Until then
+// the client may reclaim nothing after a restart, because another client may have got conflicting
+// state.
 func TestClientWithRevokedStateIsToldAndMayNotClaim(t *testing.T) {
 	for _, freed := range []bool{false, true} {
 		key, other := fileKey(1), fileKey(2)
@@ -82,8 +83,8 @@ func TestClientWithRevokedStateIsToldAndMayNotClaim(t *testing.T) {
 	}
 }
 
-// A client of minor version 0 is told as well. It has no FREE_STATEID, so only its next
-// incarnation may claim again.
+// A client of minor version 0 gets NFS4ERR_ADMIN_REVOKED as well. It has no FREE_STATEID, so only
+// its next incarnation may reclaim state again.
 func TestRevokedOfMinorVersion0(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		key := fileKey(1)
@@ -140,7 +141,7 @@ func TestRevocationThatIsNotWritten(t *testing.T) {
 	})
 }
 
-// The end of a server revokes nothing, although it closes all file systems.
+// When the server ends, it revokes nothing, although it closes all file systems.
 func TestEndOfTheServerRevokesNothing(t *testing.T) {
 	d, key := &disk{}, fileKey(1)
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +155,7 @@ func TestEndOfTheServerRevokesNothing(t *testing.T) {
 	})
 }
 
-// Revoked stateids that a client does not free go with the client.
+// If a client does not free its revoked stateids, they end when the client is removed.
 func TestRevokedGoesWithItsClient(t *testing.T) {
 	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
 		a := lockFirst(t, m, complete(t, m, identity("a", 1, "me")), fileKey(1))
@@ -167,9 +168,9 @@ func TestRevokedGoesWithItsClient(t *testing.T) {
 	})
 }
 
-// After a restart, the next incarnation of a client may claim what it held, although state of the
-// incarnation before it was revoked: "freed" freed all of it while the disk failed, "claimed" had
-// claimed it in the time of grace.
+// After a restart, the next incarnation of a client may reclaim its state, although state of the
+// incarnation before it was revoked. In the case "freed" the client freed all of it while the disk
+// failed. In the case "claimed" it had reclaimed the state in the grace period.
 func TestNextIncarnationClaimsAfterARevocation(t *testing.T) {
 	d, key := &disk{}, fileKey(1)
 	held := func(t *testing.T, m *Manager) *revocable {

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// OPEN_DOWNGRADE keeps those of the owner's opens whose access and deny bits are within the
-// new ones (RFC 8881 §18.18.3).
+// OPEN_DOWNGRADE keeps the owner's opens whose access and deny bits are within the new ones (RFC
+// 8881 §18.18.3).
 func TestDowngradeKeepsOpensWithinItsDenyMode(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
@@ -76,7 +76,7 @@ func TestStateidsAreTheirClientsOwn(t *testing.T) {
 	}
 }
 
-// While the record of a client whose lease ran out is being removed, the client gets no new
+// While the Manager removes the record of a client whose lease ran out, the client gets no new
 // state, because another client is about to get its state.
 func TestClientThatIsAboutToGoBeginsNothing(t *testing.T) {
 	d := &disk{}
@@ -101,13 +101,13 @@ func TestClientThatIsAboutToGoBeginsNothing(t *testing.T) {
 	})
 }
 
-// Client IDs and stateids of one life of the server are not reused in another. The server
-// recognizes those of an earlier life (RFC 8881 §2.4, §8.2.1).
+// A run of the server does not reuse the client IDs and stateids of an earlier run. It recognizes
+// the IDs of an earlier run (RFC 8881 §2.4, §8.2.1).
 func TestNamesOfOneLifeAreNotThoseOfTheNext(t *testing.T) {
 	epochs, ids := map[uint32]bool{}, map[uint64]bool{}
 	var before nfs4wire.StateID4
 	one := func(t *testing.T, m *Manager) {
-		pass(2 * leaseTime) // the time of grace
+		pass(2 * leaseTime) // the grace period
 		c := complete(t, m, me())
 		if epochs[m.Epoch()] || m.Epoch()%256 != 0 || ids[c.ID] {
 			t.Errorf("epoch %#x with client %#x, after %v", m.Epoch(), c.ID, ids)

@@ -19,7 +19,7 @@ func TestSetClientID(t *testing.T) {
 		t.Error("an unconfirmed client was not replaced")
 	}
 	is(t, "the one that was replaced", m.ConfirmClientID(first.Client.ID, first.Confirm, "me"), nfs4wire.NFS4ErrStaleClientID)
-	for range 2 { // a repetition, because the first answer may be lost
+	for range 2 { // the client repeats it, because the first answer may be lost
 		is(t, "confirmation", m.ConfirmClientID(second.Client.ID, second.Confirm, "me"), nfs4wire.NFS4OK)
 	}
 

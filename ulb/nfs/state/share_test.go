@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The search for a conflicting open skips the opens that cannot conflict, looks at one open of
-// each client, and ends at the first that conflicts.
+// The search for a conflicting open skips the opens that cannot conflict, checks one open of each
+// client, and ends at the first conflict.
 func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
 	m := newManager(t)
 	a := newClient(m, 1, "a")
@@ -43,8 +43,8 @@ func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
 	}
 }
 
-// In whichever order opens begin and end, a search finds one open of each client in a group, and
-// the others of that client follow it.
+// After any sequence of added and removed opens, a group has one open of each client in heads, and
+// the client's other opens in the group follow it.
 func TestGroupsOfOpens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all opens

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// shownBy opens a separate FS for root, and returns it with the key of the file at path.
+// shownBy opens a file system for root, and returns it with the key of the file at path.
 func shownBy(t *testing.T, root, path string) (*local.FS, FileKey) {
 	t.Helper()
 	fs, err := local.New(local.Config{Root: root, StateDir: t.TempDir()})
@@ -31,8 +31,8 @@ func shownBy(t *testing.T, root, path string) (*local.FS, FileKey) {
 	return fs, FileKey{DomainOf(fs), at}
 }
 
-// If two file systems show one file, the deny modes of clients of one also hold for clients, and for
-// NFSv3, of the other. If one file system is closed, only the opens through it are revoked.
+// If two file systems show one file, a deny mode of a client of one also holds for clients of the
+// other and for NFSv3. If one file system is closed, only the opens through it are revoked.
 func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"one/sub", "other"} {
@@ -95,9 +95,9 @@ func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
 	}
 }
 
-// If a client has locked very many ranges of a file by one file system, they are claimed as one
-// range. That claim is no larger than these locks: a client with a lock after them, through another
-// file system, may still change its lock.
+// If a client has locked very many ranges of a file through one file system, the Manager claims
+// them as one range. That claim is no larger than these locks: a client with a lock after them,
+// through another file system, may still change its lock.
 func TestClaimAsOneEndsWithTheLocksOfItsFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {

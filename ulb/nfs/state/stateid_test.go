@@ -45,7 +45,7 @@ func TestSeqidsBeginAgain(t *testing.T) {
 	id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 	s, _ := m.Find(&id, c)
 	s.seqid.Store(1<<32 - 2)
-	for _, want := range []uint32{1<<32 - 1, 1, 2} { // 0 is not a valid seqid here
+	for _, want := range []uint32{1<<32 - 1, 1, 2} { // 0 is not a valid seqid in a stateid of an open
 		if id = open(t, m, c, "owner", fileKey(1), AccessRead, 0); id.Seqid != want {
 			t.Errorf("%d, not %d", id.Seqid, want)
 		}
@@ -60,8 +60,8 @@ func TestSeqidsBeginAgain(t *testing.T) {
 	}
 }
 
-// In minor version 0 the server distinguishes an expired stateid from one that never
-// existed and from one of an earlier life of the server.
+// In minor version 0 the server distinguishes an expired stateid from a stateid that never existed
+// and from a stateid of an earlier run of the server.
 func TestStateidsOfMinorVersion0(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 0, "client")
@@ -104,7 +104,7 @@ func TestStateidsOfMinorVersion0(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// Revoke ends all state in one file system, and none in others.
+// Revoke ends all state in one file system, and no state in others.
 func TestRevoke(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 1, "client")

@@ -101,7 +101,7 @@ func stress(t *testing.T, m *Manager, c *Client, claimer vfs.Claimer, count *ope
 		default:
 			t.Error(s)
 		}
-		if rng.IntN(3) > 0 { // otherwise the open ends with its client, or is opened again
+		if rng.IntN(3) > 0 { // else the open ends with its client, or a later OPEN repeats it
 			if _, s := m.CloseOpen(&Ref{ID: o.ID, Client: c, Key: key}, false); s != ok {
 				t.Error(s)
 			}
@@ -109,7 +109,7 @@ func stress(t *testing.T, m *Manager, c *Client, claimer vfs.Claimer, count *ope
 	}
 }
 
-// hold fails the test if another owner holds a conflicting lock.
+// hold counts a lock for a moment, and fails the test if another owner holds a conflicting lock.
 func hold(t *testing.T, writers, readers []atomic.Int64, write bool) {
 	mine := readers
 	if write {

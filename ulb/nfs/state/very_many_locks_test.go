@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// One client locks 8,192 bytes of a file by as many lock-owners, and a second client the
-// bytes between them by one lock-owner. After the first client closes the file or goes, its
-// bytes are free for a third client, and the bytes of the second are not. In the end a
-// program of this machine can lock all of them.
+// After a client with 8,192 locks closes the file or is removed, another client can lock exactly
+// the bytes of these locks. In the test, a second client has locks on the bytes between them, by
+// one lock-owner; they stay. When these have ended too, a program of this machine can lock all
+// bytes.
 func TestVeryManyLocksOfAFileEnd(t *testing.T) {
 	const n = 8192
 	for _, end := range []struct {

@@ -49,8 +49,8 @@ func (l *locker) unlock(offset, length uint64) {
 	}
 }
 
-// A lock that becomes free is kept for the first waiter for a while, and the Manager notifies
-// this waiter.
+// The Manager reserves a lock that becomes free for the first waiter for a while, and notifies this
+// waiter.
 func TestWaitersComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -83,7 +83,7 @@ func TestWaitersComeFirst(t *testing.T) {
 		if len(told) != 1 || told[0] != "second" {
 			t.Errorf("told: %v", told)
 		}
-		// If the first waiter does not come, the next one gets the lock.
+		// If the first waiter does not ask again, the next one gets the lock.
 		want("one who did not wait", last.lock(false, 4, 1, true), denied)
 		time.Sleep(reservation)
 		want("one who did not wait, later", last.lock(false, 4, 1, true), ok)
@@ -100,7 +100,7 @@ func TestWaitersComeFirst(t *testing.T) {
 	})
 }
 
-// Neither waiters nor the locks that they wait for keep a file in the table.
+// When the clients are gone, neither their waiters nor their locks keep a file in the table.
 func TestWaitersGoWithTheirClients(t *testing.T) {
 	m := newManager(t)
 	holder, waits := newLocker(t, m, "holder"), newLocker(t, m, "waits")
@@ -122,8 +122,8 @@ func TestWaitersGoWithTheirClients(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// A search for waiters checks at most maxHindrances locks and waiters. Waiters beyond that ask
-// again by themselves. Locks that block no waiter are not checked.
+// A search for waiters checks at most maxHindrances locks and waiters. It does not notify the
+// waiters after that; they ask again by themselves. It does not check locks that block no waiter.
 func TestSearchForWaitersIsBounded(t *testing.T) {
 	m := newManager(t)
 	told := 0
@@ -151,8 +151,8 @@ func TestSearchForWaitersIsBounded(t *testing.T) {
 	}
 }
 
-// However many locks end with an open or with a client, the Manager searches for waiters once,
-// and notifies each once.
+// However many locks end with an open or with a client, the Manager searches for waiters once, and
+// notifies each waiter once.
 func TestWaitersAreLookedForOnce(t *testing.T) {
 	for _, how := range []string{"CLOSE", "the client goes"} {
 		t.Run(how, func(t *testing.T) {
@@ -210,8 +210,8 @@ func (l *locker) ask(n int) {
 	}
 }
 
-// However many locks of a file one client or one address waits for, other clients and
-// addresses get their part of the places, and keep it.
+// However many locks of a file one client or one address waits for, other clients and addresses can
+// have waiters too, and keep them.
 func TestPlacesOfWaitersAreShared(t *testing.T) {
 	m := newManager(t)
 	told := map[string]int{}
@@ -220,7 +220,7 @@ func TestPlacesOfWaitersAreShared(t *testing.T) {
 	is(t, "the holder", holder.lock(false, 0, 1<<64-1, true), ok)
 	greedy, neighbour := waits(t, m, "greedy", "10.0.0.2"), waits(t, m, "neighbour", "10.0.0.2")
 	other, third := waits(t, m, "other", "10.0.0.3"), waits(t, m, "third", "10.0.0.4")
-	is(t, "LOCK", other.lock(true, 7777, 1, true), nfs4wire.NFS4ErrDenied) // before the flood of other waiters
+	is(t, "LOCK", other.lock(true, 7777, 1, true), nfs4wire.NFS4ErrDenied) // before the greedy client adds many waiters
 	all := []*locker{greedy, neighbour, other, third}
 	want := func(what string, each ...int) {
 		t.Helper()
@@ -271,7 +271,7 @@ func TestPlacesOfWaitersAreShared(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// A waiter for which the server keeps a lock does not lose its place to others.
+// A waiter for which the server has reserved a lock is not removed to make room for other waiters.
 func TestKeptLocksGiveNoPlaceAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -297,7 +297,7 @@ func TestKeptLocksGiveNoPlaceAway(t *testing.T) {
 }
 
 // Over all files, an address may wait for half of the locks that other addresses leave, and a
-// client for half of its address's part.
+// client for half of the locks that the other clients of its address leave.
 func TestWaitersOfAllFilesAreShared(t *testing.T) {
 	m := newManager(t)
 	one, neighbour, other := waits(t, m, "one", "10.0.0.1"), waits(t, m, "neighbour", "10.0.0.1"), waits(t, m, "other", "10.0.0.2")
@@ -316,8 +316,9 @@ func TestWaitersOfAllFilesAreShared(t *testing.T) {
 	}
 }
 
-// However many addresses wait, the total stays within its bound, and the latest address still
-// gets a place. When all have gone, the first address may wait for as many as at the start.
+// However many addresses wait, the total number of waiters stays within maxWaiters, and the latest
+// address can still wait for a lock. When all clients are gone, the first address may wait for as
+// many locks as at the start.
 func TestWaitersOfManyAddresses(t *testing.T) {
 	m := newManager(t)
 	take := func(l *locker) (n int) {
@@ -380,8 +381,8 @@ func TestDowngradedLockNotifiesWaitingReaders(t *testing.T) {
 	is(t, "the reader, who was told", reader.lock(true, 5, 5, false), ok)
 }
 
-// The server keeps a free lock for a waiter once for each request of the waiter. So a waiter
-// that is gone delays the others once, not at each unlock (RFC 7530 §9.4).
+// The server reserves a free lock for a waiter once for each request of the waiter. So a waiter
+// whose client is gone delays the others once, not at each unlock (RFC 7530 §9.4).
 func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -399,7 +400,7 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 			time.Sleep(time.Second)
 			worker.unlock(0, 1)
 			if told == 2 {
-				// The second waiter does not come either.
+				// The second waiter does not ask again either.
 				is(t, "the worker, while the lock is kept for the second", worker.lock(false, 0, 1, true), nfs4wire.NFS4ErrDenied)
 				time.Sleep(reservation)
 				told++
@@ -408,7 +409,7 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 		if told != 3 {
 			t.Errorf("the waiters were told %d times, want once each", told-1)
 		}
-		// After a new request the server keeps the lock for the waiter again.
+		// After a new request the server reserves the lock for the waiter again.
 		is(t, "the worker", worker.lock(false, 0, 1, true), ok)
 		is(t, "the one that was gone", gone.lock(true, 0, 1, true), nfs4wire.NFS4ErrDenied)
 		worker.unlock(0, 1)
@@ -417,8 +418,8 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 	})
 }
 
-// An owner that requests the lock without waiting is no longer a waiter, nor is an owner that
-// has not asked for a whole lease.
+// An owner that requests the lock without waiting is no longer a waiter. Neither is an owner that
+// has not asked for the lock for a whole lease.
 func TestOwnersThatDoNotWaitAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := New(Config{Lease: 10 * time.Second})

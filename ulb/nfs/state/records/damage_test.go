@@ -54,8 +54,8 @@ func written(t testing.TB, n int) []byte {
 	return b
 }
 
-// The Store notices each changed or missing byte of its file. Otherwise a client could claim
-// without the right, or a client ID could be reused.
+// The Store notices each changed or missing byte of its file. Otherwise a client could reclaim
+// state without the right to do so, or a client ID could be reused.
 func TestDamageIsNoticed(t *testing.T) {
 	for _, n := range []int{4, 300} {
 		whole := written(t, n)
@@ -92,20 +92,20 @@ func TestCrashWithinAChange(t *testing.T) {
 	must(t, s.Remove(many(1)))
 	after, err := os.ReadFile(path)
 	must(t, err)
-	// The head is that of the first change, because the heads of the two later changes are not
-	// on the disk. The first of these two changes was reported as done, so it was synced
-	// together with the head of the change before it.
+	// The disk has the head of the first change only, not the heads of the two later changes. The
+	// first of these two changes was reported as done, so it was synced together with the head of
+	// the change before it.
 	first := len(before) + transactionHead + len(appendPut(nil, &state.Record{Minor: 1, Owner: "one more"}))
 	_, sum, _ := transaction(after[len(before):], s.sumAt(t, before))
 	old, middle := bytes.Clone(before[:headSize]), appendHead(nil, int64(first), sum)
 	for _, c := range []struct {
 		head     []byte
-		from, to int // the bytes of the change during which the crash came
-		has      int // the number of clients before the change
+		from, to int // the change that the crash interrupts, by its offsets in the file
+		has      int // number of clients before the change in these bytes
 	}{{old, len(before), first, 20}, {middle, first, len(after), 21}} {
 		for cut := c.from; cut <= c.to; cut++ {
 			cuts := [][]byte{slices.Concat(c.head, after[headSize:cut])}
-			zeros := slices.Concat(cuts[0], make([]byte, c.to-cut)) // these bytes were to be written later
+			zeros := slices.Concat(cuts[0], make([]byte, c.to-cut)) // the file is already longer, but the bytes after cut are still zero
 			late := slices.Concat(c.head, after[headSize:c.from], make([]byte, cut-c.from), after[cut:c.to])
 			for _, b := range append(cuts, zeros, late) {
 				got, err := read(b)
@@ -114,7 +114,7 @@ func TestCrashWithinAChange(t *testing.T) {
 				}
 				want := c.has
 				if bytes.Equal(b[c.from:], after[c.from:c.to]) {
-					want += 1 - 2*(c.has-20) // one client more, or one less
+					want += 1 - 2*(c.has-20) // the change adds one client, or removes one
 				}
 				if len(got.all) != want {
 					t.Fatalf("cut at %d of %d to %d: %d clients, not %d", cut, c.from, c.to, len(got.all), want)
@@ -189,8 +189,8 @@ func TestOpenRefusesAnythingButAFileOfRecords(t *testing.T) {
 	}
 }
 
-// A new file does not repeat the numbers of starts of a lost file. Otherwise client IDs would
-// be reused.
+// If the file is lost, the numbers of starts in a new file differ from those in the lost one.
+// Otherwise client IDs would be reused.
 func TestFileMadeAnewCountsElsewhere(t *testing.T) {
 	seen := map[uint32]bool{}
 	for range 4 {
@@ -206,7 +206,8 @@ func TestFileMadeAnewCountsElsewhere(t *testing.T) {
 	}
 }
 
-// Open converts the database of an earlier version, once. It refuses an incomplete database.
+// Open converts the database of an earlier version of the server, once. It refuses an incomplete
+// database.
 func TestDatabaseOfEarlierVersion(t *testing.T) {
 	address := netip.MustParseAddr("192.0.2.1")
 	long := func(b []byte, s string) []byte { return appendString(b, s) }
@@ -241,7 +242,7 @@ func TestDatabaseOfEarlierVersion(t *testing.T) {
 				}
 				must(t, s.Close())
 			}
-			// Both heads, and all pages.
+			// Clear the file from each page on: the two heads are the first pages.
 			for i := range 4 {
 				cut := bytes.Clone(b)
 				clear(cut[i*os.Getpagesize():])
@@ -258,8 +259,8 @@ func TestDatabaseOfEarlierVersion(t *testing.T) {
 	}
 }
 
-// Open takes over a database of an earlier version that has many pages, but refuses it if their
-// references form a circle.
+// Open converts a database of an earlier version that has many pages, but refuses it if the
+// references between its pages form a circle.
 func TestDatabaseWithACircle(t *testing.T) {
 	const clients = 2000
 	path := filepath.Join(t.TempDir(), "clients")
@@ -301,8 +302,8 @@ func TestDatabaseWithACircle(t *testing.T) {
 	}
 }
 
-// After a failure of the disk the Store first writes the whole file anew, because the failed
-// write may be on the disk in part, even if later syncs succeed.
+// After a failure of the disk, the Store writes the whole file again before the next change. The
+// failed write may be on the disk in part, even if later syncs succeed.
 func TestRecordsAfterTheDiskHasFailed(t *testing.T) {
 	var files []*os.File
 	openFile = func(path string, flag int, mode os.FileMode) (*os.File, error) {
@@ -344,7 +345,7 @@ func TestRecordsAfterTheDiskHasFailed(t *testing.T) {
 	}
 }
 
-// A file that grew by a flood of clients is small again after the next start.
+// A file that many clients made large is small again after the next start.
 func TestFileShrinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
 	s := open(t, path)
@@ -362,7 +363,7 @@ func TestFileShrinks(t *testing.T) {
 	}
 }
 
-// A file does not grow without bound by changes.
+// A file does not grow without limit by changes: the Store rewrites it.
 func TestFileIsWrittenAnewWhenItIsMostlyOld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
 	s := open(t, path)
@@ -396,7 +397,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// reads reports whether the file b has the content c.
+// reads reports whether read decodes the file b to the content c.
 func reads(b []byte, c *content) bool {
 	got, err := read(b)
 	return err == nil && got.starts == c.starts && maps.Equal(got.all, c.all)
