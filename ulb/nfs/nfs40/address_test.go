@@ -30,7 +30,7 @@ func TestCallbackAddress(t *testing.T) {
 	}
 }
 
-// For any address that a client names, the server calls only the client's own address.
+// Whatever callback address a client gives, the server calls only the client's own address.
 func FuzzCallbackAddress(f *testing.F) {
 	f.Add("tcp", "10.1.2.3.4.5")
 	f.Add("tcp6", "::ffff:10.1.2.3.4.5")

@@ -13,7 +13,7 @@ func u64(v uint64) func(*xdr.Writer) { return func(w *xdr.Writer) { w.Uint64(v) 
 
 func text(s string) func(*xdr.Writer) { return func(w *xdr.Writer) { w.String(s) } }
 
-// valuesOf decodes the result of a GETATTR that was the last operation.
+// valuesOf decodes the result of a GETATTR that is the last operation of a compound.
 func valuesOf(t *testing.T, r *nfs4test.Result) (wire.Bitmap4, *xdr.Decoder) {
 	t.Helper()
 	var res wire.Getattr4Res
@@ -21,7 +21,7 @@ func valuesOf(t *testing.T, r *nfs4test.Result) (wire.Bitmap4, *xdr.Decoder) {
 	return res.ResOK.Attributes.Attrmask, xdr.NewDecoder(res.ResOK.Attributes.AttrVals)
 }
 
-// typeOf returns the type from a GETATTR of the type alone.
+// typeOf returns the object type from a GETATTR that asks for the type only.
 func typeOf(t *testing.T, r *nfs4test.Result) wire.FType4 {
 	t.Helper()
 	_, d := valuesOf(t, r)
@@ -31,7 +31,7 @@ func typeOf(t *testing.T, r *nfs4test.Result) wire.FType4 {
 // required are the attributes that each object has (RFC 7530 §5.6).
 var required = []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 19}
 
-// setOnly are the attributes that can only be set.
+// setOnly are the attributes that a client can set but not get.
 var setOnly = []uint32{wire.Fattr4TimeAccessSet, wire.Fattr4TimeModifySet}
 
 func TestGetattr(t *testing.T) {
@@ -52,7 +52,7 @@ func TestGetattr(t *testing.T) {
 			for _, bit := range setOnly {
 				p.run(t, wire.NFS4ErrInvalid, join(at(kind), getattr(bit))...)
 			}
-			// Unknown attributes are left out.
+			// The server leaves out unknown attributes.
 			got, _ = valuesOf(t, p.run(t, ok, join(at(kind), getattr(wire.Fattr4Type, 60, 95))...))
 			if want := wire.Bits(wire.Fattr4Type); got != want {
 				t.Errorf("unknown attributes: %v", got)
@@ -66,7 +66,7 @@ func TestGetattr(t *testing.T) {
 	}
 }
 
-// all requests each attribute in supported_attrs, alone and with all others.
+// all gets each attribute in supported_attrs, alone and together with all others.
 func (p *peer) all(t *testing.T, kind string) {
 	t.Helper()
 	_, d := valuesOf(t, p.run(t, ok, join(at(kind), getattr(wire.Fattr4SupportedAttrs))...))
@@ -128,7 +128,7 @@ func TestSetattr(t *testing.T) {
 	}
 }
 
-// SETATTR lists the attributes that it set, also if it fails.
+// SETATTR returns the list of the attributes that it has set, even if it fails.
 func TestSetattrListsSetAttributes(t *testing.T) {
 	p := newPeer(t)
 	var res wire.Setattr4Res
@@ -211,8 +211,8 @@ func TestSetattrOfTimes(t *testing.T) {
 	}
 }
 
-// A client may set the creation time, although no file system can. It is accepted and not
-// listed as set (RFC 7530 §5.7, §16.32.4).
+// A client may set the creation time, although no file system can store it. The server accepts it
+// and does not list it as set (RFC 7530 §5.7, §16.32.4).
 func TestSettingTheTimeOfCreation(t *testing.T) {
 	birth := func(nsec uint32) wire.FAttr4 {
 		return attrs(func(w *xdr.Writer) { w.Uint32(0o700); w.Int64(1); w.Uint32(nsec) }, wire.Fattr4Mode, wire.Fattr4TimeCreate)
@@ -233,7 +233,7 @@ func TestSettingTheTimeOfCreation(t *testing.T) {
 	c.run(t, wire.NFS4ErrBadXDR, join(at("file"), setattr(anonymous, attrs(u64(1), wire.Fattr4TimeCreate)))...)
 }
 
-// Owners are sent as numbers, which are always accepted.
+// The server accepts an owner or a group in the form of a number.
 func TestSetattrOfOwners(t *testing.T) {
 	p := newPeer(t)
 	both := attrs(func(w *xdr.Writer) { w.String("12"); w.String("34") }, wire.Fattr4Owner, wire.Fattr4OwnerGroup)
@@ -266,12 +266,12 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// shared are attributes that change by other users of the file system, or by its delayed
-// allocation.
+// shared are attributes that other users of the file system, or its delayed allocation, may change
+// at any time.
 var shared = wire.Bits(wire.Fattr4FilesAvail, wire.Fattr4FilesFree, wire.Fattr4FilesTotal,
 	wire.Fattr4SpaceAvail, wire.Fattr4SpaceFree, wire.Fattr4SpaceTotal, wire.Fattr4SpaceUsed)
 
-// VERIFY finds each attribute equal to the value from GETATTR.
+// VERIFY of each attribute succeeds with the value that GETATTR returned.
 func TestVerifyOfAllAttributes(t *testing.T) {
 	p := newPeer(t)
 	for _, kind := range kinds {
@@ -309,7 +309,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: asked for nothing, told %+v", kind, res.ResOK)
 		}
 	}
-	// Access bits that do not exist.
+	// ACCESS rejects bits that the protocol does not define.
 	for _, bits := range []uint32{0x40, 0x80000000, 0xffffffff} {
 		p.run(t, wire.NFS4ErrInvalid, join(at("file"), access(bits))...)
 	}

@@ -33,7 +33,7 @@ func TestIdleOwnersAreKeptForALease(t *testing.T) {
 	})
 }
 
-// Unconfirmed clients displace each other, but no confirmed clients.
+// New unconfirmed clients displace other unconfirmed clients, but no confirmed ones.
 func TestUnconfirmedClientsAreBounded(t *testing.T) {
 	p := newPeer(t)
 	first, confirm := p.set(t, "first", 1)
@@ -48,8 +48,8 @@ func TestUnconfirmedClientsAreBounded(t *testing.T) {
 	p.run(t, ok, renew(kept.id))
 }
 
-// Connections for callbacks are limited. One address may use at most half of what other
-// addresses leave free, however many clients it claims to have.
+// The number of connections for callbacks is limited. One address may use at most half of the
+// connections that other addresses leave free, however many clients it has.
 func TestConnectionsForCallbacksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCalled(t)
@@ -72,10 +72,10 @@ func TestConnectionsForCallbacksAreBounded(t *testing.T) {
 	})
 }
 
-// However a connection for callbacks ends, its place becomes free, both in total and for its
-// address.
+// When a connection for callbacks ends, for whatever reason, the server and its address can have
+// another connection instead.
 func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
-	const most = 8 // one address may use half, so that half remains for others
+	const most = 8 // one address may use half of them
 	for name, end := range map[string]func(c *called, ch *nfs40.Channel){
 		"it is not made":               nil,
 		"the client does not answer":   func(*called, *nfs40.Channel) { time.Sleep(time.Minute) },
@@ -133,7 +133,7 @@ func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
 	}
 }
 
-// nullNow makes a CB_NULL whose context has already ended.
+// nullNow calls CB_NULL with a context that has already ended.
 func nullNow(ch *nfs40.Channel) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

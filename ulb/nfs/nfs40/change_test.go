@@ -54,7 +54,7 @@ func TestChangeGoesOn(t *testing.T) {
 		lookup("third"), look, putRootFH, remove("third"), lookup("file"), look)...)
 	goesOn("a directory", join(at("empty"), look, create("a", wire.NF4Dir, mode(0o755)), lookupp, look, create("b", wire.NF4Fifo, mode(0o755)), putRootFH, lookup("empty"), look,
 		saveFH, rename("b", "c"), look, remove("c"), look, remove("a"), look)...)
-	// Operations that only read change nothing.
+	// Operations that only read do not change the change attribute.
 	quiet := func(what string, ops ...op) {
 		t.Helper()
 		if all := changes(t, p.run(t, ok, ops...)); all[0] != all[1] {

@@ -17,10 +17,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// callbacks is the clients' end of callback connections.
+// callbacks are the ends of callback connections at the clients.
 type callbacks struct {
 	mu sync.Mutex
-	// refuse: the client does not listen. deaf: it listens and does not answer.
+	// refuse is true if the client refuses connections. deaf is true if the client accepts
+	// connections and does not answer calls.
 	refuse, deaf bool
 	dialed       []string
 	calls        []rpc.Exchange
@@ -48,7 +49,7 @@ func (b *callbacks) set(refuse, deaf bool) {
 	b.refuse, b.deaf = refuse, deaf
 }
 
-// cut ends the connections. Unanswered calls are lost.
+// cut ends the connections. Calls without an answer fail.
 func (b *callbacks) cut() {
 	b.mu.Lock()
 	var lost []*rpc.Exchange
@@ -130,7 +131,7 @@ func (c *callbackConn) Close() {
 	}
 }
 
-// A called is a site with callbacks to its clients.
+// A called is a test server whose clients accept callbacks.
 type called struct {
 	*peer
 	callbacks *callbacks
@@ -140,7 +141,7 @@ type called struct {
 
 func newCalled(t testing.TB) *called { return newCalledOf(t, 0) }
 
-// newCalledOf makes a site with at most this number of connections to clients. 0 means
+// newCalledOf makes a test server with at most this number of connections for callbacks. 0 means
 // the default.
 func newCalledOf(t testing.TB, connections int) *called {
 	t.Helper()
@@ -157,12 +158,12 @@ func newCalledOf(t testing.TB, connections int) *called {
 	return c
 }
 
-// callbackAt returns the callback of a client at an address.
+// callbackAt returns the callback parameters of a client with an address.
 func callbackAt(a string) wire.CBClient4 {
 	return wire.CBClient4{CBProgram: 0x40000000, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: []byte(a)}}
 }
 
-// known introduces a client with callbacks to an address.
+// known registers and confirms a client with a callback address.
 func (c *called) known(t testing.TB, name, address string) (id uint64) {
 	t.Helper()
 	var res wire.SetClientID4Res
@@ -198,8 +199,7 @@ func TestCallbackIsProbed(t *testing.T) {
 	})
 }
 
-// The server never dials an address other than the caller's own, or an address of another
-// transport.
+// The server connects only to the caller's own address, and only over TCP.
 func TestCallbackGoesToTheCallerAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		for i, a := range []string{"10.1.2.4.4.5", "127.0.0.1.4.5", "0.0.0.0.4.5", "10.1.2.3.0.0", "::1.4.5", "10.1.2.3", "", "10.1.2.3.1.2.3", "x"} {
@@ -232,7 +232,8 @@ func TestRenewSaysThatCallbacksDoNotWork(t *testing.T) {
 	})
 }
 
-// The server abandons a callback if the client does not answer or cannot be reached.
+// The server gives up a callback after a time limit if the client does not answer or cannot be
+// reached.
 func TestCallbackIsBoundedInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		c.callbacks.set(false, true)
@@ -308,8 +309,7 @@ func TestCallbackMoves(t *testing.T) {
 	})
 }
 
-// When the client or the server ends, the callback connections and their calls end as
-// well.
+// When a client is gone or the server ends, the callback connections and the calls on them end too.
 func TestCallbacksEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		id := c.known(t, "x", own)

@@ -9,9 +9,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The cases of SETCLIENTID and SETCLIENTID_CONFIRM (RFC 7530 §16.33.5, §16.34.5), in the
-// words of the RFC: v, x, c, k and s are verifier, name, client ID, callback and
-// confirmation of a record.
+// The following tests are the cases of SETCLIENTID and SETCLIENTID_CONFIRM (RFC 7530 §16.33.5,
+// §16.34.5). The RFC calls the verifier, name, client ID, callback and confirmation of a record v,
+// x, c, k and s.
 
 func TestNewClient(t *testing.T) {
 	p := newPeer(t)
@@ -22,7 +22,7 @@ func TestNewClient(t *testing.T) {
 	p.run(t, ok, confirmClientID(c, s))
 }
 
-// RPC denies SETCLIENTID to a peer that no export serves.
+// The RPC layer denies SETCLIENTID to a peer that no export serves.
 func TestStrangersAreNoClients(t *testing.T) {
 	p := newPeer(t)
 	p.Export.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
@@ -33,8 +33,8 @@ func TestStrangersAreNoClients(t *testing.T) {
 	}
 }
 
-// On a secure export RPC denies SETCLIENTID from an unprivileged port without Kerberos, also
-// over a connection over which a caller with Kerberos was served.
+// On a secure export, the RPC layer denies SETCLIENTID from an unprivileged port without Kerberos.
+// A caller with Kerberos on the same connection does not change that.
 func TestPortsOfClientsWithKerberos(t *testing.T) {
 	p := newPeer(t)
 	p.Export.Secure = true
@@ -53,7 +53,7 @@ func TestPortsOfClientsWithKerberos(t *testing.T) {
 	}
 }
 
-// No confirmed record: an unconfirmed one is replaced.
+// If a name has no confirmed record, a SETCLIENTID replaces its unconfirmed record.
 func TestUnconfirmedClientIsReplaced(t *testing.T) {
 	for _, verifier := range []byte{1, 2} {
 		p := newPeer(t)
@@ -69,7 +69,8 @@ func TestUnconfirmedClientIsReplaced(t *testing.T) {
 	}
 }
 
-// The verifier of the confirmed record: the callback is updated, and nothing is lost.
+// A SETCLIENTID with the verifier of the confirmed record updates the callback. The client keeps
+// its state.
 func TestCallbackUpdate(t *testing.T) {
 	p := newPeer(t)
 	c, s := p.set(t, "x", 1)
@@ -86,8 +87,8 @@ func TestCallbackUpdate(t *testing.T) {
 	p.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// Another verifier: the client has restarted. Its old state goes when it confirms the new
-// record, and not before.
+// A SETCLIENTID with another verifier means that the client has restarted. The server removes the
+// old state when the client confirms the new record, and not before.
 func TestClientThatHasRestarted(t *testing.T) {
 	p := newPeer(t)
 	c, s := p.set(t, "x", 1)
@@ -100,7 +101,7 @@ func TestClientThatHasRestarted(t *testing.T) {
 	}
 	p.run(t, ok, renew(c))
 	p.run(t, ok, join(at("file"), read(id, 0, 1))...)
-	// An unconfirmed record is replaced once more.
+	// A third SETCLIENTID replaces the unconfirmed record.
 	e, r := p.set(t, "x", 3)
 	if e == d || e == c || r == u || r == s {
 		t.Fatalf("%d %d %d", c, d, e)
@@ -125,21 +126,21 @@ func TestConfirmationOfUnknownClientIsRefused(t *testing.T) {
 	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(c, other))
 }
 
-// as returns a connection with another user's credential.
+// as returns a new connection with the credential of another user.
 func (p *peer) as(uid uint32) *peer {
 	other := p.Site.Peer(0)
 	other.UID = uid
 	return &peer{other}
 }
 
-// A name that another client uses (RFC 7530 §9.1.1).
+// While a client has state, another principal cannot use its name (RFC 7530 §9.1.1).
 func TestNameInUse(t *testing.T) {
 	p := newPeer(t)
 	cb := wire.CBClient4{CBProgram: 7, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: []byte("10.1.2.3.4.5")}}
 	var res wire.SetClientID4Res
 	last(t, p.run(t, ok, setCallback("x", 1, cb, 0)), &res)
 	c, s := res.ResOK.Clientid, res.ResOK.SetclientidConfirm
-	// Another principal cannot confirm it.
+	// Another principal cannot confirm the client.
 	p.as(1).run(t, wire.NFS4ErrClIDInUse, confirmClientID(c, s))
 	p.run(t, ok, confirmClientID(c, s))
 	p.as(1).run(t, wire.NFS4ErrClIDInUse, confirmClientID(c, s))
@@ -155,7 +156,7 @@ func TestNameInUse(t *testing.T) {
 	p.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// A client without state does not block another one's name (RFC 7530 §9.1.2).
+// If a client has no state, another principal may take its name (RFC 7530 §9.1.2).
 func TestNameOfAClientWithoutState(t *testing.T) {
 	p := newPeer(t)
 	c, s := p.set(t, "x", 1)
@@ -177,8 +178,8 @@ func TestRenewOfUnknownClientIsRefused(t *testing.T) {
 	p.run(t, ok, renew(c))
 }
 
-// Only the principal that made a client, and the one that has a file open by it, may
-// RENEW its lease (RFC 7530 §16.28.5).
+// Only two kinds of principals may RENEW a client's lease: the principal that created the client,
+// and a principal that has opened a file for it (RFC 7530 §16.28.5).
 func TestRenewByOtherPrincipalNeedsAnOpenFile(t *testing.T) {
 	c := newClient(t)
 	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id))
@@ -201,7 +202,7 @@ func TestOperationsOfUnknownClients(t *testing.T) {
 	}
 }
 
-// Names of clients are bytes, and of any length up to the limit of the definition.
+// Names of clients are bytes of any length up to NFS4_OPAQUE_LIMIT.
 func TestNamesOfClients(t *testing.T) {
 	p := newPeer(t)
 	for _, name := range []string{"", "\x00", "\xff\xfe", string(make([]byte, wire.NFS4OpaqueLimit))} {
@@ -209,7 +210,7 @@ func TestNamesOfClients(t *testing.T) {
 	}
 }
 
-// A callback address that cannot be used is no reason to refuse a client.
+// The server accepts a client with a callback address that cannot be used.
 func TestCallbacksThatCannotBe(t *testing.T) {
 	p := newPeer(t)
 	for i, a := range []wire.NetAddr4{{}, {RNetid: []byte("tcp")}, {RNetid: []byte("x"), RAddr: []byte("y")},

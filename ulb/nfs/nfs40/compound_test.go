@@ -9,8 +9,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// onHandle returns operations on the current file handle, each with valid arguments.
-// Operations on states have a separate table.
+// onHandle returns operations on the current file handle, each with valid arguments. The map has no
+// operations on opens and locks: see numbered.
 func onHandle() map[string]op {
 	owner := wire.StateOwner4{Clientid: 1, Owner: []byte("owner")}
 	return map[string]op{
@@ -48,8 +48,8 @@ func TestOperationsWithoutSavedHandle(t *testing.T) {
 	})
 }
 
-// Arguments that end too early are BADXDR of the operation (RFC 7530 §13.1.1.1), which
-// has done nothing.
+// If the arguments of an operation end too early, the operation fails with NFS4ERR_BADXDR and does
+// nothing (RFC 7530 §13.1.1.1).
 func TestArgumentsThatAreCutOff(t *testing.T) {
 	for name, o := range onHandle() {
 		if o.Args == nil {
@@ -77,7 +77,7 @@ func TestIllegalOperations(t *testing.T) {
 	}
 }
 
-// OPTIONAL operations that are not served.
+// The server answers NFS4ERR_NOTSUPP to the OPTIONAL operations OPENATTR and DELEGPURGE.
 func TestOperationsThatAreNotServed(t *testing.T) {
 	byKind(t, nil, wire.NFS4ErrNotSupp, openattr(false))
 	byKind(t, nil, wire.NFS4ErrNotSupp, openattr(true))
@@ -99,8 +99,8 @@ func TestPutFH(t *testing.T) {
 	p.run(t, wire.NFS4ErrBadHandle, putFH(nil))
 }
 
-// A handle of a removed object is stale at the latest when it is used. If no operation uses
-// it, PUTFH reports it (RFC 7530 §13.1.2.7). A removed file that is open still exists.
+// The handle of a removed object is stale at the latest when an operation uses it. If no operation
+// follows PUTFH, PUTFH reports it (RFC 7530 §13.1.2.7). A removed file that is open still exists.
 func TestStaleHandle(t *testing.T) {
 	c := newClient(t)
 	empty, file := c.handle(t, "empty"), c.handle(t, "file")
@@ -128,7 +128,7 @@ func TestPublicHandle(t *testing.T) {
 	}
 }
 
-// SAVEFH keeps objects of each kind, and RESTOREFH brings them back.
+// SAVEFH and RESTOREFH work with the handles of objects of each kind.
 func TestSaveAndRestore(t *testing.T) {
 	p := newPeer(t)
 	for _, kind := range kinds {
@@ -140,7 +140,7 @@ func TestSaveAndRestore(t *testing.T) {
 	}
 }
 
-// An operation that fails leaves a compound where it was: what follows is not executed.
+// After an operation has failed, the server executes no further operation of the compound.
 func TestNothingFollowsAFailure(t *testing.T) {
 	p := newPeer(t)
 	if r := p.Compound(putRootFH, lookup("missing"), remove("file")); r.Status != wire.NFS4ErrNoEnt || len(r.Ops) != 2 {
@@ -158,7 +158,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// Invalid values of enumerations and booleans are BADXDR.
+// Arguments with an undefined value of an enumeration or a boolean are NFS4ERR_BADXDR.
 func TestValuesThatAreNone(t *testing.T) {
 	for name, put := range map[string]func(w *xdr.Writer){
 		"a boolean of LOCK": func(w *xdr.Writer) {
@@ -204,8 +204,8 @@ func TestValuesThatAreNone(t *testing.T) {
 	}
 }
 
-// The data of a long WRITE by name is not fetched from a peer that has not shown a handle.
-// Its arguments are not at fault.
+// The server does not fetch the data of a long WRITE if the peer has never sent a file handle. The
+// WRITE then fails with NFS4ERR_RESOURCE, not with an error about its arguments.
 func TestLongWriteOfAStranger(t *testing.T) {
 	p := newPeer(t)
 	m := p.Message("", join(at("file"), write(anonymous, 0, content))...)

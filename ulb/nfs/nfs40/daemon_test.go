@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 )
 
-// The tables pass against a daemon over TCP with a directory of this machine.
+// The tests in throughout pass against a server process, over TCP and with a directory of this
+// machine.
 func TestDaemon(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("files of all users and devices are made by the superuser alone")

@@ -71,7 +71,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Ranges end at 2^64-1.
+// No range can go beyond offset 2^64-1.
 func TestRangesThatOverflow(t *testing.T) {
 	table(t, []row{
 		{name: "WRITE", ops: join(at("file"), write(anonymous, 1<<64-1, "xy")), want: wire.NFS4ErrInvalid, or: wire.NFS4ErrFBig},
@@ -81,7 +81,7 @@ func TestRangesThatOverflow(t *testing.T) {
 	})
 }
 
-// Stateids that do not exist (RFC 7530 §9.1.4.3).
+// Stateids that the server never gave out are invalid (RFC 7530 §9.1.4.3).
 func TestStateIDsThatAreNone(t *testing.T) {
 	for name, id := range map[string]wire.StateID4{
 		"zeros with a number": {Seqid: 1},
@@ -101,7 +101,7 @@ func TestStateIDsThatAreNone(t *testing.T) {
 	}
 }
 
-// listed returns the names from READDIR, page by page.
+// listed returns the names that READDIR lists, page by page.
 func (p *peer) listed(t *testing.T, most uint32, path ...string) (names []string) {
 	t.Helper()
 	var cookie uint64

@@ -7,11 +7,11 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// For any operations of a client, the result of each executed operation can be decoded, and
-// its status is one that the operation may have.
+// Whatever operations a client sends, the result of each executed operation can be decoded, and its
+// status is one that the standard allows for the operation.
 func FuzzCompound(f *testing.F) {
 	site := func(t testing.TB) *numberedSite {
-		p := newHouse(t).start(t) // client IDs and stateids are the same in each run
+		p := newHouse(t).start(t) // so that client IDs and stateids are the same in each run
 		s := &numberedSite{client: p.client(t, "client"), lockers: map[string]*locker{}}
 		s.o, s.l = s.owner("o"), s.locker("l")
 		s.id = s.o.opens(t, "file", bothMode, denyNone)

@@ -57,7 +57,7 @@ func (r *records) count() int {
 	return len(r.known)
 }
 
-// A house is a server that the test can restart.
+// A house is a server that the test can restart. fs and records outlive the server.
 type house struct {
 	fs      vfs.FileSystem
 	records *records
@@ -83,14 +83,14 @@ func (o *owner) reclaim(access, deny uint32) op {
 	return o.claim(wire.OpenClaim4{Claim: wire.ClaimPrevious}, access, deny, wire.Openflag4{})
 }
 
-// reclaim is a first LOCK that reclaims a lock.
+// reclaim returns the first LOCK of a lock-owner, which reclaims a lock.
 func (l *locker) reclaim(o *owner, open wire.StateID4, offset, length uint64) op {
 	lock := l.first(o, open, wire.WriteLt, offset, length)
 	lock.Args.(*wire.Lock4Args).Reclaim = true
 	return lock
 }
 
-// A client is recorded before it holds anything.
+// The server records a client before the client gets its first open.
 func TestFirstOpenIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
@@ -115,7 +115,7 @@ func TestRestart(t *testing.T) {
 		file := old.handle(t, "file")
 
 		p := h.start(t)
-		// All client IDs and stateids are of another life of the server.
+		// All client IDs and stateids are from the earlier run of the server.
 		p.run(t, wire.NFS4ErrStaleClientID, renew(old.id))
 		p.run(t, wire.NFS4ErrStaleStateID, putFH(file), read(id, 0, 1))
 		p.run(t, wire.NFS4ErrStaleStateID, putFH(file), write(lock, 0, "x"))
@@ -125,7 +125,7 @@ func TestRestart(t *testing.T) {
 		if c.id == old.id {
 			t.Fatal("a client ID came again")
 		}
-		// Nothing new is granted until grace has ended.
+		// The server grants no new state until the grace period has ended.
 		n := c.owner("new")
 		for _, ops := range [][]op{
 			{putRootFH, n.open("file", readMode, denyNone)},
@@ -136,7 +136,7 @@ func TestRestart(t *testing.T) {
 			p.run(t, wire.NFS4ErrGrace, ops...)
 		}
 		p.run(t, ok, putFH(file), getattr(wire.Fattr4Size), read(bypass, 0, 1))
-		// Earlier state is reclaimed and needs no confirmation (RFC 7530 §9.1.11).
+		// The client reclaims its earlier state, which needs no confirmation (RFC 7530 §9.1.11).
 		o, l = c.owner("o"), c.locker("l")
 		res := opened(t, p.run(t, ok, putFH(file), o.reclaim(bothMode, denyWrite)), 1)
 		if res.Rflags&wire.Open4ResultConfirm != 0 {
@@ -146,7 +146,7 @@ func TestRestart(t *testing.T) {
 		p.run(t, wire.NFS4ErrGrace, putFH(file), l.first(o, res.Stateid, wire.WriteLt, 0, 10))
 		l.seqid--
 		p.run(t, ok, putFH(file), l.reclaim(o, res.Stateid, 0, 10))
-		// A client that held nothing claims nothing.
+		// A client that held nothing can reclaim nothing.
 		other := c.other(t, "other")
 		p.oneOf(t, []status{wire.NFS4ErrNoGrace, wire.NFS4ErrReclaimBad}, putFH(file), other.owner("o").reclaim(readMode, denyNone))
 
@@ -161,8 +161,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// A client that did not claim what it held within the time of grace has lost it, after
-// another restart as well (RFC 7530 §9.6.3.4.2).
+// If a client did not reclaim its state in the grace period, the state is lost. It cannot reclaim
+// the state after another restart either (RFC 7530 §9.6.3.4.2).
 func TestSecondRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
@@ -184,8 +184,8 @@ func TestSecondRestart(t *testing.T) {
 	})
 }
 
-// A client whose lease ran out, and whose lock another client got, does not claim it after
-// a restart (RFC 7530 §9.6.3.4.1).
+// If the lease of a client ran out and another client got its lock, the client cannot reclaim the
+// lock after a restart (RFC 7530 §9.6.3.4.1).
 func TestExpiredClientDoesNotClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
@@ -205,7 +205,7 @@ func TestExpiredClientDoesNotClaim(t *testing.T) {
 	})
 }
 
-// If no client can reclaim, there is no grace.
+// If no client can reclaim state, there is no grace period.
 func TestRestartWithoutClientsHasNoGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)

@@ -30,15 +30,15 @@ var kinds = []string{"file", "dir", "link", "block", "char", "socket", "fifo"}
 // content is the content of "file".
 const content = "content of a file"
 
-// hesitant: sites use file systems that never answer an attempt (TestWhereEachCallWaits).
-// onDisk: sites use directories of this machine (TestOnTheMachinesOwnFiles).
+// If hesitant is true, test servers use file systems that never answer an attempt that must not
+// block (TestWhereEachCallWaits). If onDisk is true, they use directories of this machine
+// (TestOnTheMachinesOwnFiles).
 var hesitant, onDisk bool
 
-// far, if not nil, makes sites with a server in another process, which exports a
-// directory.
+// far, if not nil, makes test servers that run in another process and export a directory.
 var far func(t testing.TB, directory string) *nfs4test.Site
 
-// newPeer makes a site with minor version 0 only, and returns a connection to it.
+// newPeer makes a test server with minor version 0 only, and returns a connection to it.
 func newPeer(t testing.TB) *peer {
 	t.Helper()
 	if far != nil {
@@ -85,7 +85,7 @@ func populate(t testing.TB, fs vfs.FileSystem) {
 	}
 }
 
-// A peer makes compounds and checks their statuses.
+// A peer sends compounds and checks their statuses.
 type peer struct{ *nfs4test.Peer }
 
 // run executes a compound. All operations except the last must succeed, and the last must
@@ -95,7 +95,7 @@ func (p *peer) run(t testing.TB, want status, ops ...op) *nfs4test.Result {
 	return p.oneOf(t, []status{want}, ops...)
 }
 
-// oneOf is run for cases in which the standard allows several statuses.
+// oneOf is like run, for cases in which the standard allows several statuses.
 func (p *peer) oneOf(t testing.TB, want []status, ops ...op) *nfs4test.Result {
 	t.Helper()
 	r := p.Compound(ops...)
@@ -133,10 +133,10 @@ type row struct {
 	name string
 	ops  []op
 	want status
-	or   status // another one that the standard allows, if not 0
+	or   status // another status that the standard allows, or 0
 }
 
-// table runs each row on a separate site.
+// table runs each row on a server of its own.
 func table(t *testing.T, rows []row) {
 	t.Helper()
 	for _, r := range rows {
@@ -150,14 +150,14 @@ func table(t *testing.T, rows []row) {
 	}
 }
 
-// byKind runs ops on an object of each kind. want has the statuses by kind; all other
-// kinds must end with otherwise.
+// byKind runs ops on an object of each kind. want has the expected statuses by kind. The status for
+// all other kinds is otherwise.
 func byKind(t *testing.T, want map[string]status, otherwise status, ops ...op) {
 	t.Helper()
 	eachKind(t, want, otherwise, func(kind string) []op { return join(at(kind), ops...) })
 }
 
-// eachKind runs the compound for each kind, each on a separate site.
+// eachKind runs the compound for each kind, each on a server of its own.
 func eachKind(t *testing.T, want map[string]status, otherwise status, ops func(kind string) []op) {
 	t.Helper()
 	for _, kind := range kinds {

@@ -8,7 +8,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-const lease = 90 * time.Second // the lease time of sites
+const lease = 90 * time.Second // the lease time of test servers
 
 // renewals are operations that renew a client's lease (RFC 7530 §9.5).
 var renewals = map[string]func(s *lockSite) []op{
@@ -43,7 +43,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 	}
 }
 
-// SETCLIENTID renews no lease, nor do operations without a stateid (RFC 7530 §9.5).
+// Neither SETCLIENTID nor an operation without a stateid renews a lease (RFC 7530 §9.5).
 func TestLeaseIsNotRenewed(t *testing.T) {
 	for name, make := range map[string]func(s *lockSite) []op{
 		"SETCLIENTID":  func(s *lockSite) []op { return []op{setClientID("client", 1)} },
@@ -64,8 +64,8 @@ func TestLeaseIsNotRenewed(t *testing.T) {
 	}
 }
 
-// The state of a client without a lease goes when another client wants a part of it: all of
-// it, and the client is told so (RFC 7530 §9.6.3.2).
+// When another client wants a part of the state of a client whose lease ran out, the first client
+// loses all its state. Its next requests get NFS4ERR_EXPIRED (RFC 7530 §9.6.3.2).
 func TestExpiredClient(t *testing.T) {
 	for name, want := range map[string]func(s *lockSite) []op{
 		"a lock":        func(s *lockSite) []op { return join(at("file"), s.m.first(s.other, s.otherID, wire.WriteLt, 5, 1)) },
@@ -87,8 +87,8 @@ func TestExpiredClient(t *testing.T) {
 					time.Sleep(lease * 2 / 3)
 					s.run(t, ok, renew(s.other.id))
 				}
-				// From another machine, because a machine may remove a file that it has open
-				// itself.
+				// The request comes from another machine, because a machine may remove a file that
+				// it has open itself.
 				(&peer{s.Site.Other(0)}).run(t, ok, want(s)...)
 				s.run(t, wire.NFS4ErrExpired, join(at("file"), read(s.id, 0, 1))...)
 				s.run(t, wire.NFS4ErrExpired, join(at("file"), write(s.lock, 0, "x"))...)
@@ -97,7 +97,7 @@ func TestExpiredClient(t *testing.T) {
 				s.run(t, wire.NFS4ErrExpired, renew(s.id0()))
 				s.run(t, wire.NFS4ErrExpired, putRootFH, s.o.open("file", readMode, denyNone))
 				s.run(t, wire.NFS4ErrExpired, s.l.release())
-				// The client starts again.
+				// The client registers again.
 				id, confirm := s.set(t, "client", 1)
 				s.run(t, ok, confirmClientID(id, confirm))
 				(&client{peer: s.peer, id: id}).owner("o").opens(t, "file", readMode, denyNone)
@@ -106,8 +106,8 @@ func TestExpiredClient(t *testing.T) {
 	}
 }
 
-// A client without a lease keeps its state until another client wants it (RFC 7530 §9.6.3.1),
-// and has a lease again when it comes back. If it holds locks, the server keeps its state for
+// A client whose lease ran out keeps its state until another client wants it (RFC 7530 §9.6.3.1).
+// Its next request renews the lease. If the client holds locks, the server keeps its state for
 // minutes only.
 func TestCourtesy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -134,8 +134,8 @@ func TestNameOfAnExpiredClient(t *testing.T) {
 	})
 }
 
-// An unconfirmed open blocks other clients for at most one lease, even if its client keeps
-// renewing its lease (RFC 7530 §16.18.5).
+// An unconfirmed open conflicts with other clients for at most one lease, even if its client keeps
+// renewing the lease (RFC 7530 §16.18.5).
 func TestUnconfirmedOpenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLocks(t)

@@ -6,9 +6,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-const toTheEnd = 1<<64 - 1 // of a length
+const toTheEnd = 1<<64 - 1 // as the length of a range
 
-// A lockSite has "file" open for two lock-owners.
+// A lockSite is a test server on which two lock-owners have "file" open.
 type lockSite struct {
 	*client
 	o, other    *owner
@@ -17,8 +17,8 @@ type lockSite struct {
 	lock        wire.StateID4
 }
 
-// newLocks returns a site on which the lock-owners l, of one client, and m, of another, have the
-// file open. No range is locked yet.
+// newLocks returns a server on which the lock-owners l, of one client, and m, of another client,
+// have the file open. No range is locked yet.
 func newLocks(t testing.TB) *lockSite {
 	t.Helper()
 	s := &lockSite{client: newClient(t)}
@@ -30,7 +30,7 @@ func newLocks(t testing.TB) *lockSite {
 	return s
 }
 
-// first makes the first lock of a new owner.
+// first sends the first LOCK of the lock-owner l.
 func (s *lockSite) first(t testing.TB, want status, kind wire.NFSLockType4, offset, length uint64) {
 	t.Helper()
 	r := s.run(t, want, join(at("file"), s.l.first(s.o, s.id, kind, offset, length))...)
@@ -39,7 +39,7 @@ func (s *lockSite) first(t testing.TB, want status, kind wire.NFSLockType4, offs
 	}
 }
 
-// tested returns LOCKT's answer about a range, for the other client.
+// tested sends a LOCKT for a range, of the lock-owner m, and returns the answer.
 func (s *lockSite) tested(t testing.TB, want status, kind wire.NFSLockType4, offset, length uint64) (d wire.Lock4Denied) {
 	t.Helper()
 	var res wire.Lockt4Res
@@ -87,7 +87,7 @@ func TestRangesThatAreNone(t *testing.T) {
 	}
 }
 
-// Ranges that end at the limits of 32 and 64 bits.
+// A range may end at the limits of 32 and 64 bits.
 func TestRangesAtTheEnd(t *testing.T) {
 	for _, r := range [][2]uint64{
 		{0, toTheEnd}, {7, toTheEnd}, {toTheEnd - 1, toTheEnd}, {toTheEnd - 1, 1}, {0, toTheEnd - 1}, {1, toTheEnd - 1}, {1 << 63, 1<<63 - 1},
@@ -110,7 +110,8 @@ func TestRangesAtTheEnd(t *testing.T) {
 	}
 }
 
-// The combinations of locks that the server grants, and the changes that an owner can make.
+// A write lock conflicts with an overlapping lock of another owner. Without a conflict, an owner
+// can change its locks.
 func TestLockConflicts(t *testing.T) {
 	types := []wire.NFSLockType4{wire.ReadLt, wire.WriteLt, wire.ReadwLt, wire.WritewLt}
 	writes := func(k wire.NFSLockType4) bool { return k == wire.WriteLt || k == wire.WritewLt }
@@ -138,7 +139,7 @@ func TestLockConflicts(t *testing.T) {
 	}
 }
 
-// Locks are upgraded, downgraded, split and merged as in POSIX.
+// An owner can upgrade, downgrade, split and merge its locks, as in POSIX.
 func TestLocksAreChanged(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.ReadLt, 0, 100)
@@ -161,7 +162,7 @@ func TestLocksAreChanged(t *testing.T) {
 	s.run(t, ok, join(at("file"), s.l.unlock(id, 1000, 1000))...)
 }
 
-// An upgrade that conflicts with another owner changes nothing.
+// If an upgrade conflicts with a lock of another owner, LOCK changes nothing.
 func TestUpgradeThatIsDenied(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.ReadLt, 0, 10)
@@ -189,7 +190,8 @@ func TestLockOfAnotherMode(t *testing.T) {
 	}
 }
 
-// The stateids that LOCK and LOCKU accept.
+// The first LOCK of a lock-owner needs the stateid of an open. A later LOCK and a LOCKU need the
+// stateid of the lock.
 func TestStateIDsOfLocks(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.ReadLt, 0, 10)
@@ -235,7 +237,7 @@ func TestLockOwnerOfTwoFiles(t *testing.T) {
 	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 }
 
-// A CLOSE releases locks, also a repeated one (RFC 7530 §16.2.4, §9.10).
+// A CLOSE releases the locks, and so does a repeated CLOSE (RFC 7530 §16.2.4, §9.10).
 func TestCloseWithLocks(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.WriteLt, 0, 10)
@@ -267,14 +269,14 @@ func TestReleaseLockOwner(t *testing.T) {
 	s.tested(t, wire.NFS4ErrDenied, wire.WriteLt, 0, 10)
 	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 	s.run(t, ok, s.l.release())
-	// The server has forgotten everything about the owner, its seqid as well.
+	// The server has forgotten the owner and its seqid.
 	s.l.seqid = 12345
 	s.run(t, wire.NFS4ErrBadStateID, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 	s.l.seqid = 54321
 	s.first(t, ok, wire.WriteLt, 0, 10)
 }
 
-// A client may use the name of a lock-owner without locks again, with any seqid, without a
+// If a lock-owner has no locks, the client may use its name again with any seqid and without
 // RELEASE_LOCKOWNER.
 func TestNameOfALockOwnerIsUsedAgain(t *testing.T) {
 	s := newLocks(t)
@@ -285,7 +287,7 @@ func TestNameOfALockOwnerIsUsedAgain(t *testing.T) {
 	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 5, 10))...)
 }
 
-// Two lock-owners of one client conflict like those of two clients.
+// The locks of two lock-owners of one client conflict like those of two clients.
 func TestLockOwnersOfOneClient(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.WriteLt, 0, 10)
@@ -295,7 +297,7 @@ func TestLockOwnersOfOneClient(t *testing.T) {
 	s.run(t, ok, join(at("file"), n.first(s.o, s.id, wire.ReadLt, 10, 1))...)
 }
 
-// Lock types that do not exist.
+// LOCK and LOCKT reject lock types that the protocol does not define.
 func TestLockTypesThatAreNone(t *testing.T) {
 	for _, kind := range []wire.NFSLockType4{0, 5, -1} {
 		s := newLocks(t)
@@ -312,8 +314,8 @@ func TestClaimOfLockWithoutGrace(t *testing.T) {
 	s.run(t, wire.NFS4ErrNoGrace, join(at("file"), o)...)
 }
 
-// An object that is no regular file has neither locks nor opens. LOCK and OPEN_CONFIRM report
-// the object's type, and the seqid is used up (RFC 7530 §13.2, §9.1.7).
+// Only regular files have opens and locks. For another object, LOCK and OPEN_CONFIRM report the
+// object's type and use up the seqid (RFC 7530 §13.2, §9.1.7).
 func TestOnlyRegularFilesHaveState(t *testing.T) {
 	for _, kind := range kinds {
 		if kind == "file" {
@@ -331,7 +333,7 @@ func TestOnlyRegularFilesHaveState(t *testing.T) {
 			s.run(t, want, join(on, s.l.lock(s.lock, wire.ReadLt, 20, 1))...)
 			s.run(t, want, join(on, s.o.confirm(s.id))...)
 			s.run(t, want, join(on, s.client.locker("none").first(s.client.owner("none"), anonymous, wire.ReadLt, 0, 1))...)
-			// The owner's seqids have been used up.
+			// The requests have used up the owners' seqids.
 			s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
 			s.run(t, ok, join(at("file"), s.o.close(s.id))...)
 		})

@@ -7,8 +7,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// badNames are invalid names with the status of each operation that takes a name (RFC
-// 7530 §12.7). Invalid UTF-8 is accepted.
+// badNames are invalid names. Each operation with such a name fails with the status want (RFC 7530
+// §12.7). The list has no invalid UTF-8, because the server accepts it.
 var badNames = []struct {
 	label, name string
 	want        status
@@ -57,7 +57,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	byKind(t, map[string]status{"dir": wire.NFS4ErrNoEnt, "link": wire.NFS4ErrSymlink}, wire.NFS4ErrNotDir, lookup("missing"))
-	byKind(t, nil, ok) // each name is found
+	byKind(t, nil, ok) // each object can be looked up
 	table(t, []row{
 		{name: "missing", ops: at("missing"), want: wire.NFS4ErrNoEnt},
 		{name: "inner", ops: at("dir", "inner"), want: ok},
@@ -165,7 +165,7 @@ func TestRename(t *testing.T) {
 	})
 }
 
-// A RENAME onto another name of the same file does nothing (RFC 7530 §16.27.4).
+// A RENAME between two names of one file does nothing (RFC 7530 §16.27.4).
 func TestRenameOntoAnotherNameOfTheSame(t *testing.T) {
 	p := newPeer(t)
 	p.run(t, ok, join(at("file"), saveFH, putRootFH, link("second"))...)

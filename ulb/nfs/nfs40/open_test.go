@@ -11,7 +11,7 @@ func TestOpenOfEachKind(t *testing.T) {
 	for _, kind := range kinds {
 		w, there := want[kind]
 		if !there {
-			w = wire.NFS4ErrSymlink // also the status for special files (RFC 7530 §16.16.6)
+			w = wire.NFS4ErrSymlink // RFC 7530 §16.16.6 wants this status for special files too
 		}
 		t.Run(kind, func(t *testing.T) {
 			o := newClient(t).owner("o")
@@ -47,7 +47,7 @@ func TestShareModesThatAreNone(t *testing.T) {
 	}
 }
 
-// After an OPEN the current file handle is the file's.
+// After an OPEN the current file handle is that of the opened file.
 func TestOpenLeadsToTheFile(t *testing.T) {
 	o := newClient(t).owner("o")
 	r := o.run(t, ok, putRootFH, o.open("file", readMode, denyNone), getFH)
@@ -95,7 +95,7 @@ func TestCreateModes(t *testing.T) {
 			made(c.owner("c"), wire.NFS4ErrExist, "new", exclusive(8))
 			made(c.owner("d"), wire.NFS4ErrExist, "new", creating(wire.Guarded4, mode(0o640)))
 			made(c.owner("e"), wire.NFS4ErrExist, "file", exclusive(7))
-			// The status names the type of an object that is no regular file.
+			// If the object is no regular file, the status tells its type.
 			made(c.owner("f"), wire.NFS4ErrIsDir, "dir", creating(wire.Unchecked4, mode(0o640)))
 			made(c.owner("g"), wire.NFS4ErrSymlink, "link", creating(wire.Unchecked4, mode(0o640)))
 			made(c.owner("h"), wire.NFS4ErrSymlink, "fifo", creating(wire.Unchecked4, mode(0o640)))
@@ -104,7 +104,7 @@ func TestCreateModes(t *testing.T) {
 	}
 }
 
-// UNCHECKED4 sets only the size of an existing file, and only to zero.
+// If an OPEN with UNCHECKED4 finds a file, it sets only the file's size, and only to zero.
 func TestUncheckedCreateCuts(t *testing.T) {
 	for _, c := range []struct {
 		attr wire.FAttr4
@@ -134,7 +134,7 @@ func TestCreateWithAttributesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Claims and create modes of later minor versions are invalid in this one.
+// OPEN rejects claims and create modes of later minor versions.
 func TestClaimsThatAreNone(t *testing.T) {
 	for claim := wire.OpenClaimType4(4); claim < 7; claim++ {
 		o := newClient(t).owner("o")
@@ -155,14 +155,14 @@ func TestClaimsOfDelegations(t *testing.T) {
 	}, readMode, denyNone, wire.Openflag4{}))
 }
 
-// Outside of grace a client cannot reclaim.
+// After the grace period a client cannot reclaim an open.
 func TestClaimWithoutGrace(t *testing.T) {
 	o := newClient(t).owner("o")
 	o.run(t, wire.NFS4ErrNoGrace, join(at("file"), o.claim(wire.OpenClaim4{Claim: wire.ClaimPrevious}, readMode, denyNone, wire.Openflag4{}))...)
 }
 
-// Each pair of share modes, for two owners of one client, owners of two clients, and one
-// owner (RFC 7530 §9.9).
+// Two opens conflict if one of them denies the access of the other. This holds for two owners of
+// one client, for owners of two clients, and for one owner (RFC 7530 §9.9).
 func TestShareModes(t *testing.T) {
 	modes := []uint32{readMode, writeMode, bothMode}
 	denials := []uint32{denyNone, denyRead, denyWrite, denyBoth}
@@ -225,7 +225,7 @@ func TestOpenDowngrade(t *testing.T) {
 	c.run(t, wire.NFS4ErrOpenMode, join(at("file"), write(down, 0, "x"))...)
 	c.run(t, ok, join(at("file"), read(down, 0, 1))...)
 	c.run(t, wire.NFS4ErrOldStateID, join(at("file"), o.close(id))...)
-	// Nothing is denied any more.
+	// The open denies no access any more.
 	c.other(t, "other").owner("o").opens(t, "file", bothMode, denyNone)
 	c.run(t, ok, join(at("file"), o.close(down))...)
 }
@@ -244,7 +244,7 @@ func TestDenialOfSpecialStateIDs(t *testing.T) {
 	o.run(t, ok, join(at("file"), write(anonymous, 0, "x"), read(anonymous, 0, 1))...)
 }
 
-// A stateid belongs to one file.
+// A stateid is valid for one file only.
 func TestStateIDOfAnotherFile(t *testing.T) {
 	c := newClient(t)
 	o := c.owner("o")
@@ -265,7 +265,7 @@ func TestStateIDOfAnotherFile(t *testing.T) {
 	c.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// This minor version compares the seqids of stateids. Zero has no special meaning (RFC
+// In minor version 0 the server checks the seqid of a stateid. Zero has no special meaning (RFC
 // 7530 §9.1.4.4).
 func TestSeqidsOfStateIDs(t *testing.T) {
 	c := newClient(t)
@@ -295,8 +295,7 @@ func TestSeqidsOfStateIDs(t *testing.T) {
 	c.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// A stateid of an earlier life of the server gets NFS4ERR_STALE_STATEID (RFC 7530
-// §9.1.1).
+// A stateid of an earlier run of the server gets NFS4ERR_STALE_STATEID (RFC 7530 §9.1.1).
 func TestStaleStateID(t *testing.T) {
 	c := newClient(t)
 	o := c.owner("o")
@@ -312,7 +311,7 @@ func TestStaleStateID(t *testing.T) {
 	c.run(t, wire.NFS4ErrStaleStateID, join(at("file"), c.locker("l").unlock(stale, 0, 1))...)
 }
 
-// A removed file exists, by its handle, as long as it is open.
+// A removed file still exists as long as it is open, and its handle stays valid.
 func TestOpenFileIsRemoved(t *testing.T) {
 	o := newClient(t).owner("o")
 	id := o.opens(t, "file", bothMode, denyNone)
@@ -322,8 +321,7 @@ func TestOpenFileIsRemoved(t *testing.T) {
 	o.run(t, ok, putFH(h), o.close(id))
 }
 
-// A file that is open with deny-write cannot be removed (RFC 7530 §16.26.5), except by
-// the machine that has it open.
+// A client cannot remove a file that another machine has open with deny-write (RFC 7530 §16.26.5).
 func TestRemovalThatIsDenied(t *testing.T) {
 	for _, deny := range []uint32{denyWrite, denyBoth} {
 		o := newClient(t).owner("o")

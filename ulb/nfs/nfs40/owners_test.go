@@ -40,7 +40,7 @@ func confirmClientID(id uint64, confirm wire.Verifier4) op {
 
 func renew(id uint64) op { return op{Number: wire.OpRenew, Args: &wire.Renew4Args{Clientid: id}} }
 
-// set introduces a client. It does not confirm it.
+// set sends SETCLIENTID for a client. It does not confirm the client.
 func (p *peer) set(t testing.TB, name string, verifier byte) (id uint64, confirm wire.Verifier4) {
 	t.Helper()
 	var res wire.SetClientID4Res
@@ -48,7 +48,7 @@ func (p *peer) set(t testing.TB, name string, verifier byte) (id uint64, confirm
 	return res.ResOK.Clientid, res.ResOK.SetclientidConfirm
 }
 
-// client introduces and confirms a client.
+// client registers and confirms a client.
 func (p *peer) client(t testing.TB, name string) *client {
 	t.Helper()
 	id, confirm := p.set(t, name, 1)
@@ -56,10 +56,10 @@ func (p *peer) client(t testing.TB, name string) *client {
 	return &client{peer: p, id: id}
 }
 
-// newClient makes a site and a client of it.
+// newClient makes a test server and a client of it.
 func newClient(t testing.TB) *client { return newPeer(t).client(t, "client") }
 
-// other makes another client of the same site.
+// other makes another client of the same server.
 func (c *client) other(t testing.TB, name string) *client {
 	t.Helper()
 	return (&peer{c.Site.Peer(0)}).client(t, name)
@@ -79,7 +79,7 @@ func (o *owner) wire() wire.StateOwner4 {
 	return wire.StateOwner4{Clientid: o.id, Owner: []byte(o.name)}
 }
 
-// next returns the number of the next request, and advances it.
+// next returns the number of the next request, and increments seqid.
 func (o *owner) next() uint32 {
 	o.seqid++
 	return o.seqid - 1
@@ -159,7 +159,7 @@ type locker struct{ *owner }
 
 func (c *client) locker(name string) *locker { return &locker{c.owner(name)} }
 
-// first returns the first LOCK of the owner through an open.
+// first returns the first LOCK of the lock-owner l, through an open of o.
 func (l *locker) first(o *owner, open wire.StateID4, kind wire.NFSLockType4, offset, length uint64) op {
 	return op{Number: wire.OpLock, Args: &wire.Lock4Args{
 		Locktype: kind, Offset: offset, Length: length, Locker: wire.Locker4{NewLockOwner: true, OpenOwner: wire.OpenToLockOwner4{

@@ -7,8 +7,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// closedSite has a directory "own" of user 0 with the file "secret", closed to other
-// users, and a file "plain", which others may only read. The caller is user 7.
+// closedSite makes a server with two directories of user 0. "own", which contains "secret", is
+// closed to other users. "plain" can only be read by others. "file" is closed to other users too.
+// The caller is user 7.
 func closedSite(t testing.TB) (root, caller *peer) {
 	t.Helper()
 	root = newPeer(t)
@@ -52,8 +53,8 @@ func TestUserWithoutPermissionIsRefused(t *testing.T) {
 	}
 }
 
-// If a caller creates an object with another user as owner, the call is refused, or the
-// result shows that the owner was not set (RFC 7530 §16.4.4).
+// If a caller wants to create an object with another user as owner, the server refuses the call, or
+// the result shows that the owner was not set (RFC 7530 §16.4.4).
 func TestCreateSetsNoOtherOwner(t *testing.T) {
 	_, p := closedSite(t)
 	r := p.oneOf(t, []status{ok, wire.NFS4ErrPerm}, join(at("dir"), create("new", wire.NF4Dir, attrs(text("9"), wire.Fattr4Owner)))...)
@@ -84,8 +85,8 @@ func TestOpensThatOthersMayNot(t *testing.T) {
 	o.run(t, ok, join(at("mine"), write(id, 0, "x"), read(id, 0, 1))...)
 }
 
-// Users that have permission may use another user's stateid. It gives no rights to
-// others.
+// A user that has permission for the file may use another user's stateid. A user without permission
+// gains none by the stateid.
 func TestStateIDOfAnotherUserGivesNoRights(t *testing.T) {
 	root, p := closedSite(t)
 	o := root.client(t, "c").owner("o")
@@ -94,7 +95,7 @@ func TestStateIDOfAnotherUserGivesNoRights(t *testing.T) {
 	p.oneOf(t, []status{ok, wire.NFS4ErrAccess}, join(at("file"), read(id, 0, 1))...)
 }
 
-// The answers of a read-only export.
+// On a read-only export, each operation that changes something gets NFS4ERR_ROFS.
 func TestReadOnlyExport(t *testing.T) {
 	for name, ops := range map[string][]op{
 		"CREATE":  {putRootFH, create("new", wire.NF4Dir, mode(0o755))},

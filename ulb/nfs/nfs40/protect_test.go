@@ -16,18 +16,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A guardian is a Protect for tests. It puts a name on calls.
+// A guardian is a Protect for tests. It records the calls that it protects.
 type guardian struct {
 	mu sync.Mutex
-	// creds are the credentials of the clients, and programs the programs of the prepared
-	// calls.
+	// creds are the credentials of the clients. programs are the program and version numbers of the
+	// calls that it prepared.
 	creds    []rpc.Cred
 	programs []uint32
-	// none: clients are not called. silent: the KDC does not answer. refuse: the client
-	// accepts no context. deaf: the client does not answer the destruction of the
-	// context.
+	// none makes the guardian protect no client. silent makes the KDC not answer. refuse makes the
+	// client accept no context. deaf makes the client not answer the destruction of the context.
 	none, silent, refuse, deaf bool
-	// dialed is the number of connections at each preparation.
+	// dialed has, for each preparation, the number of connections made before it.
 	dialed    []int
 	callbacks *callbacks
 	open      int
@@ -75,7 +74,7 @@ func (c *guarded) Start(x *rpc.Exchange) {
 	c.Caller.Start(x)
 }
 
-// Close destroys the context. The client may not answer.
+// Close destroys the context. If deaf is set, the client does not answer.
 func (c *guarded) Close() {
 	if c.deaf {
 		c.callbacks.set(false, true)
@@ -86,7 +85,7 @@ func (c *guarded) Close() {
 	c.open--
 }
 
-// guardedSite makes a site whose callbacks g protects. Its peer has a principal.
+// guardedSite makes a server whose callbacks g protects. Its peer has a principal.
 func guardedSite(t *testing.T, g *guardian) *called {
 	c := &called{callbacks: &callbacks{}}
 	g.callbacks = c.callbacks
@@ -100,8 +99,8 @@ func guardedSite(t *testing.T, g *guardian) *called {
 	return c
 }
 
-// The server calls a client that introduced itself under RPCSEC_GSS with that flavor,
-// from the name that the client used for the server (RFC 7530 §3.3.3). It gets the ticket
+// If a client sent SETCLIENTID under RPCSEC_GSS, the server calls it under RPCSEC_GSS too, as the
+// principal that the client used for the server (RFC 7530 §3.3.3). The server gets the ticket
 // before it connects.
 func TestCallbacksAreProtected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -130,8 +129,7 @@ func TestCallbacksAreProtected(t *testing.T) {
 	})
 }
 
-// If callbacks to a client cannot be protected, the server does not call the client at
-// all.
+// If callbacks to a client cannot be protected, the server makes no callbacks to it.
 func TestCallbacksNeverLoseTheirProtection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guardian{none: true}
@@ -151,8 +149,8 @@ func TestCallbacksNeverLoseTheirProtection(t *testing.T) {
 	})
 }
 
-// While a KDC does not answer, the server opens no connection, the client's own requests
-// do not wait, and the attempt ends in time, also at the end of the server.
+// While a KDC does not answer, the server opens no connection for callbacks, and the client's own
+// requests do not wait. The attempt ends after a time limit, or when the server ends.
 func TestSilentKDC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guardian{silent: true}
@@ -187,7 +185,8 @@ func TestSilentKDC(t *testing.T) {
 	})
 }
 
-// The server does not wait for a client that is gone, and closes its connection soon.
+// When a client is gone, the server closes its connection after farewellTime, even if the client
+// does not answer.
 func TestFarewellIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guardian{deaf: true}

@@ -12,13 +12,13 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// fullDisk are records of which none can be added.
+// fullDisk is a state.Records to which no record can be added.
 type fullDisk struct{ records }
 
 func (*fullDisk) Put([]state.Record) error { return errors.New("no space left on device") }
 
-// A client that cannot be recorded gets nothing: after a restart it could not claim that,
-// and another client would be granted it beside (RFC 8881 §8.4.3).
+// A client that cannot be recorded gets no state. After a restart it could not reclaim the state,
+// and another client could get conflicting state (RFC 8881 §8.4.3).
 func TestNothingIsOpenedWithoutARecord(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	populate(t, fs)
@@ -32,8 +32,8 @@ func TestNothingIsOpenedWithoutARecord(t *testing.T) {
 	}
 }
 
-// A client ID of a later minor version is none of minor version 0 (RFC 8881 §2.4): nothing
-// is renewed or opened by it.
+// A client ID of a later minor version is invalid in minor version 0 (RFC 8881 §2.4): no operation
+// renews a lease or opens a file by it.
 func TestClientIDsOfLaterVersionsAreStale(t *testing.T) {
 	p := newPeer(t)
 	m := p.Site.State

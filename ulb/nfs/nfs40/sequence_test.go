@@ -35,7 +35,7 @@ func TestOpenConfirm(t *testing.T) {
 	o.run(t, wire.NFS4ErrBadStateID, join(at("file"), o.confirm(res.Stateid))...)
 }
 
-// A new owner may begin with any number (RFC 7530 §9.1.11).
+// The requests of a new owner may begin with any number (RFC 7530 §9.1.11).
 func TestFirstNumber(t *testing.T) {
 	for _, first := range []uint32{1, 5, 1 << 31, 1<<32 - 1} {
 		o := newClient(t).owner("o")
@@ -45,7 +45,7 @@ func TestFirstNumber(t *testing.T) {
 	}
 }
 
-// After the largest number comes 0 or 1 (RFC 7530 §9.1.3). Clients do either.
+// After the largest number, the server accepts 0 and 1 (RFC 7530 §9.1.3), because clients use both.
 func TestNumbersWrapAround(t *testing.T) {
 	for _, after := range []uint32{0, 1} {
 		o := newClient(t).owner("o")
@@ -96,8 +96,8 @@ func TestUnconfirmedStateID(t *testing.T) {
 	o.run(t, ok, join(at("file"), o.confirm(id))...)
 }
 
-// A second OPEN of an unconfirmed owner replaces the first, whatever its number is (RFC 7530
-// §16.18.5).
+// A second OPEN of an unconfirmed owner replaces the first open, whatever number the OPEN has (RFC
+// 7530 §16.18.5).
 func TestUnconfirmedOpenIsReplaced(t *testing.T) {
 	for _, next := range []uint32{1, 2, 9} {
 		c := newClient(t)
@@ -120,9 +120,9 @@ func TestUnconfirmedOpenIsReplaced(t *testing.T) {
 	}
 }
 
-// The repetition of an owner's first OPEN, over another connection, gets the stored reply,
-// although the owner is not confirmed yet (RFC 7530 §9.1.9), and is not executed again. After
-// an unconfirmed open has ended, its reply is not repeated.
+// If an owner repeats its first OPEN over another connection, it gets the stored reply, although
+// the owner is not confirmed yet (RFC 7530 §9.1.9). The server does not execute the OPEN again.
+// After an unconfirmed open has ended, the server does not repeat its reply.
 func TestFirstOpenComesAgain(t *testing.T) {
 	c := newClient(t)
 	o := c.owner("o")
@@ -139,8 +139,8 @@ func TestFirstOpenComesAgain(t *testing.T) {
 	o.run(t, wire.NFS4ErrExist, ops...)
 }
 
-// numbered has the operations that an owner numbers. Each function returns the next one, for
-// an owner with "file" open and a locker with a lock on it.
+// numbered has the operations that an owner numbers. Each function returns a compound with the next
+// number, for an owner with "file" open and a lock-owner with a lock on it.
 var numbered = map[string]func(f *numberedSite) []op{
 	"OPEN":             func(f *numberedSite) []op { return []op{putRootFH, f.o.open("file", readMode, denyNone)} },
 	"OPEN of bad name": func(f *numberedSite) []op { return []op{putRootFH, f.o.open("a/b", readMode, denyNone)} },
@@ -200,9 +200,9 @@ type rest []byte
 
 func (b *rest) Decode(d *xdr.Decoder) { *b = bytes.Clone(d.FixedOpaque(d.Len())) }
 
-// A repeated request gets its first answer and is not executed again (RFC 7530 §9.1.7). This
-// holds for any number of repetitions, over other connections, and after requests of other
-// owners.
+// A repeated request gets the first reply, and the server does not execute it again (RFC 7530
+// §9.1.7). This holds for any number of repetitions, over other connections, and after requests of
+// other owners.
 func TestReplays(t *testing.T) {
 	for name, make := range numbered {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// Operations after a repeated OPEN work on the file.
+// Operations after a repeated OPEN have the opened file as current file handle.
 func TestReplayOfOpenLeadsToTheFile(t *testing.T) {
 	f := newNumbered(t)
 	ops := []op{putRootFH, f.o.open("file", readMode, denyNone), getFH}
@@ -236,7 +236,7 @@ func TestReplayOfOpenLeadsToTheFile(t *testing.T) {
 	}
 }
 
-// Requests with a number that is neither the next nor the last are refused, and change
+// The server refuses a request whose number is neither the next nor the last. The request changes
 // nothing.
 func TestNumbersOutOfOrder(t *testing.T) {
 	for name, make := range numbered {
@@ -259,7 +259,7 @@ func TestNumbersOutOfOrder(t *testing.T) {
 	}
 }
 
-// The number of the last request with another operation is refused (RFC 7530 §9.1.9).
+// The server refuses another operation with the number of the last request (RFC 7530 §9.1.9).
 func TestReplayOfAnotherOperation(t *testing.T) {
 	f := newNumbered(t)
 	f.run(t, ok, putRootFH, f.o.open("file", readMode, denyNone))
@@ -271,7 +271,7 @@ func TestReplayOfAnotherOperation(t *testing.T) {
 	f.run(t, wire.NFS4ErrBadSeqID, join(at("file"), f.l.unlock(f.lock, 0, 1))...)
 }
 
-// Errors that use a number up, and errors that do not (RFC 7530 §9.1.7).
+// Some errors use up the request's number, and others do not (RFC 7530 §9.1.7).
 func TestErrorsAndNumbers(t *testing.T) {
 	bad := func(id wire.StateID4) wire.StateID4 { id.Other[11] += 7; return id }
 	stale := func(id wire.StateID4) wire.StateID4 { id.Other[0] += 7; return id }
@@ -314,7 +314,7 @@ func TestErrorsAndNumbers(t *testing.T) {
 	}
 }
 
-// A repeated CLOSE is answered, although its stateid is gone, until the owner sends another
+// The server answers a repeated CLOSE, although its stateid is gone, until the owner sends another
 // request (RFC 7530 §9.10.1).
 func TestCloseComesAgain(t *testing.T) {
 	o, id := confirmed(t)
@@ -327,8 +327,7 @@ func TestCloseComesAgain(t *testing.T) {
 	o.oneOf(t, []status{wire.NFS4ErrBadSeqID, wire.NFS4ErrBadStateID}, closing...)
 }
 
-// Each owner has a separate sequence. An open-owner and a lock-owner with one name are two
-// owners.
+// Each owner has numbers of its own. An open-owner and a lock-owner with one name are two owners.
 func TestOwnersAreApart(t *testing.T) {
 	c := newClient(t)
 	a, b := c.owner("a"), c.owner("b")
@@ -340,12 +339,12 @@ func TestOwnersAreApart(t *testing.T) {
 	l := c.locker("a")
 	lock := stateID(t, c.run(t, ok, join(at("file"), l.first(a, ida, wire.WriteLt, 0, 1))...))
 	c.run(t, ok, join(at("file"), l.unlock(lock, 0, 1), b.close(idb), a.close(ida))...)
-	// Owners of different clients are separate as well.
+	// Owners of different clients have separate numbers too.
 	d := c.other(t, "d").owner("a")
 	d.opens(t, "file", bothMode, denyNone)
 }
 
-// Names of owners are bytes, of any length up to the limit of the definition.
+// Names of owners are bytes of any length up to NFS4_OPAQUE_LIMIT.
 func TestNamesOfOwners(t *testing.T) {
 	c := newClient(t)
 	for _, name := range []string{"", "\x00", "\xff", string(make([]byte, wire.NFS4OpaqueLimit))} {

@@ -9,7 +9,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// One request over many connections at once is executed once, and all get its answer.
+// If one request comes over many connections at once, the server executes it once, and all
+// connections get the reply.
 func TestOneRequestAtOnce(t *testing.T) {
 	for _, hesitant = range []bool{false, true} {
 		for name, make := range numbered {
@@ -41,7 +42,7 @@ func TestOneRequestAtOnce(t *testing.T) {
 	hesitant = false
 }
 
-// Many owners work on one file at once, each in its own order.
+// Many owners work on one file at once. The requests of each owner succeed in their order.
 func TestManyOwnersAtOnce(t *testing.T) {
 	c := newClient(t)
 	var done sync.WaitGroup

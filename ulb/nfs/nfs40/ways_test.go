@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// If a file system cannot attempt a call at once, the executor repeats it, and nothing is
-// done twice: all tables have the same outcome.
+// If a file system cannot do a call without blocking, the executor runs the call again, and nothing
+// is done twice: all tests in throughout and inTime have the same outcome.
 func TestWhereEachCallWaits(t *testing.T) {
 	hesitant = true
 	defer func() { hesitant = false }()
@@ -21,7 +21,8 @@ func TestWhereEachCallWaits(t *testing.T) {
 	}
 }
 
-// exported serves a directory of this machine in which every user may make names.
+// exported returns a file system of a directory of this machine in which every user may create
+// names.
 func exported(t testing.TB, dir string) vfs.FileSystem {
 	t.Helper()
 	if err := os.Chmod(dir, 0o777); err != nil {
@@ -47,7 +48,7 @@ func TestOnTheMachinesOwnFiles(t *testing.T) {
 	}
 }
 
-// onMachine are tables that depend on the file system.
+// onMachine are the tests whose outcome depends on the file system.
 var onMachine = map[string]func(t *testing.T){
 	"change":  TestChangeGoesOn,
 	"getattr": TestGetattr, "setattr": TestSetattr, "setattr that cannot be": TestSetattrThatCannotBe, "setattr of the size": TestSetattrOfSize,
@@ -60,8 +61,7 @@ var onMachine = map[string]func(t *testing.T){
 	"locks": TestLockAndUnlock,
 }
 
-// throughout has all tables that need only operations, no access to the server's
-// internals.
+// throughout has all tests that need only operations, without access to the server's internals.
 var throughout = map[string]func(t *testing.T){
 	"ChangeGoesOn":                         TestChangeGoesOn,
 	"Getattr":                              TestGetattr,
@@ -171,7 +171,7 @@ var throughout = map[string]func(t *testing.T){
 	"ClaimOfLockWithoutGrace":              TestClaimOfLockWithoutGrace,
 }
 
-// inTime has the tables that run in fake time.
+// inTime has the tests that run in the fake time of testing/synctest.
 var inTime = map[string]func(t *testing.T){
 	"LeaseIsRenewed":                  TestLeaseIsRenewed,
 	"LeaseIsNotRenewed":               TestLeaseIsNotRenewed,
