@@ -43,7 +43,7 @@ func TestSealedHandleComesBackWhole(t *testing.T) {
 			if len(sealed) > 64 {
 				t.Fatalf("%d bytes do not fit NFSv3's 64", len(sealed))
 			}
-			for range 2 { // the first time checked, the second time from the cache
+			for range 2 { // Find checks the seal the first time, and uses the cache the second time
 				got, err := tab.Find(sealed)
 				if err != nil || got.Export != e || got.Handle != h {
 					t.Fatalf("Find = %+v, %v", got, err)
@@ -98,8 +98,8 @@ func TestHandleOfAnExportThatLeftIsGone(t *testing.T) {
 	}
 }
 
-// A cached handle is used only for the same handle. Other handles in its cache slot, also
-// forged ones, are checked.
+// Find uses a cached handle only for the same handle. It checks other handles that have the same
+// cache slot, forged ones too.
 func TestRememberedHandlesAreNotMixedUp(t *testing.T) {
 	tab := table(t, "/a", "/b")
 	all := tab.All()
@@ -125,7 +125,7 @@ func TestRememberedHandlesAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// A cached handle leads to the present exports.
+// Find of a cached handle returns the present export, not an earlier one.
 func TestARememberedHandleFollowsTheTable(t *testing.T) {
 	tab := table(t, "/a", "/b")
 	sealed := tab.Seal(nil, tab.ByID(idOf("/b")), handle(t, 8))
@@ -198,7 +198,7 @@ func TestReplaceRefusesTwoOfOneName(t *testing.T) {
 
 func TestSquashing(t *testing.T) {
 	user := rpc.Cred{Flavor: rpc.AuthSys, UID: 1000, GID: 100, Groups: []uint32{4, 0, 7}}
-	wheel := rpc.Cred{Flavor: rpc.AuthSys, UID: 1000, Groups: []uint32{4}} // its own group is 0
+	wheel := rpc.Cred{Flavor: rpc.AuthSys, UID: 1000, Groups: []uint32{4}} // the primary group is 0
 	root := rpc.Cred{Flavor: rpc.AuthSys, Groups: []uint32{0, 1}}
 	none := rpc.Cred{Flavor: rpc.AuthNone}
 	for _, c := range []struct {
@@ -253,7 +253,7 @@ func TestClientsAndPorts(t *testing.T) {
 	}
 }
 
-// Replace does not write to exports that stay, because calls use them.
+// Replace does not write to exports that stay in the table, because calls use them.
 func TestExportsThatStayAreNotWrittenTo(t *testing.T) {
 	tab := table(t, "/a")
 	stays := tab.All()[0]

@@ -15,9 +15,8 @@ import (
 
 var caller = &rpc.Conn{Peer: netip.MustParseAddrPort("192.0.2.1:700")}
 
-// With ManageGIDs an export takes the supplementary groups from Groups, for the user that
-// an AUTH_SYS caller claims, and for no other callers. The primary group stays the
-// caller's.
+// With ManageGIDs, an export takes the supplementary groups of an AUTH_SYS caller from Groups. It
+// does so for no other callers. The primary group is the one that the caller sent.
 func TestManagedGroups(t *testing.T) {
 	var known groups.Fake
 	known.Know(1000, 5, 0, 7)
@@ -51,7 +50,7 @@ func TestManagedGroups(t *testing.T) {
 		var l export.Looked
 		var as vfs.Cred
 		before := known.Asked()
-		for range 2 { // a call causes one look-up
+		for range 2 { // a call causes only one look-up
 			if err := table.Look(e, caller, &c.cred, &l); err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
@@ -64,8 +63,8 @@ func TestManagedGroups(t *testing.T) {
 			t.Errorf("%s: asked %d times", c.name, n)
 		}
 	}
-	// Without Look, or after a failed one, the groups that the caller claims do not
-	// count.
+	// Without Look, or after a failed Look, the caller has no supplementary groups, whatever groups
+	// it claims.
 	e := &export.Export{Options: export.Options{Squash: export.NoSquash, ManageGIDs: true}}
 	var as vfs.Cred
 	cred := sys(3000)

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An ended mount is not opened again, even if a call still has it, and is closed even if a
-// call waits for it.
+// After a mount has ended, its file system is closed and not opened again, even if a call still
+// uses the mount or waits for it.
 func TestMountIsGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -55,7 +55,8 @@ func TestMountIsGoneForGood(t *testing.T) {
 	})
 }
 
-// A mount is in use while a call is inside. It is closed only after some time without calls.
+// A mount is in use while a call is inside. Its file system is closed only after some time without
+// calls.
 func TestMountIsBusyWhileACallIsInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -87,7 +88,7 @@ func TestMountIsBusyWhileACallIsInside(t *testing.T) {
 	})
 }
 
-// Files that clients opened in the last call keep a mount open.
+// If clients have files open when the last call leaves, the file system of the mount stays open.
 func TestMountIsHeldWhileItCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -108,8 +109,8 @@ func TestMountIsHeldWhileItCloses(t *testing.T) {
 	})
 }
 
-// If a mount could be opened before and cannot be opened now, calls with its handles are
-// told to try again.
+// If the file system of a mount could be opened before and cannot be opened now, calls with its
+// handles get vfs.ErrDelay.
 func TestHandleOfAMountThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -124,7 +125,7 @@ func TestHandleOfAMountThatIsRefused(t *testing.T) {
 	})
 }
 
-// Of two mounts with one name only the first is served.
+// Of two mounts with one name, the server exports only the first.
 func TestMountsOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -138,7 +139,7 @@ func TestMountsOfOneName(t *testing.T) {
 	})
 }
 
-// If the names of two mounts give the same export ID, the second mount is not served.
+// If the names of two mounts give the same export ID, the server does not export the second mount.
 func TestMountsOfOneIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)

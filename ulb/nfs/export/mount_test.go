@@ -84,15 +84,15 @@ func (s *mountSite) set(all ...export.Found) (gone []*export.Mount) {
 	return s.table.SetMounts(all, s.o)
 }
 
-// changeOptions makes the export /srv, and the mount a below it, read-only. A call inside
-// continues with the earlier options.
+// changeOptions makes the export /srv, and the mount a below it, read-only. A call that has already
+// entered continues with the earlier options.
 func (s *mountSite) changeOptions() {
 	s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
 	s.replace(s.top)
 	s.set(s.found("a", 7))
 }
 
-// in returns the export of the mount on /data/NAME, awake and entered.
+// in returns the export of the mount on /data/NAME, with an open file system, after Enter.
 func (s *mountSite) in(name string) *export.Export {
 	s.t.Helper()
 	e, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/"+name, false)
@@ -160,8 +160,8 @@ func TestMountHasTheOptionsOfItsExport(t *testing.T) {
 	})
 }
 
-// The first call that needs a mount's file system opens it for all calls. It is closed after
-// some time without calls. Its handles stay valid.
+// The first call that needs a mount's file system opens it for all calls. After some time without
+// calls the file system is closed, but its handles stay valid.
 func TestMountSleepsAndWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -216,8 +216,7 @@ func TestMountSleepsAndWakes(t *testing.T) {
 	})
 }
 
-// If a call comes while a file system is being closed, the close is cancelled and the call
-// uses the open file system.
+// If a call comes while a file system is being closed, the file system stays open for the call.
 func TestMountIsWantedWhileItCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -251,8 +250,8 @@ func TestMountIsWantedWhileItCloses(t *testing.T) {
 	})
 }
 
-// If a mount's file system opens slowly, each call waits only for a moment, and there is only
-// one Open.
+// If a mount's file system opens slowly, calls wait for it until wakeWithin after the start of
+// Open. Only one Open runs.
 func TestMountThatOpensSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -279,7 +278,8 @@ func TestMountThatOpensSlowly(t *testing.T) {
 	})
 }
 
-// A mount that cannot be opened behaves as without crossmnt, and is not tried by each call.
+// If the file system of a mount cannot be opened, the mount behaves as without crossmnt. Not every
+// call causes a new attempt.
 func TestMountThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -287,7 +287,7 @@ func TestMountThatIsRefused(t *testing.T) {
 		why := syscall.EINVAL
 		s.o.fails = func() error {
 			if tries++; tries > 10 {
-				return nil // stop, because the attempts would never end
+				return nil // so that the test ends if there are too many attempts
 			}
 			return why
 		}
@@ -329,8 +329,8 @@ func TestMountThatIsRefused(t *testing.T) {
 	})
 }
 
-// If a mount is unmounted, replaced, or below a removed export, it is closed after its last
-// call.
+// If a mount is unmounted or replaced, or the export above it is removed, its file system is closed
+// after the last call.
 func TestMountsGo(t *testing.T) {
 	for what, change := range map[string]func(s *mountSite){
 		"unmounted":          func(s *mountSite) { s.set() },
@@ -353,7 +353,7 @@ func TestMountsGo(t *testing.T) {
 				e.Leave(s.conn)
 				s.is("closed", &s.o.closed, 1)
 				switch o, err := s.table.Find(sealed); what {
-				case "another", "exported by itself": // by name, and so by ID
+				case "another", "exported by itself": // the new export has the same name, so the same ID
 					if err != nil || o.Export == e {
 						t.Errorf("%+v, %v", o, err)
 					}
@@ -367,8 +367,8 @@ func TestMountsGo(t *testing.T) {
 	}
 }
 
-// A mount serves the clients of its export. If an export has the name of a mount, the mount
-// point leads into that export.
+// A mount serves only the clients of the export above it. If an export has the name of a mount, the
+// mount point leads into that export.
 func TestMountServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -389,7 +389,7 @@ func TestMountServes(t *testing.T) {
 	})
 }
 
-// For a mount that the table does not know, each call causes one survey.
+// Each call for a mount that the table does not know calls the function of OnMissing once.
 func TestMissingMounts(t *testing.T) {
 	s := newMountSite(t)
 	looks, known := 0, true
@@ -413,7 +413,7 @@ func TestMissingMounts(t *testing.T) {
 	}
 }
 
-// The way to a mount leads through the mounts on which it is mounted.
+// Way returns the path from the mount that contains the mount point, not from the export.
 func TestWayToAMount(t *testing.T) {
 	s := newMountSite(t)
 	b := s.found("a/dir/b", 8)

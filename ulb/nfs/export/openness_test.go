@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An export is more open than another one if some client may use it that may not use the other, or
-// may use it with less proof.
+// An export is more open than another one if it serves a client that the other does not serve, or
+// accepts a weaker security flavor from a client.
 func TestOpenerExports(t *testing.T) {
 	nets := func(all ...string) (p []netip.Prefix) {
 		for _, s := range all {

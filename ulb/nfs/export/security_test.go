@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A caller is admitted only if its exact flavor is listed, neither a stronger nor a
-// weaker one.
+// An export admits a caller only if exactly the caller's flavor is listed, not if a stronger or a
+// weaker one is.
 func TestAdmits(t *testing.T) {
 	callers := map[string]rpc.Cred{
 		"none":  {Flavor: rpc.AuthNone},
@@ -51,7 +51,7 @@ func TestServiceOfSecurity(t *testing.T) {
 	}
 }
 
-// A caller without an account here acts as the anonymous user, whatever the export's
+// A principal without an account on this machine acts as the anonymous user, whatever the export's
 // Squash is.
 func TestAnonymousPrincipal(t *testing.T) {
 	for _, squash := range []Squash{RootSquash, NoSquash, AllSquash} {
@@ -65,8 +65,8 @@ func TestAnonymousPrincipal(t *testing.T) {
 	}
 }
 
-// A client has the flavors of the smallest network that contains its address, in whatever
-// order the networks are.
+// For a client, the flavors of the smallest network that contains its address count, in whatever
+// order the networks are listed.
 func TestSecurityByNetwork(t *testing.T) {
 	network := netip.MustParsePrefix
 	e := Export{

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A retired export lets no call in. It is idle once the last call has left, over any
+// No call can enter a retired export. The export is idle once the last call has left, on whichever
 // connection.
 func TestRetiredExportIsIdleAfterTheLastCall(t *testing.T) {
 	e := new(Export)
@@ -39,15 +39,15 @@ func TestRetiredExportIsIdleAfterTheLastCall(t *testing.T) {
 	<-new(Export).Retire()
 }
 
-// If calls enter and leave while an export is being retired, the export becomes idle, and
-// no call is inside then.
+// If calls enter and leave while an export is being retired, the export becomes idle, and then no
+// call is inside.
 func TestRetireWhileCallsEnter(t *testing.T) {
 	for range 200 {
 		e := new(Export)
 		var in atomic.Int64
 		var callers sync.WaitGroup
 		for id := range 8 {
-			c := &rpc.Conn{ID: uint64(id / 2)} // two of each connection
+			c := &rpc.Conn{ID: uint64(id / 2)} // two goroutines for each connection
 			callers.Go(func() {
 				for e.Enter(c) {
 					in.Add(1)
@@ -64,7 +64,7 @@ func TestRetireWhileCallsEnter(t *testing.T) {
 	}
 }
 
-// Two exports are the same if no option that a user can set differs.
+// Two exports are the same if all options that a user can set are equal.
 func TestSameExport(t *testing.T) {
 	clients := func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
 	usual := func() *Export { return &Export{Name: "/a", Clients: clients(), ID: 5} }
@@ -87,7 +87,7 @@ func TestSameExport(t *testing.T) {
 			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		case f.Name == "FS":
 			e.FS = new(asleep)
-		case f.Name == "Options": // each of its fields has a turn
+		case f.Name == "Options": // the loop below checks each of its fields
 			continue
 		}
 		if e.Same(usual()) {

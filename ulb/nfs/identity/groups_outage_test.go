@@ -12,6 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
+// If the service does not answer, the first call for a user waits for patience, and later calls do
+// not wait. Other users get their groups meanwhile, and this user after the answer.
 func TestServiceStalls(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		stall := make(chan struct{})
@@ -39,6 +41,8 @@ func TestServiceStalls(t *testing.T) {
 	})
 }
 
+// After a failed look-up, calls get vfs.ErrDelay, and not every call causes a new look-up. An
+// earlier answer is valid for an hour (staleFor).
 func TestServiceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{fails: errors.New("broken")}
@@ -82,6 +86,9 @@ func TestServiceFails(t *testing.T) {
 	})
 }
 
+// While the service does not answer, Find returns the former groups for an hour. Few calls wait for
+// the service, and none waits longer than patience. This also holds after Forget. For users that
+// are not known yet, Find returns vfs.ErrDelay.
 func TestServiceIsSilent(t *testing.T) {
 	for name, forget := range map[string]bool{"answers that grow old": false, "answers that are forgotten": true} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +118,8 @@ func TestServiceIsSilent(t *testing.T) {
 							if took > 0 {
 								waits++
 							}
-							// In the first seconds the calls that may wait are limited.
+							// At first, calls beyond maxWaitingOf may get an error instead of the
+							// former groups.
 							if time.Since(found) > DefaultAge+2*patience && err != nil || err == nil && groups[0] != uid+1 {
 								t.Errorf("user %d after %v: %v, %v", uid, time.Since(found), groups, err)
 							}
@@ -140,6 +148,7 @@ func TestServiceIsSilent(t *testing.T) {
 	}
 }
 
+// A look-up that Close cancels does not count as a failure of the service.
 func TestCloseTellsOfNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{stalls: map[uint32]chan struct{}{1000: make(chan struct{})}}
@@ -153,6 +162,8 @@ func TestCloseTellsOfNoFailure(t *testing.T) {
 	})
 }
 
+// Users whose look-ups fail do not displace users whose groups are known. So while the service does
+// not answer, Find keeps the former groups, however many users a client asks for.
 func TestFailedUsersPushNoGroupsOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		if _, _, err := find(g, oneClient, 1000); err != nil {

@@ -22,7 +22,7 @@ var (
 	otherClient = netip.MustParseAddr("192.0.2.2")
 )
 
-// service is a directory service that stalls or fails on demand.
+// service is a directory service that delays its answers or fails if the test wants it.
 type service struct {
 	mu     sync.Mutex
 	asked  []uint32
@@ -75,8 +75,8 @@ func (s *service) timesAsked(uid uint32) (n int) {
 	return n
 }
 
-// find looks up a user's groups as a call does, waits if it may, and returns the time that
-// this took.
+// find looks up a user's groups as a call does. It waits as long as Find says so, and returns the
+// time that it waited.
 func find(g *Groups, client netip.Addr, uid uint32) (groups []uint32, took time.Duration, err error) {
 	began := time.Now()
 	for range 100 {
@@ -101,8 +101,8 @@ func inBubble(t *testing.T, test func(t *testing.T, s *service, g *Groups)) {
 	})
 }
 
-// The first call of a user waits. Its answer is remembered and, while it is used, renewed
-// in the background. It is not used beyond its age.
+// The first call for a user waits for the answer. Groups remembers the answer and, while calls use
+// it, renews it in the background. It does not use an answer that is older than its Age.
 func TestGroupsAreRemembered(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		for range 3 {
@@ -129,7 +129,7 @@ func TestGroupsAreRemembered(t *testing.T) {
 	})
 }
 
-// A user without an account has no groups. This answer is remembered for a shorter time.
+// A user without an account has no groups. Groups remembers this answer for a shorter time.
 func TestGroupsOfNoAccount(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		const stranger = 1 << 31
@@ -147,16 +147,9 @@ func TestGroupsOfNoAccount(t *testing.T) {
 	})
 }
 
-// If the service stalls, the first call of a user waits for some seconds, and later calls
-// do not wait. Other users are served meanwhile, and this user after the answer.
-// After a failed look-up calls are told to try again, not every call causes a new look-up,
-// and an earlier answer is valid for an hour.
-// While the service is silent, the groups of before hold for an hour. Few calls wait for it, and
-// none for longer than patience; the groups of SIGHUP's time are no exception. Users who are not
-// known yet are told to come again.
-// A client that uses all numbers causes a bounded number of look-ups at a time, and of
-// remembered users. Users of another client stay remembered, and its new users get their
-// turn.
+// If a client asks for all user numbers, it causes a limited number of look-ups at a time, and
+// Groups remembers a limited number of users for it. Groups still remembers the users of another
+// client, and looks up that client's new users.
 func TestClientThatCyclesThroughNumbers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		for uid := range uint32(10) {
@@ -166,7 +159,7 @@ func TestClientThatCyclesThroughNumbers(t *testing.T) {
 		uid := uint32(1 << 31)
 		flood := func(n int) {
 			for range n {
-				for range 100 { // more calls than fit
+				for range 100 { // more calls than the queue has places
 					g.Find(oneClient, uid)
 					uid++
 				}
@@ -195,7 +188,8 @@ func TestClientThatCyclesThroughNumbers(t *testing.T) {
 	})
 }
 
-// The look-ups of many addresses together are bounded, and each address has a place.
+// The look-ups of many addresses together are limited, but each address can queue at least one
+// user.
 func TestManyClientsThatCycle(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		s.set(func() { s.takes = time.Hour })
@@ -212,7 +206,7 @@ func TestManyClientsThatCycle(t *testing.T) {
 				}
 				uid++
 			}
-			// Users that are being looked up have left the queue.
+			// Users that are being looked up are not in the queue any more.
 			if placed < 1 || placed > maxQueuedOf+lookers {
 				t.Fatalf("client %d has %d places", i, placed)
 			}
@@ -256,7 +250,7 @@ func TestCallsThatWait(t *testing.T) {
 	})
 }
 
-// The addresses of one IPv6 client count together.
+// All addresses of one IPv6 client count as one client.
 func TestClientOfManyAddresses(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		s.set(func() { s.takes = time.Hour })
@@ -275,7 +269,7 @@ func TestClientOfManyAddresses(t *testing.T) {
 	})
 }
 
-// The groups of all users together are bounded.
+// The number of groups of all users together is limited.
 func TestNumbersAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		many := make([]uint32, maxGroups)
@@ -291,7 +285,7 @@ func TestNumbersAreBounded(t *testing.T) {
 	})
 }
 
-// After Forget every user is looked up anew, including users whose look-up was running.
+// After Forget, Groups looks up every user again, including users whose look-up was running.
 func TestForget(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		find(g, oneClient, 1000)
@@ -312,7 +306,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// Close ends stalled look-ups, and resumes waiting calls.
+// Close cancels look-ups that do not end, and resumes waiting calls.
 func TestCloseWhileCallsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		s.stalls[1000] = make(chan struct{})
@@ -332,8 +326,8 @@ func TestCloseWhileCallsWait(t *testing.T) {
 	})
 }
 
-// A look-up that Close cancels does not count as a failure of the service.
-// With many concurrent calls every call gets an answer, and nothing is left behind.
+// With many concurrent calls, every call gets an answer, and in the end Groups can forget
+// everything.
 func TestGroupsBesideEachOther(t *testing.T) {
 	var n atomic.Uint32
 	g := NewGroups(GroupsConfig{Look: func(_ context.Context, uid uint32) ([]uint32, bool, error) {
@@ -382,6 +376,3 @@ func TestFindAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-// Users whose look-ups fail take no places of users whose groups are known. So while the service
-// does not answer, no number of calls makes the groups of before forgotten.

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// site is a Map with separate files and a directory service.
+// site is a Map with its own files and a directory service.
 type site struct {
 	*Map
 	client netip.Addr
@@ -96,7 +96,7 @@ func TestNameOfANumber(t *testing.T) {
 	}
 }
 
-// A call that must not wait does not look up names that are not remembered.
+// With try, a call returns vfs.ErrWouldBlock for a name or number that the Map does not remember.
 func TestOnlyRememberedNamesAreKnownAtOnce(t *testing.T) {
 	s := newSite(t)
 	blocked := func(what string, want bool) {
@@ -126,7 +126,8 @@ func TestOnlyRememberedNamesAreKnownAtOnce(t *testing.T) {
 	blocked("when it is old", true)
 }
 
-// Names that clients invent use a limited amount of memory and push out no real name.
+// Names that clients invent use a limited amount of memory and displace no remembered name that
+// exists.
 func TestRememberedNamesAreBounded(t *testing.T) {
 	s := newSite(t)
 	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil {
@@ -150,9 +151,9 @@ func TestRememberedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// If a client names any number of users, a bounded number of them is looked up. For the others
-// the client is told at once to try again. It delays no clients of other addresses. An IPv6
-// client counts as its /64 prefix.
+// If one client sends very many names of users, the Map looks up a limited number of them, and
+// returns vfs.ErrDelay for the others at once. This does not delay clients of other addresses. An
+// IPv6 client counts as its /64 prefix.
 func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -168,7 +169,7 @@ func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
 			serial := 0
-			// name looks up one more user, as a call does: first without waiting.
+			// name sends the name of one more user, as a call does: first with try, then without.
 			name := func() error {
 				serial++
 				sent := fmt.Appendf(nil, "u%d@example.org", serial)
@@ -211,8 +212,8 @@ func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
 	}
 }
 
-// If a client shows files with any number of owners, it gets digits for the owners that are
-// not looked up.
+// If a client shows files of very many owners, the Map looks up a limited number of them, and
+// returns digits for the others.
 func TestClientThatShowsNumbersWithoutEnd(t *testing.T) {
 	s := newSite(t)
 	for i := range 3 * numberBurst {
@@ -233,7 +234,7 @@ func TestClientThatShowsNumbersWithoutEnd(t *testing.T) {
 	}
 }
 
-// Addresses are counted separately up to a bound. All others share the look-ups of one
+// The Map counts a limited number of addresses separately. All others share the look-ups of one
 // address.
 func TestManyAddressesThatNameUsers(t *testing.T) {
 	s := newSite(t)
@@ -275,7 +276,7 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// The machine's own getent finds entries that every machine has.
+// The getent of this machine finds entries that every machine has.
 func TestGetent(t *testing.T) {
 	ctx := t.Context()
 	if line, err := New(Config{}).getent(ctx, "passwd", "0"); err != nil || parse(string(line)).id != 0 || !parse(string(line)).found {
@@ -293,7 +294,7 @@ func TestGetent(t *testing.T) {
 	}
 }
 
-// "No answer" is not taken for "not found".
+// The Map does not take "no answer" for "not found".
 func TestServiceThatFails(t *testing.T) {
 	s := newSite(t)
 	s.failing = errors.New("no answer")
@@ -306,7 +307,7 @@ func TestServiceThatFails(t *testing.T) {
 	if b, err := s.Append(nil, s.client, User, 5000, false); err != nil || string(b) != "5000" {
 		t.Errorf("the name of a number: %q, %v", b, err)
 	}
-	for _, name := range []string{"ann", "far"} { // ann is in the files; only her groups are unknown
+	for _, name := range []string{"ann", "far"} { // ann is in the file passwd; only the look-up of her groups fails
 		if _, _, groups, ok, err := s.Account(name); ok || err == nil {
 			t.Errorf("the account %s: %v, %v, %v", name, groups, ok, err)
 		}
@@ -355,7 +356,7 @@ func FuzzNumber(f *testing.F) {
 	})
 }
 
-// The domain of names is the domain of the machine's name, if that has one.
+// The domain of names is the domain of the machine's name, or DefaultDomain if that has none.
 func TestDomainOfTheMachine(t *testing.T) {
 	for name, want := range map[string]string{
 		"server.example.com": "example.com", "server.lan": "lan", "server": DefaultDomain, "server.": DefaultDomain, "": DefaultDomain,

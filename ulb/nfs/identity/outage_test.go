@@ -64,9 +64,9 @@ func (d *directory) remove(t *testing.T, file string) {
 	}
 }
 
-// A service that is down may know users that no other service knows. While it is down, the
-// answer is neither "no such user" nor an incomplete list of groups, even for users in the
-// files.
+// A service that is down may know users that no other service knows. While it is down, the Map
+// returns an error, not "no such user" or an incomplete list of groups. This also holds for users
+// in the files.
 func TestServiceThatIsDownIsNoAnswer(t *testing.T) {
 	d, m := newDirectory(t, "files remote")
 	for _, up := range []bool{true, false, true} {
@@ -97,8 +97,8 @@ func TestServiceThatIsDownIsNoAnswer(t *testing.T) {
 	}
 }
 
-// Services are asked in the order of nsswitch.conf, and none after one whose answer is
-// final.
+// getent asks the services in the order of nsswitch.conf, and asks none after a service whose
+// answer is final.
 func TestServicesAreAskedInOrder(t *testing.T) {
 	d, m := newDirectory(t, "files [NOTFOUND=continue] other[!UNAVAIL=return] remote # [x]")
 	if groups, known, err := m.GroupsOf(t.Context(), 1234567); known || err != nil {
@@ -110,8 +110,8 @@ func TestServicesAreAskedInOrder(t *testing.T) {
 	}
 }
 
-// The C library of this machine reports an unconfigured service as unavailable, reports
-// nothing about a service without a library, and gets answers from the files.
+// By the output of this machine's C library, getent finds that an unconfigured service is
+// unavailable, that a service without a library is not, and that the files answer.
 func TestTheCLibrarySaysWhichServiceIsDown(t *testing.T) {
 	if found, _ := filepath.Glob("/lib/*/libnss_hesiod.so.2"); len(found) == 0 {
 		t.Skip("this machine has not the service that is asked")
@@ -132,8 +132,8 @@ func TestTheCLibrarySaysWhichServiceIsDown(t *testing.T) {
 	}
 }
 
-// While the service is down, callers are told to try again, and users with remembered groups
-// keep these. No user is served without groups.
+// While the service is down, callers get vfs.ErrDelay, and users with remembered groups keep these.
+// No user is served without groups.
 func TestGroupsWhileTheServiceIsDown(t *testing.T) {
 	d, m := newDirectory(t, "files remote")
 	failed := make(chan struct{}, 100)
@@ -170,8 +170,8 @@ func TestGroupsWhileTheServiceIsDown(t *testing.T) {
 	<-failed
 }
 
-// If a user vanishes from the directory, the old answer stays valid until its age, and the
-// user is looked up again during that time.
+// If a user vanishes from the directory, the old answer stays valid until it expires, and Groups
+// looks the user up again before that.
 func TestUserThatVanishesIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := true
@@ -194,7 +194,7 @@ func TestUserThatVanishesIsAskedForAgain(t *testing.T) {
 		}
 		find()
 		known = false
-		for range 6 { // after 45 minutes the answer is renewed
+		for range 6 { // after 45 minutes Groups renews the answer
 			time.Sleep(9 * time.Minute)
 			if list := find(); len(list) != 2 {
 				t.Fatalf("the user vanished, and its answer does not hold: %v", list)

@@ -11,11 +11,12 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Each answer of the client, with its effect on the call and on the slot.
+// For each answer of the client, the call has the expected outcome, and so have the later calls in
+// the slot and the flags of SEQUENCE.
 func TestAnswers(t *testing.T) { inEachMinor(t, answers) }
 
 func answers(t *testing.T, minor uint32) {
-	lost := func(n int) func(*calledBack, *xdr.Writer) error { // the first n calls, executed
+	lost := func(n int) func(*calledBack, *xdr.Writer) error { // the client executes the first n calls, but their replies are lost
 		return func(c *calledBack, w *xdr.Writer) error {
 			if n--; n >= 0 {
 				return rpc.ErrCallLost
@@ -28,7 +29,7 @@ func answers(t *testing.T, minor uint32) {
 		name   string
 		answer func(c *calledBack, w *xdr.Writer) error
 		want   outcome
-		seen   [][2]uint32 // sequence and operation
+		seen   [][2]uint32 // sequence number and operation of each received call
 		next   uint32      // the sequence number of the next call
 		flags  uint32
 	}{
@@ -40,7 +41,7 @@ func answers(t *testing.T, minor uint32) {
 		{"the reply is lost", lost(1), outcome{}, [][2]uint32{{1, 10}, {1, 0}, {2, 10}}, 3, 0},
 		{"all replies are lost", lost(4), outcome{err: ErrUnanswered}, [][2]uint32{{1, 10}, {1, 0}, {1, 0}, {1, 0}}, 1, 0},
 		{"it was seen before", func() func(*calledBack, *xdr.Writer) error {
-			seen := uint32(3) // the sequence number that the client has seen in calls without an answer
+			seen := uint32(3) // highest sequence number that the client has seen, in calls without an answer
 			return func(c *calledBack, w *xdr.Writer) error {
 				if c.sequence.Sequenceid <= seen {
 					return c.reply(w, wire.NFS4ErrRetryUncachedRep, 0)
@@ -100,9 +101,8 @@ func answers(t *testing.T, minor uint32) {
 	}
 }
 
-// If a client fails before CB_SEQUENCE, the compound's status gives the reason. It counts as the
-// status of CB_SEQUENCE: for the call, its slot, the flags of SEQUENCE and the server's next
-// calls.
+// If a client fails before CB_SEQUENCE, the compound's status gives the reason. The server treats
+// it as the status of CB_SEQUENCE: for the call, its slot, the flags of SEQUENCE and later calls.
 func TestEarlyStatuses(t *testing.T) {
 	inEachMinor(t, func(t *testing.T, minor uint32) {
 		for _, status := range []wire.NFSStat4{
@@ -139,7 +139,7 @@ func TestEarlyStatuses(t *testing.T) {
 	})
 }
 
-// For any answer of a client, the call ends once, and its slot becomes free.
+// For any answer of a client, the call ends once and frees its slot.
 func FuzzAnswer(f *testing.F) {
 	c := &calledBack{op: wire.OpCBRecallSlot, sequence: wire.CBSequence4Args{Sequenceid: 1}}
 	for _, status := range []wire.NFSStat4{wire.NFS4OK, wire.NFS4ErrDelay} {

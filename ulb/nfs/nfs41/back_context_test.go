@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A backContext is a BackContext for tests. It puts its name on calls.
+// A backContext is a BackContext for tests. It puts its name into the credential of each call.
 type backContext struct {
 	name   string
-	expiry time.Time // the zero value: never
+	expiry time.Time // the zero value means never
 	ended  bool
 	adds   int
 }
@@ -41,8 +41,8 @@ func (c *backCaller) Start(x *rpc.Exchange) {
 	c.Caller.Start(x)
 }
 
-// gssSession makes a session whose client makes these offers of callback credentials,
-// among them the contexts.
+// gssSession makes a session whose client offers the given callback credentials. contexts are the
+// RPCSEC_GSS contexts that the server can find, by handle.
 func gssSession(t *testing.T, k *client41, contexts map[string]*backContext, offers ...wire.CallbackSecParms4) (*Session, *session) {
 	site, m := site(t, Config{BackContext: func(_ *rpc.Cred, server, _ []byte, _ rpc.GSSService) BackContext {
 		if c := contexts[string(server)]; c != nil {
@@ -66,7 +66,7 @@ func offer(handle string) wire.CallbackSecParms4 {
 		Service: wire.RpcGSSSvcPrivacy, HandleFromServer: []byte(handle), HandleFromClient: []byte("theirs")}}
 }
 
-// by makes a call and returns its flavor and the name on it.
+// by makes a call, and returns its flavor and the name in its credential.
 func by(t *testing.T, s *Session, k *client41) string {
 	t.Helper()
 	done := make(chan outcome, 1)
@@ -78,8 +78,8 @@ func by(t *testing.T, s *Session, k *client41) string {
 	return map[rpc.Flavor]string{rpc.AuthNone: "AUTH_NONE", rpc.AuthSys: "AUTH_SYS", rpc.AuthGSS: "RPCSEC_GSS"}[c.flavor] + " " + c.signer
 }
 
-// Calls use the credential that the client offered first. Among contexts they use the one
-// that lasts longest. They use another credential only if the client offered it as well.
+// Calls use the credential that the client offered first. If that is a context, they use the
+// context that lasts longest. They use only credentials that the client offered.
 func TestCallsUnderAContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		soon, late := time.Now().Add(time.Minute), time.Now().Add(time.Hour)
@@ -168,7 +168,7 @@ func TestContextsThatEnd(t *testing.T) {
 	})
 }
 
-// backchannelCtl returns a BACKCHANNEL_CTL.
+// backchannelCtl returns a BACKCHANNEL_CTL with the given callback credentials.
 func backchannelCtl(program uint32, list ...wire.CallbackSecParms4) nfs4test.Op {
 	args := &wire.BackchannelCtl4Args{CBProgram: program}
 	w := xdr.NewWriter(make([]byte, 0, 512))

@@ -15,17 +15,17 @@ func bind(p *nfs4test.Peer, id wire.SessionID4, dir wire.ChannelDirFromClient4) 
 	return res
 }
 
-// The result of BIND_CONN_TO_SESSION depends on the abilities of the connection, its present
-// binding, and the client's request.
+// The result of BIND_CONN_TO_SESSION depends on three things: whether the connection can carry
+// calls to the client, its present binding, and the client's request.
 func TestBindConnToSession(t *testing.T) {
 	const fore, back, foreOr, backOr = wire.Cdfc4Fore, wire.Cdfc4Back, wire.Cdfc4ForeOrBoth, wire.Cdfc4BackOrBoth
 	const isFore, isBack, isBoth = wire.Cdfs4Fore, wire.Cdfs4Back, wire.Cdfs4Both
 	for _, c := range []struct {
 		name     string
 		callable bool
-		before   wire.ChannelDirFromClient4 // 0: none
+		before   wire.ChannelDirFromClient4 // the binding before; 0 for none
 		ask      wire.ChannelDirFromClient4
-		want     wire.ChannelDirFromServer4 // 0: INVAL
+		want     wire.ChannelDirFromServer4 // the expected result; 0 for NFS4ERR_INVAL
 	}{
 		{"fore", true, 0, fore, isFore},
 		{"back", true, 0, back, isBack},
@@ -70,7 +70,7 @@ func TestBindConnToSession(t *testing.T) {
 	is(t, "no session", bind(p, wire.SessionID4{1}, fore).Status, wire.NFS4ErrBadSession)
 }
 
-// A connection is bound until it is closed, to as many sessions as use it.
+// A connection is bound to each session that uses it, until it is closed.
 func TestConnectionsOfASession(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -104,7 +104,7 @@ func TestConnectionsOfASession(t *testing.T) {
 	other.Conn.Close()
 }
 
-// A connection that is closed already is not bound.
+// A connection that is already closed is not bound.
 func TestConnectionThatIsClosed(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	s := newClientSession(site.Peer(1), "client")
@@ -117,8 +117,8 @@ func TestConnectionThatIsClosed(t *testing.T) {
 	}
 }
 
-// A client with a machine credential binds its connections itself, and other clients cannot end
-// its sessions.
+// Only the machine credential of a client with SP4_MACH_CRED can bind connections to its sessions,
+// and only that credential can end them. Another connection cannot carry requests of the session.
 func TestProtectedClient(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -139,8 +139,8 @@ func TestProtectedClient(t *testing.T) {
 	want(t, "work", s.run(rootOp), wire.NFS4OK, 2)
 }
 
-// The connections of a session are bounded, also if the client binds them itself. A bound
-// connection may still change its channels.
+// The number of connections of a session is limited, even if the client binds them by
+// BIND_CONN_TO_SESSION. A bound connection may still change its channels.
 func TestBindsBeyondTheBound(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

@@ -13,13 +13,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A client41 is the client's end of a connection. It answers calls as a client does, and calls of
-// another minor version than its sessions' with an error.
+// A client41 is the client's end of a connection. It answers calls as a client does. It answers a
+// call of another minor version than that of its sessions with an error.
 type client41 struct {
 	// minor is the minor version of its sessions. 0 means 1.
 	minor uint32
 	// answer, if not nil, writes the results of a CB_COMPOUND. If it returns an error, the call
-	// ends with that error instead. silent: the client answers no call.
+	// ends with that error instead. If silent is true, the client answers no call.
 	answer func(c *calledBack, w *xdr.Writer) error
 	silent bool
 	// slow is the delay before a call begins.
@@ -35,10 +35,10 @@ type client41 struct {
 type calledBack struct {
 	program, version uint32
 	flavor           rpc.Flavor
-	signer           string // the body of its credential, if it has a context's
+	signer           string // body of the credential, if the call uses an RPCSEC_GSS context
 	minor, ident     uint32
 	sequence         wire.CBSequence4Args
-	op               wire.CBOpNum // 0: no operation
+	op               wire.CBOpNum // 0 if the compound has no operation
 	recall           wire.CBRecallSlot4Args
 	notice           wire.CBNotifyLock4Args
 }
@@ -97,7 +97,7 @@ func (k *client41) Cancel(x *rpc.Exchange, err error) {
 	}
 }
 
-// speak makes the client answer calls from now on, or not, if silent is set.
+// speak sets silent: it lets the client answer calls from now on, or not.
 func (k *client41) speak(silent bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -135,15 +135,15 @@ func (c *calledBack) decode(d *xdr.Decoder) {
 	}
 }
 
-// fine answers with NFS4_OK.
+// fine answers with NFS4_OK for CB_SEQUENCE and for the operation.
 func (c *calledBack) fine(w *xdr.Writer) error { return c.reply(w, wire.NFS4OK, wire.NFS4OK) }
 
-// reply answers with statuses of CB_SEQUENCE and of the operation.
+// reply answers with the status sequence for CB_SEQUENCE, and status for the operation.
 func (c *calledBack) reply(w *xdr.Writer, sequence, status wire.NFSStat4) error {
 	return c.replyWanting(w, sequence, status, 7)
 }
 
-// replyWanting is reply with target as the highest slot that the client wants used.
+// replyWanting is reply, and tells the server target as the highest slot to use.
 func (c *calledBack) replyWanting(w *xdr.Writer, sequence, status wire.NFSStat4, target uint32) error {
 	n, whole := uint32(1), sequence
 	if sequence == wire.NFS4OK && c.op != 0 {
@@ -165,7 +165,7 @@ func (c *calledBack) replyWanting(w *xdr.Writer, sequence, status wire.NFSStat4,
 	return nil
 }
 
-// early is the answer of a client that fails before CB_SEQUENCE.
+// early returns the answer of a client that fails before CB_SEQUENCE.
 func early(status wire.NFSStat4) func(*calledBack, *xdr.Writer) error {
 	return func(_ *calledBack, w *xdr.Writer) error {
 		w.Uint32(uint32(status))
@@ -175,7 +175,7 @@ func early(status wire.NFSStat4) func(*calledBack, *xdr.Writer) error {
 	}
 }
 
-// inEachMinor runs a test of callbacks in the minor versions that have sessions.
+// inEachMinor runs a test in each of the minor versions that have sessions.
 func inEachMinor(t *testing.T, f func(t *testing.T, minor uint32)) {
 	for minor := uint32(1); minor <= 2; minor++ {
 		t.Run(fmt.Sprintf("minor version %d", minor), func(t *testing.T) { f(t, minor) })
@@ -212,7 +212,7 @@ func recallSlot(done chan outcome) *Callback {
 		Done: func(s wire.NFSStat4, _ *xdr.Decoder, err error) { done <- outcome{s, err} }}
 }
 
-// A caller41 ends each call at once, with an answer, and counts those that are cancelled later.
+// A caller41 ends each call at once, with an answer, and counts the calls that are cancelled later.
 type caller41 struct{ cancelled atomic.Int64 }
 
 func (c *caller41) Start(x *rpc.Exchange) { x.Done(x) }

@@ -53,7 +53,7 @@ func flagsOf(t testing.TB, r *nfs4test.Result) uint32 {
 	return res.ResOK.StatusFlags
 }
 
-// BACKCHANNEL_CTL changes the program, and how calls are signed.
+// BACKCHANNEL_CTL changes the program number and the credential of calls.
 func TestBackchannelCtl(t *testing.T) { inEachMinor(t, backchannelControl) }
 
 func backchannelControl(t *testing.T, minor uint32) {
@@ -68,8 +68,9 @@ func backchannelControl(t *testing.T, minor uint32) {
 	}
 }
 
-// SEQUENCE reports to a silent client that it does not answer. The server pings it again over the
-// next connection that it binds. Then calls that wait for a slot get one.
+// SEQUENCE reports to a client that it does not answer calls. When the client binds a connection
+// again, the server sends a ping over that connection. When the client has answered it, calls
+// succeed again.
 func TestSilentClient(t *testing.T) {
 	inEachMinor(t, func(t *testing.T, minor uint32) {
 		synctest.Test(t, func(t *testing.T) { silentClient(t, minor) })
@@ -108,8 +109,8 @@ func silentClient(t *testing.T, minor uint32) {
 	if o := <-done; o != (outcome{}) {
 		t.Errorf("%+v", o)
 	}
-	// The slot was used before, and the server did not know whether the client had seen that call.
-	// So it sends a probe first.
+	// The server did not know whether the client had seen the earlier call in the slot, so it sends
+	// a probe first.
 	if !slices.Equal(k.seen(), [][2]uint32{{1, 0}, {2, 10}}) {
 		t.Errorf("seen %v", k.seen())
 	}
@@ -135,7 +136,7 @@ func TestLostBackchannel(t *testing.T) {
 	if got := flagsOf(t, far.run()); got != down {
 		t.Errorf("flags %#x", got)
 	}
-	// Another session of the client has a connection.
+	// If another session of the client has a connection, calls use that one.
 	p := far.Site.Peer(1)
 	p.Conn.SetCaller(&client41{})
 	args := createArgs(far.client, 2)

@@ -53,7 +53,7 @@ func TestCreateSessionErrors(t *testing.T) {
 			res := create(p, args)
 			is(t, "CREATE_SESSION", res.Status, c.want)
 			if c.want != wire.NFS4OK {
-				// A failed CREATE_SESSION has changed nothing.
+				// A failed CREATE_SESSION changes nothing.
 				newSession(p, newClient(p, "client", 1), 1)
 				return
 			}
@@ -65,7 +65,8 @@ func TestCreateSessionErrors(t *testing.T) {
 	}
 }
 
-// The limits of a session exceed neither the client's request nor the server's limits.
+// The limits of a session's fore channel exceed neither the client's request nor the server's
+// limits.
 func TestLimitsOfASession(t *testing.T) {
 	p := peer(t)
 	args := createArgs(newClient(p, "client", 1), 1)
@@ -80,14 +81,14 @@ func TestLimitsOfASession(t *testing.T) {
 		f.MaxresponsesizeCached > 64<<10 || f.Maxoperations > 128 || f.Maxrequests != 1024 {
 		t.Errorf("%+v", f)
 	}
-	// The limits of the backchannel are the client's.
+	// The limits of the backchannel are those that the client asked for.
 	if res.ResOK.BackChanAttrs != args.BackChanAttrs {
 		t.Errorf("%+v", res.ResOK.BackChanAttrs)
 	}
 }
 
-// A repeated CREATE_SESSION, in any compound, is answered with the session that the first
-// one made.
+// The server answers a repeated CREATE_SESSION, in any compound, with the session that the first
+// CREATE_SESSION created.
 func TestCreateSessionReplay(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -137,7 +138,7 @@ func TestCreateSessionBehindOneThatFailed(t *testing.T) {
 	newSession(p, id, 5)
 }
 
-// Only the principal that made a client may confirm it.
+// Only the principal that created a client may confirm it.
 func TestConfirmationByAnotherPrincipal(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p, other := site.Peer(1), site.Peer(1)
@@ -147,12 +148,11 @@ func TestConfirmationByAnotherPrincipal(t *testing.T) {
 		is(t, "another's CREATE_SESSION", create(other, createArgs(id, 1)).Status, wire.NFS4ErrClIDInUse)
 	}
 	newSession(p, id, 1)
-	newSession(other, id, 2) // a confirmed client without state protection accepts any principal
+	newSession(other, id, 2) // after that, a client without state protection accepts any principal
 }
 
-// The client ID alone does not allow a caller to make sessions, to replay a
-// CREATE_SESSION, or to destroy the client. The caller must be at an address where the
-// client has shown its verifier.
+// The client ID alone does not allow a caller to create sessions, to repeat a CREATE_SESSION, or to
+// destroy the client. The caller must be at an address from which the client has sent EXCHANGE_ID.
 func TestSessionsAreMadeWhereTheClientIs(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p, stranger := site.Peer(1), peerFrom(site, 1)
@@ -164,8 +164,8 @@ func TestSessionsAreMadeWhereTheClientIs(t *testing.T) {
 	for n := range uint32(3) {
 		is(t, "a stranger's session", create(stranger, createArgs(id, n)).Status, wire.NFS4ErrStaleClientID)
 	}
-	// In its own session the client may do this from any address. Otherwise it first has
-	// to send EXCHANGE_ID there.
+	// In a session of its own the client may do this from any address. Otherwise it first has to
+	// send EXCHANGE_ID from that address.
 	s.Conn = stranger.Conn
 	var within wire.CreateSession4Res
 	s.run(op(wire.OpCreateSession, createArgs(id, 2))).Ops[1].Into(t, &within)
@@ -176,7 +176,7 @@ func TestSessionsAreMadeWhereTheClientIs(t *testing.T) {
 	newSession(stranger, id, 3)
 }
 
-// Sequences of CREATE_SESSION wrap around.
+// After the largest sequence number of CREATE_SESSION comes 0.
 func TestCreateSessionSequenceWraps(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -256,7 +256,7 @@ func TestSecurityOfTheBackchannel(t *testing.T) {
 	}
 }
 
-// The sessions of a client are bounded, and failed ones leave no memory behind.
+// The number of sessions of a client is limited, and a failed CREATE_SESSION keeps no memory.
 func TestSessionsAreBounded(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -280,8 +280,8 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-// If the memory for sessions runs short, new sessions get fewer slots, and in the end
-// there are no new sessions.
+// If little memory for sessions is left, new sessions get fewer slots, and in the end
+// CREATE_SESSION fails.
 func TestMemoryBoundsSessions(t *testing.T) {
 	site, m := site(t, Config{CacheMemory: 512 << 10}, state.Config{})
 	p := site.Peer(1)
@@ -317,8 +317,8 @@ func peerFrom(site *nfs4test.Site, i int) *nfs4test.Peer {
 	return p
 }
 
-// Addresses that make as many and as large sessions as they can leave enough memory for
-// the sessions of others.
+// If some addresses create as many and as large sessions as they can, there is still enough memory
+// for sessions of other addresses.
 func TestAddressesShareTheMemoryOfSessions(t *testing.T) {
 	site, m := site(t, Config{CacheMemory: 8 << 20}, state.Config{})
 	const greedy = 40
@@ -352,8 +352,8 @@ func TestAddressesShareTheMemoryOfSessions(t *testing.T) {
 	}
 }
 
-// If there is no memory for a session, the server removes clients without state whose
-// leases ran out, with their sessions.
+// If there is no memory for a session, the server removes clients without state whose leases ran
+// out, together with their sessions.
 func TestSessionsOfTheExpiredGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, _ := site(t, Config{CacheMemory: 128 << 10}, state.Config{})

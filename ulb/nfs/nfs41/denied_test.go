@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A compound that RPC denies after its SEQUENCE ends like any other: its slot accepts the
-// next request, and the client's lease can run out.
+// If the RPC layer denies a compound after its SEQUENCE, the compound still ends: its slot accepts
+// the next request, and the client's lease can run out.
 func TestDeniedCompoundFreesItsSlot(t *testing.T) {
 	s, _ := site(t, Config{}, state.Config{})
 	a := newClientSession(s.Peer(1), "a")
 	a.run(op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}))
-	// From now on only clients on privileged ports are served.
+	// From now on the server serves only clients on privileged ports.
 	e := &export.Export{Name: "/export", FS: s.FS, Options: export.Options{Squash: export.NoSquash, Secure: true}}
 	if err := s.Exports.Replace([]*export.Export{e}); err != nil {
 		t.Fatal(err)

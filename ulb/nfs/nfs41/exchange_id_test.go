@@ -69,7 +69,8 @@ func TestExchangeIDResult(t *testing.T) {
 	}
 }
 
-// Different users are different principals.
+// Two users with AUTH_SYS are two principals: the second one cannot use the first one's client
+// name.
 func TestPrincipalsOfClients(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p, other := site.Peer(1), site.Peer(1)
@@ -97,7 +98,7 @@ func TestSessionsEndWithTheirIncarnation(t *testing.T) {
 	is(t, "CREATE_SESSION of the old client", create(p, createArgs(old.client, 2)).Status, wire.NFS4ErrStaleClientID)
 }
 
-// oids returns a list of object identifiers for SP4_SSV.
+// oids encodes a list of object identifiers for SP4_SSV.
 func oids(t *testing.T, list ...string) (v wire.SsvSpParms4HashAlgs) {
 	w := xdr.NewWriter(make([]byte, 0, 256))
 	w.Uint32(uint32(len(list)))
@@ -191,7 +192,7 @@ func TestStateProtection(t *testing.T) {
 	}
 }
 
-// RPC denies EXCHANGE_ID to a peer that no export serves. The report to the administrator
+// The RPC layer denies EXCHANGE_ID to a peer that no export serves. The report to the administrator
 // distinguishes a wrong address from an unprivileged port.
 func TestStrangersAreNoClients(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
@@ -225,8 +226,9 @@ func TestStrangersAreNoClients(t *testing.T) {
 	}
 }
 
-// The sessions and the client of a machine credential are the machine's to end, whatever the
-// client has asked for (RFC 8881 §18.37.3, §2.10.8.3).
+// Only the machine credential of a client with SP4_MACH_CRED can create and end its sessions and
+// end the client, even if the client did not ask the server to enforce that (RFC 8881 §18.37.3,
+// §2.10.8.3).
 func TestMachineEndsItsSessions(t *testing.T) {
 	p := peer(t)
 	p.Principal = "host/client@TEST"

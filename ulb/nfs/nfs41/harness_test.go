@@ -45,8 +45,8 @@ func exchangeArgs(name string, verifier byte) *wire.ExchangeID4Args {
 	return &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Verifier: wire.Verifier4{verifier}, Ownerid: []byte(name)}}
 }
 
-// single runs a compound of one operation. If res is not nil, it decodes the result into
-// res.
+// single runs a compound of one operation and returns its status. If res is not nil, single decodes
+// the result into res.
 func single(p *nfs4test.Peer, o nfs4test.Op, res interface{ Decode(d *xdr.Decoder) }) wire.NFSStat4 {
 	p.T.Helper()
 	r := p.Compound(o)
@@ -66,7 +66,7 @@ func exchange(p *nfs4test.Peer, args *wire.ExchangeID4Args) wire.ExchangeID4Res 
 	return res
 }
 
-// newClient makes an unconfirmed client.
+// newClient makes an unconfirmed client and returns its client ID.
 func newClient(p *nfs4test.Peer, name string, verifier byte) uint64 {
 	p.T.Helper()
 	res := exchange(p, exchangeArgs(name, verifier))
@@ -126,7 +126,7 @@ func (s *session) sequenceOp(slot uint32) *wire.Sequence4Args {
 	return &wire.Sequence4Args{Sessionid: s.id, Sequenceid: s.seq[slot] + 1, Slotid: slot, HighestSlotid: slot, Cachethis: true}
 }
 
-// run runs operations in the session's first slot.
+// run runs operations in slot 0 of the session.
 func (s *session) run(ops ...nfs4test.Op) *nfs4test.Result {
 	s.T.Helper()
 	r := s.with(s.sequenceOp(0), ops...)
@@ -156,7 +156,7 @@ func is(t testing.TB, what string, got, want wire.NFSStat4) {
 	}
 }
 
-// putExport returns a PUTFH of the root of the site's export.
+// putExport returns a PUTFH of the root of the export.
 func putExport(s *session) nfs4test.Op {
 	return op(wire.OpPutFH, &wire.PutFH4Args{Object: s.Exports.Seal(nil, s.Export, s.FS.Root())})
 }

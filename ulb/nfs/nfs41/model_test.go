@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A modelSlot holds the data that a slot must remember.
+// A modelSlot is the expected content of a slot.
 type modelSlot struct {
 	sequence uint32
 	used     bool
@@ -23,7 +23,7 @@ type modelSlot struct {
 	reply    []byte
 }
 
-// For any order of requests, slots behave like the model.
+// For any order of requests, slots reply as the model does.
 func TestSlotsAgainstAModel(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -84,7 +84,7 @@ func TestSlotsAgainstAModel(t *testing.T) {
 	})
 }
 
-// modelClient is the model's knowledge of one name.
+// modelClient holds the expected incarnations of the client with one name.
 type modelClient struct {
 	confirmed, unconfirmed modelIncarnation
 }
@@ -96,7 +96,8 @@ type modelIncarnation struct {
 	session  *session
 }
 
-// Clients come, restart, collide and go according to the nine cases of RFC 8881 §18.35.4.
+// In any order of EXCHANGE_IDs and confirmations, the server does as the nine cases of RFC 8881
+// §18.35.4 say.
 func TestClientsAgainstAModel(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	peers := [2]*nfs4test.Peer{site.Peer(1), site.Peer(1)}

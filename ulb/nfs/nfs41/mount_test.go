@@ -6,7 +6,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A client comes, works and goes.
+// A client can register, create a session, work and destroy both.
 func TestLifeOfAClient(t *testing.T) {
 	p := peer(t)
 	s := newClientSession(p, "client")

@@ -10,7 +10,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// create4 is OPEN of a file that is made where it is not there, in the current directory.
+// create4 returns an OPEN that creates the file in the current directory if it does not exist.
 func create4(owner, name string) nfs4test.Op {
 	args := &wire.Open4Args{ShareAccess: wire.Open4ShareAccessBoth, Owner: wire.StateOwner4{Owner: []byte(owner)}}
 	args.Openhow.Opentype = wire.Open4Create
@@ -20,7 +20,7 @@ func create4(owner, name string) nfs4test.Op {
 	return op(wire.OpOpen, args)
 }
 
-// lock4 is LOCK of the whole file, waiting, by a new lock-owner.
+// lock4 returns a LOCK of the whole file, by a new lock-owner that waits for the lock.
 func lock4(open wire.StateID4, owner string) nfs4test.Op {
 	args := &wire.Lock4Args{Locktype: wire.WritewLt, Length: 1<<64 - 1}
 	args.Locker.NewLockOwner = true
@@ -28,7 +28,7 @@ func lock4(open wire.StateID4, owner string) nfs4test.Op {
 	return op(wire.OpLock, args)
 }
 
-// A client that waits for a lock is called when it can be had.
+// When a lock becomes free, the server sends CB_NOTIFY_LOCK to a client that waits for it.
 func TestNotifyLock(t *testing.T) { inEachMinor(t, notifyLock) }
 
 func notifyLock(t *testing.T, minor uint32) {

@@ -17,8 +17,8 @@ func (k *client41) waits() int {
 	return len(k.waiting)
 }
 
-// The server has at most one ping to a client under way, over the latest connection, however
-// often the client binds connections. The ping ends with the session.
+// The server has at most one ping to a client under way, over the latest connection, however often
+// the client binds connections. At the end of the session the server cancels the ping.
 func TestOneQuestionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, other := &client41{silent: true}, &client41{silent: true}
@@ -56,8 +56,8 @@ func TestOneQuestionAtATime(t *testing.T) {
 	})
 }
 
-// A call whose time is over when it gets its slot ends as well. It is cancelled only after
-// its start.
+// If a call gets its slot only after its time limit, it ends as well. The server cancels it after
+// its start, not before.
 func TestCallsThatWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &client41{silent: true}
@@ -74,8 +74,9 @@ func TestCallsThatWaitedTooLong(t *testing.T) {
 	})
 }
 
-// The memory for calls to the clients of an address, and for further connections of their
-// sessions, is limited together with their replies, and is given back.
+// The memory for calls to the clients of an address, for further connections of their sessions, and
+// for their replies has one common limit. When the calls and connections end, the memory is free
+// again.
 func TestCallsAndConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, m := site(t, Config{CacheMemory: 256 << 10}, state.Config{})
@@ -135,8 +136,8 @@ func TestCallsAndConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// The table has a place for each session that fits into memory: an address with many very
-// small sessions leaves places to others.
+// The memory limit allows no more sessions than the table has places. So an address with many very
+// small sessions leaves places to other addresses.
 func TestSmallSessionsLeavePlaces(t *testing.T) {
 	for _, memory := range []int64{1 << 20, 128 << 20, 1 << 40} {
 		var c cache

@@ -93,8 +93,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// repeat makes the same call repeatedly. sequence, if not 0, is the offset of its
-// sequence number.
+// repeat makes the same call again and again. sequence, if not 0, is the offset of the call's
+// SEQUENCE number, which repeat increments.
 func repeat(b *testing.B, c *session, m []byte, sequence int) (n uint32) {
 	call := rpctest.NewCall(c.Conn, nil)
 	call.Space = c.Room

@@ -11,14 +11,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
 )
 
-// life runs f with a server whose records are in a file, and ends it.
+// life runs f with a server whose records are in the file at path. Then it ends the server.
 func life(t *testing.T, path string, f func(p *nfs4test.Peer)) {
 	t.Run("life", func(t *testing.T) {
 		store, err := records.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { store.Close() }) // runs after the end of the site
+		t.Cleanup(func() { store.Close() }) // runs after the end of the server
 		f(nfs4test.New(t, nfs4test.Config{State: state.Config{Records: store}, Minors: func(sm *state.Manager) [3]nfs4.Minor {
 			m := New(Config{State: sm})
 			return [3]nfs4.Minor{nil, m, m}
@@ -26,7 +26,7 @@ func life(t *testing.T, path string, f func(p *nfs4test.Peer)) {
 	})
 }
 
-// After a restart the server knows no earlier state, and tells clients that held some to
+// After a restart the server knows no earlier state. SEQUENCE tells a client that held state to
 // reclaim it.
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
@@ -79,8 +79,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// When a new incarnation is confirmed, the files of the earlier one are closed. The receiving
-// goroutine does not wait for that.
+// The confirmation of a new incarnation closes the files of the earlier one. The goroutine that
+// receives requests does not wait for that.
 func TestConfirmationClosesFiles(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

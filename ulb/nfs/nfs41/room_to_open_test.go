@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// An OPEN without room for its state makes no file, because the client repeats it and must
-// not find its own file (RFC 8881 §18.16.3, GUARDED4).
+// If there is no memory for the state of an OPEN, the OPEN creates no file. Otherwise the client
+// would repeat the OPEN and find its own file (RFC 8881 §18.16.3, GUARDED4).
 func TestOpenWithoutRoomMakesNoFile(t *testing.T) {
 	s, _ := site(t, Config{}, state.Config{Memory: 3000})
 	a := newClientSession(s.Peer(1), "a")

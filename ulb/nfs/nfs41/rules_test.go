@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A SEQUENCE renews its client's lease, also a repeated one whose reply was lost (RFC 8881 §8.3).
-// A SEQUENCE that fails does not.
+// A SEQUENCE renews its client's lease. So does a repeated SEQUENCE whose reply was lost (RFC 8881
+// §8.3), but not a SEQUENCE that fails.
 func TestSequenceRenewsTheLease(t *testing.T) {
 	const lease = time.Minute
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestSequenceRenewsTheLease(t *testing.T) {
 	}
 }
 
-// evict removes a client if its lease has run out.
+// evict calls Manager.Evict for a client, which removes the client if its lease has run out.
 func evict(s *nfs4test.Site, id uint64) {
 	s.T.Helper()
 	if err := s.State.Evict(s.State.Client(id)); err != nil {
@@ -110,9 +110,9 @@ func TestRepetitionsAreTheSameCallers(t *testing.T) {
 	}
 }
 
-// The replies that all sessions of one address keep may take at most as much memory as they leave
-// free for other addresses. A request that would keep more waits, unless it is in its session's
-// first slot.
+// The stored replies of all sessions of one address may take at most as much memory as they leave
+// free for other addresses. If there is no memory to store the reply of a request, the request gets
+// NFS4ERR_DELAY, unless it is in slot 0 of its session.
 func TestRepliesOfOneAddressLeaveAsMuchToOthers(t *testing.T) {
 	st, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
 	ops := []nfs4test.Op{rootOp}
@@ -137,9 +137,8 @@ func TestRepliesOfOneAddressLeaveAsMuchToOthers(t *testing.T) {
 	}
 }
 
-// Once the client has told the server the highest slot that it accepts for calls, the server
-// calls back only in that slot and those below; other calls wait (RFC 8881 §20.9.3,
-// csr_target_highest_slotid).
+// When the client has told the server a highest slot for calls, the server uses no higher slot;
+// other calls wait (RFC 8881 §20.9.3, csr_target_highest_slotid).
 func TestCallsKeepToTheTargetSlot(t *testing.T) {
 	for target, most := range []int{1, 2, 3} {
 		k := &client41{answer: func(c *calledBack, w *xdr.Writer) error {
@@ -176,9 +175,9 @@ func TestCallsKeepToTheTargetSlot(t *testing.T) {
 	}
 }
 
-// The server accepts a context of RPCSEC_GSS for callbacks only from a caller under RPCSEC_GSS.
-// It does not look up the handle that another caller offers, because a handle is no secret (RFC
-// 8881 §18.36.3, §18.33.3).
+// The server accepts an RPCSEC_GSS context for callbacks only from a caller under RPCSEC_GSS. From
+// another caller it does not even look up the handle, because a handle is no secret (RFC 8881
+// §18.36.3, §18.33.3).
 func TestContextsAreOfferedUnderGSSAlone(t *testing.T) {
 	asked := 0
 	st, _ := site(t, Config{BackContext: func(*rpc.Cred, []byte, []byte, rpc.GSSService) BackContext {
@@ -208,9 +207,9 @@ func TestContextsAreOfferedUnderGSSAlone(t *testing.T) {
 	}
 }
 
-// A request may have the agreed length, and not a byte more; XDR makes that four bytes (RFC 8881
-// §2.10.6.4). The server agrees to no more than the client asked for (§18.36.3,
-// ca_maxrequestsize).
+// A request may be as long as the agreed ca_maxrequestsize, and not a byte longer (RFC 8881
+// §2.10.6.4). XDR pads a request to a multiple of four bytes. The server agrees to no more than the
+// client asked for (§18.36.3).
 func TestRequestsAsLongAsAgreed(t *testing.T) {
 	p := peer(t)
 	id := newClient(p, "client", 1)
@@ -260,9 +259,9 @@ func TestFalseRetryThatIsLonger(t *testing.T) {
 	want(t, "one that is shorter", s.with(seq, ops("")...), wire.NFS4ErrSeqFalseRetry, 1)
 }
 
-// While the server sends a reply again, the next request in its slot does not change that reply,
-// because the client that asked for it again may already have the first one (RFC 8881
-// §2.10.6.1.3).
+// While the server sends a stored reply again, the next request in the slot does not change that
+// reply. Such a request may come, because the client may already have got the first copy of the
+// reply (RFC 8881 §2.10.6.1.3).
 func TestReplyThatIsSentAgainIsNotWrittenOver(t *testing.T) {
 	p := peer(t)
 	s := newClientSession(p, "client")
@@ -292,9 +291,8 @@ func TestReplyThatIsSentAgainIsNotWrittenOver(t *testing.T) {
 	}
 }
 
-// The server does not fetch a long compound of a peer that has not presented a handle yet. It
-// answers that the request is too big, in either minor version, and nothing else, and does not
-// execute it.
+// If a peer has not sent a valid file handle yet, the server does not fetch the data of its long
+// compound. The WRITE of that data gets NFS4ERR_REQ_TOO_BIG, in either minor version.
 func TestLongCompoundOfAStranger(t *testing.T) {
 	inEachMinor(t, func(t *testing.T, minor uint32) {
 		site, _ := site(t, Config{}, state.Config{})

@@ -58,8 +58,8 @@ func TestSequenceErrors(t *testing.T) {
 	}
 }
 
-// The allowed positions of each operation in a compound (RFC 8881 §18.46.3 and the section of
-// each operation).
+// Each operation is allowed only at certain positions in a compound (RFC 8881 §18.46.3 and the
+// section of each operation).
 func TestPositions(t *testing.T) {
 	destroyClient := op(wire.OpDestroyClientID, &wire.DestroyClientID4Args{})
 	for _, c := range []struct {
@@ -142,7 +142,7 @@ func TestReclaimComplete(t *testing.T) {
 	want(t, "of a file system, again", s.run(rootOp, one), wire.NFS4OK, 3)
 }
 
-// replay sends a message over a connection, and returns the results as they came.
+// replay sends a message over a connection, and returns the encoded results.
 func replay(p *nfs4test.Peer, message []byte) []byte {
 	p.T.Helper()
 	d, err := p.End(p.Begin(bytes.Clone(message))).Results()
@@ -156,8 +156,8 @@ func lookup(name string) nfs4test.Op {
 	return op(wire.OpLookup, &wire.Lookup4Args{Objname: []byte(name)})
 }
 
-// A repeated request gets the same bytes as answer, over any connection, and is not executed
-// again.
+// A repeated request gets exactly the bytes of the first reply, over any connection, and the server
+// does not execute it again.
 func TestReplays(t *testing.T) {
 	rename := []nfs4test.Op{op(wire.OpExchangeID, exchangeArgs("replayed", 1))} // makes another client each time
 	for _, c := range []struct {
@@ -202,8 +202,8 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// A different request, or another principal's, with a used sequence number does not get the
-// stored reply.
+// A request that differs from the first one with the same sequence number, or is another
+// principal's, does not get the stored reply.
 func TestFalseRetries(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p := site.Peer(1)
@@ -220,7 +220,7 @@ func TestFalseRetries(t *testing.T) {
 	}
 }
 
-// The sequence number of a slot wraps around.
+// After the largest sequence number of a slot comes 0.
 func TestSequenceWraps(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	s := newClientSession(site.Peer(1), "client")
@@ -280,7 +280,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// An operation that is not idempotent does not begin if the reply has no room for its result.
+// An operation that must not run twice does not begin if its result may not fit into the reply.
 func TestRoomIsAskedForFirst(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

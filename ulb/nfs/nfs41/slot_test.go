@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// stalling is a Minor with an operation that waits until the test releases it, and one that panics.
+// stalling is a Minor with two test operations: one waits until the test releases it, and one
+// panics.
 type stalling struct {
 	*Minor
 	begun, release chan struct{}
@@ -49,14 +50,14 @@ func stallingSite(t *testing.T) (*nfs4test.Site, *stalling) {
 		m.Minor = New(Config{State: sm})
 		return [3]nfs4.Minor{nil, m, nil}
 	}})
-	t.Cleanup(func() { close(m.over) }) // runs before the end of the site, which waits for calls
+	t.Cleanup(func() { close(m.over) }) // runs before the end of the server, which waits for calls
 	return s, m
 }
 
 var purge = op(wire.OpDelegpurge, &wire.DelegPurge4Args{})
 
-// While a request runs, its repetition and other requests in its slot are refused, and its client
-// is not evicted.
+// While a request runs, the server refuses its repetition and other requests in its slot, and does
+// not evict its client.
 func TestRequestUnderWay(t *testing.T) {
 	site, m := stallingSite(t)
 	p := site.Peer(1)
@@ -81,7 +82,7 @@ func TestRequestUnderWay(t *testing.T) {
 	}
 }
 
-// A session may end while a request of it is under way.
+// A session may end while a request in it is running.
 func TestSessionEndsUnderARequest(t *testing.T) {
 	site, m := stallingSite(t)
 	p := site.Peer(1)
@@ -103,9 +104,9 @@ func TestSessionEndsUnderARequest(t *testing.T) {
 	}
 }
 
-// A compound ends at its next operation when the session has no connection left: with
-// NFS4ERR_DELAY, and a reply that the client gets when it comes back. While another connection
-// of the session lives, it goes on.
+// If a session has no connection left, a running compound ends at its next operation with
+// NFS4ERR_DELAY, and the client gets that reply when it reconnects. If the session still has
+// another connection, the compound goes on.
 func TestCompoundOfASessionWithoutConnectionEnds(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		site, m := stallingSite(t)
@@ -136,7 +137,7 @@ func TestCompoundOfASessionWithoutConnectionEnds(t *testing.T) {
 	}
 }
 
-// A slot survives an operation that panics. The next request may come.
+// After an operation has panicked, its slot accepts the next request.
 func TestSlotOutlivesAPanic(t *testing.T) {
 	m := &stalling{}
 	site := nfs4test.New(quiet{t}, nfs4test.Config{Minors: func(sm *state.Manager) [3]nfs4.Minor {
@@ -155,13 +156,13 @@ func TestSlotOutlivesAPanic(t *testing.T) {
 	want(t, "the next", s.run(rootOp), wire.NFS4OK, 2)
 }
 
-// quiet is a TB that ignores the errors that panics cause.
+// quiet is a TB that ignores the errors that a panic reports.
 type quiet struct{ testing.TB }
 
 func (q quiet) Errorf(string, ...any) {}
 
-// A client whose lease ran out continues as before when it comes back, unless another client wanted
-// its state. An evicted client finds no session.
+// A client whose lease ran out can use its session again, unless another client wanted its state.
+// After an eviction the session does not exist any more.
 func TestClientsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, m := site(t, Config{}, state.Config{})
@@ -184,9 +185,10 @@ func TestClientsComeBack(t *testing.T) {
 	})
 }
 
-// The memory for replies has a ceiling. Before it is reached, clients are told to use fewer slots.
-// A client that obeys continues. A client that does not has to wait, except in its first slot. No
-// reply is lost that a client asked to be cached and may still need (RFC 8881 §2.10.6.1.3).
+// The memory for replies is limited. Before the limit is reached, the server tells clients to use
+// fewer slots. A client that obeys can go on. A client that does not obey gets NFS4ERR_DELAY,
+// except in slot 0. A cached reply that the client may still ask for is never lost (RFC 8881
+// §2.10.6.1.3).
 func TestMemoryForReplies(t *testing.T) {
 	for _, obeys := range []bool{false, true} {
 		site, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
@@ -233,7 +235,7 @@ func TestMemoryForReplies(t *testing.T) {
 				want(t, fmt.Sprint("the same again in slot ", slot), big.with(seq, getFHs...), wire.NFS4OK, len(getFHs)+1)
 			}
 		}
-		// The client that obeys is not affected by the other one.
+		// The client in the session small is not affected by the requests in big.
 		want(t, "the modest client's request again", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
 		for _, s := range []*session{big, small} {
 			is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
@@ -244,9 +246,10 @@ func TestMemoryForReplies(t *testing.T) {
 	}
 }
 
-// A request that says that the client uses few slots may arrive after a later one in a higher slot,
-// because connections have no common order. The reply in that slot stays: the client may still ask
-// for it (RFC 8881 §2.10.6.1). Replies from before the server told the client to use few slots go.
+// A request that tells the server that the client uses few slots may arrive after a later request
+// in a higher slot, because connections have no common order. The reply in the higher slot stays,
+// because the client may still ask for it (RFC 8881 §2.10.6.1). The server drops replies from
+// before it told the client to use few slots.
 func TestRequestThatIsOvertakenTakesNoReply(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	s := newClientSession(site.Peer(1), "client")
@@ -278,7 +281,7 @@ func TestRequestThatIsOvertakenTakesNoReply(t *testing.T) {
 	want(t, "the one that the client has its reply to", s.with(first, rootOp), wire.NFS4ErrRetryUncachedRep, 2)
 }
 
-// The steady state allocates nothing.
+// After the first requests, a SEQUENCE allocates no memory.
 func TestSequenceAllocatesNothing(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// A session ID begins with the epoch of the server's life. It finds the session as long as the
-// session is in the table. The ID of a removed session does not find a later session in its place.
+// A session ID begins with the epoch of this run of the server. It finds the session as long as the
+// session is in the table. The ID of a removed session does not find a later session with the same
+// index.
 func TestSessionIDs(t *testing.T) {
 	table := &table{epoch: 0xe9000}
 	first, second := new(Session), new(Session)
