@@ -49,7 +49,7 @@ const (
 	// sizeNumbered is what an owner of minor version 0 takes in addition: its last reply, and the
 	// open that it closed last.
 	sizeNumbered = 1 << 10
-	// sizeRange includes the kernel's memory for the range, if the range is claimed.
+	// sizeRange includes the kernel's memory for the local claim on the range, if there is one.
 	sizeRange  = 352
 	sizeFile   = 384
 	sizeWaiter = 256
@@ -76,7 +76,7 @@ func (m *Manager) charge(c *Client, n int) {
 
 // crowded reports whether c can get no more state, because the clients of its address together
 // already use as much memory as is free. If they use less than half the address's fair share
-// (clients.part), crowded also has the sweep evict clients of the address that uses the most
+// (clients.part), crowded also makes the sweep evict clients of the address that uses the most
 // memory.
 func (m *Manager) crowded(c *Client) bool {
 	o := c.known.origin
@@ -131,8 +131,8 @@ func (m *Manager) counted(s *State, n int) {
 	m.charge(s.Client, n*sizeRange)
 }
 
-// mayGrow returns NFS4_OK if c may add more to its locks in the file of, or else the status to
-// answer.
+// mayGrow returns NFS4_OK if c may get the additional stateids and ranges (more) in a file.
+// Otherwise it returns the status to answer.
 func (m *Manager) mayGrow(c *Client, of *file, more lockCount) Status {
 	has, near := of.by[c], of.by[c.known.origin]
 	switch {
@@ -146,11 +146,10 @@ func (m *Manager) mayGrow(c *Client, of *file, more lockCount) Status {
 	return nfs4wire.NFS4OK
 }
 
-// part returns the number of items that a client may have if all clients together may have most
-// items. all, near and has are the numbers that are in use now: by all clients, by the clients of
-// the client's address, and by the client itself. An address may have half of the items that other
-// addresses do not use. A client may have half of its address's items that the other clients of the
-// address do not use.
+// part returns how many items one client may have. most is the limit for all clients together. all,
+// near and has are the numbers in use: by all clients, by the clients of the same address, and by
+// the client itself. An address may have half of the items that other addresses do not use. Of
+// these, a client may have half of those that the other clients of its address do not use.
 func part(most, all, near, has int) int {
 	address := (most - (all - near)) / 2
 	return (address - (near - has)) / 2

@@ -63,8 +63,8 @@ type origin struct {
 	files       openFiles
 }
 
-// part returns the fair share of one address in n items: n divided by the number of addresses that
-// have confirmed clients, plus one for a new address.
+// part returns the fair share of one address in n items. It divides n by one more than the number
+// of addresses that have confirmed clients, so that a new address has a share as well.
 func (t *clients) part(n int) int { return n / (t.origins + 1) }
 
 // mayConfirm reports whether one more client of the address may confirm itself.
@@ -108,9 +108,9 @@ type Identity struct {
 	Follow func(c *Client) Companion
 }
 
-// of reports whether the request comes from the client of which c is an incarnation. If c is
-// guarded, a request without integrity protection counts as another client's, because an attacker
-// may have changed its verifier on the way.
+// of reports whether the request comes from the same client as c. If c is guarded, a request
+// without integrity protection counts as another client's, because an attacker may have changed its
+// verifier on the way.
 func (id *Identity) of(c *Client) bool {
 	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
@@ -185,7 +185,7 @@ func (m *Manager) Confirmed(c *Client) bool {
 }
 
 // add creates an unconfirmed client, and removes an unconfirmed client with the same name. The
-// caller holds m.mu. It calls the function after when it has released m.mu.
+// caller holds m.mu, and calls the returned function after it has released m.mu.
 func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	c = &Client{
 		ID: m.clients.nextID(), Minor: minor, Owner: string(id.Owner),
@@ -201,8 +201,8 @@ func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	return c, m.insert(c)
 }
 
-// insert adds an unconfirmed client to the tables. The caller calls the function after when it has
-// released m.mu.
+// insert adds an unconfirmed client to the tables. The caller calls the returned function after it
+// has released m.mu.
 func (m *Manager) insert(c *Client) (after func()) {
 	t := &m.clients
 	gone := m.makeRoom(c)
@@ -242,7 +242,7 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 
 // confirm makes an unconfirmed client a confirmed one. It removes the earlier incarnation with all
 // its state. c takes over the stored record of the earlier incarnation if the record fits. The
-// caller holds m.mu. It calls the function after when it has released m.mu.
+// caller holds m.mu, and calls the returned function after it has released m.mu.
 //
 // confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested, or if an
 // eviction of the earlier incarnation is under way, because the eviction may be removing its record
@@ -280,9 +280,9 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	return after, nfs4wire.NFS4OK
 }
 
-// remove takes a client and all its state out of the tables. The caller holds m.mu. It calls the
-// function after when it has released m.mu. remove leaves the record on stable storage to the
-// caller.
+// remove removes a client and all its state from the tables. The caller holds m.mu, and calls the
+// returned function after it has released m.mu. The caller also removes the record on stable
+// storage.
 func (m *Manager) remove(c *Client) (after func()) {
 	t := &m.clients
 	if c.known.gone {
@@ -346,7 +346,7 @@ func (m *Manager) yields(c *Client, id *Identity) bool {
 	return !m.atWork(c)
 }
 
-// atWork reports whether a client is in use, or may still claim state from before the restart.
+// atWork reports whether a client is in use, or may still reclaim state from before the restart.
 // The caller holds m.mu.
 func (m *Manager) atWork(c *Client) bool { return m.inUse(c) || m.claimOf(c) != nil }
 

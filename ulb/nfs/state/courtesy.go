@@ -77,10 +77,10 @@ func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Status, first
 	return m.mayHold(c, deny, claimed), !m.isRecorded(c, deny, claimed)
 }
 
-// isRecorded reports whether c may get such state without a further write of its record. A client
-// of minor version 0 sends no RECLAIM_COMPLETE, at which the Manager would record it, so the
-// Manager records it before it first reclaims something. A client of a later version may have lost
-// its record because its lease ran out. The caller holds m.mu.
+// isRecorded reports whether c may get an open with this deny mode without a further write of its
+// record. A client of minor version 0 sends no RECLAIM_COMPLETE, at which the Manager would record
+// it, so the Manager records it before it first reclaims something. A client of a later version may
+// have lost its record because its lease ran out. The caller holds m.mu.
 func (m *Manager) isRecorded(c *Client, deny Access, claimed bool) bool {
 	return m.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
 }

@@ -13,8 +13,8 @@ type EventKind uint8
 // Kinds of Events.
 const (
 	// GraceBegan: the grace period after a restart began. Clients may reclaim the state that they
-	// held before; no other client gets state. The grace period takes the time For. It ends earlier
-	// when all of them have finished, and later while they still reclaim state.
+	// held before; no other client gets state. The grace period lasts For. It ends earlier if all
+	// of them have finished, and later if they are still reclaiming state.
 	GraceBegan EventKind = iota
 	// GraceEnded: the grace period ended. Clients did not reclaim the state that they held, so
 	// other clients may now get it.

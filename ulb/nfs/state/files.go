@@ -115,8 +115,8 @@ type holdings struct {
 // holds reports whether c holds any state. The caller holds m.mu.
 func (m *Manager) holds(c *Client) bool { return len(c.holding.states) > 0 }
 
-// dropAll removes all state of c for ever. The caller holds m.mu. When it has released m.mu, it
-// calls the function after, which closes files and gives up claims.
+// dropAll removes all state of c for ever. The caller holds m.mu. After it has released m.mu, it
+// calls the returned function, which closes files and gives up local claims.
 func (m *Manager) dropAll(c *Client) (after func()) {
 	var l leftovers
 	c.holding.over = true
@@ -149,7 +149,7 @@ func (m *Manager) dropAll(c *Client) (after func()) {
 	return func() { m.finish(&l) }
 }
 
-// leftovers is the work to do once the mutex is released.
+// leftovers is the work to do after Manager.mu is released.
 type leftovers struct {
 	files []vfs.File
 	// claims are the local claims of files in which locks ended, with the byte ranges of these
@@ -256,8 +256,8 @@ func (m *Manager) unlist(s *State, expired bool) {
 	s.file = nil
 }
 
-// enlist gives s a stateid and adds s to the tables; s belongs to the file of. It returns false if
-// no stateid is free.
+// enlist gives s a stateid and adds it to the tables of its client, of its owner and of the file.
+// It returns false if no stateid is free.
 func (m *Manager) enlist(s *State, of *file) bool {
 	if !m.files.slab.add(s, m.epoch) {
 		return false

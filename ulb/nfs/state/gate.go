@@ -76,7 +76,7 @@ const (
 	AfterWait
 )
 
-// Ask decides whether an access to a file may go on. It reserves nothing: an OPEN may forbid the
+// Ask decides whether an access to a file may go ahead. It reserves nothing: an OPEN may forbid the
 // access right after Ask has allowed it.
 //
 // OPEN and LOCK do not call Ask. The methods Open and Lock check for conflicts and grant the state
@@ -134,11 +134,12 @@ func (s *State) allows(access Access) bool {
 	return o != nil && access&^o.access == 0
 }
 
-// exempts reports whether the deny modes of head, and of the opens that follow it, do not count for
-// i. That is so in two cases. First, the caller uses the stateid of head or of one of its locks,
-// and no open follows head. Second, the caller changes a name of a file that its own client has
-// open. (Linux's server allows that as well.) A request of minor version 0 that changes a name does
-// not identify its client, so exempts compares the addresses. A caller of NFSv3 has no opens.
+// exempts reports whether the access i is allowed in spite of the deny modes of head and of the
+// opens that follow it. That is so in two cases. First, the caller uses the stateid of head or of
+// one of its locks, and no open follows head. Second, the caller changes a name of a file that its
+// own client has open. (Linux's server allows that as well.) A request of minor version 0 that
+// changes a name does not identify its client, so exempts compares the addresses. A caller of NFSv3
+// has no opens.
 func (i *Intent) exempts(head *State) bool {
 	if by := i.By; by != nil && (head == by || head == by.open) {
 		return head.next == nil

@@ -98,9 +98,9 @@ func (m *Manager) expectDenials(n int64) {
 	m.files.denials.all.Add(n)
 }
 
-// end returns the time at which the grace period ends if no client reclaims anything more. Each
-// reclaimed state prolongs the period by up to a quarter of the planned time, to twice the planned
-// time at most.
+// end returns the time at which the grace period ends if no client reclaims anything more. That is
+// the planned end or, if it is later, a quarter of the planned time after the last reclaim. It is
+// never later than twice the planned time.
 func (g *grace) end() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
@@ -180,7 +180,7 @@ func (m *Manager) mayHold(c *Client, deny Access, claimed bool) Status {
 }
 
 // reclaimed marks the claim of a client of minor version 0 as done, because the client has
-// reclaimed something. The end of the grace period then keeps its record. The caller holds m.mu.
+// reclaimed something. Its record then stays when the grace period ends. The caller holds m.mu.
 func (m *Manager) reclaimed(c *Client) {
 	if r := m.claimOf(c); r != nil && c.Minor == 0 {
 		r.done = true // grace.open stays: a client of minor version 0 has no message to say that it is done
@@ -190,7 +190,7 @@ func (m *Manager) reclaimed(c *Client) {
 	}
 }
 
-// settle marks a claim as done, and counts it as finished. The caller holds m.mu.
+// settle marks a claim as done, and decrements grace.open. The caller holds m.mu.
 func (m *Manager) settle(r *claim) {
 	if r.done {
 		return
@@ -253,8 +253,8 @@ func (m *Manager) complete(c *Client) Status {
 	return nfs4wire.NFS4OK
 }
 
-// mayBeNeeded notes whether a client that has just confirmed itself has a claim. The caller holds
-// m.mu.
+// mayBeNeeded sets reclaim.needed of a client that has just confirmed itself: it is true if the
+// client may reclaim state. The caller holds m.mu.
 func (m *Manager) mayBeNeeded(c *Client) {
 	needed := m.mayReclaim(c)
 	c.known.reclaim.needed.Store(needed)

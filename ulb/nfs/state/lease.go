@@ -52,7 +52,7 @@ func (m *Manager) Renew(c *Client) {
 	}
 }
 
-// unwritten returns the time for which Renew stores no newer renewal after it has stored one.
+// unwritten returns the shortest time between two renewals of one client that Renew stores.
 func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 
 // Dying reports whether the client is gone or is being evicted. The server then starts no new

@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A localClaim holds the server's claims on one file: locks of the local file system, which keep
-// the processes of this machine from ranges that clients have locked. For each byte it claims the
-// strongest lock that clients hold on it. Lock changes that need a claim run one after the other
-// for each file, so that the claims match the lock table.
+// A localClaim holds the server's claims on one file. A claim is a lock in the local file system
+// that keeps the processes of this machine from a range that a client has locked. Each byte is
+// claimed as the strongest lock that clients hold on it. Lock changes that need a claim run one
+// after the other for each file, so that the claims match the lock table.
 type localClaim struct {
 	// mu serializes changes of the claimed locks of the file. A goroutine takes mu before
 	// Manager.mu.
@@ -32,7 +32,8 @@ type localClaim struct {
 	users, ranges int
 }
 
-// claimed returns the localClaim of a file, with its mutex held. The caller ends with unclaimed.
+// claimed returns the localClaim of a file, with its mutex held. The caller calls unclaimed when it
+// is done.
 func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	m.mu.Lock()
 	c := m.files.claims[key]
@@ -275,8 +276,8 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 	for {
 		var late courtesy
 		id, d, status = m.lockOnce(a, r, &late)
-		// Evict without holding the claim: the evicted clients may have locks on this file, and
-		// dropping those takes the claim.
+		// Evict after lockOnce has released the localClaim, because the evicted clients may have
+		// locks on this file, and the end of these locks needs its mutex.
 		if late.none() || !m.expel(late.clients) {
 			return id, d, status
 		}
@@ -338,9 +339,9 @@ type undo struct {
 	seqid  uint32
 }
 
-// takeBack undoes a lock that the client was not told about. The caller still holds the file's
-// claim, so that no other call has changed the state's ranges, though an eviction may have
-// removed the state.
+// takeBack undoes a lock that the client was not told about. The caller still holds the mutex of
+// the localClaim, so no other call has changed the state's ranges, but an eviction may have removed
+// the state.
 func (m *Manager) takeBack(u *undo) {
 	var l leftovers
 	m.mu.Lock()

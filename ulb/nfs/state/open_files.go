@@ -47,8 +47,8 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 
 // mayOpen returns NFS4_OK if c may open one more file of a file system, or else the error to
 // answer. An address may have at most three times as many open files as the file system can still
-// open. If an address is refused with less than half its fair share (clients.part), the sweep
-// evicts clients of the address that has the most open files.
+// open. If mayOpen refuses an address that has less than half its fair share (clients.part), it
+// makes the sweep evict clients of the address that has the most open files.
 func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	counter, ok := key.Domain.(vfs.OpenCounter)
 	if !ok {

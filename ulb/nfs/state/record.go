@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Records remember on stable storage which clients hold state, so that after a restart only these
-// may claim it (RFC 8881 §8.4.2). When a method returns, its effect is on stable storage. The
-// Manager calls Begin first and once, and never two methods at the same time.
+// Records stores on stable storage which clients hold state, so that after a restart only these may
+// reclaim it (RFC 8881 §8.4.2). When a method returns, its effect is on stable storage. The Manager
+// calls Begin first and once, and never two methods at the same time.
 type Records interface {
 	// Begin counts this start of the server, and returns all records. starts is below 1<<24, and
 	// differs at each start.
@@ -25,8 +25,8 @@ type Records interface {
 type Record struct {
 	Minor            uint32
 	Owner, Principal string
-	// Address is the address from which the client made itself known, reduced by clientaddr.Of.
-	// The zero value means unknown.
+	// Address is the address from which the client sent its EXCHANGE_ID or SETCLIENTID, reduced by
+	// clientaddr.Of. The zero value means unknown.
 	Address netip.Addr
 	// Lease is the lease time that the client was told. 0 means unknown.
 	Lease time.Duration
@@ -35,7 +35,8 @@ type Record struct {
 	// Revoked is true if the server revoked state of the client and the client has not acknowledged
 	// it. After a restart the client can then reclaim nothing.
 	Revoked bool
-	// Guarded is Client.Guarded: only a request with integrity protection comes from this client.
+	// Guarded is Client.Guarded. If it is true, only a request with integrity protection comes from
+	// this client.
 	Guarded bool
 }
 
@@ -207,7 +208,7 @@ func (m *Manager) removeRecords(all []*Client) error {
 	return nil
 }
 
-// forget has the sweep remove the record of a client that is gone, or whose lease ran out and
+// forget makes the sweep remove the record of a client that is gone, or whose lease ran out and
 // that holds nothing. The caller holds m.mu.
 func (m *Manager) forget(c *Client) {
 	r := m.claimOf(c)

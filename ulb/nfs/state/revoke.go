@@ -6,10 +6,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Revoke takes away all opens and locks in the file systems with this domain. The caller is about
-// to close them, and no call uses them any more. The stateids answer NFS4ERR_ADMIN_REVOKED until
-// their clients free them, and SEQUENCE reports that there are such stateids (RFC 8881 §8.5,
-// §18.46.3).
+// Revoke takes away all opens and locks in the file systems with this domain (see DomainOf). The
+// caller is about to close these file systems, and no call uses them any more. Requests with the
+// stateids get NFS4ERR_ADMIN_REVOKED until their clients free them, and SEQUENCE reports that there
+// are such stateids (RFC 8881 §8.5, §18.46.3).
 //
 // Revoke waits for the disk: it first writes into the records of these clients that they may
 // reclaim nothing after a restart, because other clients may have got conflicting state meanwhile
@@ -116,8 +116,8 @@ func (m *Manager) sweepMarks() {
 	}
 }
 
-// retain keeps the stateid of s, which was revoked, until its client frees it or goes. The caller
-// holds m.mu.
+// retain keeps the stateid of s, which was revoked, until its client frees it or is removed. The
+// caller holds m.mu.
 func (m *Manager) retain(s *State) {
 	h := &s.Client.holding
 	if h.revoked == nil {

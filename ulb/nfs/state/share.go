@@ -49,15 +49,15 @@ func (m modes) within(access, deny Access) (left modes) {
 	return left
 }
 
-// has reports whether an open has exactly this access.
+// has reports whether one of the modes has exactly this access.
 func (m modes) has(access Access) (has bool) {
 	m.each(func(a, _ Access) { has = has || a == access })
 	return has
 }
 
 // opens are the opens of a file, grouped by their access and deny bits. There are at most 16
-// groups, and a search looks at one open of each client in a group. So it stays short, however
-// often one client has the file open.
+// groups, and a search looks at one open of each client in a group. So the search stays short,
+// however often one client has the file open.
 type opens []openGroup
 
 type openGroup struct {

@@ -31,16 +31,16 @@ func (m *Manager) ofPlaces() *shortage {
 	}
 }
 
-// Relieve has the sweep remove clients whose leases ran out and that it need not keep, because a
-// client was refused something that another package manages. It returns at once, and may be
-// called as often as clients are refused.
+// Relieve makes the sweep remove clients whose leases ran out and that it need not keep, because a
+// client was refused something that another package manages. It returns at once, and may be called
+// as often as clients are refused.
 func (m *Manager) Relieve() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.relieve(m.ofMemory(), false)
 }
 
-// relieve has the sweep remove clients whose leases ran out and that it need not keep, because a
+// relieve makes the sweep remove clients whose leases ran out and that it need not keep, because a
 // client was refused the resource lack. starved is true if the address of the refused client has
 // less than half its fair share (clients.part). Then the sweep may also evict clients with valid
 // leases, of an address with more than its fair share. The caller holds m.mu.
@@ -107,11 +107,11 @@ func (m *Manager) courtesyOf(c *Client) time.Duration {
 	return m.cfg.Courtesy
 }
 
-// discourteous returns those of the courteous clients (whose leases ran out) that the server no
-// longer keeps: those whose courtesy time is over; the longest expired ones beyond maxCourteous;
-// those of an address that may confirm no more clients; and, while more than half of a scarce
-// resource is in use, those that use it, first those of the addresses that use most. The caller
-// holds m.mu.
+// discourteous returns the courteous clients (clients whose leases ran out) that the server no
+// longer keeps. These are clients whose courtesy time is over; the longest expired clients beyond
+// maxCourteous; clients of an address that may confirm no more clients; and, while more than half
+// of a scarce resource is in use, clients that use it, first those of the addresses that use most
+// of it. The caller holds m.mu.
 func (m *Manager) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
 	t, lack := &m.clients, m.sweeper.lack
 	if lack == nil {

@@ -56,8 +56,9 @@ type State struct {
 	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	// The fields at to locks are those of an open. If the open is a head of its openGroup in
-	// file.opens, at is its index in heads. next and prev link the client's opens in that group.
+	// The fields at, next, prev, modes and locks are those of an open. If the open is a head of its
+	// openGroup in file.opens, at is its index in heads. next and prev link the client's opens in
+	// that group.
 	at         int
 	next, prev *State
 	modes      modes
@@ -82,7 +83,7 @@ type grant struct {
 	file vfs.File
 }
 
-// grant returns the grant that allows the access want to the principal by, or nil.
+// grant returns a grant of this principal that includes the access want, or nil.
 func (o *opened) grant(want Access, by Principal) *grant {
 	for _, access := range [...]Access{want, AccessBoth} {
 		if g := &o.grants[access]; g.open && g.by == by {
@@ -107,9 +108,9 @@ func (s *State) granted() *opened {
 }
 
 // For returns NFS4_OK if the state allows the access want (AccessRead or AccessWrite), with the
-// open file to use. The file is nil if the principal by did not open it for that access, or if the
-// file system has no open files. The caller then uses the file's handle, and the file system checks
-// the permissions of by. If another request closes the file meanwhile, calls on it return EBADF,
+// open file to use. The file is nil if the calling principal did not open it for that access, or if
+// the file system has no open files. The caller then uses the file's handle, and the file system
+// checks the permissions. If another request closes the file meanwhile, calls on it return EBADF,
 // because the client has given up the stateid. For takes no lock.
 func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	o := s.granted()
@@ -125,7 +126,7 @@ func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	return nil, nfs4wire.NFS4OK
 }
 
-// OpenedBy reports whether the principal by opened the file for the access want. It is false if the
+// OpenedBy reports whether this principal opened the file for the access want. It is false if the
 // open has ended.
 func (s *State) OpenedBy(want Access, by Principal) bool {
 	o := s.granted()
@@ -166,7 +167,8 @@ type slab struct {
 
 type slot struct {
 	state atomic.Pointer[State]
-	// expired is the scrambled generation of the last stateid whose client was removed with it.
+	// expired is the scrambled generation of the last stateid in the slot that ended because its
+	// client was removed.
 	expired atomic.Uint32
 	// Manager.mu guards generation.
 	generation uint32
@@ -217,7 +219,7 @@ func (b *slab) remove(s *State, expired bool) {
 	if expired {
 		sl.expired.Store(binary.BigEndian.Uint32(s.other[8:]))
 	}
-	if sl.generation != 1<<32-1 { // else the slot has no generation left
+	if sl.generation != 1<<32-1 { // the last generation of a slot is never followed by another one
 		b.free = append(b.free, index)
 	}
 }
@@ -225,7 +227,7 @@ func (b *slab) remove(s *State, expired bool) {
 // Find returns the state of a stateid that is not special. c is the client that sent the request;
 // nil in minor version 0, where the stateid itself identifies the client. Find takes no lock.
 //
-// From minor version 1 on a Seqid of 0 means the newest.
+// From minor version 1 on, a Seqid of 0 means the current one.
 func (m *Manager) Find(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 	s, status := m.named(id, c)
 	if status != nfs4wire.NFS4OK {

@@ -81,14 +81,14 @@ func (m *Manager) sweepClients() {
 		switch c := in.confirmed; {
 		case c == nil || !m.expired(c, now):
 		case m.sweeper.lack != nil && !m.holds(c) && m.claimOf(c) == nil:
-			// The client holds nothing, so it can simply introduce itself again.
+			// The client holds nothing, so it can simply register again.
 			gone.add(m.remove(c))
 			m.forget(c)
 		default:
 			courteous = append(courteous, c)
 			if !m.holds(c) && m.claimOf(c) == nil {
 				// The client has only sessions. Its record on disk is removed, so that after a
-				// restart, grace does not wait for the client.
+				// restart the grace period does not wait for the client.
 				m.forget(c)
 				c.known.reclaim.stored, c.known.reclaim.held = nil, 0
 			}
@@ -114,8 +114,8 @@ func (m *Manager) sweepClients() {
 	m.evictBy(evictedTogether, greedy, Greedy)
 }
 
-// evictedTogether is the largest number of clients that the sweep evicts at a time. They share
-// one wait for the disk, and none of them can begin anything meanwhile.
+// evictedTogether is the largest number of clients that the sweep evicts at a time. They share one
+// wait for the disk, and none of them can start a request meanwhile.
 const evictedTogether = 256
 
 // evictBy evicts clients, n at a time, until the Manager is closed. A later sweep retries those

@@ -85,8 +85,8 @@ func (c *Client) mayWait(m *Manager) bool {
 
 // yield makes room for a waiter of c in a file that has maxFileWaiters of them. It finds the
 // address with the most waiters in the file, then the client of that address with the most, and
-// removes that client's latest waiter. It returns false if each other address and client has no
-// more waiters than c would have. Waiters for which the server has reserved a lock stay.
+// removes that client's latest waiter. It returns false if no other address or client has more
+// waiters than c would have. Waiters for which the server has reserved a lock stay.
 func (of *file) yield(m *Manager, c *Client, now time.Time) bool {
 	byOrigin := make(map[*origin]int)
 	for _, w := range of.waiting {

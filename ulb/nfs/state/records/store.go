@@ -87,8 +87,8 @@ func (s *Store) load() (f *os.File, err error) {
 	f, err = os.OpenFile(s.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Client IDs contain the number of starts. A random start keeps IDs from before the file
-		// was removed from appearing again.
+		// Client IDs contain the number of starts. A random number makes it unlikely that client
+		// IDs from before the file was removed appear again.
 		var b [4]byte
 		rand.Read(b[:])
 		s.content = content{binary.BigEndian.Uint32(b[:]) % (mostStarts / 2), make(map[key]state.Record)}
