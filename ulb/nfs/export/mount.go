@@ -222,7 +222,8 @@ func (m *Mount) open(w *work) {
 	m.end(w)
 }
 
-// rouse makes an awake export with the open file system fs, which calls can enter. m.mu is held.
+// rouse opens the mount for calls: it makes an awake export with the open file system fs. m.mu is
+// held.
 func (m *Mount) rouse(fs vfs.FileSystem) {
 	e := m.export(m.asleep.Load(), fs, false)
 	m.entries, m.rested = 0, time.Now()

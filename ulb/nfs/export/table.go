@@ -162,7 +162,7 @@ func (s *set) find(id uint32) *Export {
 }
 
 // Resolve finds the export that contains a mount path. If several contain it, Resolve returns the
-// one with the longest name. names lead from the export's root to the path.
+// export with the longest name. names are the components of the path below the export's root.
 func (t *Table) Resolve(mountPath string) (e *Export, names []string, ok bool) {
 	clean := path.Clean("/" + mountPath)
 	for _, e := range t.current.Load().sorted {

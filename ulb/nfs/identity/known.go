@@ -7,10 +7,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maxKnown is the maximum number of remembered names, and of remembered numbers, for each
-// kind. Found and unknown ones are counted apart, so that names made up by clients never push
-// out found ones. When the limit is reached, expired entries are forgotten, or all if none
-// has expired.
+// maxKnown is the maximum number of remembered names, and of remembered numbers, for each kind.
+// Names that exist and names that do not exist are counted separately, so that names that clients
+// invent never displace existing ones. When the limit is reached, a known forgets its expired
+// entries, or all entries if none has expired.
 const maxKnown = 8192
 
 // An entry is the result of a look-up: a name with its number, or "not found", or "no
@@ -45,7 +45,7 @@ type remembered struct {
 	numbers map[uint32]*entry
 }
 
-// of returns the part of k for an entry: the found ones or the unknown ones.
+// of returns the part of k to which e belongs: found or missing.
 func (k *known) of(e *entry) *remembered {
 	if e.found {
 		return &k.found

@@ -38,8 +38,8 @@ func (m *member) hopeless(now time.Time) bool {
 	return now.Before(m.failed)
 }
 
-// holds reports whether the answer may be used. An answer that has expired may, if the last
-// look-up failed or the present one takes too long.
+// holds reports whether the answer may be used. An expired answer may be used until it is stale, if
+// the last look-up failed or the present one takes too long.
 func (m *member) holds(now time.Time) bool {
 	a := m.answer
 	return a != nil && (now.Before(a.until) || now.Before(a.stale) && (m.hopeless(now) || !m.failed.IsZero()))

@@ -27,12 +27,13 @@ const (
 
 // looks counts the look-ups of addresses.
 type looks struct {
-	burst time.Duration // burst look-ups times every
+	burst time.Duration // number of look-ups in a burst, times every
 	every time.Duration
 
 	mu sync.Mutex
-	// spent holds a time for each address. Each look-up moves it into the future by every, at most
-	// to now plus burst. Once the time is past, the address has all its look-ups again.
+	// spent holds a time for each address. Each look-up moves it into the future by the duration
+	// every, at most to now plus burst. Once the time is past, the address has all its look-ups
+	// again.
 	spent map[netip.Addr]time.Time
 	swept time.Time // time of the last sweep
 }

@@ -91,10 +91,10 @@ func (ch *Channel) Null(ctx context.Context) error {
 	return ch.do(ctx, &rpc.Exchange{Procedure: wire.ProcCBNull}, nil, nil)
 }
 
-// Compound is a CB_COMPOUND of n operations. operations writes the operations with their numbers;
-// it writes no more than most bytes. If the client answers, Compound calls results with the status
-// of the compound, the number of results, and a decoder that stands before the number of the first
-// result. results returns an error only if it cannot decode the results.
+// Compound makes a CB_COMPOUND call of n operations. operations writes the operations with their
+// numbers; most is the limit of their size, in bytes. If the client answers, Compound calls results
+// with the status of the compound, the number of results, and a decoder that stands before the
+// number of the first result. results returns an error only if it cannot decode the results.
 func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w *xdr.Writer), results func(s wire.NFSStat4, n uint32, d *xdr.Decoder) error) error {
 	x := &rpc.Exchange{Procedure: wire.ProcCBCompound, MaxArgs: 16 + most, MaxResults: maxCallbackReply}
 	args := func(t *Target, w *xdr.Writer) {
@@ -144,8 +144,8 @@ func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target,
 	return err
 }
 
-// acquire returns the connection to make one call on, which ends with release. If there is no
-// connection, acquire makes one.
+// acquire returns the connection for one call. The caller releases the connection after the call.
+// If there is no connection, acquire makes one.
 func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	select {
 	case ch.turn <- struct{}{}:

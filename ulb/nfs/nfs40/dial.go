@@ -89,7 +89,7 @@ func (d *dialer) take(to netip.Addr) bool {
 	return true
 }
 
-// give ends the count of a connection that take counted.
+// give subtracts a connection that take counted.
 func (d *dialer) give(to netip.Addr) {
 	to = clientaddr.Of(to)
 	d.mu.Lock()
@@ -195,7 +195,7 @@ func (c *connection) end() {
 	}()
 }
 
-// gone ends the counts of the connection in its dialer.
+// gone subtracts the connection from the counts of its dialer.
 func (c *connection) gone() {
 	c.dialer.give(c.to)
 	c.dialer.work.Done()

@@ -29,10 +29,10 @@ type Config struct {
 	Delegated func(c *state.Client) bool
 }
 
-// A Protect prepares the protection of calls to one client. It fetches what they need from other
-// servers, such as a Kerberos ticket, and returns before or when ctx ends. The function start then
-// makes a protected Client for calls of the program on the connection k. The user of that Client
-// closes it before k.
+// A Protect prepares the protection of calls to one client. For example, it fetches a Kerberos
+// ticket from another server. It returns at the latest when ctx ends. The function start then makes
+// a protected Client for calls of the program on the connection k. The user of that Client closes
+// it before k.
 type Protect func(ctx context.Context, program, version uint32) (start func(ctx context.Context, k rpc.Caller) (rpc.Client, error), err error)
 
 // A Minor implements minor version 0.

@@ -58,7 +58,7 @@ func (b *calls) highest() (n uint32) {
 	return n
 }
 
-// free returns a slot for a call, or -1.
+// free returns the index of a free slot that the client wants the server to use, or -1.
 func (b *calls) free() int {
 	for i := range b.slots {
 		if !b.slots[i].busy && uint32(i) <= b.target {
@@ -68,7 +68,7 @@ func (b *calls) free() int {
 	return -1
 }
 
-// give gives slot i to c.
+// give assigns slot i to c.
 func (b *calls) give(i int, c *call) {
 	b.slots[i].busy = true
 	c.slot, c.probe = i, b.slots[i].uncertain
@@ -220,8 +220,8 @@ func Answered(c *state.Client) bool {
 	return x != nil && x.anySession(func(s *Session) bool { return s.answered.Load() && s.reachable() })
 }
 
-// Call makes a client do an operation. It prefers a session over which the client can be
-// called. It returns at once.
+// Call starts a callback to a client. It prefers a session over which the client can be called. It
+// returns at once; b.Done gets the result.
 func Call(c *state.Client, b *Callback) {
 	x := clientOf(c)
 	if x == nil {

@@ -66,9 +66,9 @@ func (c *cache) init(size int64) {
 	c.shares = make(map[netip.Addr]*share)
 }
 
-// session sets memory aside for a new session of an address: for up to slots slots, and one
-// reply of size bytes. It returns the number of slots granted, and the share to pass to
-// endSession. The share is nil if no memory is left.
+// session sets memory aside for a new session of an address: for its slots, of which it wants the
+// number slots, and for one reply of size bytes. It returns the number of slots that the session
+// gets, and the share to pass to endSession. The share is nil if no memory is left.
 func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 	from = clientaddr.Of(from)
 	c.mu.Lock()

@@ -72,8 +72,8 @@ type call struct {
 // several.
 const maxAttempts = 4
 
-// Call makes the client do an operation, over any connection of the session that carries
-// calls to the client. It returns at once.
+// Call starts a callback over any connection of the session that carries calls to the client. It
+// returns at once; b.Done gets the result.
 func (s *Session) Call(b *Callback) {
 	c := &call{Callback: b, session: s, expires: time.Now().Add(callTime)}
 	var room [maxCall]byte

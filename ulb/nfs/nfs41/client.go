@@ -30,7 +30,7 @@ type client struct {
 	// again.
 	failed bool
 
-	// mu guards the fields below. Under it, only mutexes of slots may be locked.
+	// mu guards the fields below. A goroutine that holds mu may lock only the mutexes of slots.
 	mu       sync.Mutex
 	sessions []*Session
 	leaving  []*Session // ended sessions whose requests may still run

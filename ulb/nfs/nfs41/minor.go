@@ -38,7 +38,7 @@ type Config struct {
 	BackContext func(by *rpc.Cred, server, client []byte, service rpc.GSSService) BackContext
 }
 
-// A Minor implements minor versions 1 and 2. One value may serve either or both.
+// A Minor implements minor versions 1 and 2. One Minor may serve one of them or both.
 type Minor struct {
 	cfg      Config
 	state    *state.Manager

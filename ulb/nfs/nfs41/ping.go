@@ -11,8 +11,8 @@ import (
 // a time, however often the client binds connections, because each CB_NULL may wait up to callTime
 // for a silent client. The session's mutex guards the ping.
 type ping struct {
-	// x is the CB_NULL under way on connection over, or nil. by is the Caller that can cancel
-	// it; by is nil until x has started.
+	// x is the CB_NULL under way, or nil. over is the connection that it uses. by is the Caller
+	// that can cancel x; by is nil until x has started.
 	x        *rpc.Exchange
 	over, by rpc.Caller
 	// next is the connection for the next CB_NULL, after this one has ended, or nil.

@@ -67,8 +67,8 @@ func (p *protection) binds() bool {
 // proven reports whether the caller has proved its principal, not only claimed it.
 func proven(c *rpc.Cred) bool { return c.Flavor == rpc.AuthGSS }
 
-// mayManage reports whether a call may make sessions of the client or end the client. The
-// call must come from an address where the client has been seen, or in one of its sessions,
+// mayManage reports whether a call may create sessions of the client or end the client. The call
+// must come from an address from which the client has sent EXCHANGE_ID, or in one of its sessions,
 // or from the client's proven principal. The client ID alone is not enough, because it is no
 // secret: a client that is denied a lock learns the holder's client ID.
 func (c *client) mayManage(k *nfs4.Compound) bool {
@@ -91,7 +91,7 @@ func (p *protection) result() (r wire.StateProtect4R) {
 	return r
 }
 
-// permits reports whether a caller may do an operation that maintains the client.
+// permits reports whether a caller may do an operation of the set maintenance.
 func (p *protection) permits(cred *rpc.Cred, op wire.OpNum) bool {
 	if !p.machine || !p.enforce.Has(uint32(op)) {
 		return true

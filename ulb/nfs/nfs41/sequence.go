@@ -45,7 +45,8 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 		return st
 	}
 	if k.Session == l {
-		// If so, the client has seen the target in the slot's last reply and obeys it.
+		// If the client uses no slot above the target in the slot's last reply, it has seen that
+		// target and obeys it.
 		if args.HighestSlotid <= l.told {
 			s.retire(l.told, l.toldIn)
 		}
@@ -58,9 +59,9 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// retire drops the replies of the slots above the highest one that the client uses, if their
-// requests came before this turn. The client has received these replies (RFC 8881 §2.10.6.1).
-// Requests of a later turn are excluded, because they may have overtaken the request that
+// retire drops the replies of the slots above highest, if their requests came before turn
+// (Session.turn). The client no longer uses these slots and has received the replies (RFC 8881
+// §2.10.6.1). Later requests are excluded, because they may have overtaken the request that
 // reported the highest slot.
 func (s *Session) retire(highest uint32, turn uint64) {
 	for i := int(highest) + 1; i < len(s.slots); i++ {

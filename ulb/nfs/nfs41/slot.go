@@ -29,12 +29,12 @@ type slot struct {
 	charge int
 	ended  bool
 
-	// These belong to the running request. Only the goroutine that runs it touches them.
+	// The fields below belong to the running request. Only the goroutine that runs it uses them.
 	cache bool   // the client asked the server to cache the reply
 	once  bool   // the request has run an operation that must not run twice
 	told  uint32 // highest slot that the slot's last reply told the client to use
-	// toldIn is the Session.turn that the reply with told began. It is set only if told is not the
-	// session's last slot.
+	// toldIn is the value of Session.turn after the reply with told. It is set only if told is not
+	// the session's last slot.
 	toldIn uint64
 	spare  *rpc.Kept // memory of an earlier reply, to be reused
 }
