@@ -134,7 +134,7 @@ func TestCreateWithAttributesThatCannotBe(t *testing.T) {
 	}
 }
 
-// OPEN rejects claims and create modes of later minor versions.
+// OPEN rejects claim types and create modes of later minor versions.
 func TestClaimsThatAreNone(t *testing.T) {
 	for claim := wire.OpenClaimType4(4); claim < 7; claim++ {
 		o := newClient(t).owner("o")

@@ -48,9 +48,9 @@ func recorded(minor uint32) life {
 	}
 }
 
-// A client that uses another client's name neither gets the other client's claim nor ends it. This
-// holds before the other client has come back after the restart, and before it has reclaimed
-// anything.
+// A client that uses another client's name neither gets nor ends the other client's right to
+// reclaim state. This holds before the other client has come back after the restart, and before it
+// has reclaimed anything.
 func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 	const here, there = "10.0.0.1", "10.0.0.2"
 	for minor := range uint32(2) {

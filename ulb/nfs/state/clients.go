@@ -246,7 +246,7 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 //
 // confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested, or if an
 // eviction of the earlier incarnation is under way, because the eviction may be removing its record
-// and claim.
+// and its right to reclaim state.
 func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	t := &m.clients
 	in, o := t.byName[c.name()], c.known.origin
@@ -337,8 +337,8 @@ func (m *Manager) inUse(c *Client) bool {
 
 // yields reports whether c gives up its name to a client with another principal, which id
 // describes. If the principal of id is proven and that of c is not, c keeps the name only if it has
-// opens, locks or a claim. Its sessions do not count then, because anyone can create sessions and
-// renew them.
+// opens or locks, or may reclaim some. Its sessions do not count then, because anyone can create
+// sessions and renew them.
 func (m *Manager) yields(c *Client, id *Identity) bool {
 	if id.Proven && !c.known.proven {
 		return !m.holds(c) && m.claimOf(c) == nil

@@ -12,7 +12,7 @@ type courtesy struct {
 	clients map[*Client]struct{}
 }
 
-// blame notes that state of c conflicts with the request. The caller holds m.mu.
+// blame stores in l that state of c conflicts with the request. The caller holds m.mu.
 func (l *courtesy) blame(m *Manager, c *Client) {
 	switch _, known := l.clients[c]; {
 	case known:

@@ -94,7 +94,7 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 				if steps := c.claims - before; steps > layout.most || c.drops > 0 {
 					t.Errorf("%d claims and %d times all given up, %d claims at most are allowed", steps, c.drops, layout.most)
 				}
-				// The remaining claims are those of the other client's locks.
+				// The remaining local claims are for the other client's locks.
 				for i := range n {
 					_, other := layout.at(i)
 					if _, found, _ := c.Against(other, 1, vfs.ClaimWrite); !found {

@@ -131,7 +131,8 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 // §8.4.2.1). Ask says which other accesses wait for the end of the grace period.
 func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 
-// claimOf returns the claim that c may still use, or nil. The caller holds m.mu.
+// claimOf returns the claim of c: its right to reclaim state from before the restart. It returns
+// nil if c has no such right, or no longer. The caller holds m.mu.
 func (m *Manager) claimOf(c *Client) *claim {
 	g := &m.grace
 	if !g.on.Load() || g.ending {

@@ -19,7 +19,8 @@ const (
 // A life is one run of a server. Only the disk survives it.
 type life func(t *testing.T, m *Manager)
 
-// lives runs lives of a server one after the other, in the fake time of testing/synctest.
+// lives runs the server several times, one life after the other, in the fake time of
+// testing/synctest.
 func lives(t *testing.T, d *disk, all ...life) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 // claimed as the strongest lock that clients hold on it. Lock changes that need a claim run one
 // after the other for each file, so that the claims match the lock table.
 type localClaim struct {
-	// mu serializes changes of the claimed locks of the file. A goroutine takes mu before
-	// Manager.mu.
+	// mu serializes changes of clients' locks that need claims on the file. A goroutine takes mu
+	// before Manager.mu.
 	mu      sync.Mutex
 	key     FileKey
 	claimer vfs.Claimer
@@ -61,8 +61,8 @@ func (m *Manager) unclaimed(c *localClaim) {
 	}
 }
 
-// follow changes the claims within r to match the lock table. The caller holds c.mu, but not
-// m.mu.
+// follow makes the kernel's claims within r match the clients' locks in the table. The caller holds
+// c.mu, but not m.mu.
 func (m *Manager) follow(c *localClaim, r byterange.Range) error {
 	switch n := m.rangesOf(c); {
 	case n == 0:
@@ -84,7 +84,7 @@ func (m *Manager) follow(c *localClaim, r byterange.Range) error {
 	return c.claim(cover(r, m.within(c.key, r)))
 }
 
-// around returns the smallest range that contains r and, if there is one, the claim c.whole.
+// around returns the smallest range that contains r and, if c.whole is set, c.whole.
 func (c *localClaim) around(r byterange.Range) byterange.Range {
 	if w := c.whole; w.mode != 0 {
 		r.First, r.Last = min(r.First, w.start), max(r.Last, w.last)
@@ -103,9 +103,9 @@ func beside(r byterange.Range, w need) (all []need) {
 	return all
 }
 
-// giveUp weakens the claims on a file after the locks of the dropped ranges ended. It makes one new
-// claim for each piece that needs a weaker mode, however many locks ended. It waits for the file
-// system.
+// giveUp weakens the kernel's claims on a file after clients' locks of the dropped ranges ended. It
+// makes one new claim for each piece that needs a weaker mode, however many locks ended. It waits
+// for the file system.
 func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	c.mu.Lock()
 	defer m.unclaimed(c)
@@ -113,7 +113,7 @@ func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	for _, d := range dropped {
 		around.First, around.Last = min(around.First, d.First), max(around.Last, d.Last)
 	}
-	// If this fails, the kernel keeps more claims than necessary until the file is closed.
+	// If this fails, the kernel keeps claims that are no longer needed, until the file is closed.
 	if m.rangesOf(c) == 0 || c.whole.mode != 0 {
 		_ = m.follow(c, around)
 	} else {
@@ -121,7 +121,7 @@ func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	}
 }
 
-// drop ends all claims on the file. The caller holds c.mu.
+// drop ends all claims of the server on the file. The caller holds c.mu.
 func (c *localClaim) drop() {
 	if c.held {
 		c.claimer.DropClaims(c.key.Handle)
@@ -150,7 +150,7 @@ func (c *localClaim) claimWhole(locks []byterange.Range) bool {
 	return true
 }
 
-// claim makes the wanted claims. The caller holds c.mu.
+// claim makes the wanted claims in the file system. The caller holds c.mu.
 func (c *localClaim) claim(wanted []need) error {
 	c.held = true
 	for _, w := range wanted {
@@ -185,7 +185,7 @@ func weaker(now, was []need) (all []need) {
 	return all
 }
 
-// A need is the claim mode that a range needs.
+// A need is a range, and the mode in which the server has to claim it.
 type need struct {
 	start, last uint64
 	mode        vfs.ClaimMode
@@ -269,9 +269,9 @@ func modeOf(r *byterange.Range) vfs.ClaimMode {
 	return vfs.ClaimRead
 }
 
-// lockClaimed is Lock for a file with a claimer. It first locks in the table, which keeps other
-// clients away, then makes the claim. If a process of this machine has a conflicting lock, it
-// undoes the lock in the table.
+// lockClaimed is Lock for a file with a claimer. It first locks the range in the table, which keeps
+// other clients away, then claims it in the file system. If a process of this machine has a
+// conflicting lock, it undoes the lock in the table.
 func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status) {
 	for {
 		var late courtesy

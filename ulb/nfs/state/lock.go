@@ -253,7 +253,8 @@ func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (
 	c := m.claimed(ref.Key, claimer)
 	defer m.unclaimed(c)
 	if id, status = m.unlock(ref, r); status == nfs4wire.NFS4OK {
-		// If follow fails, the kernel keeps more claims than necessary until the file is closed.
+		// If follow fails, the kernel keeps locks that are no longer needed, until the file is
+		// closed.
 		_ = m.follow(c, r)
 	}
 	return id, status

@@ -45,7 +45,7 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 }
 
 // While an incarnation is being evicted, the next one cannot be confirmed, because the eviction
-// decides whether the record and the claim remain.
+// decides whether the record and the right to reclaim state remain.
 func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		d := &disk{}
