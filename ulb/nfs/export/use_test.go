@@ -87,7 +87,7 @@ func TestSameExport(t *testing.T) {
 			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		case f.Name == "FS":
 			e.FS = new(asleep)
-		case f.Name == "Options": // the loop below checks each of its fields
+		case f.Name == "Options": // VisibleFields also lists its fields
 			continue
 		}
 		if e.Same(usual()) {

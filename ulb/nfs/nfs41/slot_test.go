@@ -235,7 +235,7 @@ func TestMemoryForReplies(t *testing.T) {
 				want(t, fmt.Sprint("the same again in slot ", slot), big.with(seq, getFHs...), wire.NFS4OK, len(getFHs)+1)
 			}
 		}
-		// The client in the session small is not affected by the requests in big.
+		// The client of the session small is not affected by the requests in big.
 		want(t, "the modest client's request again", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
 		for _, s := range []*session{big, small} {
 			is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)

@@ -102,9 +102,8 @@ func fill(t *testing.T, m *Manager, c *Client) (n int) {
 	}
 }
 
-// Clients that open as many files as they can leave memory to clients of other addresses,
-// however many clients an address has. All addresses of an IPv6 host (its /64 prefix) count as
-// one.
+// If clients open as many files as they can, there is still memory for clients of other addresses,
+// however many clients an address has. All addresses of an IPv6 host (its /64 prefix) count as one.
 func TestAddressesShareTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory, greedy = 4 << 20, 9

@@ -206,8 +206,8 @@ type keeping struct{ *disk }
 
 func (keeping) Remove([]Record) error { return errors.New("no disk") }
 
-// While records cannot be removed, their number stays below twice the number of clients:
-// the Manager then records no new clients.
+// While records cannot be removed, their number stays below twice maxClients, because the Manager
+// then records no new clients.
 func TestRecordsThatStayAreBounded(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: keeping{d}}, func(t *testing.T, m *Manager) {

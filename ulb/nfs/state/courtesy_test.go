@@ -68,7 +68,8 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 	}
 }
 
-// If one of the conflicting clients has a valid lease, the Manager evicts none of the others.
+// If one of several conflicting clients has a valid lease, the Manager does not evict the other
+// clients.
 func TestManagerEvictsNoClientInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t)
@@ -125,8 +126,9 @@ func TestStateStaysWithItsHolderWhileTheRecordStays(t *testing.T) {
 	})
 }
 
-// After its lease ran out, a client keeps its locks for minutes, but its opens for a day, because
-// the locks also block programs of this machine, and the lock requests of programs evict no client.
+// After its lease ran out, a client keeps its opens for a day, but its locks only for minutes,
+// because locks also block programs of this machine, and the lock requests of programs evict no
+// client.
 func TestLocksOfAClientThatIsGoneEndWithinMinutes(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {
 		local := &countingClaimer{}

@@ -191,7 +191,8 @@ func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
 	}
 }
 
-// The Manager forgets a localClaim when two clients give up the last of it at the same time.
+// The Manager forgets the localClaim of a file when two clients end the last locks on the file at
+// the same time.
 func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	m, claimer, key := newManager(t), &countingClaimer{}, fileKey(1)

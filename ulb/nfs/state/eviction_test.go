@@ -10,7 +10,7 @@ import (
 )
 
 // Clients that are evicted at the same time share the waits for the disk: when the courtesy time of
-// 1,000 clients ends, the Manager changes the records four times.
+// 1,000 clients ends, the Manager changes the records at most four times.
 func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
 	var changes atomic.Int32
 	d := &disk{slow: func() { changes.Add(1) }}

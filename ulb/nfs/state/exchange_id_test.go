@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// EXCHANGE_ID has nine cases (RFC 8881 §18.35.4).
+// ExchangeID follows the nine cases of RFC 8881 §18.35.4.
 func TestExchangeIDCases(t *testing.T) {
 	const inUse, noEnt, notSame, perm = nfs4wire.NFS4ErrClIDInUse, nfs4wire.NFS4ErrNoEnt,
 		nfs4wire.NFS4ErrNotSame, nfs4wire.NFS4ErrPerm

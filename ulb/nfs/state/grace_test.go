@@ -381,7 +381,7 @@ func TestGraceGoesOnWhileAClientClaims(t *testing.T) {
 	lives(t, d, func(t *testing.T, m *Manager) {
 		open(t, m, complete(t, m, me()), "o", fileKey(0), AccessBoth, AccessBoth)
 	}, func(t *testing.T, m *Manager) {
-		pass(leaseTime * 9 / 10) // the client comes late, but in time
+		pass(leaseTime * 9 / 10) // late, but still within the grace period
 		c := confirmed(t, m, me())
 		for i := range files {
 			_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: fileKey(i), Access: AccessBoth, Deny: AccessBoth, Claimed: true})

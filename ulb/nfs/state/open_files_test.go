@@ -54,7 +54,7 @@ func fillScarce(t *testing.T, m *Manager, fs *scarce, c *Client, first int) (n i
 	}
 }
 
-// Clients that open as many files as they can leave some open files to clients of other addresses.
+// If clients open as many files as they can, clients of other addresses can still open some.
 // Several opens of one file by clients of one address count once.
 func TestAddressesShareOpenFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestClosedFileGivesRoomForOneOther(t *testing.T) {
 			}
 			t.Fatalf("file %d is not open", n)
 		}
-		for n := range 8 { // fewer than a lease takes
+		for n := range 8 { // few enough that the lease of a does not run out
 			shut(a, n)
 			if again := fillScarce(t, m, fs, a, 1000*(n+1)); again != 1 {
 				t.Fatalf("one of %d files was closed, and %d others were opened", most, again)

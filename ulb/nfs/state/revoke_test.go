@@ -28,9 +28,9 @@ func lockFirst(t *testing.T, m *Manager, c *Client, key FileKey) *revocable {
 	return r
 }
 
-// SEQUENCE tells a client with revoked state so until the client has freed all of it. Until then
-// the client may reclaim nothing after a restart, because another client may have got conflicting
-// state.
+// SEQUENCE tells a client that the server revoked state of it, until the client has freed all of
+// that state. Until then the client may reclaim nothing after a restart, because another client may
+// have got conflicting state.
 func TestClientWithRevokedStateIsToldAndMayNotClaim(t *testing.T) {
 	for _, freed := range []bool{false, true} {
 		key, other := fileKey(1), fileKey(2)
