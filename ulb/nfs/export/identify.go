@@ -77,7 +77,7 @@ func (t *Table) OnRefusedPrincipal(f func(c *rpc.Conn, e *Export, principal stri
 	t.refusedPrincipal = f
 }
 
-// RefusedPrincipal tells the function of OnRefusedPrincipal about a refused call.
+// RefusedPrincipal calls the function that OnRefusedPrincipal has set, for a call that was refused.
 func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedPrincipal != nil {
 		t.refusedPrincipal(c, e, cred.Principal)

@@ -121,7 +121,7 @@ func newMount(f Found, opener Opener) *Mount {
 	return m
 }
 
-// template returns a new export for Mount.asleep.
+// template returns a new export of the mount that no call can enter. Mount.asleep stores it.
 func (m *Mount) template() *Export { return m.export(m.Top, &asleep{m: m}, true) }
 
 // export returns an export of the mount with the options of another export. If retired is true, no
@@ -379,7 +379,8 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	}
 	now, err := now.mount.wake(try)
 	if errors.Is(err, errRefused) {
-		// The mount was served when its handles were given out, and may be served again.
+		// The mount was served when the server sent its handles to clients, and may be served
+		// again.
 		err = vfs.ErrDelay
 	}
 	return now, err

@@ -43,8 +43,8 @@ func (r Reason) String() string { return reasons[r] }
 type Refusal struct {
 	Client netip.AddrPort
 	Path   string       // as the client sent it; "" if it named none
-	Export *Export      // nil: no single export is concerned
-	Status fmt.Stringer // the answer
+	Export *Export      // nil if no single export caused the refusal
+	Status fmt.Stringer // status of the answer
 	Reason Reason
 }
 
@@ -53,7 +53,7 @@ type Refusal struct {
 // call is served.
 func (t *Table) OnRefusal(f func(*Refusal)) { t.refused = f }
 
-// Refused tells the function of OnRefusal about a refused mount.
+// Refused calls the function that OnRefusal has set, for a refused mount.
 func (t *Table) Refused(r *Refusal) {
 	if t.refused != nil {
 		t.refused(r)

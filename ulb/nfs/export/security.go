@@ -90,7 +90,7 @@ func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
 // OnRefusedFlavor is called before the Table is used.
 func (t *Table) OnRefusedFlavor(f func(c *rpc.Conn, e *Export, as Security)) { t.refusedFlavor = f }
 
-// RefusedFlavor tells the function of OnRefusedFlavor about a refused call.
+// RefusedFlavor calls the function that OnRefusedFlavor has set, for a call that was refused.
 func (t *Table) RefusedFlavor(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedFlavor != nil {
 		t.refusedFlavor(c, e, SecurityOf(cred))

@@ -21,15 +21,15 @@ type Table struct {
 	// A goroutine holds changing while it builds a new set for current.
 	changing sync.Mutex
 	root     *Export
-	// missing is the function of OnMissing, or nil.
+	// missing is the function that OnMissing has set, or nil.
 	missing func() bool
-	// refused is the function of OnRefusal, or nil.
+	// refused is the function that OnRefusal has set, or nil.
 	refused func(*Refusal)
-	// refusedFlavor is the function of OnRefusedFlavor, or nil.
+	// refusedFlavor is the function that OnRefusedFlavor has set, or nil.
 	refusedFlavor func(*rpc.Conn, *Export, Security)
-	// refusedPrincipal is the function of OnRefusedPrincipal, or nil.
+	// refusedPrincipal is the function that OnRefusedPrincipal has set, or nil.
 	refusedPrincipal func(*rpc.Conn, *Export, string)
-	// groups is the source given to SetGroups, or nil.
+	// groups is the source that SetGroups has set, or nil.
 	groups Groups
 }
 

@@ -212,8 +212,8 @@ func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
 	}
 }
 
-// If a client shows files of very many owners, the Map looks up a limited number of them, and
-// returns digits for the others.
+// If a client asks for the owners of files and these are very many users, the Map looks up a
+// limited number of them, and returns digits for the others.
 func TestClientThatShowsNumbersWithoutEnd(t *testing.T) {
 	s := newSite(t)
 	for i := range 3 * numberBurst {

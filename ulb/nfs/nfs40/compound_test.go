@@ -9,8 +9,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// onHandle returns operations on the current file handle, each with valid arguments. The map has no
-// operations on opens and locks: see numbered.
+// onHandle returns operations on the current file handle, each with valid arguments. The operations
+// on opens and locks are in numbered.
 func onHandle() map[string]op {
 	owner := wire.StateOwner4{Clientid: 1, Owner: []byte("owner")}
 	return map[string]op{

@@ -8,7 +8,7 @@ import (
 )
 
 // closedSite makes a server with two directories of user 0. "own", which contains "secret", is
-// closed to other users. "plain" can only be read by others. "file" is closed to other users too.
+// closed to other users. Other users can only read "plain". "file" is closed to other users too.
 // The caller is user 7.
 func closedSite(t testing.TB) (root, caller *peer) {
 	t.Helper()

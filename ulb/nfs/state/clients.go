@@ -13,10 +13,11 @@ import (
 // A Status is the result of a client's request.
 type Status = nfs4wire.NFSStat4
 
-// Limits on the number of clients, for the whole server and for each address (From). An address may
-// use at most half of the entries that other addresses do not use. If a new unconfirmed client
-// exceeds a limit, the Manager removes the oldest unconfirmed client of the same address. If the
-// address has none, the Manager removes the oldest unconfirmed client of all addresses.
+// Limits on the number of clients. The limits with From in their names are for each address, the
+// others for the whole server. An address may use at most half of the entries that other addresses
+// do not use. If a new unconfirmed client exceeds a limit, the Manager removes the oldest
+// unconfirmed client of the same address. If the address has none, the Manager removes the oldest
+// unconfirmed client of all addresses.
 const (
 	maxClients         = 16384
 	maxClientsFrom     = 4096

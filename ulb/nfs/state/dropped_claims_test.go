@@ -15,7 +15,7 @@ import (
 type countingClaimer struct {
 	vfs.Claims
 	claims, drops int
-	foreign       uint64 // the offset of a byte that another process has locked; 0: none
+	foreign       uint64 // the offset of a byte that another process has locked, or 0
 }
 
 func (c *countingClaimer) Claim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {

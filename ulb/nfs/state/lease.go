@@ -131,8 +131,8 @@ func (m *Manager) condemned(c *Client, anyhow bool) bool {
 	return false
 }
 
-// evicted ends the eviction of c. If goes is true it removes c, otherwise c stays. The caller holds
-// no lock when it calls evicted, nor when it then calls the function after.
+// evicted ends the eviction of c. If goes is true, it removes c; otherwise c stays. The caller
+// holds no lock, and calls the returned function without a lock.
 func (m *Manager) evicted(c *Client, goes bool, why Why) (after func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -242,7 +242,7 @@ func TestDatabaseOfEarlierVersion(t *testing.T) {
 				}
 				must(t, s.Close())
 			}
-			// Clear the file from each page on: the two heads are the first pages.
+			// Clear the file from page i to its end. The first two pages are the heads.
 			for i := range 4 {
 				cut := bytes.Clone(b)
 				clear(cut[i*os.Getpagesize():])
