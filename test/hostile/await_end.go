@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookAgain is the time after which a peer that does not read tests again whether the daemon has
-// ended its connection.
+// lookAgain is the interval at which awaitEnd checks whether the daemon has ended the connection.
 const lookAgain = 250 * time.Millisecond
 
 // awaitEnd waits until the daemon ends a connection, without reading from it.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A Behaviour is one kind of attack: the actions of hostile peers. Its fields have the number of
-// peers and their means.
+// A Behaviour is one kind of attack by hostile peers. The fields of the types that implement it
+// set the number of peers and the size of the attack.
 type Behaviour interface {
 	// String describes the peers' actions in words.
 	String() string
@@ -20,39 +20,44 @@ type Behaviour interface {
 	Start(ctx context.Context, target Target) *Attack
 }
 
-// A Target is a daemon and the addresses that hostile peers come from.
+// A Target is the addresses of the daemon under attack, and the addresses that hostile peers
+// connect from.
 type Target struct {
 	TCP, RDMA netip.AddrPort
-	// Source returns the address of the peer with a number.
+	// Source returns the local address of peer number i.
 	Source func(i int) netip.Addr
 }
 
-// comeBack is the time after which a peer that the daemon sent away comes again.
+// comeBack is the time that a peer waits before it connects again, after the daemon has refused
+// it or ended its connection.
 const comeBack = time.Second
 
-// An Attack is hostile peers at work.
+// An Attack counts what the hostile peers of one Behaviour achieve while they run.
 type Attack struct {
-	// Peers is the number of peers. Standing is the number of peers that hold now what they came
-	// for. Refused counts the times that the daemon sent a peer away before that, Ended the times
-	// that it did so afterwards.
+	// Peers is the number of peers. Standing is the number of peers that now have what they
+	// connected for, for example a connection or a call under way. Refused counts the attempts
+	// that the daemon ended before the peer had that. Ended counts the attempts that it ended
+	// afterwards.
 	Peers                    int
 	Standing, Refused, Ended atomic.Int64
 
 	source func(i int) netip.Addr
-	over   bool         // its Stage has ended it
-	begun  atomic.Int64 // peers that stood, or were refused, for the first time
+	over   bool         // true if the Stage has ended the attack
+	begun  atomic.Int64 // number of peers that have called stands, or were refused, at least once
 	work   sync.WaitGroup
 
 	mu    sync.Mutex
-	fault error // of this machine
-	last  error // the daemon's last answer to a peer that it sent away
+	fault error // an error of this machine, for example no free port
+	last  error // the error of the last attempt that the daemon ended
 }
 
-// A peer runs one hostile peer: it connects, acts, and returns the reason why that ended. It
-// calls stands when it holds what it came for.
+// A peer runs one hostile peer: it connects, attacks, and returns the error that ended its
+// connection, or nil if it has finished. It calls stands when it has what it connected for:
+// Attack.Standing then counts it.
 type peer func(ctx context.Context, i int, stands func()) error
 
-// attack starts n peers. A peer that the daemon sends away comes again.
+// attack starts n peers. A peer that the daemon refuses or disconnects connects again after
+// comeBack.
 func attack(ctx context.Context, n int, p peer) *Attack {
 	a := &Attack{Peers: n}
 	for i := range n {
@@ -98,8 +103,8 @@ func (a *Attack) run(ctx context.Context, i int, p peer) {
 	}
 }
 
-// ofThisMachine reports whether err is a limit of the machine that the peers run on, and not the
-// daemon's answer.
+// ofThisMachine reports whether err comes from a limit of the machine that the peers run on, and
+// not from the daemon.
 func ofThisMachine(err error) bool {
 	for _, e := range []error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE,
@@ -111,16 +116,16 @@ func ofThisMachine(err error) bool {
 	return false
 }
 
-// settled is the time after which Await returns if no further peer stands or is refused; standing
-// is the longest time that Await waits in all.
+// Await returns if for the time settled no further peer stands or is refused. It returns after
+// the time standing in any case.
 const (
 	settled  = 2 * time.Second
 	standing = 10 * time.Second
 )
 
 // Await waits until each peer stands or was refused once. It gives up when nothing has changed
-// for the time settled, because the daemon may keep peers waiting. It fails if this machine could
-// not carry the attack.
+// for the time settled, because the daemon may leave peers without an answer. It returns an error
+// if a limit of this machine stopped a peer.
 func (a *Attack) Await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), standing)
 	defer cancel()
@@ -140,8 +145,8 @@ func (a *Attack) Await() error {
 	return a.fault
 }
 
-// Wait waits until nothing of the attack runs any more. The end of the attack's context ends the
-// attack.
+// Wait waits until all peers have returned. The caller ends the attack first, by the context that
+// Start got.
 func (a *Attack) Wait() { a.work.Wait() }
 
 func (a *Attack) String() string {

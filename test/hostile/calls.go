@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Calls are peers that each send the same few calls over one connection and wait until the
-// connection ends.
+// Calls are peers that each send the same few calls over one connection and then wait until the
+// daemon ends the connection.
 type Calls struct {
 	Peers int
 	What  string
 	Calls [][]byte
-	// RDMA: the peers use RDMA. Size is then the room for a result of each call, in bytes, in a
-	// Write chunk, or, if InReply, in a Reply chunk.
+	// RDMA is true if the peers use RDMA. Each call then has a Write chunk of Size bytes for its
+	// result, or, if InReply is true, a Reply chunk of this size.
 	RDMA    bool
 	Size    uint32
 	InReply bool

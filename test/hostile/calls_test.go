@@ -4,7 +4,7 @@ package hostile
 
 import "testing"
 
-// A READ of no bytes, of a file that is not open (A1).
+// A READ of 0 bytes of a file that is not open does not harm the daemon.
 func TestReadOfNothing(t *testing.T) {
 	for _, transport := range Transports {
 		t.Run(transport, func(t *testing.T) {

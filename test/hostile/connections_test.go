@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// 1,500 silent sockets on the RDMA port, from many addresses and from the honest
-// client's own, while honest clients set up connections (A5).
+// Honest clients can set up RDMA connections while 1,500 sockets are open on the RDMA port and
+// send nothing. The sockets have many addresses, or the honest client's own.
 func TestSilentSocketsOnTheRDMAPort(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -25,7 +25,8 @@ func TestSilentSocketsOnTheRDMAPort(t *testing.T) {
 	}
 }
 
-// 3,000 RDMA connections are set up and say nothing: the daemon ends them soon (A5).
+// The daemon soon ends RDMA connections on which the peer sends nothing after the set-up: at
+// least half of 3,000 within 12 s.
 func TestSetupsWithoutAnFPDU(t *testing.T) {
 	s := stage(t, Config{})
 	a := s.Attack(Setups{Peers: 3000}, Strangers(60))
@@ -35,9 +36,9 @@ func TestSetupsWithoutAnFPDU(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// As many idle TCP connections as the daemon takes, from one address, from several, and from the
-// honest client's own. When an honest client comes, connections that never made a call give up
-// their places (A5).
+// An honest client can connect while idle TCP connections fill the daemon's limit on connections:
+// the daemon ends connections that never made a call. The idle connections have one address,
+// several addresses, or the honest client's own.
 func TestIdleConnectionsUpToTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -53,8 +54,8 @@ func TestIdleConnectionsUpToTheLimit(t *testing.T) {
 	}
 }
 
-// Connections of each transport fill a daemon that has 600 descriptors: it keeps descriptors for
-// files (A5).
+// Connections of each transport cannot use all of a daemon's 600 descriptors: the daemon reserves
+// descriptors for files.
 func TestConnectionsDoNotTakeAllDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -73,8 +74,8 @@ func TestConnectionsDoNotTakeAllDescriptors(t *testing.T) {
 	}
 }
 
-// 10,000 idle clients of each transport: the daemon keeps serving. The test logs the memory that
-// each client takes, and this is some tens of KiB.
+// With 10,000 idle clients, over TCP or over RDMA, the daemon serves honest clients, and each
+// idle client takes at most 64 KiB of its memory.
 func TestTenThousandIdleClients(t *testing.T) {
 	for _, transport := range Transports {
 		t.Run(transport, func(t *testing.T) {
@@ -88,8 +89,8 @@ func TestTenThousandIdleClients(t *testing.T) {
 	}
 }
 
-// 64 clients, with 20 connections allowed for one address: clients in one /64 count as one
-// address, clients in 64 networks do not.
+// The daemon counts the clients of one IPv6 /64 as one address: of 64 such clients it refuses
+// those beyond connections_per_client. It refuses none of 64 clients in 64 networks.
 func TestAPrefixOfIPv6IsOneAddress(t *testing.T) {
 	const clients, may = 64, 20
 	for _, c := range []struct {
@@ -110,8 +111,8 @@ func TestAPrefixOfIPv6IsOneAddress(t *testing.T) {
 	}
 }
 
-// RDMA peers flood the daemon, from one address and from the honest client's own: the daemon
-// serves an honest client's calls in turn, and an honest client can connect.
+// While RDMA peers flood the daemon with input, the daemon answers an honest client's calls, and
+// an honest client can connect. The peers have one address, or the honest client's own.
 func TestFloods(t *testing.T) {
 	one := Strangers(1)
 	for _, c := range []struct {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A control is a daemon of the same program that no peer attacks. Its clients show the best that
-// the machine permits during an attack, because other work and the peers slow both daemons.
+// A control is a second daemon of the same program, which no peer attacks. Its clients measure
+// how fast the machine is during an attack, because other work and the peers slow both daemons.
 type control struct {
 	daemon  *Daemon
 	clients map[string]*honestClient
 }
 
-// startControl starts the control with a directory of its own.
+// startControl starts the control daemon with an export directory of its own.
 func (s *Stage) startControl(ctx context.Context, program string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -30,11 +30,12 @@ func (s *Stage) startControl(ctx context.Context, program string) {
 	}
 }
 
-// measure makes READs over a transport as a judge does, and returns their median time.
+// measure makes n READs of a byte over a transport, one every interval, and returns their median
+// time.
 func (c *control) measure(ctx context.Context, transport string, n int, every time.Duration) time.Duration {
 	got := summarize(samples(ctx, n, every, c.clients[transport].readOne))
 	if got.median == never {
-		// Without samples nothing is known about the machine.
+		// Without answers, the speed of the machine is unknown: 0 does not change any bound.
 		return 0
 	}
 	return got.median

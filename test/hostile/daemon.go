@@ -26,49 +26,53 @@ const (
 // Drain is the drain_timeout of daemons under test.
 const Drain = time.Second
 
-// A Config says how to run a daemon under test.
+// A Config is the configuration of a daemon under test.
 type Config struct {
-	// Ceiling is the ceiling of its payload memory, in MiB; 0 is 64.
+	// Ceiling is the limit on its payload memory, in MiB; 0 means 64 MiB.
 	Ceiling int
-	// Limits are further lines of its configuration's [limits], and Memory of its [memory].
+	// Limits has further lines for the section [limits] of its configuration, Memory for
+	// [memory].
 	Limits, Memory string
-	// NFS are further lines of its configuration's [nfs], and State its state directory;
-	// empty: one of its own.
+	// NFS has further lines for the section [nfs] of its configuration. State is its state
+	// directory; if empty, launch makes one.
 	NFS, State string
-	// Descriptors is its RLIMIT_NOFILE; if 0, the test's own.
+	// Descriptors is the daemon's RLIMIT_NOFILE; 0 means the limit of the test process.
 	Descriptors int
-	// FileBlocks is its RLIMIT_FSIZE in blocks of 512 bytes; if 0, the test's own.
+	// FileBlocks is the daemon's RLIMIT_FSIZE in blocks of 512 bytes; 0 means the limit of the
+	// test process.
 	FileBlocks int
 	// Stalling is the number of further exports on file systems that can be made to stall. If
-	// Remembered, the kernel caches the attributes and listings of these file systems, so that
-	// only look-ups of names and data stall.
+	// Remembered is true, the kernel caches the attributes and listings of these file systems, so
+	// that only look-ups of names and accesses to data stall.
 	Stalling   int
 	Remembered bool
-	// Without lists capabilities that the daemon does not have, as setpriv(1) names them.
+	// Without lists the capabilities that are taken from the daemon, as setpriv(1) names them.
 	Without []string
-	// Environment has variables in addition to the test's own.
+	// Environment has variables in addition to those of the test process.
 	Environment []string
-	// IPv6: the daemon listens on an address of Network6.
+	// IPv6 is true if the daemon listens on an address of Network6.
 	IPv6 bool
-	// Files is the number of further empty files in the open export, which every user may write.
+	// Files is the number of additional empty files in the open export. Every user may write
+	// them.
 	Files int
 }
 
-// A Daemon is the program under test, as a process of its own.
+// A Daemon is a process of the program under test.
 type Daemon struct {
 	*servertest.Process
 	t         testing.TB
 	TCP, RDMA netip.AddrPort
-	// Ceiling is the ceiling of payload memory, in bytes.
+	// Ceiling is the limit on its payload memory, in bytes.
 	Ceiling int
-	// killed has the reason if the test killed the daemon.
+	// killed is the reason why the test killed the daemon, or nil.
 	killed atomic.Pointer[string]
 }
 
 // An exported is one export in a daemon's configuration.
 type exported struct{ path, name, options string }
 
-// startDaemon starts program on an address of its own and waits until it serves.
+// startDaemon starts program on a loopback address that no other daemon uses, and waits until it
+// serves.
 func startDaemon(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
 	t.Helper()
 	d := launch(t, program, cfg, exports)
@@ -76,7 +80,7 @@ func startDaemon(t testing.TB, program string, cfg Config, exports []exported) *
 	return d
 }
 
-// launch starts program on an address of its own.
+// launch starts program on a loopback address that no other daemon uses.
 func launch(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
 	t.Helper()
 	if cfg.Ceiling == 0 {
@@ -134,7 +138,7 @@ ceiling = "%dM"
 	return d
 }
 
-// freePort returns a port of ip on which nothing listens.
+// freePort returns ip with a port on which nothing listens.
 func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -145,8 +149,8 @@ func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// Resident and Peak return the daemon's resident memory, now and the most so far, in bytes; 0 if
-// it has ended.
+// Resident and Peak return the daemon's resident memory in bytes: the present size and the
+// largest size so far. They return 0 if the daemon has ended.
 func (d *Daemon) Resident() int { return d.status("VmRSS:") }
 func (d *Daemon) Peak() int     { return d.status("VmHWM:") }
 
@@ -164,7 +168,7 @@ func (d *Daemon) status(key string) int {
 	return 0
 }
 
-// Descriptors returns the number of descriptors that the daemon has open; 0 if it has ended.
+// Descriptors returns the number of descriptors that the daemon has open, or 0 if it has ended.
 func (d *Daemon) Descriptors() int {
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.PID()))
 	if err != nil {
@@ -203,7 +207,7 @@ func (d *Daemon) killBeyond(limit int) {
 	}
 }
 
-// why describes how the daemon ended.
+// why says whether the daemon ended by itself, or why the test killed it.
 func (d *Daemon) why() string {
 	if why := d.killed.Load(); why != nil {
 		return *why

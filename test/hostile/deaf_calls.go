@@ -5,18 +5,17 @@ import (
 	"fmt"
 )
 
-// smallWindow is the receive window of peers that do not read, in bytes.
+// smallWindow is the receive window, in bytes, of peers that do not read their connections.
 const smallWindow = 4 << 10
 
 // DeafCalls are peers on TCP that send calls one after the other and read no reply.
 //
-// Cost of each for the daemon: the replies that it made, and all memory that it keeps for replies
-// that are only partly sent.
+// Each peer costs the daemon the memory of the replies that it cannot send.
 type DeafCalls struct {
 	Peers int
-	// Calls is the most calls that each peer sends.
+	// Calls is the largest number of calls that each peer sends.
 	Calls int
-	// What is the name of the calls, and Call makes one.
+	// What describes the calls. Call makes one call.
 	What string
 	Call func(xid uint32) []byte
 }
@@ -27,7 +26,7 @@ func (b DeafCalls) String() string {
 
 // Start implements Behaviour.
 func (b DeafCalls) Start(ctx context.Context, target Target) *Attack {
-	const together = 32 // const together = 32 // calls in one send
+	const together = 32 // calls in one send
 	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
 		c, err := dial(ctx, target.Source(i), target.TCP, smallWindow)
 		if err != nil {

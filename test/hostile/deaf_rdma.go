@@ -6,14 +6,14 @@ import (
 )
 
 // DeafRDMA are peers on RDMA that make as many calls as they have credits, each with a large
-// result, and read nothing from the connection.
+// result, and never read from the connection.
 //
-// Cost of each for the daemon: the memory of the results.
+// Each peer costs the daemon the memory of the results.
 type DeafRDMA struct {
 	Peers int
-	// Calls is the number of calls of each peer, 128 at most. What names the calls. Call makes a
-	// call whose result has room for Size bytes, in a Write chunk, or, if InReply, in a Reply
-	// chunk. If Size is 0, there are no chunks.
+	// Calls is the number of calls of each peer, at most 128. What describes the calls. Call
+	// makes one call. If Size is not 0, the call has a Write chunk of Size bytes for its result,
+	// or, if InReply is true, a Reply chunk of this size.
 	Calls   int
 	What    string
 	Call    func(xid uint32) []byte

@@ -1,70 +1,72 @@
-// Package hostile attacks the running daemon. Hostile peers take all the resources that they can,
-// do not answer, do not read, or make calls that do harm. Meanwhile honest clients go on with
-// their work, and judges judge the answers that these clients get.
+// Package hostile attacks the running daemon. Hostile peers use up all the resources that they
+// can, do not answer, do not read, or make harmful calls. Meanwhile honest clients make ordinary
+// calls, and judges test that the daemon answers these calls in time.
 //
 // Its tests have the build tag hostile; `make test-hostile` runs them, one after the other, on
-// loopback only. They need root: the run has mounts of its own, and the file systems that stall
-// are FUSE. A run takes some four minutes, and longer if the daemon fails, because judges then
-// wait.
+// loopback only. They need root, because the run has mounts of its own, and the file systems that
+// stall are FUSE. A run takes about four minutes, and longer if the daemon fails, because judges
+// then wait for answers.
 //
 //	go test -tags hostile ./test/hostile -run TestSlowWrites -v
 //	go test -tags hostile ./test/hostile -program /usr/local/bin/nfsrdmad -patience 60s
 //
 // # Parts
 //
-// A Behaviour is the actions of one kind of peer. A peer that the daemon sends away comes again
-// after a second. An Attack counts the peers that stand and those that were sent away. Behaviours
-// build their messages from bytes: they share no code with the daemon but the codecs of iWARP's
-// headers.
+// A Behaviour is what one kind of hostile peer does. A peer stands when it has what it connected
+// for, for example a connection or a call under way. A peer that the daemon refuses or
+// disconnects connects again after a second. An Attack counts the peers that stand, were refused
+// or were disconnected. Behaviours build their messages from bytes: the only code that they share
+// with the daemon is the codecs of iWARP's headers.
 //
-// A Stage is a daemon as a process of its own, configured for the test, with three exports, with
+// A Stage is a daemon in a process of its own, configured for the test, with three exports, with
 // exports on file systems that can stall, and with an honest client on each transport. Honest
-// clients have the address 127.0.0.1. Strangers have addresses from 127.200.0.1 up; or
-// SharedAddress gives them the honest client's address, as if all were behind one address
-// translator. With IPv6 daemons and strangers have addresses of Network6, and honest clients ::1.
-// The run has a network namespace of its own.
+// clients have the address 127.0.0.1. Hostile peers, called strangers, have addresses from
+// 127.200.0.1 up, or, with SharedAddress, the honest client's address, as if all were behind one
+// NAT gateway. With IPv6, daemons and strangers have addresses of Network6, and honest clients
+// have ::1. The run has a network namespace of its own.
 //
-// A StallingFS stalls when the process that serves it is stopped. A request of the kernel then
-// waits in a state in which the process that made it can be killed, so that the end of the daemon
-// can be judged.
+// A StallingFS stalls while the process that serves it is stopped. A process whose request waits
+// for a StallingFS can still be killed, so that the end of the daemon can be tested.
 //
-// A transport joins in Transports and Daemon.dial, and brings behaviours of its
-// own. A flavour of credentials or a version of NFS brings calls (nfs_call.go), and
-// an honest client for the judges.
+// To add a transport, extend Transports and Daemon.dial, and write Behaviours for it. To add a
+// credential flavor or a version of NFS, write its calls (nfs_call.go) and an honest client for
+// the judges.
 //
-// # What must hold
+// # Bounds that must hold
 //
 // During every attack:
 //
 //   - READ: an honest client that is connected reads a byte within 1 s.
 //   - arrival: an honest client connects, mounts, looks a name up and reads a byte
 //     within 1 s.
-//   - NULL, and in some READ, and CREATE with REMOVE: 99 of 100 of an honest client's, one at a
-//     time, by a process of its own, are answered within 100 ms, or ten times what they take at
-//     the daemon that is not attacked, for each address that takes turns. The client gets a tenth
-//     of its share at least: of the calls that it would make at that daemon in the same time,
-//     divided by the number of addresses that take turns.
-//     With very many locks, so are LOCK with LOCKU, and each of the calls has the bound of a READ.
-//   - memory: the daemon's resident memory stays within what it took idle, its
-//     ceiling of payload memory, and 64 MiB.
+//   - NULL, and in some tests READ, and CREATE with REMOVE: an honest client, in a process of its
+//     own, makes these calls one at a time. 99 of 100 are answered within 100 ms, or, if that is
+//     longer, within ten times the time at the control daemon for each rival. Rivals are the
+//     client addresses among which the daemon divides its time. The client gets at least a tenth
+//     of its share. Its share is the number of calls that it would make at the control daemon in
+//     the same time, divided by the number of rivals.
+//     With very many locks, this also holds for LOCK with LOCKU, and each call has the bound of
+//     a READ.
+//   - memory: the daemon's resident memory stays below the sum of its memory when idle, its limit
+//     on payload memory, and 64 MiB.
 //   - SIGTERM: the daemon ends within its drain_timeout and 2 s.
 //
 // These are bounds on behaviour, not on the machine's speed. The judges take the median of
 // several READs or arrivals, which begin at fixed times, whether or not the earlier ones have
-// ended, so that one long stop delays all that begin during it. Each must also end within
-// Patience. A second daemon, which is not attacked, gets the same calls at the same times. If its
-// READs take more than 50 ms, or the attacked daemon's took so long before the attack, the
-// machine is slow, and the bound is 20 times that time instead.
+// ended, so that one long pause delays all that begin during it. Each of them must also end
+// within Patience. A second daemon, the control, is not attacked and gets the same calls at the
+// same times. If a READ takes more than 50 ms at the control daemon, or took that long before the
+// attack, the machine is slow, and the bound is 20 times that time instead.
 //
 // Some attacks have a further judge. 3 MiB: a client reads a file within 10 s. deadline: RDMA
-// connections that never sent an FPDU end within 12 s. idle: 10,000 clients stay, and each takes
-// 64 KiB at most. READDIR: as READ.
+// connections that never sent an FPDU end within 12 s. idle: 10,000 clients stay connected, and
+// each takes at most 64 KiB. READDIR: the same bound as READ.
 //
 // # Effect of each behaviour on the first milestone
 //
-// Measured with the tree of 2026-11-21, on two processors that had other work. "8 s" means that
-// no call was answered while the judge waited. With more patience, SlowWrites and UnansweredReads
-// went on for 40 s and 30 s, the judge's limit then.
+// Measured with the source of 2026-11-21, on two processors that also did other work. "8 s" means
+// that no call was answered while the judge waited. With a longer Patience, SlowWrites and
+// UnansweredReads blocked clients for 40 s and 30 s, the whole time that the judge waited.
 //
 //	behaviour                               cost a peer                    READ     arrival  resident  SIGTERM
 //	Calls: one READ of 0 bytes              the process                    -        -        -         -
@@ -93,9 +95,9 @@
 //	QueuedReads, 1 of 5 exports stalls      threads and payload memory     0.4 ms   3 ms     25 MiB    not within 11 s
 //	QueuedReads, 2 or 4 of 5 stall          half of payload memory each    8 s      8 s      27 MiB    not within 11 s
 //
-// # Effect of calls and connections that share little
+// # Effect of peers with many calls or connections of one address
 //
-// Measured with the tree of 2026-11-23, likewise.
+// Measured with the source of 2026-11-23, on the same machine.
 //
 //	behaviour                               cost a peer                    found
 //	Calls: 128 GETATTRs, the file stalls,   700 KiB heap                   1.1 GiB resident, READ 5.5 s, SIGTERM 3.4 s; now
@@ -103,9 +105,9 @@
 //	Rounds: GETATTR, TCP, in all places of  a connection                   no client arrives, from privileged ports either
 //	one address, or of all
 //
-// # First effect of NFSv4's behaviours
+// # First effect of the behaviours of NFSv4 peers
 //
-// Measured with the tree of 2026-11-22, likewise. The judges that are not named passed.
+// Measured with the source of 2026-11-22, on the same machine. Judges that are not named passed.
 //
 //	behaviour                               cost a peer                    found
 //	PingedClients, 4 RDMA, bound again      50 MiB heap, growing           212 MiB resident; now 20 MiB

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Two strangers write a byte to each of 490 files, not to stable storage, and then ask for the
-// files' attributes all the time: a daemon with 1,000 descriptors has some left for others (A6).
+// A daemon with 1,000 descriptors can open files for others while two strangers write to 490
+// files each. The strangers write a byte to each file, not to stable storage, and then ask for
+// the files' attributes all the time.
 func TestUnstableWritesToManyFiles(t *testing.T) {
 	s := stage(t, Config{Descriptors: 1000, Files: 980})
 	s.Attack(ScatteredWrites{Peers: 2, Directory: s.Open.Root, Names: emptyNames(490)}, Strangers(2))
@@ -18,7 +19,8 @@ func TestUnstableWritesToManyFiles(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// emptyNames returns the names of n empty files for each peer, of which no two peers share one.
+// emptyNames returns a function that returns the names of the n empty files of peer i. No two
+// peers share a file.
 func emptyNames(n int) func(i int) []string {
 	return func(i int) (all []string) {
 		for k := range n {
@@ -28,9 +30,9 @@ func emptyNames(n int) func(i int) []string {
 	}
 }
 
-// 100 handles of files that are gone, in a tree of 200,000 names. The daemon may not open files
-// by the kernel's handles, so it searches for them; meanwhile other clients list directories
-// (A14).
+// Clients can list directories while the daemon searches a tree of 200,000 names for 100 stale
+// handles. It has to search because, without the capability DAC_READ_SEARCH, it cannot open files
+// by handle.
 func TestStaleHandlesWithoutTheKernelsHandles(t *testing.T) {
 	const files, gone = 200_000, 100
 	s := stage(t, Config{Files: files, Without: []string{"dac_read_search"}})

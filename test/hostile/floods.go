@@ -9,11 +9,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Floods are RDMA peers that always have input for the daemon. They send NULL calls within their
-// credits, one byte in each FPDU, with as many empty RDMA Writes between them as the daemon
-// takes, and read the replies. If Mute, they send only empty RDMA Writes.
+// Floods are RDMA peers that send without a pause. They send NULL calls within their credits, one
+// byte in each FPDU, with as many empty RDMA Writes between them as the daemon accepts, and read
+// the replies. If Mute is true, they send only empty RDMA Writes.
 //
-// Cost of each for the daemon: a receive ring, and a processor's time.
+// Each peer costs the daemon a receive ring and processor time.
 type Floods struct {
 	Peers int
 	Mute  bool
@@ -30,8 +30,8 @@ func (b Floods) String() string {
 // Start implements Behaviour.
 func (b Floods) Start(ctx context.Context, target Target) *Attack {
 	const (
-		empty    = 1000 // Writes for each call
-		together = 16   // calls under way
+		empty    = 1000 // empty RDMA Writes before each call
+		together = 16   // calls under way at a time
 	)
 	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
 		p, end, err := known(ctx, target, i)
@@ -75,10 +75,11 @@ func (p *rdmaPeer) crumbs(m []byte) (b []byte) {
 	return b
 }
 
-// paddedNull is a NULL call with the longest credential that RFC 5531 §8.2 permits.
+// paddedNull returns a NULL call with a credential of 400 bytes, the longest that RFC 5531 §8.2
+// permits.
 func paddedNull(xid uint32) []byte {
 	c := nullCall(xid)
-	head, rest := c[:24], c[32:] // xid, type, version, program, its version, procedure; verifier
+	head, rest := c[:24], c[32:] // head: XID, type, RPC version, program, program version, procedure; rest: verifier
 	b := append([]byte(nil), head...)
 	b = be.AppendUint32(b, 0)
 	return append(opaque(b, make([]byte, 400)), rest...)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// HalfRecords are peers on TCP that send the beginning of a record, and then nothing.
+// HalfRecords are peers on TCP that send the beginning of an RPC record and then nothing.
 //
-// Cost of each for the daemon: the part of the record that has arrived.
+// Each peer costs the daemon the memory of the part of the record that has arrived.
 type HalfRecords struct {
 	Peers int
 	// Size is the length of the record, in bytes; Sent is the length of the part that the peer

@@ -13,14 +13,14 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Patience is the time that an honest client waits for an answer. To a judge, a call that takes
-// longer has no answer.
+// Patience is the longest time that an honest client waits for an answer. A judge counts a call
+// that takes longer as failed.
 var Patience = 8 * time.Second
 
 // Transports are the transports of honest clients.
 var Transports = []string{"tcp", "rdma"}
 
-// dial connects over one of the Transports.
+// dial connects to the daemon over one of the Transports.
 func (d *Daemon) dial(ctx context.Context, transport string) (*servertest.Client, error) {
 	if transport == "rdma" {
 		return servertest.DialRDMA(ctx, d.RDMA)
@@ -28,13 +28,13 @@ func (d *Daemon) dial(ctx context.Context, transport string) (*servertest.Client
 	return servertest.DialTCP(ctx, d.TCP)
 }
 
-// An honestClient reads files of one export over one connection.
+// An honestClient reads files of one export over one NFSv3 connection.
 type honestClient struct {
 	*servertest.Client
 	files []servertest.Handle
 }
 
-// arrive connects, mounts an export, and looks up names.
+// arrive connects a new honest client, mounts an export, and looks up the names in it.
 func (d *Daemon) arrive(ctx context.Context, transport, export string, names ...string) (*honestClient, error) {
 	c, err := d.dial(ctx, transport)
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *Daemon) arrive(ctx context.Context, transport, export string, names ...
 	return h, nil
 }
 
-// readOne reads a byte of one of the files.
+// readOne reads one byte of the client's file number i, modulo the number of files.
 func (h *honestClient) readOne(ctx context.Context, i int) error {
 	var b [1]byte
 	n, err := h.Read(ctx, h.files[i%len(h.files)], uint64(i), b[:])
@@ -70,7 +70,7 @@ func (h *honestClient) readOne(ctx context.Context, i int) error {
 	return nil
 }
 
-// makeOne creates a file in a directory, and removes it.
+// makeOne creates a file in a directory and removes it.
 func (h *honestClient) makeOne(ctx context.Context, dir servertest.Handle, name string) error {
 	if _, err := h.Create(ctx, dir, name, 0o644); err != nil {
 		return fmt.Errorf("CREATE: %w", err)
@@ -98,7 +98,7 @@ func (h *honestClient) readAll(ctx context.Context, file servertest.Handle, n in
 	return nil
 }
 
-// list reads the beginning of a directory.
+// list reads the first 4,096 bytes of a directory's entries.
 func (h *honestClient) list(ctx context.Context, dir servertest.Handle) error {
 	args := &wire.Readdir3Args{Dir: wire.FileHandle3{Data: dir}, Count: 4096}
 	if err := h.Status(ctx, wire.ProcReaddir, args); err != nil {
@@ -113,8 +113,9 @@ type sample struct {
 	err  error
 }
 
-// samples runs ask n times, once every interval, whether or not the earlier ones have ended, so
-// that one long stop delays all that begin during it.
+// samples runs ask n times and returns the time that each run took. It starts one run each
+// interval, whether or not the earlier ones have ended, so that one long pause of the daemon
+// delays all runs that begin during it.
 func samples(ctx context.Context, n int, every time.Duration, ask func(ctx context.Context, i int) error) []sample {
 	out := make([]sample, n)
 	answers := make(chan struct{}, n)
@@ -135,11 +136,12 @@ func samples(ctx context.Context, n int, every time.Duration, ask func(ctx conte
 	return out
 }
 
-// A summary is the result of several samples. A sample that failed counts as infinitely long.
+// A summary has the median and the worst time of several samples. A failed sample counts as
+// infinitely long.
 type summary struct {
 	median, worst time.Duration
 	asked, failed int
-	err           error // of one sample that failed
+	err           error // the error of one of the failed samples
 }
 
 const never = time.Duration(math.MaxInt64)

@@ -16,7 +16,7 @@ type honestSession struct {
 	dir client.Handle
 }
 
-// arrive4 connects over one of the Transports, makes a client and a session, and looks up an
+// arrive4 connects over one of the Transports, creates a client ID and a session, and looks up an
 // export.
 func (d *Daemon) arrive4(ctx context.Context, transport, export string) (*honestSession, error) {
 	at, over := d.TCP, client.TCP
@@ -38,7 +38,8 @@ func (d *Daemon) arrive4(ctx context.Context, transport, export string) (*honest
 	return h, nil
 }
 
-// openOne opens one of the files, locks a byte of it, reads this byte, and closes the file.
+// openOne opens one of the honest files, locks a byte of it, reads this byte, and closes the
+// file.
 func (h *honestSession) openOne(ctx context.Context, i int) error {
 	owner := fmt.Appendf(nil, "honest %d", i)
 	o, err := h.Open(ctx, client.Open4{
@@ -69,8 +70,8 @@ func (h *honestSession) openOne(ctx context.Context, i int) error {
 	return nil
 }
 
-// Sessions connects honest clients of NFSv4.1 to the daemon, before the attack. JudgeClients
-// judges them with the others.
+// Sessions connects one honest client of NFSv4.1 over each transport, before the attack.
+// JudgeClients then judges these clients too.
 func (s *Stage) Sessions() {
 	s.t.Helper()
 	s.sessions = make(map[string]*honestSession)
@@ -89,9 +90,9 @@ func (s *Stage) Sessions() {
 	}
 }
 
-// judgeSessions judges clients of NFSv4.1. One client has been there since before the attack: it
-// opens a file, locks and reads a byte, and closes the file. Another one arrives, with a client
-// and a session of its own, and does the same. Both have the bounds of a READ.
+// judgeSessions judges clients of NFSv4.1. One client connected before the attack: it opens a
+// file, locks and reads a byte, and closes the file. Another client connects during the attack,
+// creates a client ID and a session, and does the same. Both must meet the bounds of a READ.
 func (s *Stage) judgeSessions(judge judging) {
 	for transport, there := range s.sessions {
 		judge("OPEN over "+transport, transport, readsJudged/2, 2*readEvery, there.openOne)

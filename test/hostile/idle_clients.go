@@ -8,12 +8,12 @@ import (
 )
 
 // IdleClients are honest peers: each connects, makes one call, and is then idle, like a client
-// that has mounted and does nothing.
+// that has mounted an export and does not use it.
 //
-// Cost of each for the daemon: a descriptor and some tens of KiB.
+// Each peer costs the daemon a descriptor and some tens of KiB.
 type IdleClients struct {
 	Peers int
-	// RDMA: the peers use RDMA.
+	// RDMA is true if the peers use RDMA.
 	RDMA bool
 }
 

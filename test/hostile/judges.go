@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// promptly is the time within which a READ of one byte, or an arrival, must end for an honest
-	// client during an attack.
+	// promptly is the longest time that a READ of one byte, or the arrival of an honest client,
+	// may take during an attack.
 	promptly = time.Second
-	// The machine is slow if a READ took longer than promptly/factor before the attack, or takes
-	// so long at the daemon that is not attacked. On a slow machine a READ may take factor times
-	// that.
+	// factor defines a slow machine. The machine is slow if a READ took longer than
+	// promptly/factor before the attack, or takes longer than that at the control daemon. On a
+	// slow machine a READ may take factor times as long as that READ.
 	factor = 20
-	// slack is the memory that a daemon may take beyond its idle memory and its ceiling of
-	// payload memory, in bytes.
+	// slack is the memory, in bytes, that a daemon may take beyond its idle memory and its limit
+	// on payload memory.
 	slack = 64 * mib
-	// parting is the time that a daemon may take to end, beyond its drain_timeout.
+	// parting is the time that a daemon may take to end beyond its drain_timeout.
 	parting = 2 * time.Second
 )
 
-// Numbers of samples of honest clients, and the times between two of them.
+// Numbers of samples of honest clients, and the intervals between samples.
 const (
 	readsBefore    = 9 // before an attack
 	readsJudged    = 12
@@ -37,14 +37,14 @@ const (
 	arriveEvery    = 480 * time.Millisecond
 )
 
-// bound returns the time that a READ may take over a transport, if one takes the time beside at
-// the daemon that is not attacked.
+// bound returns the longest time that a READ over a transport may take. beside is the time that a
+// READ takes at the control daemon.
 func (s *Stage) bound(transport string, beside time.Duration) time.Duration {
 	return max(promptly, factor*max(s.usual[transport], beside))
 }
 
-// Judge judges honest clients while the attacks stand, the daemon's memory, and its end. Each is
-// a subtest.
+// Judge tests during the attacks that honest clients are served and that the daemon's memory is
+// bounded. Then it tests that the daemon ends in time. Each of these is a subtest.
 func (s *Stage) Judge() {
 	s.t.Helper()
 	s.JudgeClients()
@@ -52,21 +52,21 @@ func (s *Stage) Judge() {
 	s.JudgeEnd()
 }
 
-// JudgeClients judges READs of a byte by a client that was there before the attack, and clients
-// that arrive: set-up, MNT, LOOKUP, READ.
+// JudgeClients judges READs of a byte by clients that connected before the attack. It also judges
+// the arrival of new clients: connection, MNT, LOOKUP and READ.
 func (s *Stage) JudgeClients() {
 	s.t.Helper()
 	s.JudgeClientsOf(openName)
 }
 
-// JudgeClientsOf is JudgeClients with arriving clients that mount one of several exports in turn.
+// JudgeClientsOf is JudgeClients, but each new client mounts another one of the exports.
 func (s *Stage) JudgeClientsOf(exports ...string) {
 	s.t.Helper()
 	s.judge(func(judge judging) {
 		s.judgeSessions(judge)
 		for _, transport := range Transports {
 			judge("READ over "+transport, transport, readsJudged, readEvery, func(ctx context.Context, i int) error {
-				// These files are not open yet: prepare has read others.
+				// These files are not open in the daemon yet, because prepare has read others.
 				return s.honest[transport].readOne(ctx, readsBefore+i)
 			})
 			judge("arrival over "+transport, transport, arrivalsJudged, arriveEvery, func(ctx context.Context, i int) error {
@@ -81,8 +81,8 @@ func (s *Stage) JudgeClientsOf(exports ...string) {
 	})
 }
 
-// JudgeNames judges a client that was there before the attack and creates and removes files. It
-// has the bounds of a READ.
+// JudgeNames judges a client that connected before the attack and that creates and removes files.
+// It must meet the bounds of a READ.
 func (s *Stage) JudgeNames() {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -94,8 +94,8 @@ func (s *Stage) JudgeNames() {
 	})
 }
 
-// JudgePrivileged judges clients that arrive over TCP from a port that only root can use, as a
-// kernel's mounts do. They have the bounds of a READ.
+// JudgePrivileged judges clients that connect over TCP from a privileged port, as kernel clients
+// do. They must meet the bounds of a READ.
 func (s *Stage) JudgePrivileged() {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -114,7 +114,7 @@ func (s *Stage) JudgePrivileged() {
 type judging func(name, transport string, n int, every time.Duration, ask func(context.Context, int) error)
 
 // judge judges several clients at the same time, each in a subtest. Meanwhile a client of the
-// daemon that is not attacked makes READs.
+// control daemon makes READs to measure the machine.
 func (s *Stage) judge(ask func(judge judging)) {
 	s.t.Helper()
 	type judged struct {
@@ -161,17 +161,19 @@ func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
 }
 
 // seriesPromptly is the time within which 99 of 100 calls of an honest client must end during an
-// attack, if it makes them one at a time.
+// attack. The client makes its calls one at a time.
 const seriesPromptly = 100 * time.Millisecond
 
-// leastShare is the part of its share that a client gets at least during an attack: one in so
-// many. Its share is the number of calls that it would make in the same time at a daemon that is
-// not attacked, divided by the number of rivals. A client that makes one call at a time cannot use
-// up a turn as peers do that have many calls under way. So the calls of these are no measure.
+// leastShare is the smallest part of its share that a client may get during an attack: one in
+// leastShare. Its share is the number of calls that the client of the control daemon makes in the
+// same time, divided by the number of rivals. The calls that the hostile peers get through are no
+// measure, because peers with many calls under way use their turns fully, and a client with one
+// call at a time cannot.
 const leastShare = 10
 
-// rivals returns how many take turns at the daemon, the honest client included: client addresses;
-// or connections, if the peers have the honest client's address.
+// rivals returns the number of parties among which the daemon divides its time, the honest client
+// included. The parties are client addresses. If the peers have the honest client's address, they
+// are the connections of this address, if these are more.
 func (s *Stage) rivals() int {
 	honest := HonestAddress
 	if s.TCP.Addr().Is6() {
@@ -189,10 +191,10 @@ func (s *Stage) rivals() int {
 	return max(len(addresses), addresses[clientaddr.Of(honest)])
 }
 
-// JudgeSeries judges clients, each in a process of its own, that do a Work one call at a time.
-// Another process does the same at the daemon that is not attacked, in the same time. If its calls
-// take long, the bound is longer: leastShare times as long for each rival. Each client gets a part
-// of its share (leastShare).
+// JudgeSeries judges clients, each in a process of its own, that repeat a Work, one call at a
+// time. Another process does the same at the control daemon at the same time. 99 of 100 calls
+// must end within seriesPromptly, or within leastShare times the control's time for each rival,
+// if that is longer. Each client must get at least one in leastShare of its share.
 func (s *Stage) JudgeSeries(works ...Work) {
 	s.t.Helper()
 	for _, work := range works {
@@ -202,8 +204,8 @@ func (s *Stage) JudgeSeries(works ...Work) {
 	}
 }
 
-// JudgeSeriesWhile is JudgeSeries for clients that all work at the same time, as long as do runs.
-// In addition, none of their calls may take longer than a READ.
+// JudgeSeriesWhile is JudgeSeries for clients that all work at the same time, while do runs.
+// Instead of its share, each call has a bound: it may take no longer than a READ.
 func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
 	s.t.Helper()
 	var ends []func()
@@ -218,7 +220,8 @@ func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
 	}
 }
 
-// startJudged starts a Series at both daemons, and judges it when end is called.
+// startJudged starts a Series at the attacked daemon and one at the control daemon. end waits for
+// both and judges the first.
 func (s *Stage) startJudged(transport string, work Work, steady bool) (end func()) {
 	ends := [...]func() (Series, error){s.startSeries(transport, work, steady), s.control.daemon.startSeries(transport, work, steady)}
 	return func() {
@@ -250,8 +253,8 @@ func (s *Stage) startJudged(transport string, work Work, steady bool) (end func(
 	}
 }
 
-// JudgeListings is about READDIRs of a small directory by a client that is there
-// already. They have the bounds of a READ.
+// JudgeListings judges READDIRs of a small directory by clients that connected before the attack.
+// They must meet the bounds of a READ.
 func (s *Stage) JudgeListings() {
 	s.t.Helper()
 	for _, transport := range Transports {
@@ -264,8 +267,8 @@ func (s *Stage) JudgeListings() {
 	}
 }
 
-// JudgeLarge reads a file of 3 MiB over each transport within limit, at the same
-// time.
+// JudgeLarge tests that a client on each transport, all at the same time, reads a file of 3 MiB
+// within limit.
 func (s *Stage) JudgeLarge(limit time.Duration) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
@@ -307,10 +310,12 @@ func (s *Stage) JudgeMemory() {
 	})
 }
 
-// idleConnection is the memory that an idle connection may take of the daemon, in bytes.
+// idleConnection is the largest amount of the daemon's memory that an idle connection may take,
+// in bytes.
 const idleConnection = 64 * kib
 
-// JudgeIdle judges idle clients: all of them still stand, and each takes little memory.
+// JudgeIdle tests that all idle clients are still connected and that each takes at most
+// idleConnection of memory.
 func (s *Stage) JudgeIdle(a *Attack) {
 	s.t.Helper()
 	s.t.Run("idle", func(t *testing.T) {
@@ -325,11 +330,12 @@ func (s *Stage) JudgeIdle(a *Attack) {
 	})
 }
 
-// fewerWithin is the longest time that the daemon may keep peers that never said anything.
+// fewerWithin is the longest time that the daemon may keep connections of peers that never sent
+// anything.
 const fewerWithin = 12 * time.Second
 
-// JudgeFewer waits until the daemon has ended peers that never said anything, and at most the
-// number most still stand.
+// JudgeFewer tests that within fewerWithin the daemon ends connections of peers that never sent
+// anything, until at most `most` peers still stand.
 func (s *Stage) JudgeFewer(a *Attack, most int64) {
 	s.t.Helper()
 	s.t.Run("deadline", func(t *testing.T) {
@@ -346,7 +352,8 @@ func (s *Stage) JudgeFewer(a *Attack, most int64) {
 	})
 }
 
-// JudgeFaults fails the test if a fault of the daemon ended a call.
+// JudgeFaults fails the test if the daemon logged a fault of the server, for example a panic in a
+// call.
 func (s *Stage) JudgeFaults() {
 	s.t.Helper()
 	s.t.Run("faults", func(t *testing.T) {
@@ -356,13 +363,15 @@ func (s *Stage) JudgeFaults() {
 	})
 }
 
-// reaping is the time that a busy machine may take to remove a process that has ended.
+// reaping is the time that the kernel of a busy machine may take to remove a process that has
+// ended.
 const reaping = 5 * time.Second
 
-// saysEnd finds the duration of the daemon's end in the last line but one of its log.
+// saysEnd matches the duration of the daemon's shutdown in the log line that reports the
+// shutdown.
 var saysEnd = regexp.MustCompile(`"took": "([^"]+)"`)
 
-// endedWithin reports whether the daemon's log has an end that took limit at most.
+// endedWithin reports whether the daemon's log has a shutdown that took at most limit.
 func endedWithin(log string, limit time.Duration) bool {
 	all := saysEnd.FindAllStringSubmatch(log, -1)
 	if len(all) == 0 {
@@ -372,7 +381,7 @@ func endedWithin(log string, limit time.Duration) bool {
 	return err == nil && took <= limit
 }
 
-// JudgeEnd ends the daemon by SIGTERM while the attacks stand.
+// JudgeEnd sends SIGTERM to the daemon during the attacks and tests that it ends in time.
 func (s *Stage) JudgeEnd() {
 	s.t.Helper()
 	s.t.Run("SIGTERM", func(t *testing.T) {
@@ -390,8 +399,9 @@ func (s *Stage) JudgeEnd() {
 		case <-s.Done():
 			took := time.Since(begin)
 			t.Logf("the daemon ends after %v", took.Round(time.Millisecond))
-			// The daemon has released everything when it logs its end. The time that its process
-			// takes after that is the machine's: a busy machine is slow to remove a process.
+			// The daemon has released everything when it logs its shutdown. Time that its process
+			// takes after that is the kernel's, which is slow to remove a process on a busy
+			// machine.
 			if took > limit && (took > limit+reaping || !endedWithin(s.lastLines(), limit)) {
 				t.Errorf("the daemon ends after %v, %v at most is allowed; it said:\n%s", took, limit, s.lastLines())
 			}

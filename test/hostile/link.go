@@ -12,7 +12,7 @@ import (
 // A link carries whole RPC messages over either transport. One goroutine uses it.
 type link interface {
 	put(message []byte) error
-	// next returns the daemon's next message: a reply, or a call of the daemon's own.
+	// next returns the daemon's next message: a reply, or a call to the client.
 	next() ([]byte, error)
 }
 
@@ -59,7 +59,7 @@ func (l rdmaLink) next() ([]byte, error) {
 	return rest, err
 }
 
-// send returns the daemon's next message, with its header.
+// send returns the daemon's next Send message, with its RPC-over-RDMA header.
 func (p *rdmaPeer) send() (m []byte, err error) {
 	for {
 		ulpdu, err := p.receive()
@@ -79,11 +79,11 @@ func (p *rdmaPeer) send() (m []byte, err error) {
 	}
 }
 
-// errHeader: the daemon sent a message that ends within the header of RPC-over-RDMA.
+// errHeader says that the daemon sent a message that ends within the RPC-over-RDMA header.
 var errHeader = errors.New("a header that ends too soon")
 
-// headed splits a message of RPC-over-RDMA: it returns the procedure, and the bytes that follow
-// the lists of chunks (RFC 8166 §4.3).
+// headed splits an RPC-over-RDMA message: it returns the procedure, and the bytes that follow the
+// lists of chunks (RFC 8166 §4.3).
 func headed(m []byte) (procedure uint32, rest []byte, err error) {
 	word := func() (n uint32) {
 		if len(m) < 4 {

@@ -13,16 +13,17 @@ import (
 // nestedVariable tells the test program that it has its own mounts.
 const nestedVariable = "NFSRDMAD_HOSTILE_NESTED"
 
-// Nested runs the test program again with mounts of its own, with files in memory, and returns
-// its exit status. The kernel removes these mounts when the process ends, however it ends. In the
-// nested program Nested mounts the memory and returns false. It needs root. further has flags of
-// unshare(2) for further namespaces of the nested program.
+// Nested runs the test program again in a mount namespace of its own, with files in memory, and
+// returns its exit status and again = true. In that second process, Nested mounts a tmpfs at the
+// directory for temporary files and returns again = false. The kernel removes these mounts when
+// the process ends, however it ends. Nested needs root. further has flags of unshare(2) for
+// further namespaces of the second process.
 func Nested(further uintptr) (status int, again bool, err error) {
 	if os.Getenv(nestedVariable) == "" {
 		status, err = nest(further)
 		return status, true, err
 	}
-	// Files live in memory, because a slow disk would disturb the measurements.
+	// The files are in memory, because a slow disk would disturb the measurements.
 	dir := os.TempDir()
 	return 0, false, unix.Mount("hostile", dir, "tmpfs", 0, "mode=0755")
 }
@@ -37,7 +38,8 @@ func nest(further uintptr) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), nestedVariable+"=1", "TMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | further, Pdeathsig: syscall.SIGKILL}
-	// The kernel sends Pdeathsig when the thread that started the process ends.
+	// The kernel sends Pdeathsig when the thread that started the process ends, so this thread
+	// must stay.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err = cmd.Run()
@@ -47,12 +49,12 @@ func nest(further uintptr) (int, error) {
 	return 0, err
 }
 
-// RaiseDescriptors raises the limit of descriptors of this process and its children to n, if the
-// machine permits it.
+// RaiseDescriptors raises RLIMIT_NOFILE of this process and its children to n, if the machine
+// permits that.
 func RaiseDescriptors(n uint64) {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Max < n {
-		// If this fails, the run fails where a peer gets no socket.
+		// If this fails, the run fails later, when a peer gets no socket.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
 	}
 }

@@ -39,7 +39,7 @@ func compound(xid, minor uint32, ops []op4, spared int, change func(b []byte)) [
 	return append(b, body...)
 }
 
-// whole returns the bytes of w, with its payloads in their places among the words.
+// whole returns the encoded bytes of w, with each payload inserted at its position.
 func whole(w *xdr.Writer) (b []byte) {
 	words, at := w.Bytes(), 0
 	for _, p := range w.Payloads() {
@@ -50,25 +50,25 @@ func whole(w *xdr.Writer) (b []byte) {
 	return append(b, words[at:]...)
 }
 
-// A client4 is a client of NFSv4 on one connection, from minor version 1 on with one session. It
+// A client4 is an NFSv4 client on one connection. From minor version 1 on it has one session. It
 // makes one call at a time.
 type client4 struct {
 	minor uint32
 	link
-	// If back, sessions have a backchannel over their connection. If called is not nil, it gets
-	// the daemon's calls; otherwise the client does not answer them.
+	// If back is true, sessions have a backchannel over their connection. If called is not nil,
+	// await passes the daemon's calls to it; otherwise the client does not answer them.
 	back   bool
 	called func(call []byte) error
 	xid    uint32
 	id     uint64
-	// verifier is this incarnation's verifier, which no other client has.
+	// verifier is this client's verifier. No other client has the same one.
 	verifier wire.Verifier4
-	made     uint32 // the number of the next CREATE_SESSION
+	made     uint32 // the sequence number of the next CREATE_SESSION
 	session  wire.SessionID4
 	slots    uint32
 }
 
-// status4 is an operation's status that is not NFS4_OK.
+// A status4 is the status of an operation that failed.
 type status4 wire.NFSStat4
 
 // A refusal is a reply to a call that the daemon did not execute.
@@ -100,7 +100,7 @@ func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
 	return d, nil
 }
 
-// send makes a call as compound builds it, and returns a cursor at its results.
+// send makes a call that compound builds, and returns a cursor at its results.
 func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decoder, error) {
 	c.xid++
 	if err := c.put(compound(c.xid, c.minor, ops, spared, change)); err != nil {
@@ -108,7 +108,7 @@ func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decod
 	}
 	b, err := c.await()
 	for err == nil && be.Uint32(b) != c.xid {
-		b, err = c.await() // skips replies to earlier calls that were not awaited
+		b, err = c.await() // skips replies to earlier calls that the client did not wait for
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decod
 	return d, nil
 }
 
-// await returns the next reply.
+// await returns the next reply. It handles calls of the daemon that arrive before the reply.
 func (c *client4) await() ([]byte, error) {
 	for {
 		b, err := c.next()
@@ -146,7 +146,7 @@ func (c *client4) await() ([]byte, error) {
 	}
 }
 
-// exchange makes a client with this name.
+// exchange creates a client ID for this name. It returns the sequence number for CREATE_SESSION.
 func (c *client4) exchange(name []byte) (sequence uint32, err error) {
 	d, err := c.do(op4{wire.OpExchangeID, &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Ownerid: name, Verifier: c.verifier}}})
 	if err != nil {
@@ -159,7 +159,8 @@ func (c *client4) exchange(name []byte) (sequence uint32, err error) {
 	return res.ResOK.Sequenceid, d.Err()
 }
 
-// create makes a session with at most slots slots, as the daemon grants them.
+// create creates a session and asks for this number of slots; c.slots is the number that the
+// daemon grants.
 func (c *client4) create(sequence, slots uint32) error {
 	channel := wire.ChannelAttrs4{
 		Maxrequestsize: 1 << 20, Maxresponsesize: 1 << 20, MaxresponsesizeCached: 64 * kib, Maxoperations: 128, Maxrequests: slots,
@@ -167,7 +168,7 @@ func (c *client4) create(sequence, slots uint32) error {
 	return c.createAs(sequence, channel)
 }
 
-// createAs makes a session with these attributes of the fore channel.
+// createAs creates a session with these attributes of the fore channel.
 func (c *client4) createAs(sequence uint32, channel wire.ChannelAttrs4) error {
 	back := wire.ChannelAttrs4{
 		Maxrequestsize: 4 * kib, Maxresponsesize: 4 * kib, MaxresponsesizeCached: 4 * kib, Maxoperations: 8, Maxrequests: 16,
@@ -189,7 +190,7 @@ func (c *client4) createAs(sequence uint32, channel wire.ChannelAttrs4) error {
 	return d.Err()
 }
 
-// start makes a client and its session, and says that the client claims nothing.
+// start creates a client ID and a session, and sends RECLAIM_COMPLETE.
 func (c *client4) start(name []byte, slots uint32) error {
 	sequence, err := c.exchange(name)
 	if err == nil {

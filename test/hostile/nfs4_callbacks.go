@@ -13,22 +13,22 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// authNone asks for calls to the client under AUTH_NONE.
+// authNone returns security parameters by which the daemon calls the client with AUTH_NONE.
 func authNone() (p wire.CreateSession4ArgsSecParms) {
 	p.Decode(xdr.NewDecoder(be.AppendUint32(be.AppendUint32(nil, 1), 0)))
 	return p
 }
 
-// PingedClients are peers that make the daemon ask all the time whether they answer, and never
-// answer. Each binds its connection to the backchannel of its session again and again, or makes
-// sessions and destroys them.
+// PingedClients are peers that make the daemon send CB_NULL or CB_SEQUENCE all the time, to test
+// the backchannel, and never answer. Each binds its connection to the backchannel of its session
+// again and again, or creates sessions and destroys them.
 //
-// Cost of each for the daemon: one question for each session that the peer has.
+// Each peer costs the daemon one unanswered call for each session that the peer has.
 type PingedClients struct {
 	Peers     int
 	Transport string
-	// Anew: the peers use new sessions each time. Calls is the number of calls after which a peer
-	// counts as standing; it goes on.
+	// If Anew is true, the peers create a new session each time. Calls is the number of calls
+	// after which a peer counts as standing; the peer then continues.
 	Anew  bool
 	Calls int
 }
@@ -71,7 +71,7 @@ func (b PingedClients) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// again destroys the session and makes another one.
+// again destroys the session and creates another one.
 func (c *client4) again(sequence *uint32) error {
 	_, err := c.do(op4{wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: c.session}})
 	if err == nil {
@@ -81,7 +81,7 @@ func (c *client4) again(sequence *uint32) error {
 	return err
 }
 
-// bindOften binds the connection n times, and then reads the replies.
+// bindOften sends n BIND_CONN_TO_SESSION calls, and then reads the replies.
 func (c *client4) bindOften(n int) error {
 	for range n {
 		c.xid++
@@ -99,14 +99,14 @@ func (c *client4) bindOften(n int) error {
 	return nil
 }
 
-// An Answer is a peer's reaction to a call of the daemon: messages, or an error that ends the
-// connection.
+// An Answer is a peer's reaction to a call of the daemon: messages to send, or an error that ends
+// the connection.
 type Answer struct {
 	What string
 	Make func(call []byte) (messages [][]byte, err error)
 }
 
-// answered is the head of an accepted reply (RFC 5531 §9) to the call with an XID.
+// answered returns the head of an accepted reply (RFC 5531 §9) to the call with this XID.
 func answered(xid uint32) (b []byte) {
 	for _, word := range []uint32{xid, 1, 0, 0, 0, 0} {
 		b = be.AppendUint32(b, word)
@@ -150,17 +150,17 @@ var Answers = []Answer{
 	{"by hanging up", func([]byte) ([][]byte, error) { return nil, io.EOF }},
 }
 
-// Waiters are pairs of clients. The first client of a pair holds locks and gives them up. The
-// second waits for these locks with many owners; the daemon tells it by CB_NOTIFY_LOCK that it
-// could have them, and it reacts as Answer says.
+// Waiters are pairs of clients. The first client of a pair locks bytes and unlocks them. The
+// second client asks for the same locks with many lock-owners. The daemon notifies it by
+// CB_NOTIFY_LOCK when a lock is free, and it reacts with Answer.
 //
-// Cost of each for the daemon: the unanswered calls to the second client. Their number is bounded
-// by the share of the memory for replies that one address may have.
+// Each pair costs the daemon the unanswered calls to the second client. The memory for replies
+// that one address may use limits their number.
 type Waiters struct {
 	Peers, Owners int
 	Transport     string
-	// Files has one file for each pair, because the daemon notifies a bounded number of waiters
-	// for one file.
+	// Files has one file for each pair, because the daemon notifies only a limited number of
+	// waiters of one file.
 	Files []servertest.Handle
 	Answer
 }
@@ -195,8 +195,8 @@ func (b Waiters) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		for round := 0; ; round++ {
-			// Each round locks other bytes, because the daemon keeps the last round's bytes for
-			// their waiters for a while.
+			// Each round locks other bytes, because the daemon reserves the last round's bytes
+			// for their waiters for a while.
 			if err := b.round(holder, waiter, uint64(round)<<20); err != nil {
 				return err
 			}
@@ -208,10 +208,11 @@ func (b Waiters) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// lives numbers clients, so that no client has the name of an earlier one.
+// lives counts clients, so that each client gets a name that no earlier client had.
 var lives atomic.Uint64
 
-// round locks bytes, waits for each of them with an owner, and unlocks them.
+// round locks bytes as the holder, asks for each of them with another lock-owner of the waiter,
+// and unlocks them.
 func (b Waiters) round(holder, waiter *lockClient, at uint64) error {
 	id, err := holder.lock([]byte("holder"), wire.WriteLt, at, uint64(b.Owners))
 	if err != nil {
@@ -230,17 +231,17 @@ type lockClient struct {
 	*client4
 	file []byte
 	open wire.StateID4
-	next uint32 // sequence in slot 0
-	// numbered is the number of the open-owner's last request, in minor version 0.
+	next uint32 // the sequence ID of the next request in slot 0
+	// numbered is the seqid of the open-owner's last request. Only minor version 0 uses it.
 	numbered uint32
 }
 
-// lockClient makes a client and opens a file.
+// lockClient creates a client ID and a session, and opens a file.
 func (c *client4) lockClient(name, file []byte) (*lockClient, error) {
 	return c.openClient(name, file, 4)
 }
 
-// openClient is lockClient with a number of slots.
+// openClient is lockClient with a chosen number of slots.
 func (c *client4) openClient(name, file []byte, slots uint32) (*lockClient, error) {
 	if err := c.start(name, slots); err != nil {
 		return nil, err
@@ -259,8 +260,8 @@ func (c *client4) openClient(name, file []byte, slots uint32) (*lockClient, erro
 	return l, err
 }
 
-// inSlot makes a call about the file, in slot 0 of the session if there is one. The cursor stands
-// at the result of the first of ops.
+// inSlot makes a call about the file, in slot 0 of the session if there is one. The returned
+// cursor is at the result of the first of ops.
 func (l *lockClient) inSlot(ops ...op4) (*xdr.Decoder, error) {
 	skip := 4 + 4
 	ops = append([]op4{putFH(l.file)}, ops...)
@@ -276,7 +277,8 @@ func (l *lockClient) inSlot(ops ...op4) (*xdr.Decoder, error) {
 	return d, err
 }
 
-// number returns the number of the open-owner's next request, or 0 where requests have none.
+// number returns the seqid of the open-owner's next request. It is always 0 in minor versions
+// above 0.
 func (l *lockClient) number() uint32 {
 	if l.minor == 0 {
 		l.numbered++
@@ -295,7 +297,7 @@ func (l *lockClient) lock(owner []byte, how wire.NFSLockType4, offset, length ui
 	return res.ResOK.LockStateid, d.Err()
 }
 
-// locking is the LOCK of an owner that has no stateid yet.
+// locking returns a LOCK by an owner that has no lock stateid yet.
 func (l *lockClient) locking(owner []byte, how wire.NFSLockType4, offset, length uint64) op4 {
 	return op4{wire.OpLock, &wire.Lock4Args{Locktype: how, Offset: offset, Length: length,
 		Locker: wire.Locker4{NewLockOwner: true, OpenOwner: wire.OpenToLockOwner4{

@@ -10,21 +10,21 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Callbacks40 are clients of NFSv4.0 that name new addresses for callbacks all the time: ports of
-// their own where nothing answers, ports of the daemon, and ports of other machines.
+// Callbacks40 are NFSv4.0 clients that name new callback addresses all the time: ports of their
+// own where nothing answers, ports of the daemon, and ports of other machines.
 //
-// Cost of each for the daemon: some of the connections that it may have for callbacks, and a
-// client without state.
+// Each peer costs the daemon some of the connections that it may have for callbacks, and the
+// memory of clients without state.
 type Callbacks40 struct {
 	Peers, Clients int
-	// Silent listens at every peer's address and answers nothing.
+	// Silent listens at every peer's address and never answers.
 	Silent *SilentListeners
 }
 
 // SilentListeners accept connections and send nothing.
 type SilentListeners struct {
-	// Open is the number of connections now, Most the largest number so far. Strays counts
-	// connections to an address that is no client's.
+	// Open is the present number of connections, Most the largest number so far. Strays counts
+	// connections to strayAddress, which belongs to no client.
 	Open, Most, Strays atomic.Int64
 	own                []net.Listener
 	stray              net.Listener
@@ -34,7 +34,7 @@ func (b Callbacks40) String() string {
 	return fmt.Sprintf("%d addresses with %d NFSv4.0 clients each, whose callbacks nobody answers", b.Peers, b.Clients)
 }
 
-// strayAddress is the address of a machine that has nothing to do with the daemon.
+// strayAddress is the address of a machine that is neither the daemon nor a client.
 var strayAddress = netip.AddrFrom4([4]byte{127, 199, 9, 9})
 
 // Listen listens at the addresses of n peers, and at strayAddress.
@@ -86,12 +86,12 @@ func (s *SilentListeners) Close() {
 	}
 }
 
-// universal returns an address in the form in which clients name it (RFC 5665 §5.2.3.3).
+// universal returns an address as a universal address (RFC 5665 §5.2.3.3).
 func universal(a netip.AddrPort) []byte {
 	return fmt.Appendf(nil, "%v.%d.%d", a.Addr(), a.Port()>>8, a.Port()&255)
 }
 
-// introduce makes a client of NFSv4.0 by this name, with an address for callbacks.
+// introduce creates and confirms an NFSv4.0 client ID for this name, with a callback address.
 func (c *client4) introduce(name []byte, called netip.AddrPort) error {
 	d, err := c.do(op4{wire.OpSetClientID, &wire.SetClientID4Args{
 		Client:   wire.NFSClientID4{ID: name, Verifier: c.verifier},

@@ -4,8 +4,8 @@ package hostile
 
 import "testing"
 
-// Clients make the daemon ask again and again whether they answer, and do not answer: the
-// questions do not fill the daemon's memory.
+// Clients that make the daemon test their backchannel again and again, and do not answer, do not
+// fill the daemon's memory.
 func TestClientsThatDoNotAnswer(t *testing.T) {
 	for _, b := range []PingedClients{
 		{Peers: 4, Transport: "rdma", Calls: 20_000},
@@ -20,7 +20,8 @@ func TestClientsThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// Clients that the daemon notifies of locks answer nothing, or as no client should.
+// Clients that do not answer CB_NOTIFY_LOCK, or answer it in a wrong way, do not harm the daemon
+// or other clients.
 func TestAnswersToCallbacks(t *testing.T) {
 	files := 2 * len(Transports) * len(Answers)
 	s := stage(t, Config{Files: files})
@@ -37,8 +38,8 @@ func TestAnswersToCallbacks(t *testing.T) {
 	s.Judge()
 }
 
-// Clients of NFSv4.0 do not answer their callbacks: this takes few of the daemon's descriptors,
-// and the daemon connects to no address but the clients' own.
+// Clients of NFSv4.0 that do not answer their callbacks use few of the daemon's descriptors, and
+// the daemon connects to no address but the clients' own.
 func TestCallbackAddresses(t *testing.T) {
 	const peers = 4
 	s := stage(t, Config{Descriptors: 600})
@@ -53,7 +54,7 @@ func TestCallbackAddresses(t *testing.T) {
 	if n := silent.Strays.Load(); n > 0 {
 		t.Errorf("%d connections to another machine", n)
 	}
-	// The bound is one in 64 of the descriptors.
+	// The daemon may use one in 64 of its descriptors for callbacks.
 	if n := silent.Most.Load(); n == 0 || n > 600/64 {
 		t.Errorf("%d connections for callbacks at a time", n)
 	}

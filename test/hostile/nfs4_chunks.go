@@ -9,7 +9,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A listed message has lists of chunks of any shape (RFC 8166 §4.3).
+// A listed is an RPC-over-RDMA message with lists of chunks of any shape (RFC 8166 §4.3).
 type listed struct {
 	reads  []readSegment
 	writes [][]segment
@@ -22,7 +22,8 @@ type readSegment struct {
 	segment
 }
 
-// message returns the header, followed by call unless the call is in a chunk.
+// message returns the header, followed by the call. If noMsg is set, a chunk holds the call, and
+// the header stands alone.
 func (l listed) message(call []byte) []byte {
 	b := append([]byte(nil), call[:4]...)
 	proc := uint32(rdmaMsg)
@@ -55,7 +56,8 @@ func (l listed) message(call []byte) []byte {
 	return append(b, call...)
 }
 
-// A Chunked is a compound with chunks that do not match it, which no client should send.
+// A Chunked is a compound with chunks that do not match its operations, which no correct client
+// sends.
 type Chunked struct {
 	name  string
 	lists listed
@@ -102,10 +104,10 @@ func ChunkedCompounds(file, dir []byte) []Chunked {
 	}
 }
 
-// ChunkedCalls are peers on RDMA that send compounds with chunks that do not match them, and read
-// the replies.
+// ChunkedCalls are peers on RDMA that send compounds with chunks that do not match their
+// operations, and read the replies.
 //
-// Cost of each for the daemon: that of one call of a known client.
+// Each peer costs the daemon one call of a known client.
 type ChunkedCalls struct{ Calls []Chunked }
 
 func (b ChunkedCalls) String() string {
@@ -120,7 +122,8 @@ func (b ChunkedCalls) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		defer end()
-		// Eight calls are under way; any answer of the daemon makes room for the next.
+		// Eight calls are under way at a time. The peer sends the next one after any answer of
+		// the daemon.
 		const most = 8
 		for n := range uint32(1 << 20) {
 			if n > most {
@@ -130,7 +133,7 @@ func (b ChunkedCalls) Start(ctx context.Context, target Target) *Attack {
 				if _, err := p.send(); err != nil {
 					return fmt.Errorf("%s: %w", b.Calls[i].name, err)
 				}
-				wait(ctx, 10*time.Millisecond) // the attack is on the daemon, not on the machine
+				wait(ctx, 10*time.Millisecond) // a pause, so that the peers do not use all processor time of the machine
 			}
 			m := b.Calls[i].lists.message(compound(n+2, 0, b.Calls[i].ops, 0, nil))
 			if _, err := p.conn.Write(p.message(m)); err != nil {

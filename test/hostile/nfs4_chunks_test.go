@@ -9,7 +9,7 @@ import (
 )
 
 // Compounds with too few chunks, too many, or chunks of wrong sizes harm only their senders, and
-// cost no more than any one call may.
+// cost the daemon no more than one ordinary call.
 func TestCompoundsWithChunks(t *testing.T) {
 	s := stage(t, Config{})
 	s.Sessions()
@@ -18,8 +18,8 @@ func TestCompoundsWithChunks(t *testing.T) {
 	s.Judge()
 }
 
-// READs that go beyond the memory reserved for their compound, many in each compound, take no
-// more memory.
+// A compound with many READs, whose results are larger than the memory that the daemon has
+// reserved for the compound, takes no more memory than was reserved.
 func TestReadsBeyondTheirMemory(t *testing.T) {
 	s := stage(t, Config{})
 	s.Sessions()

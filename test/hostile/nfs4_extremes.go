@@ -11,7 +11,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// raw are arguments of any form, as words.
+// raw is the arguments of an operation as a list of 32-bit words, valid or not.
 type raw []uint32
 
 // Encode writes the words.
@@ -22,9 +22,9 @@ func (r raw) Encode(w *xdr.Writer) {
 }
 
 // Extremes are clients of NFSv4.2 that send compounds, one after the other, with the largest
-// arguments that can be encoded. A peer stands when it has sent each.
+// arguments that can be encoded. A peer stands when it has sent each compound once.
 //
-// Cost of each for the daemon: that of one call of a known client.
+// Each peer costs the daemon one call of a known client.
 type Extremes struct {
 	Transport string
 	Peers     int
@@ -35,8 +35,8 @@ func (b Extremes) String() string {
 	return fmt.Sprintf("%d NFSv4.2 clients on %s that ask for %d extremes", b.Peers, b.Transport, len(b.Compounds))
 }
 
-// Extreme returns compounds about a file with many holes, a file of 8 EiB, a file to write, and a
-// directory.
+// Extreme returns compounds about four files: one with many holes, one of 8 EiB, one to write to,
+// and a directory.
 func Extreme(holes, sparse, victim, dir []byte) (all [][]op4) {
 	add := func(ops ...op4) { all = append(all, ops) }
 	const top = 1<<64 - 1
@@ -93,7 +93,7 @@ func (b Extremes) Start(ctx context.Context, target Target) *Attack {
 			}
 			ops := append([]op4{c.sequence(0, sequence, false)}, b.Compounds[n%len(b.Compounds)]...)
 			if b.Transport == "rdma" && len(compound(0, 2, ops, 0, nil)) > 3*kib {
-				continue // a longer one would need chunks
+				continue // a longer call would need a chunk
 			}
 			d, err := c.send(ops, 0, nil)
 			var refused refusal

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Offsets, lengths, counts, cookies, bitmaps and names of the largest values, about files with
-// thousands of holes and of 8 EiB: each compound costs no more than any one call.
+// A compound with the largest offsets, lengths, counts, cookies, bitmaps or names costs the
+// daemon no more than one ordinary call. The files have thousands of holes or 8 EiB.
 func TestExtremes(t *testing.T) {
 	s := stage(t, Config{})
 	s.Sessions()

@@ -9,19 +9,19 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Hoard is the kind of state that a client of NFSv4 accumulates.
+// A Hoard is one kind of state that an NFSv4 client accumulates.
 type Hoard struct {
 	What string
-	// Each adds one more item. A status4 ends the series, because the daemon gives no more.
+	// Each adds one more item. A status4 ends the series, because the daemon refuses more.
 	Each func(c *client4, peer, i int) error
-	// Starts: the client makes a session first.
+	// Starts is true if the client creates a session before the first item.
 	Starts bool
 }
 
 // Hoards are peers on TCP that make the daemon store state for them until it refuses more, and
-// then keep all of it.
+// then keep that state.
 //
-// Cost of each for the daemon: the memory for state that one client may have.
+// Each peer costs the daemon the memory for state that one client may use.
 type Hoards struct {
 	Peers, Most int
 	Hoard
@@ -59,15 +59,15 @@ func (b Hoards) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// longName returns a name of the greatest length, which no other peer has.
+// longName returns a name of the greatest permitted length that differs for each peer and i.
 func longName(peer, i int) []byte {
 	name := make([]byte, wire.NFS4OpaqueLimit)
 	copy(name, fmt.Sprintf("%d %d", peer, i))
 	return name
 }
 
-// Clients are clients without a session. Sessions are sessions of one client, each with as many
-// slots as the daemon grants.
+// Clients is a Hoard of client IDs without a session. Sessions is a Hoard of client IDs with one
+// session each, with as many slots as the daemon grants.
 var (
 	Clients = Hoard{What: "clients", Each: func(c *client4, peer, i int) error {
 		_, err := c.exchange(longName(peer, i))
@@ -78,8 +78,8 @@ var (
 	}}
 )
 
-// SmallSessions are sessions of one slot that keep no replies, as many as the daemon grants each
-// client.
+// SmallSessions is a Hoard of sessions of one slot that cache no replies. Each client ID has 64
+// of them.
 var SmallSessions = Hoard{What: "sessions of one slot", Each: func(c *client4, peer, i int) error {
 	if i%64 == 0 {
 		var err error
@@ -92,7 +92,7 @@ var SmallSessions = Hoard{What: "sessions of one slot", Each: func(c *client4, p
 	return err
 }}
 
-// Opens returns opens of one file, each by a new owner.
+// Opens returns a Hoard of opens of one file, each by a new open-owner.
 func Opens(file []byte) Hoard {
 	return Hoard{What: "opens", Starts: true, Each: func(c *client4, peer, i int) error {
 		_, err := c.do(c.sequence(0, uint32(i+2), false), putFH(file), op4{wire.OpOpen, &wire.Open4Args{
@@ -103,7 +103,7 @@ func Opens(file []byte) Hoard {
 	}}
 }
 
-// Files returns opens of one of the files after the other.
+// Files returns a Hoard of opens of different files by one open-owner.
 func Files(files []servertest.Handle) Hoard {
 	return Hoard{What: "open files", Starts: true, Each: func(c *client4, peer, i int) error {
 		_, err := c.do(c.sequence(0, uint32(i+2), false), putFH(files[i]), op4{wire.OpOpen, &wire.Open4Args{
@@ -114,13 +114,13 @@ func Files(files []servertest.Handle) Hoard {
 	}}
 }
 
-// Ranges returns locks of every second byte of a file.
+// Ranges returns a Hoard of locks of every second byte of a file.
 func Ranges(file []byte) Hoard {
 	return Hoard{What: "byte ranges", Starts: true, Each: func(c *client4, peer, i int) error {
 		owner := wire.StateOwner4{Clientid: c.id, Owner: fmt.Appendf(nil, "owner %d", peer)}
 		ops := []op4{c.sequence(0, uint32(i+2), false), putFH(file)}
-		// Each lock opens the file again, by the same owner, so that the peer need not remember a
-		// stateid.
+		// Each compound opens the file again, by the same owner, so that the peer need not
+		// remember a stateid.
 		ops = append(ops, op4{wire.OpOpen, &wire.Open4Args{
 			ShareAccess: wire.Open4ShareAccessRead, Owner: owner,
 			Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{Claim: wire.ClaimFH},
@@ -137,7 +137,8 @@ func Ranges(file []byte) Hoard {
 	}}
 }
 
-// KeptReplies returns the largest replies that slots keep, one in each slot of a session.
+// KeptReplies returns a Hoard of cached replies: each slot of a session caches one reply of the
+// largest size.
 func KeptReplies(dir []byte) Hoard {
 	return Hoard{What: "replies in slots", Starts: true, Each: func(c *client4, _, i int) error {
 		if uint32(i) >= c.slots-1 {

@@ -13,16 +13,17 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Each client locks bytes that lie lockStride apart. The keeper of LockAskers locks the bytes
-// that lie lockStride/2 behind those of the lockHolders.
+// lockStride is the distance in bytes between two locked bytes of a client. The bytes that the
+// keeper of LockAskers locks lie lockStride/2 behind those of the lockHolders.
 const lockStride = 4
 
-// lockTogether is how many LOCKs a compound has. The call and its reply then need no chunk.
+// lockTogether is the number of LOCKs in a compound. With this number, the call and its reply
+// need no chunk.
 const lockTogether = 32
 
-// fileClient makes a client of a minor version that opens the file "victim" of an export. It
-// connects over RDMA, so that the client may use Stage.Secured. The connection lasts until ctx
-// ends.
+// fileClient creates a client ID for a minor version and opens the file "victim" of an export. It
+// connects over RDMA, because the export Stage.Secured accepts RDMA from any port. The connection
+// lasts until ctx ends.
 func fileClient(ctx context.Context, target Target, i int, minor uint32, in Place) (*lockClient, error) {
 	p, _, err := known(ctx, target, i)
 	if err != nil {
@@ -60,8 +61,8 @@ func fileClient(ctx context.Context, target Target, i int, minor uint32, in Plac
 	return l, d.Err()
 }
 
-// hold locks n bytes that lie lockStride apart, the first at offset. owner names the lock-owner
-// of each.
+// hold locks n single bytes that lie lockStride apart, the first at offset. owner returns the
+// name of the lock-owner of byte number i.
 func (l *lockClient) hold(offset uint64, n int, owner func(i int) []byte) error {
 	for i := 0; i < n; {
 		var ops []op4
@@ -81,13 +82,13 @@ func (l *lockClient) close() error {
 	return err
 }
 
-// LockAskers are clients on RDMA, of NFSv4.1 and 4.0 in turn. The first one, the keeper, keeps
-// Places bytes of a file locked, by one lock-owner. The others ask all the time for locks that
-// conflict with the keeper's: in turn for a few bytes, which they then wait for, by one of
-// Owners lock-owners, and for the whole file.
+// LockAskers are clients on RDMA, of NFSv4.1 and 4.0 in turn. The first one, the keeper, locks
+// Places bytes of a file by one lock-owner and keeps them locked. The others ask all the time for
+// locks that conflict with the keeper's. Their requests alternate: one asks for lockStride bytes
+// and waits for them, by one of Owners lock-owners; the next asks for the whole file.
 //
-// What each of them costs the daemon: for each call a search among very many locks, and for each
-// lock-owner a place among those that wait.
+// Each call of an asker costs the daemon a search among very many locks, and each lock-owner
+// costs it an entry in the queue of waiters.
 type LockAskers struct {
 	Askers, Places, Owners int
 	In                     Place
@@ -107,7 +108,7 @@ func (a *LockAnswers) add(took time.Duration) {
 }
 
 // soFar returns the number of LOCKs that were denied, the time within which 99 of 100 of them
-// were answered, and the time of the slowest.
+// were answered, and the time of the slowest one.
 func (a *LockAnswers) soFar() (n int, p99, worst time.Duration) {
 	a.mu.Lock()
 	all := slices.Sorted(slices.Values(a.denied))
@@ -161,7 +162,7 @@ func (b LockAskers) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// errGranted says that the daemon grants a lock that another client holds.
+// errGranted says that the daemon granted a lock although another client holds it.
 var errGranted = errors.New("it is granted")
 
 func granted(err error) error {
@@ -171,7 +172,8 @@ func granted(err error) error {
 	return err
 }
 
-// keep renews the lease each second until ctx ends.
+// keep renews the lease each second until a renewal fails, because the end of ctx closes the
+// connection.
 func (l *lockClient) keep(ctx context.Context) error {
 	for {
 		wait(ctx, time.Second)
@@ -181,14 +183,15 @@ func (l *lockClient) keep(ctx context.Context) error {
 	}
 }
 
-// A lockHolder locks bytes of a file from first on, each by a lock-owner of its own.
+// A lockHolder is a client that locks bytes of a file, the first at offset first, each by another
+// lock-owner.
 type lockHolder struct {
 	*lockClient
 	first uint64
 }
 
-// lockHolders makes a client of NFSv4.1 and one of 4.0. Each locks half of places bytes. renewed
-// is a time before their last calls.
+// lockHolders creates an NFSv4.1 client and an NFSv4.0 client. Each locks half of places bytes.
+// renewed is a time before the last call of either client.
 func lockHolders(ctx context.Context, target Target, in Place, places int) (all []lockHolder, renewed time.Time, err error) {
 	for i := range 2 {
 		l, err := fileClient(ctx, target, i, uint32(1-i), in)
@@ -219,8 +222,9 @@ func (l *lockClient) renew() error {
 	return err
 }
 
-// take asks for the lock of a byte until the client gets it or limit has passed, and unlocks it.
-// longest is the duration of the slowest LOCK.
+// take asks for the lock of a byte until the client gets it or limit has passed, and then unlocks
+// it. denied is the number of LOCKs that were denied; longest is the duration of the slowest
+// LOCK.
 func (l *lockClient) take(ctx context.Context, at uint64, limit time.Duration) (denied int, longest time.Duration, err error) {
 	for end := time.Now().Add(limit); ; denied++ {
 		begin := time.Now()
@@ -236,7 +240,7 @@ func (l *lockClient) take(ctx context.Context, at uint64, limit time.Duration) (
 	}
 }
 
-// atOnce has all holders do the same thing at the same time.
+// atOnce calls do for all holders at the same time.
 func atOnce(all []lockHolder, do func(h lockHolder) error) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup

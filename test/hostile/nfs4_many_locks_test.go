@@ -10,11 +10,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Three clients have locked 16,384 bytes of a file, by 8,193 lock-owners, and 16 others ask for
-// these bytes all the time. Two of the three close the file, lock their bytes again, and then
-// say nothing until their leases have run out. A CLOSE, the first LOCK after it or after a lease,
-// and 99 of 100 LOCKs that are denied have the bound of a READ. So has each call that a client
-// makes in another export meanwhile.
+// The daemon stays fast when a file has very many locks. Three clients lock 16,384 bytes of a
+// file by 8,193 lock-owners, and 16 other clients ask for these bytes all the time. Two of the
+// three clients close the file, lock their bytes again, and are then silent until their leases
+// end. Each of these must meet the bound of a READ: a CLOSE, the first LOCK after the CLOSE, the
+// first LOCK after the end of a lease, and 99 of 100 LOCKs that are denied. So must each call
+// that a client makes in another export meanwhile.
 func TestVeryManyLocksOfAFile(t *testing.T) {
 	const (
 		places = 8192
@@ -23,7 +24,7 @@ func TestVeryManyLocksOfAFile(t *testing.T) {
 	for _, addresses := range []int{1, 16} {
 		t.Run(fmt.Sprintf("from %d addresses", addresses), func(t *testing.T) {
 			s := stage(t, Config{Memory: `state = "160M"`, NFS: fmt.Sprintf("lease_time = %q", lease)})
-			s.Held = 160 * mib * 3 / 8 // the part of memory.state for what clients have open and locked
+			s.Held = 160 * mib * 3 / 8 // the part of memory.state for opens and locks
 			s.Sessions()
 			source := Strangers(addresses)
 			b := LockAskers{Askers: 16, Places: places, Owners: 100, In: s.Secured, LockAnswers: &LockAnswers{}}

@@ -12,15 +12,15 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// RandomCompounds are peers on TCP that send random compounds. Their arguments come from values
-// that matter and from values that do not, and some have changed bytes. Half of the peers use
+// RandomCompounds are peers on TCP that send random compounds. Some arguments come from a list of
+// special values, others are random, and some calls have changed bytes. Half of the peers use
 // sessions of NFSv4.2, the others are clients of NFSv4.0.
 //
-// Cost of each for the daemon: that of its calls. No compound causes a fault of the server.
+// Each peer costs the daemon its calls. No compound may cause a fault of the server.
 type RandomCompounds struct {
 	Peers int
-	// The compounds put the Handles in turn; the first is a directory. Calls is the number of
-	// calls after which a peer counts as standing; it goes on.
+	// Handles are the file handles for PUTFH; the first is a directory. Calls is the number of
+	// calls after which a peer counts as standing; the peer then continues.
 	Handles [][]byte
 	Calls   int
 }
@@ -52,7 +52,7 @@ func (b RandomCompounds) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// A drawing is the source of one peer's random compounds.
+// A drawing generates the random compounds of one peer.
 type drawing struct {
 	*rand.Rand
 	client   *client4
@@ -60,7 +60,8 @@ type drawing struct {
 	sequence uint32
 }
 
-// life makes a client, and then up to n calls as long as its session lasts.
+// life creates a client ID and then makes up to n calls, or 100 if n is smaller, as long as its
+// session lasts.
 func (d *drawing) life(peer, n int) (calls int, err error) {
 	c := d.client
 	if c.minor == 0 {
@@ -121,7 +122,7 @@ func firstStatus(d *xdr.Decoder) wire.NFSStat4 {
 	return wire.NFSStat4(d.Uint32())
 }
 
-// drawn are the operations to draw from, with the types of their arguments.
+// drawn has the operations to draw from, with the types of their arguments.
 var drawn = []struct {
 	number wire.OpNum
 	args   interface{ Encode(w *xdr.Writer) }
@@ -149,7 +150,7 @@ var drawn = []struct {
 	{wire.OpIllegal, nil}, {wire.OpLayoutget, nil},
 }
 
-// op draws an operation.
+// op returns a random operation.
 func (d *drawing) op() op4 {
 	o := drawn[d.IntN(len(drawn))]
 	if o.args == nil {
@@ -160,7 +161,8 @@ func (d *drawing) op() op4 {
 	return op4{o.number, v.Interface().(interface{ Encode(w *xdr.Writer) })}
 }
 
-// Values that fill draws more often than chance would.
+// drawnNumbers, drawnNames and drawnStates are special values that fill uses more often than
+// chance would.
 var (
 	drawnNumbers = []uint64{0, 1, 2, 3, 4, 7, 128, 4096, 1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1 << 63, 1<<64 - 2, 1<<64 - 1}
 	drawnNames   = []string{"", ".", "..", "a", "b", "c", "a/b", "\xff\xfe", "a\x00b", "empty0", "empty1", victimName, manyName, strings.Repeat("n", 255), strings.Repeat("n", 300)}
@@ -182,7 +184,7 @@ func (d *drawing) fill(v reflect.Value) {
 	switch p := v.Addr().Interface().(type) {
 	case *wire.StateID4:
 		if *p = drawnStates[d.IntN(len(drawnStates))]; d.IntN(2) == 0 {
-			*p = wire.StateID4{Seqid: 1} // the current one
+			*p = wire.StateID4{Seqid: 1} // the current stateid
 		}
 		return
 	case *wire.FAttr4:
@@ -232,7 +234,7 @@ func (d *drawing) fill(v reflect.Value) {
 	}
 }
 
-// attributes returns random attributes, with values of about the right length.
+// attributes returns random attributes. Their values have about the right length.
 func (d *drawing) attributes() (a wire.FAttr4) {
 	for range d.IntN(4) {
 		a.Attrmask.Set([]uint32{1, 3, 4, 12, 33, 36, 37, 48, 54, 81, 75, 58, 84}[d.IntN(13)])

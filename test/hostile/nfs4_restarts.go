@@ -12,7 +12,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A restarted is several lives of a daemon over one state directory, with one export.
+// A restarted runs one daemon after the other with the same state directory and the same export.
 type restarted struct {
 	t         testing.TB
 	program   string
@@ -30,13 +30,13 @@ func (r *restarted) exports() []exported {
 	return []exported{{r.directory, "/", "rw,insecure,no_root_squash"}}
 }
 
-// start starts the next life and waits until it serves.
+// start starts the next daemon and waits until it serves.
 func (r *restarted) start() *Daemon {
 	r.t.Helper()
 	return startDaemon(r.t, r.program, r.cfg, r.exports())
 }
 
-// refused starts the next life, which does not serve, and returns its message.
+// refused starts the next daemon, which must end instead of serving, and returns its output.
 func (r *restarted) refused() string {
 	r.t.Helper()
 	d := launch(r.t, r.program, r.cfg, r.exports())
@@ -47,7 +47,7 @@ func (r *restarted) refused() string {
 // awaitEnd waits until the daemon has ended.
 func (d *Daemon) awaitEnd() { await.Receive(d.t, "the daemon's end", d.Done()) }
 
-// client connects from an address, and makes no NFSv4 client yet.
+// client connects from an address. It does not create a client ID yet.
 func (d *Daemon) client(ctx context.Context, from netip.Addr) (*client4, error) {
 	conn, err := dial(ctx, from, d.TCP, 0)
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *Daemon) client(ctx context.Context, from netip.Addr) (*client4, error) 
 	return &client4{minor: 1, link: tcpLink(conn)}, nil
 }
 
-// begin makes a client and a session, and says nothing about claims.
+// begin creates a client ID and a session, and does not send RECLAIM_COMPLETE.
 func (c *client4) begin(name []byte) error {
 	sequence, err := c.exchange(name)
 	if err == nil {
@@ -66,8 +66,8 @@ func (c *client4) begin(name []byte) error {
 	return err
 }
 
-// reclaims reports whether the daemon tells the client, in its next SEQUENCE of slot 0, that it
-// may claim its state.
+// reclaims sends a SEQUENCE in slot 0, and reports whether its status flags tell the client to
+// reclaim its state.
 func (c *client4) reclaims(number uint32) (bool, error) {
 	d, err := c.do(c.sequence(0, number, false))
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *client4) reclaims(number uint32) (bool, error) {
 	return d.Uint32()&wire.Seq4StatusRestartReclaimNeeded != 0, d.Err()
 }
 
-// previous claims a file with CLAIM_PREVIOUS.
+// previous reclaims an open of a file with CLAIM_PREVIOUS.
 func (c *client4) previous(number uint32, file []byte, owner string, access, deny uint32) error {
 	_, err := c.do(c.sequence(0, number, false), putFH(file), op4{wire.OpOpen, &wire.Open4Args{
 		ShareAccess: access, ShareDeny: deny, Owner: wire.StateOwner4{Clientid: c.id, Owner: []byte(owner)},
@@ -86,12 +86,14 @@ func (c *client4) previous(number uint32, file []byte, owner string, access, den
 	return err
 }
 
-// recorders are peers that make one client after the other. Every second client says that it has
-// no more claims, and so is recorded. They go on until the daemon has ended.
+// recorders are peers that create one client ID after the other. Every second client sends
+// RECLAIM_COMPLETE, so the daemon records it in its state directory. The peers continue until the
+// daemon has ended.
 type recorders struct {
 	mu sync.Mutex
-	// promised has the clients that the daemon said it had recorded; never has those that did not
-	// ask for it. Each client has its address.
+	// promised has the names of the clients whose RECLAIM_COMPLETE succeeded, so the daemon has
+	// recorded them. never has the names of the clients that did not send it. Each name has the
+	// address of its client.
 	promised, never map[string]netip.Addr
 }
 

@@ -22,7 +22,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// restarts returns lives of the tree's daemon over one state directory.
+// restarts returns a restarted for the program under test.
 func restarts(t *testing.T, cfg Config) *restarted {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -49,17 +49,16 @@ func isStatus(t *testing.T, what string, err error, want wire.NFSStat4) {
 	}
 }
 
-// The test kills the daemon again and again while it starts or records clients. The daemon starts
-// again each time, lets the clients claim that it said it had recorded, and no client that did
-// not ask for it.
+// A daemon that was killed while it created or recorded clients starts again. It lets every
+// client reclaim whose RECLAIM_COMPLETE had succeeded, and no client that had not sent it.
 func TestKilledWhileRecording(t *testing.T) {
 	r := restarts(t, Config{State: filepath.Join(t.TempDir(), "state"), NFS: "grace_time = \"10m\"\nlease_time = \"5m\""})
 	const rounds, asked = 20, 10
 	all := &recorders{promised: map[string]netip.Addr{}, never: map[string]netip.Addr{}}
 	for round := range rounds {
 		ctx, cancel := context.WithCancel(context.Background())
-		// The test kills one life at a random moment of its start, while it writes the records
-		// anew.
+		// The test kills one daemon at a random moment of its start, while it rewrites the
+		// records.
 		early := launch(t, program, r.cfg, r.exports())
 		wait(ctx, time.Duration(rand.IntN(300))*time.Millisecond)
 		early.Kill()
@@ -101,8 +100,8 @@ func TestKilledWhileRecording(t *testing.T) {
 	}
 }
 
-// For each damage to the records, the daemon either names the damage and the remedy and does not
-// start, or the damage makes no difference.
+// If the records are damaged, the daemon either does not start, and names the damage and the
+// remedy, or works as if there were no damage.
 func TestDamagedStateDirectory(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	r := restarts(t, Config{State: state, NFS: `lease_time = "5m"`})
@@ -177,7 +176,7 @@ func TestDamagedStateDirectory(t *testing.T) {
 	r.start().Kill()
 }
 
-// Two daemons cannot use one state directory.
+// A second daemon with the same state directory does not start, and the first continues.
 func TestTwoDaemonsWithOneStateDirectory(t *testing.T) {
 	r := restarts(t, Config{State: filepath.Join(t.TempDir(), "state")})
 	first := r.start()
@@ -189,7 +188,7 @@ func TestTwoDaemonsWithOneStateDirectory(t *testing.T) {
 	}
 }
 
-// smallDisk returns a state directory on a disk of its own with this number of bytes.
+// smallDisk returns a state directory on a tmpfs of this size in bytes.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -200,13 +199,13 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// If the disk fills up while the daemon records clients, new clients wait, and the daemon logs
-// that. Present clients go on, and new ones go on when there is room again. The daemon does not
-// start on a disk that is full or cannot be written, and says why.
+// If the disk is full while the daemon records clients, new clients wait, and the daemon logs
+// that. Clients that are recorded already continue. New ones continue when there is space again.
+// A daemon does not start if its disk is full or read-only, and says why.
 func TestFullDiskWhileRecording(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// fill takes all room on the disk, and clear gives it back.
+		// fill uses up the space on the disk, and clear frees it.
 		fill, clear func(t *testing.T, state string)
 		blocks      int
 	}{
@@ -274,7 +273,7 @@ func TestFullDiskWhileRecording(t *testing.T) {
 	}
 }
 
-// fillDisk takes all room on the disk of a directory.
+// fillDisk uses up the space on the disk of a directory.
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "fill"))
@@ -289,10 +288,10 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// Lies in the time of grace gain nothing: neither for a client that was not there before, nor for
-// one that has said that it is done, nor for one with another's name. While liars flood the
-// daemon, the client that was there claims its state. The time of grace ends although another
-// client never says that it is done.
+// False claims in the grace period gain nothing. The daemon refuses claims of a client that it
+// had not recorded, of a client that has sent RECLAIM_COMPLETE, and of a client that uses another
+// client's name. While such clients flood the daemon, a recorded client reclaims its state. The
+// grace period ends although another client never sends RECLAIM_COMPLETE.
 func TestLiarsInGrace(t *testing.T) {
 	r := restarts(t, Config{State: filepath.Join(t.TempDir(), "state"), NFS: "lease_time = \"30s\"\ngrace_time = \"15s\""})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -329,7 +328,7 @@ func TestLiarsInGrace(t *testing.T) {
 	first.Kill()
 
 	d := r.start()
-	// The flood: strangers say that they are done, and claim the victim's file.
+	// The flood: strangers send RECLAIM_COMPLETE, and then claim the victim's file.
 	for i := range 8 {
 		go func() {
 			c, err := d.client(ctx, Strangers(8)(i))

@@ -9,25 +9,27 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// StuckCompounds are clients of NFSv4.1. Each sends a compound that stops in its middle at a file
-// system that stalls, and sends it again on another connection. Meanwhile the daemon answers
-// another slot of the session, and the retransmission, all the time.
+// StuckCompounds are clients of NFSv4.1. Each sends a compound that stops in its middle at a
+// stalled file system, and retransmits it on another connection. Meanwhile the client makes calls
+// in another slot of the session. The daemon must answer these calls and the retransmissions.
 //
-// Cost of each for the daemon: a call under way, and perhaps a thread.
+// Each peer costs the daemon one call under way, and perhaps a thread.
 type StuckCompounds struct {
 	Transport string
-	// At is the place where the compounds get stuck, Other a file that does not stall. Stalled is
-	// closed when At stalls.
+	// At is the export on which the compounds get stuck. Other is a file on another file system,
+	// which does not stall. Stalled is closed when At stalls.
 	At      *StallingPlace
 	Other   []byte
 	Stalled <-chan struct{}
-	// First is the index of the first client's file in At.
+	// First is the index in At of the first client's file.
 	First int
-	// Destroys: the client destroys the session instead, over the other connection.
+	// Destroys is true if the client destroys the session over the other connection instead of
+	// retransmitting.
 	Destroys bool
 }
 
-// stuckOps are the operations, sent by clients that have a file open and locked.
+// stuckOps are the operations that get stuck. The clients that send them have a file open and
+// locked.
 var stuckOps = []struct {
 	name string
 	ops  func(c *lockClient, at *StallingPlace) []op4
@@ -147,7 +149,8 @@ func (b StuckCompounds) peer(ctx context.Context, target Target, i int, stands f
 			wait(ctx, time.Hour)
 			return nil
 		}
-		// This repeats a request that is under way: the daemon may answer DELAY.
+		// This repeats a request that is still being executed, so the daemon may answer
+		// NFS4ERR_DELAY.
 		if _, err := other.do(ops...); err != nil && err != status4(wire.NFS4ErrDelay) {
 			return fmt.Errorf("the retransmission: %w", err)
 		}

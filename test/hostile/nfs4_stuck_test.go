@@ -4,8 +4,9 @@ package hostile
 
 import "testing"
 
-// A compound that is stuck in a file system delays no other compound, of its own session or of
-// others, whichever operation is stuck; nor the end of its session, nor the daemon's end.
+// A compound that is stuck in a stalled file system, whichever operation is stuck, delays no
+// other compound of its own session or of other sessions. It delays neither the end of its
+// session nor the end of the daemon.
 func TestStuckCompounds(t *testing.T) {
 	for _, destroys := range []bool{false, true} {
 		name := "come again"

@@ -4,8 +4,8 @@ package hostile
 
 import "testing"
 
-// Clients of NFSv4 make the daemon store as much state as it permits: the daemon takes no more
-// than its memory for state, and serves others.
+// Clients of NFSv4 that make the daemon store as much state as it permits take no more than its
+// memory for state, and the daemon serves other clients.
 func TestHoards(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -37,7 +37,7 @@ func TestHoards(t *testing.T) {
 	}
 }
 
-// Compounds that no client would send harm only their senders, and cause no fault of the server.
+// Random compounds harm only their senders and cause no fault of the server.
 func TestRandomCompounds(t *testing.T) {
 	s := stage(t, Config{Files: 8})
 	s.Held = s.Ceiling

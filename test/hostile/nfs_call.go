@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 )
 
-// Numbers of ONC RPC (RFC 5531) and of the programs (RFC 1813).
+// Numbers of ONC RPC (RFC 5531) and of the NFS and MOUNT programs (RFC 1813).
 const (
 	nfsProgram   = 100003
 	mountProgram = 100005
@@ -46,7 +46,7 @@ func call(xid, program, procedure uint32) []byte {
 	return b
 }
 
-// opaque appends a counted item with its padding.
+// opaque appends a variable-length opaque item to b: length, bytes and padding.
 func opaque(b, item []byte) []byte {
 	b = be.AppendUint32(b, uint32(len(item)))
 	b = append(b, item...)
@@ -69,7 +69,7 @@ func readCall(xid uint32, file []byte, offset uint64, count uint32) []byte {
 	return be.AppendUint32(b, count)
 }
 
-// writeHead returns a WRITE of n bytes up to its data.
+// writeHead returns a WRITE call of n bytes up to the length of the data, without the data.
 func writeHead(xid uint32, file []byte, offset uint64, n, stable uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procWrite), file)
 	b = be.AppendUint64(b, offset)
@@ -78,13 +78,14 @@ func writeHead(xid uint32, file []byte, offset uint64, n, stable uint32) []byte 
 	return be.AppendUint32(b, n)
 }
 
-// writeCall returns a whole WRITE of n zero bytes.
+// writeCall returns a WRITE call of n zero bytes.
 func writeCall(xid uint32, file []byte, offset uint64, n, stable uint32) []byte {
 	b := writeHead(xid, file, offset, n, stable)
 	return append(b, make([]byte, n+-n&3)...)
 }
 
-// readdirplusCall returns a READDIRPLUS from a cookie on, of at most count bytes.
+// readdirplusCall returns a READDIRPLUS call that continues at a cookie, with a reply of at most
+// count bytes.
 func readdirplusCall(xid uint32, dir []byte, cookie uint64, verifier [8]byte, count uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procReaddirplus), dir)
 	b = be.AppendUint64(b, cookie)
@@ -93,19 +94,21 @@ func readdirplusCall(xid uint32, dir []byte, cookie uint64, verifier [8]byte, co
 	return be.AppendUint32(b, count)
 }
 
-// readdirCall returns a READDIR of a directory from its start, of at most count bytes.
+// readdirCall returns a READDIR call from the start of a directory, with a reply of at most count
+// bytes.
 func readdirCall(xid uint32, dir []byte, count uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procReaddir), dir)
 	b = append(b, make([]byte, 16)...) // cookie, verifier
 	return be.AppendUint32(b, count)
 }
 
-// DumpCall and ExportCall return MOUNT's calls that every client may make.
+// DumpCall and ExportCall return calls of the MOUNT protocol that every client may make.
 func DumpCall(xid uint32) []byte   { return call(xid, mountProgram, procMountDump) }
 func ExportCall(xid uint32) []byte { return call(xid, mountProgram, procMountExport) }
 
-// ReaddirCall and ReaddirplusCall list a directory in at most count bytes. ReadCall reads count
-// bytes of a file, WriteCall writes them to stable storage.
+// ReaddirCall and ReaddirplusCall return functions that make calls to list a directory, with
+// replies of at most count bytes. ReadCall and WriteCall do the same for a READ of count bytes
+// and for a WRITE of count bytes to stable storage.
 func ReaddirCall(dir []byte, count uint32) func(xid uint32) []byte {
 	return func(xid uint32) []byte { return readdirCall(xid, dir, count) }
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// claims are the handles with which hostile peers ask for payload memory: handles that the daemon
-// never issued, handles of an export that the peers may not use, handles of a file that they may
-// use; and the last from the honest client's own address.
+// claims are the ways in which hostile peers ask for payload memory: with a handle that the
+// daemon never issued, with a handle of an export that the peers may not use, with a handle of a
+// file that they may use, and with that handle from the honest client's own address.
 var claims = []struct {
 	name   string
 	handle func(s *Stage) []byte
@@ -22,7 +22,8 @@ var claims = []struct {
 	{"shared address", func(s *Stage) []byte { return s.Open.Victim }, SharedAddress},
 }
 
-// 256 TCP connections begin a large WRITE each, and then send a byte a second (A3).
+// Honest clients are served while 256 TCP connections each begin a large WRITE and then send a
+// byte a second.
 func TestSlowWrites(t *testing.T) {
 	for _, c := range claims {
 		t.Run(c.name, func(t *testing.T) {
@@ -33,7 +34,8 @@ func TestSlowWrites(t *testing.T) {
 	}
 }
 
-// The same from ports that the export does not serve (A3).
+// The same holds for WRITEs from unprivileged ports to an export that serves only privileged
+// ports.
 func TestSlowWritesFromUnprivilegedPorts(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(SlowWrites{Peers: 256, Handle: s.Secured.Victim, Size: mib, Begin: 2200}, Strangers(256))
@@ -41,7 +43,8 @@ func TestSlowWritesFromUnprivilegedPorts(t *testing.T) {
 	s.Judge()
 }
 
-// 256 RDMA connections make large WRITEs and never answer the RDMA Reads (A3).
+// Honest clients are served while 256 RDMA connections make large WRITEs and never answer the
+// RDMA Reads.
 func TestUnansweredReads(t *testing.T) {
 	for _, c := range claims {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,7 +55,7 @@ func TestUnansweredReads(t *testing.T) {
 	}
 }
 
-// The same with calls in Position-Zero chunks, which the daemon cannot judge before it
+// The same holds for calls in Position-Zero Read chunks, which the daemon cannot check before it
 // has fetched them.
 func TestUnansweredLongCalls(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
@@ -61,8 +64,8 @@ func TestUnansweredLongCalls(t *testing.T) {
 	s.Judge()
 }
 
-// Two RDMA connections make as many WRITEs as they may, and answer after 25 s
-// (A3).
+// Honest clients are served while two RDMA connections make as many WRITEs as they may, and
+// answer the RDMA Reads after 25 s.
 func TestReadsAnsweredLate(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 2, Writes: 128, Size: mib, Handle: s.Open.Victim, Delay: 25 * time.Second}, Strangers(2))
@@ -70,8 +73,8 @@ func TestReadsAnsweredLate(t *testing.T) {
 	s.Judge()
 }
 
-// 64 peers that are slow, late or silent, at one address, at 64, and in 64 networks of IPv6: the
-// daemon serves an honest client's NULLs in turn.
+// Beside 64 peers that are slow, late or silent, the daemon answers an honest client's NULL
+// calls. The peers have one address, 64 addresses, or 64 networks of IPv6.
 func TestNullsBesideSlowPeers(t *testing.T) {
 	for name, source := range map[string]func(int) netip.Addr{
 		"1 address": Strangers(1), "64 addresses": Strangers(64), "64 networks of 64 bits": Strangers6(64),
@@ -93,8 +96,8 @@ func TestNullsBesideSlowPeers(t *testing.T) {
 	}
 }
 
-// 256 RDMA connections answer with a few bytes a second: the transfers make progress, but hardly
-// any (A3).
+// Honest clients are served while 256 RDMA connections answer RDMA Reads with 64 bytes a second,
+// so that the transfers hardly make progress.
 func TestReadsAnsweredByTrickles(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Handle: s.Open.Victim, Trickle: 64}, Strangers(256))
@@ -102,8 +105,8 @@ func TestReadsAnsweredByTrickles(t *testing.T) {
 	s.Judge()
 }
 
-// 150 RDMA connections make 8 WRITEs each and never send the data; another client reads a whole
-// file (A3).
+// A client can read a file of 3 MiB while 150 RDMA connections make 8 WRITEs each and never send
+// the data.
 func TestFileReadBesideUnansweredReads(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 150, Writes: 8, Size: mib, Handle: s.Open.Victim}, Strangers(150))

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// QueuedReads are peers that have many READs under way at a time and read each reply: an ordinary
-// load, unless the file system stalls.
+// QueuedReads are peers that have many READs under way at a time and read each reply. This is an
+// ordinary load, unless the file system stalls.
 //
-// Cost of each for the daemon: the memory for the results of READs that it has begun, and threads
-// if the file system stalls.
+// Each peer costs the daemon the memory for the results of the READs that it executes, and
+// threads if the file system stalls.
 type QueuedReads struct {
 	Peers, Calls int
 	Size         uint32
-	// Handles are handles of files, one for each peer in turn.
+	// Handles are handles of files. Peer i reads file number i, modulo the number of files.
 	Handles [][]byte
-	// RDMA: the peers use RDMA.
+	// RDMA is true if the peers use RDMA.
 	RDMA bool
 }
 

@@ -23,7 +23,7 @@ const (
 	credits = 128
 )
 
-// A segment is memory that a peer claims to offer (RFC 8166 §3.4.3).
+// A segment describes memory that a peer claims to expose (RFC 8166 §3.4.3).
 type segment struct {
 	handle, length uint32
 	offset         uint64
@@ -35,15 +35,15 @@ func (s segment) append(b []byte) []byte {
 	return be.AppendUint64(b, s.offset)
 }
 
-// chunks are the lists of a message: a Read chunk at a position, a Write chunk, a Reply chunk.
-// Each has one segment, and is absent if its length is 0.
+// chunks are the chunks of a message: a Read chunk at a position, a Write chunk, and a Reply
+// chunk. Each has one segment. A chunk of length 0 is absent.
 type chunks struct {
 	position           uint32
 	read, write, reply segment
 }
 
-// rdmaMessage returns a call with its header (RFC 8166 §4.3). A Read chunk at position 0 is the
-// call itself.
+// rdmaMessage returns a call with its RPC-over-RDMA header (RFC 8166 §4.3). If c has a Read chunk
+// at position 0, this chunk holds the call, and the message has only the header.
 func rdmaMessage(c chunks, call []byte) []byte {
 	b := append([]byte(nil), call[:4]...) // the XID
 	proc := uint32(rdmaMsg)
@@ -88,8 +88,8 @@ type rdmaPeer struct {
 // setupTimeout is the longest time that a peer waits for the reply to its MPA request.
 const setupTimeout = 20 * time.Second
 
-// dialRDMA connects and sets up a connection up to the MPA reply; the daemon then waits for the
-// first FPDU. For window see dial.
+// dialRDMA connects and sets up an RDMA connection up to the MPA reply. The daemon then waits for
+// the first FPDU. dial describes window.
 func dialRDMA(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (*rdmaPeer, error) {
 	c, err := dial(ctx, from, to, window)
 	if err != nil {
@@ -107,9 +107,9 @@ func dialRDMA(ctx context.Context, from netip.Addr, to netip.AddrPort, window in
 	return p, nil
 }
 
-// known returns peer i of an attack. The peer has made a NULL call, so the daemon has had a whole
-// message from it, but takes it for a stranger still. The end of ctx, or end, closes the
-// connection.
+// known connects peer i of an attack and makes a NULL call. The daemon has then had a whole
+// message from the peer, but still counts it as a stranger, because it made no other call. The
+// end of ctx, or a call of end, closes the connection.
 func known(ctx context.Context, target Target, i int) (p *rdmaPeer, end func(), err error) {
 	if p, err = dialRDMA(ctx, target.Source(i), target.RDMA, 0); err != nil {
 		return nil, nil, err
@@ -122,7 +122,7 @@ func known(ctx context.Context, target Target, i int) (p *rdmaPeer, end func(), 
 	return p, end, nil
 }
 
-// setUp sends the request that the Linux client sends (RFC 6581 §9).
+// setUp sends the MPA request that the Linux client sends (RFC 6581 §9).
 func (p *rdmaPeer) setUp() error {
 	f := rawpeer.LinuxRequest()
 	data := make([]byte, wire.EnhancedSize, wire.EnhancedSize+len(f.Private))
@@ -150,28 +150,29 @@ func (p *rdmaPeer) setUp() error {
 	return nil
 }
 
-// fpdu returns a ULPDU as an FPDU.
+// fpdu returns the FPDU that carries a ULPDU.
 func (p *rdmaPeer) fpdu(ulpdu []byte) []byte {
 	b := make([]byte, wire.FPDUSize(len(ulpdu)))
 	wire.PutFPDU(b, ulpdu, p.crc)
 	return b
 }
 
-// message returns a Send of one segment, the next on its queue.
+// message returns an FPDU with the next Send message of the connection, in one segment.
 func (p *rdmaPeer) message(m []byte) []byte {
 	p.msn++
 	return p.fpdu(rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: p.msn}, m))
 }
 
-// readResponse returns a segment of the answer to an RDMA Read: n zero bytes at an offset of its
-// sink.
+// readResponse returns one segment of the response to an RDMA Read: n zero bytes at offset `at`
+// of its sink.
 func (p *rdmaPeer) readResponse(r wire.Read, at, n uint32) []byte {
 	return p.fpdu(rawpeer.Tagged(wire.Tagged{
 		Op: wire.ReadResponse, Last: at+n == r.Size, STag: r.SinkSTag, Offset: r.SinkOffset + uint64(at),
 	}, make([]byte, n)))
 }
 
-// receive waits for an FPDU and returns its ULPDU, which is valid until the next call.
+// receive waits for an FPDU and returns its ULPDU. The ULPDU is valid until the next call of
+// receive.
 func (p *rdmaPeer) receive() ([]byte, error) {
 	var head [wire.LengthSize]byte
 	if _, err := io.ReadFull(p.in, head[:]); err != nil {
@@ -192,7 +193,7 @@ func (p *rdmaPeer) receive() ([]byte, error) {
 	return p.buf[:n], nil
 }
 
-// null makes a NULL call, whose reply grants credits.
+// null makes a NULL call and waits for the reply, which grants credits.
 func (p *rdmaPeer) null() error {
 	if _, err := p.conn.Write(p.message(rdmaMessage(chunks{}, nullCall(1)))); err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 )
 
 // RepeatedCalls are peers on TCP that send a set of calls, and send the same set again when the
-// daemon has answered all of it.
+// daemon has answered all of them.
 //
-// Cost of each for the daemon: the work of the calls.
+// Each peer costs the daemon the execution of its calls.
 type RepeatedCalls struct {
 	Peers int
 	What  string

@@ -4,8 +4,8 @@ package hostile
 
 import "testing"
 
-// Peers that read no reply do not make the daemon keep more than its ceiling, whichever calls
-// they make (A4).
+// Peers on TCP that read no replies do not make the daemon take more memory than its limit,
+// whichever calls they make.
 func TestDeafPeersOverTCP(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -28,7 +28,7 @@ func TestDeafPeersOverTCP(t *testing.T) {
 	}
 }
 
-// The same over RDMA, with Write chunks and with Reply chunks (A4, A3).
+// The same holds for peers on RDMA, with Write chunks and with Reply chunks.
 func TestDeafPeersOverRDMA(t *testing.T) {
 	t.Run("READ", func(t *testing.T) {
 		s := stage(t, Config{})
@@ -42,7 +42,8 @@ func TestDeafPeersOverRDMA(t *testing.T) {
 	})
 }
 
-// Replies without chunks, and records that do not end (A4).
+// The same holds for many peers that cause small replies without chunks, or send incomplete
+// records.
 func TestSmallThingsOfManyPeers(t *testing.T) {
 	t.Run("inline replies", func(t *testing.T) {
 		s := stage(t, Config{Ceiling: 16})
@@ -56,8 +57,8 @@ func TestSmallThingsOfManyPeers(t *testing.T) {
 	})
 }
 
-// The daemon keeps WRITEs that wait for a file system outside the connection's ring: 64
-// connections with 128 WRITEs of 31 KiB each (A4).
+// The daemon bounds the memory of WRITEs that wait for a stalled file system: 64 connections send
+// up to 256 WRITEs of 31 KiB each.
 func TestWritesThatWait(t *testing.T) {
 	s := stage(t, Config{Stalling: 1})
 	s.Stalling[0].Stall()

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Rounds are peers that make the same calls again and again, each with a number of them under
-// way, and read the replies: an ordinary load, unless one of the calls is expensive.
+// Rounds are peers that make the same calls again and again, with UnderWay calls under way at a
+// time, and read the replies. This is an ordinary load, unless one of the calls is expensive.
 type Rounds struct {
 	Peers, UnderWay int
 	What            string
@@ -26,7 +26,7 @@ func (b Rounds) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		defer end()
-		next := i // so that the peers are not at the same call
+		next := i // so that the peers begin with different calls
 		put := func() error {
 			c := append([]byte(nil), b.Calls[next%len(b.Calls)]...)
 			next++

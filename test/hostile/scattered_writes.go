@@ -11,11 +11,11 @@ import (
 // ScatteredWrites are peers on TCP that write a byte to each of many files, not to stable
 // storage, and then ask for the files' attributes all the time.
 //
-// Cost of each for the daemon: a descriptor for each file, until the byte is on stable storage.
+// Each peer costs the daemon a descriptor for each file, until the byte is on stable storage.
 type ScatteredWrites struct {
 	Peers int
 	// Directory is the handle of the directory with the files. Names returns the names of the
-	// files that a peer writes.
+	// files that peer i writes.
 	Directory []byte
 	Names     func(i int) []string
 }
@@ -47,8 +47,8 @@ func (b ScatteredWrites) Start(ctx context.Context, target Target) *Attack {
 			}
 			file, err := lookedUp(reply)
 			if err != nil {
-				// The daemon is short of a resource already, so the peer goes on without this
-				// file.
+				// The daemon has already run out of a resource, so the peer continues without
+				// this file.
 				continue
 			}
 			files = append(files, file)
@@ -78,7 +78,7 @@ func (b ScatteredWrites) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// lookedUp returns the handle in the reply to a LOOKUP (RFC 1813 §3.3.3).
+// lookedUp returns the file handle in the reply to a LOOKUP (RFC 1813 §3.3.3).
 func lookedUp(reply []byte) ([]byte, error) {
 	const header = 6 * 4 // of an accepted reply without a verifier
 	if len(reply) < header+8 {

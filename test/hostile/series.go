@@ -26,25 +26,27 @@ const (
 	Locks Work = "LOCK+LOCKU"    // of a byte of an open file, by NFSv4.1
 )
 
-// seriesVariable names a transport, an address, a Work, and whether it is a steady one, in the
-// environment of a process that makes a Series.
+// seriesVariable is an environment variable. A process that has it runs a Series. Its value names
+// the transport, the daemon's address, the Work, and whether the series is steady.
 const seriesVariable = "NFSRDMAD_HOSTILE_SERIES"
 
-// How long a Series lasts, and how long a steady one waits after each call.
+// seriesFor is the duration of a Series that is not steady. steadyRest is the pause of a steady
+// Series after each call.
 const (
 	seriesFor  = 2 * time.Second
 	steadyRest = 20 * time.Millisecond
 )
 
-// A Series is the calls that one honest client made one at a time, and the times that they took.
+// A Series is the result of the calls that one honest client made one at a time, with the times
+// that they took.
 type Series struct {
 	Asked, Failed      int
-	Took               time.Duration // all of them
+	Took               time.Duration // the time for all calls
 	Median, P99, Worst time.Duration
-	Fault              string // of one that failed
+	Fault              string // the error of one failed call
 }
 
-// rate returns the calls that were answered, in a second.
+// rate returns the number of answered calls a second.
 func (n Series) rate() float64 { return float64(n.Asked-n.Failed) / n.Took.Seconds() }
 
 func (n Series) String() string {
@@ -56,9 +58,9 @@ func (n Series) String() string {
 	return text
 }
 
-// ServeSeries is for TestMain: a process with seriesVariable in its environment makes a Series,
-// prints it, and ends. A client in the process of the hostile peers would have to wait for its
-// turn among them.
+// ServeSeries runs a Series, prints it and exits, if the environment has seriesVariable. TestMain
+// calls it. The honest client has a process of its own, because in the process of the hostile
+// peers it would have to wait for processor time.
 func ServeSeries() {
 	var transport, at string
 	var work Work
@@ -85,7 +87,7 @@ func ServeSeries() {
 	os.Exit(0)
 }
 
-// series makes a call, and further calls as long as more returns true.
+// series makes a call, and further calls as long as more returns true. It returns their times.
 func (d *Daemon) series(transport string, work Work, more func(begin time.Time) bool) (n Series) {
 	ctx := context.Background()
 	ask, end, err := d.worker(ctx, transport, work)
@@ -109,8 +111,8 @@ func (d *Daemon) series(transport string, work Work, more func(begin time.Time) 
 	return n
 }
 
-// worker returns a new client that does a Work with each call of ask. A client that makes NULL
-// calls stays a stranger.
+// worker connects a new client. ask then does one unit of work. A client of the Work Null makes
+// no call but NULL, so it stays a stranger to the daemon.
 func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask func(ctx context.Context, i int) error, end func(), err error) {
 	if work == Null {
 		c, err := d.dial(ctx, transport)
@@ -140,7 +142,7 @@ func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask f
 	return func(ctx context.Context, _ int) error { return h.makeOne(ctx, root, name) }, h.Close, nil
 }
 
-// locks is a new client that locks a byte with each call of ask, and unlocks it.
+// locks connects a new NFSv4.1 client. Each call of ask locks a byte and unlocks it.
 func (d *Daemon) locks(ctx context.Context, transport string) (ask func(ctx context.Context, i int) error, end func(), err error) {
 	h, err := d.arrive4(ctx, transport, openName)
 	if err != nil {
@@ -175,7 +177,7 @@ func (d *Daemon) startSeries(transport string, work Work, steady bool) (end func
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %v", seriesVariable, transport, at, work, steady))
 	c.Stderr = os.Stderr
-	// The process sees the end of its input.
+	// The process ends its work when its standard input ends.
 	in, err := c.StdinPipe()
 	if err != nil {
 		d.t.Fatal(err)

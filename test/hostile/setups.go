@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Setups are peers that set up an RDMA connection and send no FPDU.
+// Setups are peers that set up an RDMA connection and then send no FPDU.
 //
-// Cost of each for the daemon: a descriptor and a connection's heap.
+// Each peer costs the daemon a descriptor and the heap memory of a connection.
 type Setups struct{ Peers int }
 
 func (b Setups) String() string {

@@ -9,14 +9,14 @@ import (
 )
 
 // ShortCopies are clients of NFSv4.2, each with one session, that make the daemon copy 4 KiB from
-// one file to another, over and over: 31 COPYs in a compound, and a compound under way in each
-// slot.
+// one file to another, over and over. Each compound has 31 COPYs, and each slot has a compound
+// under way.
 //
-// Cost of each for the daemon: goroutines of the executor, and the disk's time.
+// Each peer costs the daemon goroutines of the executor, and disk time.
 type ShortCopies struct {
 	Peers, Slots int
 	From, To     []byte
-	// Refused: each COPY is from a file to itself, which the daemon refuses (RFC 7862
+	// If Refused is true, each COPY is from a file to itself, which the daemon refuses (RFC 7862
 	// §15.2.3).
 	Refused bool
 }

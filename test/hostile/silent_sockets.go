@@ -7,11 +7,11 @@ import (
 
 // SilentSockets are peers that connect by TCP and send nothing.
 //
-// Cost of each for the daemon: a descriptor, and, on the RDMA port, one of the places for
-// set-ups, for the longest time of a set-up.
+// Each peer costs the daemon a descriptor. On the RDMA port it also costs one of the connections
+// that may be in set-up, until the set-up times out.
 type SilentSockets struct {
 	Peers int
-	// RDMA: they connect to the RDMA port.
+	// RDMA is true if the peers connect to the RDMA port.
 	RDMA bool
 }
 

@@ -9,13 +9,13 @@ import (
 // SlowWrites are peers on TCP that announce a large WRITE each, send its beginning, and then a
 // byte a second.
 //
-// Cost of each for the daemon: the record's memory, until the daemon gives the record up.
+// Each peer costs the daemon the memory of the record, until the daemon drops the record.
 type SlowWrites struct {
 	Peers int
-	// Handle is a file's handle, or bytes that a peer presents as one.
+	// Handle is a file handle, or bytes that a peer sends as one.
 	Handle []byte
-	// Size is the length of the data, in bytes; Begin is the part of the record that the peer
-	// sends at once.
+	// Size is the length of the data, in bytes. Begin is the number of bytes of the record that
+	// the peer sends at once.
 	Size, Begin int
 }
 

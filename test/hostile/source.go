@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// HonestAddress is the address of honest clients: the one that the kernel chooses on loopback.
+// HonestAddress is the address of honest clients, which the kernel chooses on loopback.
 var HonestAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// Strangers gives peers n addresses in turn, none of them the honest client's or
-// a daemon's.
+// Strangers returns a function that gives peers n addresses in turn. None of them is the honest
+// client's address or a daemon's.
 func Strangers(n int) func(i int) netip.Addr {
 	return func(i int) netip.Addr {
 		i %= n
@@ -21,13 +21,13 @@ func Strangers(n int) func(i int) netip.Addr {
 	}
 }
 
-// HonestAddress6 is the same for daemons with an address of IPv6.
+// HonestAddress6 is the address of honest clients if the daemon has an IPv6 address.
 var HonestAddress6 = netip.IPv6Loopback()
 
 // Network6 is the network of daemons and strangers with IPv6: fd00::/16 (RFC 4193).
 var Network6 = netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd}), 16)
 
-// Strangers6 gives peers n addresses in turn, each in a /64 of its own.
+// Strangers6 returns a function that gives peers n addresses in turn, each in another /64.
 func Strangers6(n int) func(i int) netip.Addr {
 	return func(i int) netip.Addr {
 		i %= n
@@ -35,7 +35,7 @@ func Strangers6(n int) func(i int) netip.Addr {
 	}
 }
 
-// Neighbours6 gives peers n addresses in turn, all in one /64.
+// Neighbours6 returns a function that gives peers n addresses in turn, all in one /64.
 func Neighbours6(n int) func(i int) netip.Addr {
 	return func(i int) netip.Addr {
 		i %= n
@@ -48,14 +48,14 @@ func daemon6(a, b byte) netip.Addr {
 }
 
 // SharedAddress gives all peers the honest client's address, as if all of them were behind one
-// address translator.
+// NAT gateway.
 func SharedAddress(int) netip.Addr { return HonestAddress }
 
 // dialTimeout is the longest time that a peer waits for a TCP connection.
 const dialTimeout = 20 * time.Second
 
-// dial connects from an address. If window is greater than 0, the peer's kernel accepts about
-// that number of bytes while the peer does not read.
+// dial connects from an address. If window is greater than 0, the peer's kernel buffers only
+// about that number of bytes that the peer has not read.
 func dial(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (*net.TCPConn, error) {
 	d := net.Dialer{
 		Timeout:   dialTimeout,
@@ -76,7 +76,7 @@ func dial(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (
 		return nil, err
 	}
 	tcp := c.(*net.TCPConn)
-	// Many connections come and go, so their ports must be free at once.
+	// The test opens and closes many connections, so their ports must be free again at once.
 	if err := tcp.SetLinger(0); err != nil {
 		tcp.Close()
 		return nil, err
@@ -84,7 +84,7 @@ func dial(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (
 	return tcp, nil
 }
 
-// tie closes a connection at the end of ctx, or by the function that it returns.
+// tie closes a connection when ctx ends, or when the caller calls end.
 func tie(ctx context.Context, c net.Conn) (end func()) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	return func() {

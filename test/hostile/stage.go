@@ -17,14 +17,14 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// The contents of each export.
+// The names and sizes of the files in each export.
 const (
-	honestFiles = 32       // that honest clients read
-	honestSize  = 64 * kib // of one of them
-	largeSize   = 3 * mib  // of the file "large"
-	victimSize  = 4 * mib  // of the file "victim", the target of strangers
-	manyNames   = 2000     // in the directory "many" of the open export
-	fewNames    = 50       // in that of the others
+	honestFiles = 32       // files that honest clients read
+	honestSize  = 64 * kib // bytes of each of them
+	largeSize   = 3 * mib  // bytes of the file "large"
+	victimSize  = 4 * mib  // bytes of the file "victim", which hostile peers use
+	manyNames   = 2000     // names in the directory "many" of the open export
+	fewNames    = 50       // names in the directory "many" of the other exports
 	victimName  = "victim"
 	largeName   = "large"
 	manyName    = "many"
@@ -33,14 +33,15 @@ const (
 	securedName = "/secured"
 )
 
-// guard is the memory beyond its bound at which the test kills a daemon, in bytes.
+// The test kills a daemon whose memory exceeds its bound by guard bytes.
 const guard = 1 << 30
 
-// A Place is an export as peers see it.
+// A Place is an export, with the handles of its root, of its file "victim" and of its directory
+// "many".
 type Place struct {
 	Name               string
 	Root, Victim, Many []byte
-	files              []servertest.Handle // that honest clients read
+	files              []servertest.Handle // handles of the files that honest clients read
 }
 
 // A StallingPlace is an export on a file system that can stall.
@@ -49,33 +50,34 @@ type StallingPlace struct {
 	*StallingFS
 }
 
-// A Stage is a daemon with honest clients, before hostile peers come. Files and
-// connections last until the test ends.
+// A Stage is a daemon with honest clients, ready for attacks. Its files and connections last
+// until the test ends.
 type Stage struct {
 	*Daemon
 	t   *testing.T
 	ctx context.Context
-	// Open is an export for every client, Closed one for the honest client's
-	// address only, Secured one for ports below 1024 only.
+	// Open is an export for every client. Closed is an export for the honest client's address
+	// only. Secured is an export for privileged ports only, which are those below 1024.
 	Open, Closed, Secured Place
 	// Stalling are exports on file systems that can stall.
 	Stalling []*StallingPlace
-	// Directory is what Open shows.
+	// Directory is the local directory that the export Open shows.
 	Directory string
-	// Held is the memory that the daemon may use for the state of NFSv4 clients, in bytes, beside
-	// payload memory.
+	// Held is the memory that the daemon may use for the state of NFSv4 clients, in bytes, in
+	// addition to payload memory.
 	Held int
 
 	honest   map[string]*honestClient
 	sessions map[string]*honestSession
 	control  control
-	usual    map[string]time.Duration // the median of READ, before the attack
-	idle     int                      // bytes resident, before the attack
+	usual    map[string]time.Duration // the median time of a READ before the attack
+	idle     int                      // resident memory in bytes before the attack
 	attacks  []*Attack
 	end      context.CancelFunc
 }
 
-// NewStage starts a program as a daemon and connects honest clients to it, over each transport.
+// NewStage starts a daemon of this program and connects one honest client to it over each
+// transport.
 func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	t.Helper()
 	s := &Stage{t: t, honest: make(map[string]*honestClient), usual: make(map[string]time.Duration)}
@@ -106,8 +108,8 @@ func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	s.Daemon = startDaemon(t, program, cfg, exports)
 	places := []*Place{&s.Open, &s.Closed, &s.Secured}
 	for _, f := range s.Stalling {
-		// Calls that wait for a stalled file system must go on before the test's end kills the
-		// daemon; t.Cleanup runs the last function first.
+		// f.End must run before the daemon is killed, because it ends the calls that wait for the
+		// stalled file system. t.Cleanup runs the last function first.
 		t.Cleanup(f.End)
 		places = append(places, &f.Place)
 	}
@@ -120,7 +122,7 @@ func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	return s
 }
 
-// makeFile makes a file that every user may write, whatever the umask.
+// makeFile creates a file that every user may write, whatever the umask.
 func makeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
@@ -136,7 +138,7 @@ func makeFile(t testing.TB, path string, content []byte) {
 	}
 }
 
-// furnish fills the directory of an export, and gives its directory "many" this number of names.
+// furnish creates the files of an export in dir. The directory "many" gets this number of names.
 func furnish(t testing.TB, dir string, names int) {
 	t.Helper()
 	content := bytes.Repeat([]byte("hostile "), victimSize/8)
@@ -170,12 +172,12 @@ func honestNames() (all []string) {
 	return all
 }
 
-// find looks up the handles of an export, from the honest client's address.
+// find looks up the handles of an export with a client at the honest client's address.
 func (s *Stage) find(name string, at *Place) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, Patience)
 	defer cancel()
-	// RDMA counts as a secure transport from any port.
+	// The export Secured accepts RDMA from any port, because RDMA counts as a secure transport.
 	c, err := s.arrive(ctx, "rdma", name, append(honestNames(), victimName, manyName)...)
 	if err != nil {
 		s.t.Fatalf("before the attack: %v", err)
@@ -191,7 +193,8 @@ func (s *Stage) find(name string, at *Place) {
 	}
 }
 
-// prepare connects the honest clients and measures their READs before the attack.
+// prepare starts the control daemon, connects the honest clients, and measures their READs before
+// the attack.
 func (s *Stage) prepare(program string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
@@ -214,19 +217,19 @@ func (s *Stage) prepare(program string) {
 	go s.killBeyond(s.idle + s.Ceiling + s.Held + slack + guard)
 }
 
-// Target returns the daemon, with peers at the addresses that source gives.
+// Target returns a Target for this daemon. source gives the addresses of the peers.
 func (s *Stage) Target(source func(i int) netip.Addr) Target {
 	return Target{TCP: s.TCP, RDMA: s.RDMA, Source: source}
 }
 
-// Attack starts hostile peers and returns when all are connected or sent away.
+// Attack starts hostile peers, and returns when each of them stands or was refused.
 func (s *Stage) Attack(b Behaviour, source func(i int) netip.Addr) *Attack {
 	s.t.Helper()
 	a, _ := s.AttackUntil(b, source)
 	return a
 }
 
-// AttackUntil is Attack with peers that leave when end is called.
+// AttackUntil is Attack, and returns a function that ends this attack.
 func (s *Stage) AttackUntil(b Behaviour, source func(i int) netip.Addr) (a *Attack, end func()) {
 	s.t.Helper()
 	begin := time.Now()
@@ -247,7 +250,7 @@ func (s *Stage) AttackUntil(b Behaviour, source func(i int) netip.Addr) (a *Atta
 	}
 }
 
-// leave ends the attacks.
+// leave ends the attacks and waits for their peers.
 func (s *Stage) leave() {
 	s.end()
 	for _, a := range s.attacks {
@@ -255,14 +258,14 @@ func (s *Stage) leave() {
 	}
 }
 
-// Forged returns a handle that the daemon did not issue.
+// Forged returns a changed copy of a handle, which the daemon did not issue.
 func Forged(handle []byte) []byte {
 	h := slices.Clone(handle)
 	h[len(h)-1] ^= 1
 	return h
 }
 
-// lastLines returns the last lines of the daemon's output, or the first ones of a panic.
+// lastLines returns the last 20 lines of the daemon's output, or 20 lines from a panic on.
 func (s *Stage) lastLines() string {
 	const most = 20
 	all := strings.Split(s.Output(), "\n")
@@ -274,8 +277,8 @@ func (s *Stage) lastLines() string {
 	return strings.Join(all[max(len(all)-most, 0):], "\n")
 }
 
-// listed reads the first entries of a directory. It returns the cookie of the last of them and
-// the verifier, to continue there.
+// listed reads the first entries of a directory. It returns the cookie of the last entry and the
+// verifier, so that a READDIRPLUS can continue there.
 func (s *Stage) listed(dir []byte) (cookie uint64, verifier wire.CookieVerf3) {
 	s.t.Helper()
 	var res wire.ReaddirPlus3Res

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// collectOften makes a daemon collect garbage all the time, as a daemon does now and then after a
-// long run. This shows whether the runtime waits in vain for a thread.
+// collectOften makes a daemon collect garbage all the time. This shows whether the Go runtime
+// waits for a thread that a stalled system call blocks.
 var collectOften = []string{"GOGC=1"}
 
-// The kernel has cached a directory's listing, and its file system stalls at look-ups of names:
-// one READDIRPLUS of the directory must not stop the process.
+// A READDIRPLUS of a directory does not stop the daemon if the kernel has cached the directory's
+// listing and look-ups of its names stall.
 func TestReaddirplusOnAStalledFileSystem(t *testing.T) {
 	for _, transport := range Transports {
 		t.Run(transport, func(t *testing.T) {
@@ -37,11 +37,11 @@ func TestReaddirplusOnAStalledFileSystem(t *testing.T) {
 	}
 }
 
-// makeGarbage connects clients, so that the daemon collects garbage.
+// makeGarbage connects 1,500 clients, so that the daemon collects garbage.
 func makeGarbage(s *Stage) { s.Attack(IdleClients{Peers: 1500}, Strangers(30)) }
 
-// One call of each kind into a stalled file system delays neither calls to other file systems nor
-// the daemon's end (A2, A9).
+// One call of each kind to a stalled file system delays neither calls to other file systems nor
+// the daemon's end.
 func TestCallsIntoAStalledFileSystem(t *testing.T) {
 	for _, transport := range Transports {
 		t.Run(transport, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestCallsIntoAStalledFileSystem(t *testing.T) {
 	}
 }
 
-// One, two, and all but one of the file systems stall with many READs under way: the daemon
-// serves the others (A8).
+// If one, two, or all but one of the file systems stall, with many READs under way, the daemon
+// serves the others.
 func TestStalledFileSystems(t *testing.T) {
 	const all = 4
 	for _, stalled := range []int{1, 2, all} {

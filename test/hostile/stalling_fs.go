@@ -18,15 +18,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These variables make a test program serve a file system instead: they name the directory, and
-// say whether the kernel caches much of it.
+// A test process that has stallingFSVariable serves a FUSE file system instead of running tests.
+// The variable names the directory. If rememberingVariable is set too, the kernel caches
+// attributes and listings.
 const (
 	stallingFSVariable  = "NFSRDMAD_HOSTILE_FS"
 	rememberingVariable = "NFSRDMAD_HOSTILE_FS_REMEMBERED"
 )
 
-// ServeStallingFS serves a FUSE file system until the process ends, if this process was started
-// for that. TestMain calls it first.
+// ServeStallingFS serves a FUSE file system until the process ends, if the environment has
+// stallingFSVariable. TestMain calls it first.
 func ServeStallingFS() {
 	dir := os.Getenv(stallingFSVariable)
 	if dir == "" {
@@ -40,7 +41,8 @@ func ServeStallingFS() {
 }
 
 func serveStallingFS(dir string, remembered bool) error {
-	// Signals to the process group are for the tests.
+	// SIGINT and SIGHUP go to the whole process group, but only the test process should react to
+	// them.
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
 	root, err := fs.NewLoopbackRoot(filepath.Join(dir, "files"))
 	if err != nil {
@@ -66,9 +68,9 @@ func serveStallingFS(dir string, remembered bool) error {
 	return nil
 }
 
-// A stallingNode does not ask to be told when a descriptor is closed. Otherwise the kernel would
-// wait for that at the end of each process that has a file open, in a state in which no signal
-// can kill the process.
+// A stallingNode does not implement FLUSH. Otherwise the kernel would send FLUSH for each open
+// file of a process that ends, and wait for the answer in a state in which no signal can kill the
+// process.
 type stallingNode struct{ *fs.LoopbackNode }
 
 // WrapChild implements fs.NodeWrapChilder.
@@ -79,7 +81,7 @@ func (n *stallingNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.I
 // Flush implements fs.NodeFlusher.
 func (n *stallingNode) Flush(context.Context, fs.FileHandle) syscall.Errno { return syscall.ENOSYS }
 
-// A rememberedNode lets the kernel keep the listing of a directory.
+// A rememberedNode lets the kernel cache the listing of a directory.
 type rememberedNode struct{ *stallingNode }
 
 // WrapChild implements fs.NodeWrapChilder.
@@ -93,18 +95,19 @@ func (n *rememberedNode) OpendirHandle(ctx context.Context, flags uint32) (fs.Fi
 	return fh, more | fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE, errno
 }
 
-// A StallingFS is a FUSE file system that shows a directory and can be made to stall. Its server
-// is a process of its own; while that process is stopped, nothing answers the kernel. A process
-// that waits for it can be killed, because the server has not taken the request yet.
+// A StallingFS is a FUSE file system that shows a directory and can be made to stall. A separate
+// process serves it. While that process is stopped, it answers no request of the kernel. A
+// process that waits for a request can be killed, because the server has not taken the request
+// yet.
 type StallingFS struct {
 	t testing.TB
-	// Files is the directory that it shows, Mount the place where it is mounted.
+	// Files is the directory that the file system shows. Mount is its mount point.
 	Files, Mount string
 	server       *exec.Cmd
 }
 
-// newStallingFS mounts a file system over an empty directory. If remembered, the kernel itself
-// answers for attributes and listings that it has seen, and only names and data need the server.
+// newStallingFS mounts a StallingFS. If remembered is true, the kernel answers for attributes and
+// listings that it has seen, and only look-ups of names and data need the server.
 func newStallingFS(t testing.TB, remembered bool) *StallingFS {
 	t.Helper()
 	self, err := os.Executable()
@@ -141,8 +144,8 @@ func newStallingFS(t testing.TB, remembered bool) *StallingFS {
 	return s
 }
 
-// close closes a file, once: from then on the kernel knows that the file system does not ask to
-// be told of that.
+// close closes a file once. The server answers ENOSYS to the FLUSH, and from then on the kernel
+// sends no FLUSH.
 func (s *StallingFS) close() {
 	s.t.Helper()
 	const name = "first"
@@ -152,14 +155,14 @@ func (s *StallingFS) close() {
 	}
 }
 
-// Stall makes every request to the file system wait. Earlier requests must have ended, because a
-// request that the server has taken holds the process in the kernel, where no signal can kill it.
+// Stall makes every request to the file system wait. The caller ensures that no request is under
+// way, because no signal can kill a process whose request the server has already taken.
 func (s *StallingFS) Stall() {
 	s.t.Helper()
 	if err := s.server.Process.Signal(syscall.SIGSTOP); err != nil {
 		s.t.Fatal(err)
 	}
-	// Until then the last of the server's threads may still take a request.
+	// Before the process has stopped, one of the server's threads may still take a request.
 	for {
 		var status unix.WaitStatus
 		_, err := unix.Wait4(s.server.Process.Pid, &status, unix.WUNTRACED, nil)
@@ -172,7 +175,7 @@ func (s *StallingFS) Stall() {
 	}
 }
 
-// End lets every waiting request go on with an error, and removes the file system.
+// End makes every waiting request fail, and unmounts the file system.
 func (s *StallingFS) End() {
 	_ = s.server.Process.Kill()
 	_ = s.server.Wait()

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// program is the path of the daemon: built from the tree, unless the flag names another.
+// program is the path of the daemon: the flag -program, or else a daemon built from this tree.
 var program string
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func run(m *testing.M) int {
 			return 1
 		}
 	}
-	// The run needs descriptors for 10,000 connections, and some files.
+	// The run needs descriptors for 10,000 connections and for files.
 	RaiseDescriptors(16384)
 	if program == "" {
 		program = filepath.Join(os.TempDir(), "nfsrdmad")
@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// stage is a daemon of the tree with honest clients.
+// stage returns a Stage with a daemon of the program under test.
 func stage(t *testing.T, cfg Config) *Stage {
 	t.Helper()
 	if os.Geteuid() != 0 {

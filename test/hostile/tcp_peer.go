@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// lastFragment marks the only fragment of a record (RFC 5531 §11).
+// lastFragment is the bit in a record mark that marks the last fragment of a record (RFC 5531
+// §11).
 const lastFragment = 1 << 31
 
 // record returns a message as a record of one fragment.
 func record(message []byte) []byte { return append(mark(len(message)), message...) }
 
-// mark returns the mark before a record of n bytes.
+// mark returns the record mark for a record of one fragment of n bytes.
 func mark(n int) []byte { return be.AppendUint32(nil, lastFragment|uint32(n)) }
 
 // readRecord reads one reply, of one fragment.
@@ -34,8 +35,7 @@ func readRecord(in *bufio.Reader) ([]byte, error) {
 	return b, err
 }
 
-// hold waits until the daemon ends a connection on which the peer sends nothing more, or until
-// this side closes it.
+// hold reads from a connection until the daemon or the peer closes it. It discards the bytes.
 func hold(c net.Conn) error {
 	_, err := io.Copy(io.Discard, c)
 	if err == nil {
@@ -44,11 +44,12 @@ func hold(c net.Conn) error {
 	return err
 }
 
-// stuck is the time after which a peer that does not read and cannot send counts as standing.
+// stuck is the time after which a peer that reads nothing and whose send is blocked counts as
+// standing.
 const stuck = 200 * time.Millisecond
 
-// pour sends n chunks of bytes to a connection, and reads nothing from it. It calls stands once
-// the daemon takes no more, or has taken all.
+// pour sends n chunks of bytes to a connection and reads nothing from it. It calls stands when a
+// send is blocked, or when all chunks are sent.
 func pour(c net.Conn, n int, chunk func(i int) []byte, stands func()) error {
 	stood := false
 	stand := func() {

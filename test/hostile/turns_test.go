@@ -14,8 +14,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// 1,500 connections of one address, each with 128 calls that wait for a file system: the memory
-// that the daemon keeps for them is bounded, and it drops their calls when the connections end.
+// The daemon bounds the memory for calls that wait for a stalled file system, and drops the calls
+// when their connections end. The test opens 1,500 connections of one address, each with 128
+// calls.
 func TestWaitingCallsOfOneAddress(t *testing.T) {
 	s := stage(t, Config{Stalling: 1})
 	s.Stalling[0].Stall()
@@ -31,9 +32,9 @@ func TestWaitingCallsOfOneAddress(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// 128 connections make the daemon copy all the time, or ask for copies that it refuses: meanwhile
-// it serves honest clients in turn. When the connections have ended, the daemon spends no time on
-// their calls.
+// While 128 connections make the daemon copy all the time, or ask for copies that it refuses, the
+// daemon serves honest clients. When the connections have ended, the daemon spends no more time
+// on their calls.
 func TestShortCopies(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -63,8 +64,8 @@ func TestShortCopies(t *testing.T) {
 	}
 }
 
-// GETATTRs of directories in turn, each 3,900 levels down in a parent directory of its own, 64
-// under way on each connection.
+// Honest clients are served while peers send GETATTRs of directories that lie 3,900 levels deep,
+// 64 under way on each connection. Each directory has another parent.
 func TestDeepDirectories(t *testing.T) {
 	const levels, directories = 3900, 256
 	s := stage(t, Config{})
@@ -95,7 +96,8 @@ func TestDeepDirectories(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// makeDeep makes a directory this number of levels down, and in it directories with a leaf each.
+// makeDeep creates a directory `levels` levels deep, and in it directories with one subdirectory
+// each.
 func makeDeep(t *testing.T, in, name string, levels, directories int) {
 	t.Helper()
 	fd, err := unix.Open(in, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -132,8 +134,8 @@ func makeDeep(t *testing.T, in, name string, levels, directories int) {
 	})
 }
 
-// NULL calls over TCP, as many as the daemon takes, by peers at one address and at 64, of IPv4
-// and IPv6: the daemon serves an honest client's calls in turn.
+// While peers send as many NULL calls over TCP as the daemon accepts, the daemon answers an
+// honest client's calls. The peers have one address or 64, of IPv4 or IPv6.
 func TestFloodsOverTCP(t *testing.T) {
 	for name, source := range map[string]func(int) netip.Addr{
 		"1 address": Strangers(1), "64 addresses": Strangers(64),
@@ -148,8 +150,8 @@ func TestFloodsOverTCP(t *testing.T) {
 	}
 }
 
-// Known peers have all the places of the honest client's address: the client can still arrive
-// from a privileged port.
+// An honest client can connect from a privileged port although known peers use all the
+// connections that its address may have, or all that the daemon accepts.
 func TestPlacesOfOneAddress(t *testing.T) {
 	sources := []func(int) netip.Addr{SharedAddress, Strangers(100)}
 	for i, name := range []string{"shared address", "100 addresses"} {

@@ -8,22 +8,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// UnansweredReads are peers on RDMA that make large WRITEs and are slow to answer the RDMA Reads
-// by which the daemon fetches their data.
+// UnansweredReads are peers on RDMA that make large WRITEs and answer late, slowly or never the
+// RDMA Reads by which the daemon fetches the data.
 //
-// Cost of each for the daemon: the memory for the data of all its WRITEs.
+// Each peer costs the daemon the memory for the data of all its WRITEs.
 type UnansweredReads struct {
 	Peers int
-	// Writes is the number of WRITEs that each peer has under way, Size the length of the data of
-	// one, in bytes.
+	// Writes is the number of WRITEs that each peer has under way. Size is the length of the data
+	// of one WRITE, in bytes.
 	Writes, Size int
 	Handle       []byte
-	// Long: the calls themselves are in Read chunks, so that the daemon cannot judge them before
-	// it has fetched them.
+	// Long is true if the calls themselves are in Read chunks, so that the daemon cannot check
+	// them before it has fetched them.
 	Long bool
-	// Delay is the time after which the peer begins to answer an RDMA Read. Trickle is the number
-	// of bytes of an answer that the peer sends each second from then on; 0: all at once. If both
-	// are 0, the peer answers nothing.
+	// Delay is the time that passes before the peer begins to answer an RDMA Read. Trickle is the
+	// number of bytes of an answer that the peer then sends each second; 0 means all at once. If
+	// both are 0, the peer never answers.
 	Delay   time.Duration
 	Trickle int
 }
@@ -67,7 +67,7 @@ func (b UnansweredReads) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// A due is an RDMA Read and the time when its answer begins.
+// A due is an RDMA Read and the time at which the peer begins to answer it.
 type due struct {
 	wire.Read
 	at time.Time
@@ -106,7 +106,7 @@ func (b UnansweredReads) answer(ctx context.Context, p *rdmaPeer) error {
 	}
 }
 
-// answerSegment is the length of the part of an answer in one FPDU, in bytes.
+// answerSegment is the number of bytes of an answer in one FPDU.
 const answerSegment = 32 << 10
 
 func (b UnansweredReads) answerEach(ctx context.Context, p *rdmaPeer, reads <-chan due) {
