@@ -19,14 +19,14 @@ var nfsProcedures = map[string]string{
 	"17": "READDIRPLUS", "18": "FSSTAT", "19": "FSINFO", "20": "PATHCONF", "21": "COMMIT",
 }
 
-// TestCapture records a Linux client's work over RDMA and has tshark, an independent dissector,
-// dissect the recording. tshark must name every layer and every NFS procedure that the client
-// used, and find no malformed frame.
+// TestCapture records the traffic of a Linux client over RDMA, and has tshark, an independent
+// dissector, dissect the recording. tshark must name every layer and every NFS procedure that the
+// client used, and find no malformed frame.
 //
 // If the end of one FPDU, a short FPDU and the beginning of a third share a TCP segment, tshark
-// loses its place in the stream, although the framing is right, and names nothing from there on.
-// The kernel and the clock determine the segments, so the test records again if tshark leaves
-// something unnamed. A malformed frame always fails the test.
+// loses the frame boundaries, although the framing is right, and names nothing after that. The
+// kernel and its timing determine the segments, so the test records again if a name is missing. A
+// malformed frame always fails the test.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "sync")
@@ -40,7 +40,8 @@ func TestCapture(t *testing.T) {
 	t.Errorf("not named in any of the recordings: %v", unnamed)
 }
 
-// record runs the client and returns the file with the frames that crossed the bridge.
+// record runs the client and returns the name of a capture file with the frames that crossed the
+// bridge.
 func record(t *testing.T, s *server) string {
 	t.Helper()
 	file := filepath.Join(lab.Folder(t, "capture"), "traffic.pcap")
@@ -51,7 +52,8 @@ func record(t *testing.T, s *server) string {
 	return file
 }
 
-// unnamedIn fails the test for malformed frames, and returns the expected names that are missing.
+// unnamedIn fails the test if a frame is malformed. It returns the layers and procedures that
+// tshark did not name.
 func unnamedIn(t *testing.T, file string) []string {
 	t.Helper()
 	frames, err := dissect.Capture(file)

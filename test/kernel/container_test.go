@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestContainer builds the image of the static program, runs it without any privilege, and has Linux's client mount it over
-// both transports.
+// TestContainer tests that the container image works without any privilege: a Linux client mounts
+// its export over both transports.
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	needsDaemon(t)
@@ -32,7 +32,8 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// An image is an unpacked one, with what the Containerfile says of its start.
+// An image is an unpacked container image and the parts of its configuration that say how to
+// start it.
 type image struct {
 	root            string
 	User            string
@@ -40,7 +41,8 @@ type image struct {
 	Volumes         map[string]struct{}
 }
 
-// buildImage runs buildah on the Containerfile, with the program as it stands in the repository, and unpacks the image in a folder.
+// buildImage runs buildah on the Containerfile, with a program built from this tree, and unpacks
+// the image in a folder.
 func buildImage(t *testing.T, base string) *image {
 	t.Helper()
 	tree := filepath.Join(base, "tree")
@@ -65,13 +67,13 @@ func buildImage(t *testing.T, base string) *image {
 		}
 		return out
 	}
-	// As make build does: the image has no libraries.
+	// The program is static, as `make build` makes it, because the image has no libraries.
 	must("env", "CGO_ENABLED=0", "go", "build", "-C", filepath.Dir(file), "-trimpath", "-o", filepath.Join(tree, "nfsrdmad"), "./cmd/nfsrdmad")
 	store := []string{"--storage-driver", "vfs", "--root", filepath.Join(base, "storage"), "--runroot", filepath.Join(base, "running")}
 	i := &image{root: filepath.Join(base, "root")}
 	must("buildah", append(store, "build", "--isolation", "chroot", "--file", file, "--tag", "nfsrdmad", ".")...)
 	must("buildah", append(store, "build", "--isolation", "chroot", "--file", file, "--output", "type=local,dest="+i.root, ".")...)
-	// buildah lets only root into the folder that it unpacks to.
+	// buildah gives the folder a mode that lets only root in.
 	if err := os.Chmod(i.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +88,9 @@ func buildImage(t *testing.T, base string) *image {
 	return i
 }
 
-// command runs a program of the image as its user, without a capability. The root is read-only but for the image's volumes and
-// /export, and the program sees /proc.
+// command returns the command that runs a program of the image as the image's user, without
+// capabilities. The root file system is read-only except for the image's volumes and /export, and
+// /proc is mounted.
 func (i *image) command(t *testing.T, base string, program ...string) []string {
 	t.Helper()
 	folder := func(path string) string {
@@ -101,7 +104,8 @@ func (i *image) command(t *testing.T, base string, program ...string) []string {
 	folder(filepath.Join(i.root, "proc"))
 	script := `mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && mount -t proc proc "$1/proc"`
 	for inside := range i.Volumes {
-		// As a container engine does, the volume gets the owner that the directory has in the image.
+		// A container engine gives a volume the owner that the directory has in the image, so
+		// this must be right.
 		owner, err := os.Stat(filepath.Join(i.root, inside))
 		if err != nil {
 			t.Fatal(err)

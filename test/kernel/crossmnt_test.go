@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestMountsBelowTheExport enters the mounts below an export with crossmnt: the client sees each
-// as a separate file system.
+// With the option crossmnt, a client sees each file system that is mounted below an export, and
+// each as a separate file system.
 func TestMountsBelowTheExport(t *testing.T) {
 	needsDaemon(t)
 	t.Parallel()
@@ -38,8 +38,8 @@ func TestMountsBelowTheExport(t *testing.T) {
 	}
 }
 
-// mount mounts a tmpfs on a new directory of the export, in the daemon's namespace. Unless
-// content is empty, it has a file with that content.
+// mount mounts a tmpfs on a new directory of the export, in the daemon's mount namespace. If
+// content is not empty, mount writes it to a file in the tmpfs.
 func (s *server) mount(name, size, content string) {
 	s.t.Helper()
 	at := filepath.Join(s.folder, name)

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// TestDeviceSuite runs the conformance suite of rdmacm over rxe and over siw, by librdmacm and
-// libibverbs.
+// TestDeviceSuite runs the conformance suite of rdmacm through librdmacm and libibverbs, on an
+// rxe device and on a siw device.
 func TestDeviceSuite(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it: TestDevices shows the same provider at work")
@@ -35,20 +35,21 @@ func TestDeviceSuite(t *testing.T) {
 	}
 }
 
-// devices is the daemon in a guest, on RDMA devices of that guest's kernel.
+// devices is a daemon that runs in a guest and serves on an RDMA device of the guest's kernel.
 type devices struct {
 	*server
 	guest  *lab.Guest
 	scenes int
 }
 
-// serveDevices runs the daemon on a device of that kind, rxe or siw, by librdmacm and libibverbs.
+// serveDevices runs the daemon in a guest on an RDMA device of that kind, rxe or siw, through
+// librdmacm and libibverbs.
 func serveDevices(t *testing.T, kind, provider string, options lab.Options) *devices {
 	t.Helper()
 	return serveDevicesTo(&server{t: t, network: lab.NewNetworkOf(t, jumbo)}, kind, provider, options)
 }
 
-// serveDevicesInRealm is serveDevices that takes callers with Kerberos as well.
+// serveDevicesInRealm is serveDevices with a daemon that also accepts Kerberos.
 func serveDevicesInRealm(t *testing.T, kind string, options lab.Options) *devices {
 	t.Helper()
 	k := inRealm(t, lab.NewNetworkOf(t, jumbo), krb5realm.Options{})
@@ -57,7 +58,7 @@ func serveDevicesInRealm(t *testing.T, kind string, options lab.Options) *device
 	return serveDevicesTo(k.server, kind, "verbs", options, "--config", k.config)
 }
 
-// serveDevicesTo starts the daemon for the clients of s, with further flags.
+// serveDevicesTo is serveDevices for a given server, with further flags of the daemon.
 func serveDevicesTo(s *server, kind, provider string, options lab.Options, flags ...string) *devices {
 	s.t.Helper()
 	options.Address, options.Memory = peerAddress, 1000
@@ -70,7 +71,8 @@ func serveDevicesTo(s *server, kind, provider string, options lab.Options, flags
 	return &devices{server: s, guest: g}
 }
 
-// scene makes the server's guest run a scene of its script, and waits for its end.
+// scene makes the server's guest run a function of its script, and waits until the function
+// returns.
 func (d *devices) scene(name string) {
 	d.t.Helper()
 	d.scenes++
@@ -78,7 +80,7 @@ func (d *devices) scene(name string) {
 	d.guest.Await(fmt.Sprint(d.scenes))
 }
 
-// stop ends the daemon, which must leave nothing of the device in use.
+// stop ends the daemon. The script fails if an object of the device is still in use.
 func (d *devices) stop() {
 	d.t.Helper()
 	d.guest.Signal("stop")
@@ -89,10 +91,10 @@ func (d *devices) stop() {
 	}
 }
 
-// TestDevices runs the daemon by librdmacm and libibverbs on rxe in one guest. Linux's client
-// mounts it over rxe in another guest, and works as root and as other users; a thread that once
-// acted as another user could not use the device any more. In between the test removes the device
-// and adds it again.
+// The daemon works through librdmacm and libibverbs on an rxe device in one guest. A Linux client
+// in another guest mounts it over rxe and works as root and as other users. The other users
+// matter because a thread that has once changed its user could not use the device any more. After
+// each mount the test removes the device and adds it again.
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	d := serveDevices(t, "rxe", "verbs", lab.Options{Limit: 8 * time.Minute})
@@ -111,9 +113,9 @@ func TestDevices(t *testing.T) {
 	d.stop()
 }
 
-// TestDeviceKernels runs the daemon by librdmacm and libibverbs on rxe and on siw in one guest.
-// Linux's client mounts it over the same kind of device in another guest: Debian's kernels,
-// unchanged, with the rxe that they bring, and with siw, which Debian leaves out.
+// The daemon works through librdmacm and libibverbs on rxe and on siw in one guest, with a Linux
+// client on the same kind of device in another guest. The kernels are Debian's own, unchanged,
+// with their own rxe, and with siw, which Debian leaves out.
 func TestDeviceKernels(t *testing.T) {
 	t.Parallel()
 	type kernels struct{ server, client lab.Kernel }
@@ -135,7 +137,7 @@ func TestDeviceKernels(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s/%s", device, k.server, k.client), func(t *testing.T) {
 				t.Parallel()
 				hows := hows
-				if k.server != lab.UserMode { // two guests under emulation are slow: Kerberos once
+				if k.server != lab.UserMode { // Two emulated guests are slow, so Kerberos runs only once.
 					hows = []string{"rdma/4.2", "rdma/4.2:krb5p", "rdma", "rdma/4.1", "rdma/4.0"}
 				}
 				d := serveDevicesInRealm(t, device, lab.Options{Kernel: k.server, Limit: time.Hour})
@@ -146,10 +148,10 @@ func TestDeviceKernels(t *testing.T) {
 	}
 }
 
-// TestDeviceRemovedUnderLoad removes the device that the daemon serves on, and adds it again,
-// while a client works: the daemon releases the device, and the client goes on when the device is
-// back. On a stock kernel, where rdma_cm is loaded after ib_uverbs, the daemon gets an event of
-// the removal; on the user-mode kernel it does not.
+// If the device that the daemon serves on is removed while a client works, the daemon releases
+// it, and the client continues when the device is added again. On a stock kernel, which loads
+// rdma_cm after ib_uverbs, the daemon gets an event for the removal; on the user-mode kernel it
+// does not.
 func TestDeviceRemovedUnderLoad(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it: TestDevices has the device go and come back as well")
@@ -170,9 +172,10 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 	}
 }
 
-// TestDeviceScenes has a client work while the server loses its network for two seconds, and for twenty, while its link is down
-// for as long, and while the daemon is killed: the client goes on, and all that was acknowledged is there. Then the client is
-// killed, and another finds all that was acknowledged to it.
+// A client continues its work through each of these: the server has no network for 2 s and for 20
+// s, its link is down for 2 s and for 20 s, and the daemon is killed. Every change that the
+// daemon acknowledged is still present. Then the client is killed, and another client finds every
+// change that was acknowledged to the first.
 func TestDeviceScenes(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it")
@@ -183,7 +186,7 @@ func TestDeviceScenes(t *testing.T) {
 	for _, outage := range []time.Duration{2 * time.Second, 20 * time.Second} {
 		l.progress()
 		d.network.Cut(peerAddress)
-		// The outage itself is the condition under test, not a way to wait for something.
+		// The outage itself is what the test is about. It is not a wait for an event.
 		<-time.After(outage)
 		d.network.Heal(peerAddress)
 	}
@@ -200,8 +203,8 @@ func TestDeviceScenes(t *testing.T) {
 	d.stop()
 }
 
-// TestDeviceConnections makes a thousand connections to the daemon, of which a tenth ends as its process is killed: then the
-// daemon has no more open than before, and the device no more objects.
+// After many connections, of which a tenth end because their process is killed, the daemon has as
+// many open descriptors as before, and the device has as many objects.
 func TestDeviceConnections(t *testing.T) {
 	t.Parallel()
 	processes := 20
@@ -213,7 +216,7 @@ func TestDeviceConnections(t *testing.T) {
 	connect := func(processes int) {
 		d.run(lab.Options{Limit: 8 * time.Minute, Address: 15}, "connect", connector, fmt.Sprint(processes))
 	}
-	connect(1) // the device is open from then on
+	connect(1) // opens the device, which then stays open
 	d.scene("remember")
 	connect(processes)
 	d.scene("as_before")

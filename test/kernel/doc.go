@@ -1,8 +1,8 @@
-// Package kernel tests the daemon with the NFS client of Linux kernels. Package lab beside it
-// boots them. The tests have the build tag kernel, the comparison with other servers has bench;
-// go run ./test/kernel/setup installs what they need.
+// Package kernel tests the daemon with the NFS client of Linux kernels, which package lab boots.
+// The tests have the build tag kernel; the comparison with other servers has the tag bench. `go
+// run ./test/kernel/setup` installs the packages and kernels that the tests need.
 //
-// Each test has a script of its own in scripts, which a guest runs. With
-// NFSRDMAD_LAB_SERVER=knfsd the same tests run against Linux's own server in a guest, which
-// distinguishes a fault of the lab from a fault of the daemon.
+// A guest runs a script from the folder scripts for each test. With NFSRDMAD_LAB_SERVER=knfsd,
+// the same tests run against Linux's own server in a guest. If a test fails there too, the fault
+// is in the lab and not in the daemon.
 package kernel

@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// aFile matches the end of a paragraph before the text of a file.
+// aFile matches the end of a paragraph that names a file and precedes its text.
 var aFile = regexp.MustCompile("`(/[^`]+)`:$")
 
-// commandsOf returns the indented lines below a heading of a page as a script. It puts command
-// before each line, and writes the lines after a file's name to that file.
+// commandsOf returns the indented lines below a heading of a page as a shell script. It puts
+// command before each line. Lines that follow the name of a file are written to that file.
 func commandsOf(page, heading, command string) string {
 	var b strings.Builder
 	inside, file, previous := false, "", ""
@@ -52,7 +52,7 @@ func commandsOf(page, heading, command string) string {
 	return b.String()
 }
 
-// TestKerberosDocumentation runs the commands of docs/kerberos.md, and its configuration of an export.
+// The commands in docs/kerberos.md, and its configuration of an export, work as they are written.
 func TestKerberosDocumentation(t *testing.T) {
 	t.Parallel()
 	needsDaemon(t)

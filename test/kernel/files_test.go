@@ -9,36 +9,36 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestWriteRemountCompare writes 64 MiB, mounts again and compares the content.
+// TestWriteRemountCompare writes 64 MiB, mounts the export again and compares the content.
 func TestWriteRemountCompare(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "write_remount_compare", transport)
 	})
 }
 
-// TestDirectIO reads and writes past the page cache at odd offsets and lengths.
+// TestDirectIO reads and writes with O_DIRECT at odd offsets and lengths.
 func TestDirectIO(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "direct", transport)
 	})
 }
 
-// TestMmap writes through shared mappings and reads through them.
+// TestMmap writes and reads a file through shared mappings.
 func TestMmap(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "mmap", transport)
 	})
 }
 
-// TestTransferSizes copies the same file with the client's smallest transfers, with transfers
-// that fit inline, and with the largest.
+// TestTransferSizes copies the same file with rsize and wsize of 1 KiB, 4 KiB, 64 KiB and 1 MiB.
+// The small sizes fit inline.
 func TestTransferSizes(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 3 * time.Minute}, "transfer_sizes", transport)
 	})
 }
 
-// TestManyConnections works over a mount of eight connections.
+// TestManyConnections works over a mount with eight connections (nconnect=8).
 func TestManyConnections(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 3 * time.Minute}, "nconnect", transport)

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestHarness mounts Linux's own server over siw inside one guest: if it fails, the lab is
+// TestHarness mounts Linux's own server over siw inside one guest. If it fails, the lab is
 // broken, not the daemon.
 func TestHarness(t *testing.T) {
 	t.Parallel()
@@ -20,8 +20,7 @@ func TestHarness(t *testing.T) {
 	g.Succeed()
 }
 
-// TestHarnessTellsFailure proves that the test gets a script's exit status, and that a guest can
-// be killed.
+// The lab reports a script's exit status to the test, and the test can kill a guest.
 func TestHarnessTellsFailure(t *testing.T) {
 	t.Parallel()
 	n := lab.NewNetwork(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// Names of the machines of the lab's realm, and facts about them.
+// The name of the lab's realm, the host names in it, and the port of its KDC.
 const (
 	realmName  = "KRB5.TEST"
 	serverName = "server.krb5.test"
@@ -22,11 +22,11 @@ const (
 	kdcPort    = 88
 )
 
-// realmUsers are users of the server's machine and of the client's, with principals of the same
-// names. carol has only a principal.
+// realmUsers has the users that exist on the server and on the client, with their user ids. Each
+// has a principal of the same name. carol has only a principal.
 var realmUsers = map[string]int{"alice": 12001, "bob": 12002}
 
-// kerberized is a server in a realm.
+// A kerberized is a server in a Kerberos realm.
 type kerberized struct {
 	*server
 	base   string // the folder of its files
@@ -39,13 +39,13 @@ type kerberized struct {
 const machineIsRoot = "host/" + clientName + "@" + realmName + "=root"
 
 // serveKerberos starts a KDC and a daemon in a network of their own. security is the value of
-// sec= in the export's options.
+// sec= in the options of the export.
 func serveKerberos(t testing.TB, security string, o krb5realm.Options) *kerberized {
 	t.Helper()
 	return serveKerberosTo(t, security, o, machineIsRoot)
 }
 
-// serveKerberosTo is serveKerberos with entries of the configuration's key principals.
+// serveKerberosTo is serveKerberos with the given entries for the configuration key principals.
 func serveKerberosTo(t testing.TB, security string, o krb5realm.Options, principals ...string) *kerberized {
 	t.Helper()
 	needsDaemon(t)
@@ -60,7 +60,7 @@ func serveKerberosTo(t testing.TB, security string, o krb5realm.Options, princip
 	return k
 }
 
-// inRealm starts a KDC in a network, with keys for a daemon there and for a client.
+// inRealm starts a KDC in a network and makes keytabs for a daemon and for a client there.
 func inRealm(t testing.TB, n *lab.Network, o krb5realm.Options) *kerberized {
 	t.Helper()
 	base := t.TempDir()
@@ -82,7 +82,7 @@ func inRealm(t testing.TB, n *lab.Network, o krb5realm.Options) *kerberized {
 	return k
 }
 
-// start starts the daemon with exports.
+// start starts the daemon with these exports.
 func (k *kerberized) start(t testing.TB, exports ...string) {
 	t.Helper()
 	var args []string
@@ -114,7 +114,8 @@ func (k *kerberized) addPrincipals(t testing.TB, clientKeytab string) {
 	}
 }
 
-// addKernelServer gives the client's machine a server's keys as well.
+// addKernelServer adds the key of an NFS service to the keytab of the client's machine, so that a
+// kernel server can run there.
 func (k *kerberized) addKernelServer(t testing.TB) {
 	t.Helper()
 	service, keytab := "nfs/"+clientName, filepath.Join(k.base, "client.keytab")
@@ -126,7 +127,7 @@ func (k *kerberized) addKernelServer(t testing.TB) {
 	}
 }
 
-// configure writes the daemon's configuration.
+// configure writes the daemon's configuration file.
 func (k *kerberized) configure(t testing.TB, principals []string) {
 	t.Helper()
 	named := ""
@@ -140,8 +141,8 @@ func (k *kerberized) configure(t testing.TB, principals []string) {
 	}
 }
 
-// withUsers is the beginning of a command that sees realmUsers in addition to the users of this
-// machine.
+// withUsers returns the beginning of a command. The program that follows it sees realmUsers in
+// addition to the users of this machine.
 func withUsers(t testing.TB, base string) []string {
 	t.Helper()
 	passwd, group := "root:x:0:0::/root:/bin/sh\n", "root:x:0:\nboth:x:12000:alice\n"
@@ -158,14 +159,14 @@ func withUsers(t testing.TB, base string) []string {
 		`mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && exec "$@"`, base}
 }
 
-// overKerberos runs a test for each version, transport and flavor if everything is asked for;
-// otherwise for two combinations.
+// overKerberos runs a test for every version, transport and flavor if the full matrix is
+// requested, and otherwise for two combinations.
 func overKerberos(t *testing.T, test func(t *testing.T, how, security string)) {
 	overSome(t, test, "4.1 tcp krb5", "4.1 rdma krb5p")
 }
 
-// onceKerberos is overKerberos for work that depends little on version, transport and flavor,
-// except in its time: it runs for one combination, unless everything is asked for.
+// onceKerberos is overKerberos for tests whose result depends little on version, transport and
+// flavor. Without the full matrix it runs one combination.
 func onceKerberos(t *testing.T, test func(t *testing.T, how, security string)) {
 	overSome(t, test, "4.1 rdma krb5p")
 }
@@ -198,8 +199,9 @@ func overSome(t *testing.T, test func(t *testing.T, how, security string), some 
 	}
 }
 
-// TestKerberos works over mounts whose every call is under Kerberos: as the machine, whose
-// principal is root at the server, and as two users with tickets and different rights.
+// Over mounts that use Kerberos for every call, the client's machine and its users get their
+// rights. The machine's principal is root at the server; two users with tickets have different
+// rights.
 func TestKerberos(t *testing.T) {
 	overKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberos(t, security, krb5realm.Options{})
@@ -207,8 +209,8 @@ func TestKerberos(t *testing.T) {
 	})
 }
 
-// TestKerberosRefusals produces each fault that an administrator can correct. The daemon refuses
-// calls and logs cause and remedy; when the fault is corrected, the same daemon serves calls.
+// For each fault that an administrator can correct, the daemon refuses the calls and logs the
+// cause and the remedy. When the fault is corrected, the same daemon serves the calls.
 func TestKerberosRefusals(t *testing.T) {
 	t.Parallel()
 	k := serveKerberos(t, "krb5p", krb5realm.Options{})
@@ -230,8 +232,7 @@ func TestKerberosRefusals(t *testing.T) {
 	g.Succeed()
 }
 
-// awaitLine waits until the daemon's log has a line about Kerberos with this reason and this
-// text.
+// awaitLine waits until the daemon's log has a line with this reason, this text and a remedy.
 func (k *kerberized) awaitLine(reason, text string) {
 	k.t.Helper()
 	k.daemon.AwaitLog(`"reason": "` + reason + `"`)
@@ -243,8 +244,8 @@ func (k *kerberized) awaitLine(reason, text string) {
 	k.t.Errorf("no line about %s names %q and a remedy", reason, text)
 }
 
-// TestKerberosOverARestart restarts the daemon while a user has a file open: the client makes new
-// contexts, and the user's program does not notice.
+// If the daemon restarts while a user has a file open, the client creates new contexts, and the
+// user's program sees no error.
 func TestKerberosOverARestart(t *testing.T) {
 	overKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberos(t, security, krb5realm.Options{})
@@ -257,7 +258,7 @@ func TestKerberosOverARestart(t *testing.T) {
 	})
 }
 
-// TestKerberosTicketsEnd uses a mount for longer than the lifetime of tickets.
+// A mount works for longer than the lifetime of tickets.
 func TestKerberosTicketsEnd(t *testing.T) {
 	onceKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberos(t, security, krb5realm.Options{Lifetime: 20 * time.Second})
@@ -265,8 +266,8 @@ func TestKerberosTicketsEnd(t *testing.T) {
 	})
 }
 
-// TestKerberosCallbacks uses a client of NFSv4.0 that accepts callbacks under Kerberos: the
-// server makes a context with the client's own machine, by the name that the client mounted.
+// The daemon calls back an NFSv4.0 client that uses Kerberos: it creates a context with the
+// principal of the client's own machine, and calls as the service name that the client mounted.
 func TestKerberosCallbacks(t *testing.T) {
 	t.Parallel()
 	for _, security := range []string{"krb5", "krb5p"} {
@@ -282,9 +283,8 @@ func TestKerberosCallbacks(t *testing.T) {
 	}
 }
 
-// TestKerberosMachineIsAnonymous uses a server without a user for the client's machine, which it
-// therefore serves as the anonymous user: the work of the machine for its users succeeds all the
-// same.
+// If the server has no user for the client's machine, it serves the machine as the anonymous
+// user, and the users of that machine can still work.
 func TestKerberosMachineIsAnonymous(t *testing.T) {
 	onceKerberos(t, func(t *testing.T, how, security string) {
 		k := serveKerberosTo(t, security, krb5realm.Options{})
@@ -295,8 +295,8 @@ func TestKerberosMachineIsAnonymous(t *testing.T) {
 	})
 }
 
-// TestKerberosAccounts uses an export that refuses principals without an account. The machine has
-// none, and mounts all the same.
+// An export with require_account refuses principals without an account, except that a machine
+// without an account can mount.
 func TestKerberosAccounts(t *testing.T) {
 	overSome(t, func(t *testing.T, how, security string) {
 		k := serveKerberosTo(t, security+",require_account", krb5realm.Options{})

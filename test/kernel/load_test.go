@@ -17,22 +17,23 @@ func TestFioVerify(t *testing.T) {
 	})
 }
 
-// TestStress runs stress-ng's file-system stressors, with its own checks.
+// TestStress runs the file-system stressors of stress-ng with their own checks.
 func TestStress(t *testing.T) {
 	overRDMA(t, func(t *testing.T, transport string) {
 		serve(t, "async").run(lab.Options{Limit: 6 * time.Minute}, "stress", transport)
 	})
 }
 
-// TestKernelTree unpacks a part of Linux's source, lists it, compiles some of it and removes it.
+// TestKernelTree unpacks a part of Linux's source, lists it, compiles some files of it and
+// removes it.
 func TestKernelTree(t *testing.T) {
 	overRDMA(t, func(t *testing.T, transport string) {
 		serve(t, "async").run(lab.Options{Limit: 8 * time.Minute, Env: []string{"TREE=" + lab.KernelTree()}}, "kernel_tree", transport)
 	})
 }
 
-// TestStockKernels mounts and works with Debian's own kernels, unchanged, because these are the
-// kernels that people run.
+// TestStockKernels mounts and works with Debian's own kernels, unchanged, because users run these
+// kernels.
 func TestStockKernels(t *testing.T) {
 	t.Parallel()
 	kernels, hows := []lab.Kernel{lab.Stock6_12}, []string{"rdma", "tcp"}

@@ -17,7 +17,7 @@ import (
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// script is the text of scripts/NAME.sh.
+// script returns the text of scripts/NAME.sh.
 func script(t testing.TB, name string) string {
 	t.Helper()
 	text, err := scripts.ReadFile("scripts/" + name + ".sh")
@@ -27,7 +27,7 @@ func script(t testing.TB, name string) string {
 	return string(text)
 }
 
-// programs is the folder that the run's programs are built into.
+// programs is the folder for the programs that the tests build.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -49,9 +49,9 @@ func run(m *testing.M) int {
 	return status
 }
 
-var builds sync.Map // command and flags -> func() error, so that tests that run at once build it once
+var builds sync.Map // key: command and flags; value: func() error, which builds the program once for all tests
 
-// build compiles a command of the module with build flags and returns the program's path.
+// build compiles a command of this module with these build flags and returns the program's path.
 func build(t testing.TB, command string, flags ...string) string {
 	t.Helper()
 	key := fmt.Sprint(command, flags)

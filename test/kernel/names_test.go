@@ -9,24 +9,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestNames renames, links, makes symbolic links, device nodes and all other types of objects,
-// and checks the effect of each on attributes.
+// TestNames renames and links files, makes symbolic links, device nodes and all other types of
+// objects, and checks the effect of each on the attributes.
 func TestNames(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "names", transport)
 	})
 }
 
-// TestPermissions works as other users than root: the server enforces modes, and NFS's own
-// exceptions hold.
+// For users other than root, the server enforces modes, with the exceptions that NFS makes.
 func TestPermissions(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "permissions", transport)
 	})
 }
 
-// TestDirectoryChangesUnderReader lists a directory of 10,000 names while another client adds and
-// removes names in it: each listing has every name that stays exactly once.
+// While another client adds and removes names in a directory of 10,000 names, each listing has
+// every unchanged name exactly once.
 func TestDirectoryChangesUnderReader(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		s := serve(t, "async")

@@ -13,11 +13,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// outageRounds is the number of times that a server goes away under one load.
+// outageRounds is the number of times that the server is stopped under one load.
 const outageRounds = 3
 
-// TestDaemonKilledUnderLoad kills the daemon and starts it again, several times: the mount goes
-// on, no application sees an error, and every acknowledged change is present.
+// If the daemon is killed under load and started again, several times, the mount continues to
+// work, no application sees an error, and every acknowledged change is present.
 func TestDaemonKilledUnderLoad(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		needsDaemon(t)
@@ -32,8 +32,8 @@ func TestDaemonKilledUnderLoad(t *testing.T) {
 	})
 }
 
-// TestDaemonStoppedUnderLoad ends the daemon by SIGTERM instead: the daemon answers the calls in
-// progress before it ends, so that not even an operation that cannot be repeated fails.
+// If the daemon gets SIGTERM under load, it answers the calls in progress before it ends, so that
+// not even an operation that cannot be repeated fails.
 func TestDaemonStoppedUnderLoad(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		needsDaemon(t)
@@ -48,22 +48,22 @@ func TestDaemonStoppedUnderLoad(t *testing.T) {
 	})
 }
 
-// TestNetworkCut cuts the network for 20 seconds under load, and restores it. The daemon
-// remembers its answers, so it never executes an operation twice.
+// After a network outage of 20 seconds under load, the daemon has executed no operation twice,
+// because it answers retransmitted calls from its reply cache.
 func TestNetworkCut(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		s := serve(t, "sync")
 		l := s.load(transport, "strict")
 		l.progress()
 		s.network.Cut(l.guest.Number())
-		// The outage itself is the tested condition, not a way to wait for something.
+		// The outage itself is what the test is about. It is not a wait for an event.
 		<-time.After(20 * time.Second)
 		s.network.Heal(l.guest.Number())
 		l.finish()
 	})
 }
 
-// loaded is a client under load.
+// A loaded is a client guest that runs a load.
 type loaded struct {
 	t       testing.TB
 	server  *server
@@ -71,7 +71,7 @@ type loaded struct {
 	ledgers string
 }
 
-// load starts a client guest whose workers work until finish.
+// load starts a client guest with four workers, which work until finish.
 func (s *server) load(transport, mode string) *loaded {
 	s.t.Helper()
 	ledgers := lab.Folder(s.t, "ledgers")
@@ -81,7 +81,7 @@ func (s *server) load(transport, mode string) *loaded {
 	return l
 }
 
-// progress waits until every worker has had 20 more operations acknowledged.
+// progress waits until the server has acknowledged 100 more operations of every worker.
 func (l *loaded) progress() {
 	l.t.Helper()
 	const workers, operations = 4, 100
@@ -102,7 +102,7 @@ func (l *loaded) progress() {
 	}
 }
 
-// acknowledged counts the operations that each worker's ledger has as done.
+// acknowledged returns, by ledger, the number of operations that the ledger records as done.
 func (l *loaded) acknowledged() map[string]int {
 	counts := map[string]int{}
 	books, _ := filepath.Glob(filepath.Join(l.ledgers, "*"))
@@ -113,8 +113,8 @@ func (l *loaded) acknowledged() map[string]int {
 	return counts
 }
 
-// finish waits for further operations, ends the load, and checks every acknowledged operation, at
-// the client by a fresh mount and in the exported folder itself.
+// finish waits for further operations, ends the load, and checks every acknowledged operation: at
+// the client over a fresh mount, and in the exported folder itself.
 func (l *loaded) finish() {
 	l.t.Helper()
 	l.progress()

@@ -16,21 +16,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// Over RDMA the network has frames of benchMTU, about the size of loopback's, which knfsd and its
-// client in one guest use: siw sends a frame for each FPDU. Over TCP it has frames of tcpMTU.
-// With benchMTU the client's kernel came to offer a receive window of 512 bytes after some
-// hundred small replies, and reading went on at a segment each 200 ms, in 2 of 3 runs; with
-// net.ipv4.tcp_rmem at 4 MiB from the start in none of 3. With tcpMTU it was not seen. The cause
-// is a guess: by tcp_measure_rcv_mss of Linux 6.12 the window is the receive buffer times the
-// share of data in the memory of a segment, in 256ths and at least one, and the guest's driver
-// takes memory for a whole frame for each.
+// Over RDMA the network has an MTU of benchMTU, because siw sends a frame for each FPDU. This is
+// about the MTU of loopback, which knfsd and its client in one guest use. Over TCP the MTU is
+// tcpMTU. With benchMTU over TCP, in 2 of 3 runs the client's kernel offered a receive window of
+// 512 bytes after some hundred small replies, and then received one segment each 200 ms. With
+// net.ipv4.tcp_rmem at 4 MiB from the start, this happened in none of 3 runs. With tcpMTU it was
+// not seen. The cause is a guess. In tcp_measure_rcv_mss of Linux 6.12 the window is the receive
+// buffer times the share of data in the memory of a segment, in 256ths and at least one, and the
+// guest's driver allocates memory for a whole frame for each segment.
 const (
 	benchMTU = 65000
 	tcpMTU   = 9000
 )
 
-// measures are the measured values, in the table's order: the file that scripts/bench.sh leaves
-// in SHARED, and the way to read it.
+// measures are the measured values, in the order of the table. value reads a result from a file
+// that scripts/bench.sh writes to SHARED.
 var measures = []struct {
 	name, unit string
 	value      func(t testing.TB, g *lab.Guest) float64
@@ -47,7 +47,7 @@ var measures = []struct {
 	}},
 }
 
-// fioDirection is the part of fio's JSON for a job's one direction.
+// fioDirection is the part of fio's JSON output for reads or for writes.
 type fioDirection struct {
 	Bandwidth float64 `json:"bw"` // KiB/s
 	Rate      float64 `json:"iops"`
@@ -70,26 +70,27 @@ func fioValue(job string, value func(fioDirection) float64) func(testing.TB, *la
 	}
 }
 
-// peer is a server of the comparison, and the way to mount it. start starts it on a network,
-// exporting the folder memory, in this machine's memory, as /memory, and the folder disk as
-// /disk, and returns the environment for the client. A peer in the client's own guest has no
-// start.
+// A peer is a server in the comparison, and the way to mount it. start starts the server on a
+// network and returns variables for the client's script. The server exports the folder memory as
+// /memory and the folder disk as /disk. start is nil if the server runs in the client's own
+// guest.
 type peer struct {
 	name string
-	// how is the argument of mount_over, and security the value of sec=.
+	// how is the argument of mount_over. security is the value of sec=.
 	how, security string
-	// base is the peer that this one is compared with.
+	// base is the name of the peer that this one is compared with.
 	base  string
 	start func(t testing.TB, n *lab.Network, p *peer, memory, disk string) []string
-	// frames is the size of the network's frames, in bytes; 0 for benchMTU.
+	// frames is the MTU of the network, in bytes; 0 means benchMTU.
 	frames int
-	// kernel is that of the client's guest, and of the server's if it has one; the user-mode kernel if empty.
+	// kernel is the kernel of the client's guest, and of the server's guest if there is one.
+	// Empty means the user-mode kernel.
 	kernel lab.Kernel
-	// device is the RDMA device of the guests; siw if empty.
+	// device is the kind of the guests' RDMA device; empty means siw.
 	device string
 }
 
-// comparison is a table: each round measures its peers in this order.
+// A comparison is one table. Each round measures its peers in this order.
 type comparison struct {
 	name   string
 	rounds int
@@ -110,7 +111,7 @@ var comparisons = []comparison{
 	{"versions", 2, slices.Concat(
 		eachVersion("nfsrdmad, RDMA", "rdma", "4.2", startOurs("async")),
 		eachVersion("nfsrdmad, TCP", "tcp", "4.2", startOurs("async")),
-		// Linux reports an I/O error for READ_PLUS of nfs-ganesha 4.3.
+		// READ_PLUS of nfs-ganesha 4.3 makes Linux report an I/O error, so NFSv4.2 is not used.
 		eachVersion("nfs-ganesha, TCP", "tcp", "4.1", startGanesha),
 		eachVersion("knfsd, RDMA, in the client's guest", "rdma", "4.2", nil),
 	)},
@@ -124,7 +125,8 @@ var comparisons = []comparison{
 	{"devices of a stock kernel", 3, overRXE(lab.Stock6_12)},
 }
 
-// overRXE returns Linux's server and the daemon by librdmacm and libibverbs, each in a guest of its own with the same kernel.
+// overRXE returns two peers: Linux's server, and the daemon through librdmacm and libibverbs.
+// Each runs in a guest of its own with the same kernel, on rxe.
 func overRXE(kernel lab.Kernel) []peer {
 	base := "knfsd, rxe"
 	return []peer{
@@ -133,8 +135,8 @@ func overRXE(kernel lab.Kernel) []peer {
 	}
 }
 
-// eachVersion returns a server by NFSv3, and the same server by a minor version of NFSv4,
-// compared with the first.
+// eachVersion returns two peers: a server over NFSv3, and the same server over a minor version of
+// NFSv4, which is compared with the first.
 func eachVersion(name, transport, version string, start func(testing.TB, *lab.Network, *peer, string, string) []string) []peer {
 	frames := framesOver(transport)
 	return []peer{
@@ -150,8 +152,8 @@ func framesOver(how string) int {
 	return benchMTU
 }
 
-// eachSecurity returns a server without Kerberos, and the same server with each kind of Kerberos,
-// compared with the first.
+// eachSecurity returns a server without Kerberos, and the same server with krb5, krb5i and krb5p,
+// which are compared with the first.
 func eachSecurity(name, how string, start func(testing.TB, *lab.Network, *peer, string, string) []string) (all []peer) {
 	base := ""
 	for _, security := range []string{"sys", "krb5", "krb5i", "krb5p"} {
@@ -161,17 +163,17 @@ func eachSecurity(name, how string, start func(testing.TB, *lab.Network, *peer, 
 	return all
 }
 
-// TestPeersBenchmark measures the daemon beside other servers, one version of NFS beside another,
-// and Kerberos beside none, with the same jobs from the same user-mode kernel in one run. It
-// prints a table of medians with their ratios for each comparison.
+// TestPeersBenchmark compares the daemon with other servers, versions of NFS with each other, and
+// Kerberos with AUTH_SYS. All run the same jobs. It prints a Markdown table of medians with their
+// ratios for each comparison.
 func TestPeersBenchmark(t *testing.T) {
 	for _, c := range comparisons {
 		t.Run(c.name, func(t *testing.T) {
 			results := map[string][][]float64{} // by peer: for each measure, the values of all rounds
 			for round := range c.rounds {
 				for _, p := range c.peers {
-					// The name becomes a part of paths, in which a comma would begin an export's
-					// options.
+					// The name becomes part of paths, and after a comma the daemon would read the
+					// options of an export.
 					t.Run(fmt.Sprintf("%d/%s", round, strings.ReplaceAll(p.name, ",", "")), func(t *testing.T) {
 						if results[p.name] == nil {
 							results[p.name] = make([][]float64, len(measures))
@@ -203,7 +205,7 @@ func measurePeer(t testing.TB, p *peer) []float64 {
 	if p.start != nil {
 		options.Env = append(options.Env, p.start(t, n, p, memory, disk)...)
 	} else {
-		// In the guest, this machine's disk is a file on it.
+		// The disk of a server in the client's guest is an image file on this machine's disk.
 		image := filepath.Join(disk, "image")
 		makeDisk(t, image, 2<<30)
 		options.Memory = 2500
@@ -240,8 +242,9 @@ func startOurs(mode string) func(testing.TB, *lab.Network, *peer, string, string
 	}
 }
 
-// startDevice runs the daemon, or Linux's own server, on the device of a guest of its own. Memory and disk are that guest's: the
-// disk is a file on this machine's.
+// startDevice returns a function that runs the daemon, or Linux's own server, in a guest of its
+// own on an RDMA device. The exported memory is the guest's. The exported disk is an image file
+// on this machine's disk.
 func startDevice(ours bool) func(testing.TB, *lab.Network, *peer, string, string) []string {
 	return func(t testing.TB, n *lab.Network, p *peer, _, disk string) []string {
 		t.Helper()
@@ -283,18 +286,18 @@ LOG { Default_Log_Level = WARN; }
 	if err := os.WriteFile(file, []byte(config.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// nfs-ganesha needs an rpcbind, which must not be this machine's, and a place for its records
-	// of clients: it gets its own /run and its own place.
+	// nfs-ganesha needs an rpcbind, which must not be this machine's, and a directory for its
+	// client records. So it gets its own /run and its own /var/lib/nfs.
 	start := fmt.Sprintf("mount -t tmpfs run /run && mount -t tmpfs clients /var/lib/nfs && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f %s -p %s/pid", file, work)
 	lab.StartServer(t, n, "nfs-ganesha", []string{"unshare", "-m", "sh", "-c", start}, 2049, 20048)
 	if strings.Contains(p.how, "/") {
-		return nil // NFSv4 uses the exports' names
+		return nil // NFSv4 clients mount /memory and /disk, which are the defaults
 	}
 	return []string{"MEMORY=" + memory, "DISK=" + disk, "MOUNT_PORT=20048"}
 }
 
-// table returns a table in Markdown: a line for each server, and after each median its ratio to
-// the peer that it is compared with.
+// table returns a Markdown table with a row for each server. After each median stands its ratio
+// to the median of the peer that it is compared with.
 func table(c *comparison, results map[string][][]float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n| %s |", c.name)

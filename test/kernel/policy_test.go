@@ -11,8 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestPolicy uses a client without Kerberos with exports that accept different flavors from its
-// network, and a user whose groups the server looks up.
+// A client without Kerberos can use only the exports that accept AUTH_SYS from its network. The
+// server looks up the groups of a user if the export says so, and then ignores the groups that
+// the client sends.
 func TestPolicy(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		needsDaemon(t)
@@ -36,7 +37,7 @@ func TestPolicy(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "groups" {
-				// alice is in group 12000 on the server, and her client does not send that group.
+				// alice is in group 12000 on the server. Her client does not send this group.
 				if err := os.Chown(file, 0, 12000); err != nil {
 					t.Fatal(err)
 				}

@@ -12,19 +12,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// powerCuts is the number of times that the server's guest loses its power under one load.
+// powerCuts is the number of times that the test kills the server's guest under one load.
 const powerCuts = 10
 
-// TestPowerCut makes a guest of its own serve a disk image and kills that guest under load, again
-// and again. After the next boot the disk has everything that fsync, COMMIT or FILE_SYNC
-// acknowledged, and every change of a name or mode that was answered under sync (RFC 1813 §4.8).
-// Killing only the daemon would prove nothing, because the page cache would stay.
+// After a power cut under load, the server's disk has everything that fsync, COMMIT or FILE_SYNC
+// acknowledged, and every change of a name or mode that the server answered under the option sync
+// (RFC 1813 §4.8). The server runs in a guest of its own with a disk image, and the test kills
+// that guest. Killing only the daemon would prove nothing, because the page cache would survive.
 func TestPowerCut(t *testing.T) {
 	over(t, func(t *testing.T, transport string) {
 		p := newPowerCut(t, transport, "sync")
 		cuts := powerCuts
 		if strings.HasSuffix(transport, "/4.0") {
-			cuts = 4 // each cut costs a whole time of grace, because clients of 4.0 cannot say that they are back
+			cuts = 4 // after each cut the whole grace period passes, because clients of 4.0 have no RECLAIM_COMPLETE
 		}
 		for range cuts {
 			p.load.progress()
@@ -41,12 +41,11 @@ func TestPowerCut(t *testing.T) {
 	})
 }
 
-// TestPowerCutWithoutSync tests TestPowerCut: it must find the losses of a server that never
-// syncs.
+// The method of TestPowerCut finds the losses of a server that never syncs.
 func TestPowerCutWithoutSync(t *testing.T) {
 	t.Parallel()
-	// The daemon is built without its sync calls; another server gets an export option to leave
-	// them out.
+	// The build tag nosync removes the daemon's sync calls. Another server gets the export option
+	// async.
 	options, flags := "sync", []string{"-tags=nosync"}
 	if os.Getenv("NFSRDMAD_LAB_SERVER") != "" {
 		options, flags = "async", nil
@@ -67,7 +66,7 @@ func TestPowerCutWithoutSync(t *testing.T) {
 	t.Error("no loss in three power cuts without sync calls: the test cannot see one")
 }
 
-// powerCut is a server in a guest, and a client guest that puts it under load.
+// A powerCut is a server in a guest, and a client guest that puts it under load.
 type powerCut struct {
 	t       *testing.T
 	network *lab.Network
@@ -100,7 +99,7 @@ func newPowerCut(t *testing.T, transport, options string, flags ...string) *powe
 // cut kills the server's guest at once.
 func (p *powerCut) cut() { p.server.Kill() }
 
-// boot starts the server's guest again, which looks for losses before it serves.
+// boot boots the server's guest again. Its script checks the disk for losses before it serves.
 func (p *powerCut) boot(options string) {
 	p.t.Helper()
 	p.server = lab.Boot(p.t, p.network, lab.Options{

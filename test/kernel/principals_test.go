@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// TestPrincipals asks Linux's own server which principals may use a file that one of them has open, by the table that
-// test/nfs4suite has for ours: users that only say their numbers and, if everything is asked for, principals of Kerberos
-// beside them. What differs is in docs/nfs4.md.
+// TestPrincipals tests which principals Linux's own server lets use a file that one of them has
+// open. It uses the table of test/nfs4suite: users with AUTH_SYS and, with the full matrix,
+// principals of Kerberos as well. docs/nfs4.md lists the differences from nfsrdmad.
 func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	suite := filepath.Join(programs, "nfs4suite")

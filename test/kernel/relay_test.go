@@ -10,15 +10,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestToolsAgainstKernelServer runs our requester against Linux's own server over siw: probe
-// reports its versions, bench runs every workload over RDMA (1 MiB transfers, READDIRPLUS with
-// Reply chunks, long names), and TCP clients of other projects reach it through the relay and
-// copy a file there and back.
+// The tools probe, bench and relay work with Linux's own server over siw. probe reports its
+// versions. bench runs every workload over RDMA (1 MiB transfers, READDIRPLUS with Reply chunks,
+// long names). TCP clients of other projects reach the server through relay and copy a file there
+// and back.
 func TestToolsAgainstKernelServer(t *testing.T) {
 	t.Parallel()
 	for _, kernel := range []struct {
 		kernel lab.Kernel
-		size   int // of the file, MiB
+		size   int // size of the file in MiB
 	}{{lab.UserMode, 100}, {lab.Stock6_1, 16}, {lab.Stock6_12, 16}} {
 		t.Run(string(kernel.kernel), func(t *testing.T) {
 			t.Parallel()

@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestRequesterAgainstKernelServer runs our requester, on this machine, against Linux's own
-// server in a guest, so that TCP segments and siw's FPDUs cross a link: transfers of every size
-// up to 1 MiB with their data compared, listings in Reply chunks, names of 255 bytes, calls in
+// nfsrdmad's requester on this machine works with Linux's own server in a guest, so that TCP
+// segments and siw's FPDUs cross a link. The test makes transfers of every size up to 1 MiB and
+// compares their data. It also tests listings in Reply chunks, names of 255 bytes, and calls in
 // Position-Zero Read chunks. TestToolsAgainstKernelServer tests the tools.
 func TestRequesterAgainstKernelServer(t *testing.T) {
 	t.Parallel()
@@ -43,9 +43,9 @@ func TestRequesterAgainstKernelServer(t *testing.T) {
 	}
 }
 
-// TestSessionsAgainstKernelServer runs our requester of NFSv4.1 and 4.2 against Linux's own
-// server in a guest: data, names, locks, and a delegation that the server recalls. Each session
-// ends with DESTROY_CLIENTID, which the server refuses if the requester has left any state.
+// nfsrdmad's requester of NFSv4.1 and 4.2 works with Linux's own server in a guest: data, names,
+// locks, and a delegation that the server recalls. Each session ends with DESTROY_CLIENTID, which
+// the server refuses if the requester has left any state.
 func TestSessionsAgainstKernelServer(t *testing.T) {
 	t.Parallel()
 	requester := build(t, "test/requester")

@@ -17,8 +17,9 @@ import (
 // transports are the transports of each test.
 var transports = []string{"rdma", "tcp"}
 
-// over runs a test for each transport, at the same time, over NFSv3; if everything is asked for,
-// over each other version as well. The test gets the argument of mount_over in the scripts.
+// over runs a test over NFSv3 for each transport, in parallel. With the full matrix it also runs
+// the test over each version of NFSv4. The test gets the argument HOW of mount_over in the
+// scripts.
 func over(t *testing.T, test func(t *testing.T, transport string)) {
 	t.Parallel()
 	hows := transports
@@ -37,11 +38,12 @@ func over(t *testing.T, test func(t *testing.T, transport string)) {
 	}
 }
 
-// versions are those of NFSv4.
+// versions are the versions of NFSv4.
 var versions = []string{"4.0", "4.1", "4.2"}
 
-// overVersions runs a test for each version of NFSv4, over both transports in turn; over each
-// transport if everything is asked for. The test gets the argument of mount_over in the scripts.
+// overVersions runs a test for each version of NFSv4, alternating between the transports. With
+// the full matrix it runs each version over each transport. The test gets the argument HOW of
+// mount_over in the scripts.
 func overVersions(t *testing.T, test func(t *testing.T, how string)) {
 	t.Parallel()
 	for i, version := range versions {
@@ -57,12 +59,12 @@ func overVersions(t *testing.T, test func(t *testing.T, how string)) {
 	}
 }
 
-// everything reports whether the full matrix is asked for (make test-all): each kind of work over
+// everything reports whether the full matrix is requested (make test-all): each kind of work over
 // each transport, on each kernel.
 func everything() bool { return os.Getenv("NFSRDMAD_TEST_ALL") != "" }
 
-// overRDMA is over for work that depends little on the transport, except in its time: it runs
-// over RDMA alone, unless everything is asked for.
+// overRDMA is over for tests whose result depends little on the transport. Without the full
+// matrix it runs over RDMA only.
 func overRDMA(t *testing.T, test func(t *testing.T, transport string)) {
 	if everything() {
 		over(t, test)
@@ -72,17 +74,17 @@ func overRDMA(t *testing.T, test func(t *testing.T, transport string)) {
 	t.Run("rdma", func(t *testing.T) { test(t, "rdma") })
 }
 
-// server is the server that a test's guests mount: the daemon beside them on this machine, or
-// Linux's own server in a guest if NFSRDMAD_LAB_SERVER asks for it.
+// A server is the server that the guests of a test mount: the daemon on this machine, or, if
+// NFSRDMAD_LAB_SERVER is knfsd, Linux's own server in a guest.
 type server struct {
 	t       testing.TB
 	network *lab.Network
 	daemon  *lab.Daemon // nil if the server is Linux's own
 	folder  string      // the daemon's exported directory, on this machine
-	env     []string    // variables for prelude.sh's mount_over
+	env     []string    // variables for mount_over in prelude.sh
 }
 
-// serve starts a server with one export and its options, on a network of its own.
+// serve starts a server with one export and these options of it, on a network of its own.
 func serve(t testing.TB, options string, flags ...string) *server {
 	t.Helper()
 	n := lab.NewNetwork(t)
@@ -95,7 +97,8 @@ func serve(t testing.TB, options string, flags ...string) *server {
 	}
 	base := t.TempDir()
 	s := &server{t: t, network: n, folder: filepath.Join(base, "export"), env: []string{"EXPORT=/work"}}
-	// Guests use the folder as other users too, so it must not have the mode of t.TempDir.
+	// Guests use the folder as other users too, so they must be able to enter it. t.TempDir
+	// permits only its owner.
 	for _, folder := range []string{base, s.folder} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			t.Fatal(err)
@@ -108,8 +111,8 @@ func serve(t testing.TB, options string, flags ...string) *server {
 	return s
 }
 
-// daemon is nfsrdmad, built from the repository; NFSRDMAD_LAB_RACE builds it with the race
-// detector.
+// daemon builds nfsrdmad from this tree and returns its path. If NFSRDMAD_LAB_RACE is set, it
+// builds with the race detector.
 func daemon(t testing.TB, flags ...string) string {
 	t.Helper()
 	if os.Getenv("NFSRDMAD_LAB_RACE") != "" {
@@ -118,10 +121,10 @@ func daemon(t testing.TB, flags ...string) string {
 	return build(t, "cmd/nfsrdmad", flags...)
 }
 
-// peerAddress is the last byte of the address of a server in a guest.
+// peerAddress is the last byte of the address of a server that runs in a guest.
 const peerAddress = 3
 
-// jumbo is the MTU that rxe needs for InfiniBand's largest packets.
+// jumbo is the MTU, in bytes, that rxe needs for InfiniBand's largest packets.
 const jumbo = 9000
 
 func serveKnfsd(t testing.TB, n *lab.Network) *server {
@@ -133,8 +136,7 @@ func serveKnfsd(t testing.TB, n *lab.Network) *server {
 	return &server{t: t, network: n, env: []string{"EXPORT=/srv/disk", "MOUNT_PORT=20048", "SERVER=" + g.Address()}}
 }
 
-// disk makes an ext4 image of that size in memory, which takes only as much memory as is written
-// to it.
+// disk creates a sparse ext4 image of that size in bytes, in memory.
 func disk(t testing.TB, size int64) string {
 	t.Helper()
 	image := filepath.Join(lab.Folder(t, "disk"), "image")
@@ -155,7 +157,8 @@ func makeDisk(t testing.TB, image string, size int64) {
 	}
 }
 
-// needsDaemon skips a test of the daemon's process if the server is another one.
+// needsDaemon skips a test that starts and ends the daemon's process, if the server is not the
+// daemon.
 func needsDaemon(t testing.TB) {
 	t.Helper()
 	if os.Getenv("NFSRDMAD_LAB_SERVER") != "" {
@@ -163,14 +166,14 @@ func needsDaemon(t testing.TB) {
 	}
 }
 
-// boot starts a client guest for the server.
+// boot starts a client guest that runs the script of that name.
 func (s *server) boot(options lab.Options, name string, args ...string) *lab.Guest {
 	s.t.Helper()
 	options.Env = append(append([]string{"WORKER=" + build(s.t, "test/kernel/worker")}, s.env...), options.Env...)
 	return lab.Boot(s.t, s.network, options, script(s.t, name), args...)
 }
 
-// runAll is run for several scripts, one after the other in one guest.
+// runAll runs several scripts, one after the other, in one guest.
 func (s *server) runAll(options lab.Options, names []string, args ...string) {
 	s.t.Helper()
 	var all strings.Builder
@@ -187,8 +190,7 @@ func (s *server) run(options lab.Options, name string, args ...string) {
 	s.t.Log(lastLine(s.boot(options, name, args...).Succeed()))
 }
 
-// lastLine returns the last line of text. The scripts of the guests end with a line that sums up
-// their work.
+// lastLine returns the last line of text. Scripts print a summary as their last line.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]

@@ -9,8 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestToolsOverDevices has probe, bench and relay go by librdmacm and libibverbs, over rxe: to Linux's own server, and to the
-// daemon on the same device. doctor finds nothing wrong with the device.
+// The tools probe, bench and relay work through librdmacm and libibverbs over rxe: with Linux's
+// own server, and with the daemon on the same device. The tool doctor finds no fault with the
+// device.
 func TestToolsOverDevices(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it")

@@ -14,8 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// TestVersions does over each version of NFSv4 the work of the other tests over NFSv3, and tests
-// locks.
+// TestVersions runs the tests of files and names over each version of NFSv4, and tests locks.
 func TestVersions(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		serve(t, "sync").runAll(lab.Options{Limit: 6 * time.Minute}, []string{
@@ -24,14 +23,15 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// TestVersionsOverManyConnections works over a mount of eight connections, which share a session.
+// TestVersionsOverManyConnections works over a mount with eight connections, which share one
+// session from NFSv4.1 on.
 func TestVersionsOverManyConnections(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		serve(t, "sync").run(lab.Options{Limit: 3 * time.Minute}, "nconnect", how)
 	})
 }
 
-// TestLocksOfTwoClients makes two clients lock the same bytes.
+// A lock of one client stops another client until the first unlocks it.
 func TestLocksOfTwoClients(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		s := serve(t, "sync")
@@ -45,8 +45,8 @@ func TestLocksOfTwoClients(t *testing.T) {
 	})
 }
 
-// shortLease is a configuration for tests that wait until a lease runs out, or until a restarted
-// server's grace ends.
+// shortLease returns the path of a configuration file with short times, for tests that wait until
+// a lease or a grace period ends.
 func shortLease(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nfsrdmad.toml")
@@ -56,9 +56,8 @@ func shortLease(t testing.TB) string {
 	return file
 }
 
-// TestLocksOverARestart kills the daemon while a client has a file open and locked. The client
-// claims both from the next daemon, and another client, which waits for the lock, does not get it
-// in between.
+// If the daemon is killed while a client has a file open and locked, the client reclaims both
+// from the next daemon. Another client that waits for the lock does not get it before.
 func TestLocksOverARestart(t *testing.T) {
 	needsDaemon(t)
 	overVersions(t, func(t *testing.T, how string) {
@@ -79,8 +78,8 @@ func TestLocksOverARestart(t *testing.T) {
 	})
 }
 
-// TestLocksOfAClientThatDied waits for the lock of a client that has died: the server grants it
-// when that client's lease has run out, and not before.
+// A client that waits for the lock of a client that died gets it when the dead client's lease
+// ends, and not before.
 func TestLocksOfAClientThatDied(t *testing.T) {
 	needsDaemon(t)
 	overVersions(t, func(t *testing.T, how string) {
@@ -96,8 +95,8 @@ func TestLocksOfAClientThatDied(t *testing.T) {
 	})
 }
 
-// TestLocksWithLocalPrograms makes a client and a program of the server's machine lock the same
-// bytes, by POSIX locks.
+// A client and a program on the server's machine exclude each other by POSIX locks on the same
+// bytes.
 func TestLocksWithLocalPrograms(t *testing.T) {
 	needsDaemon(t)
 	overVersions(t, func(t *testing.T, how string) {
@@ -109,8 +108,8 @@ func TestLocksWithLocalPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		// The locks belong to an open file description, not to a process, because the test's
-		// process has others.
+		// F_OFD_SETLK gives the lock to an open file description, not to the process, because
+		// other locks of this process must not interfere.
 		try := func(from, length int64) error {
 			return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: from, Len: length})
 		}

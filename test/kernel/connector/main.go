@@ -1,5 +1,6 @@
-// Command connector makes connections by librdmacm and libibverbs, all at once, and says nothing over them. It leaves them in
-// order, or prints "connected" and keeps them until it is killed.
+// Command connector opens COUNT connections through librdmacm and libibverbs, all at once, and
+// sends nothing over them. With "leave" it disconnects them and exits. With "stay" it prints
+// "connected" and keeps them open until it is killed.
 //
 //	connector ADDRESS:PORT COUNT leave|stay
 package main

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// sharedFolder is the place in a guest of the folder that the guest shares with the test. The
-// guest's first program mounts it, because the boot script is in it.
+// sharedFolder is the mount point, in a guest, of the folder that the guest shares with the test.
+// The guest's init program mounts it, because the boot script is in it.
 const sharedFolder = "/nfsrdmad"
 
-// bootScript returns the script that runs once the guest's root is mounted: the rest of the
-// machine's set-up, then the test's script.
+// bootScript returns the script that runs after the guest's root is mounted: first the rest of
+// the set-up, then the test's script.
 func (g *Guest) bootScript(args []string) string {
 	var b strings.Builder
 	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
@@ -52,8 +52,8 @@ func powerOff(k Kernel) string {
 	return "echo o >/proc/sysrq-trigger; while :; do :; done\n"
 }
 
-// userModeInit returns the first program of a user-mode kernel, whose root is this machine's,
-// read-only.
+// userModeInit returns the init program of a user-mode kernel. The guest's root is this machine's
+// root, read-only, below an overlay.
 func (g *Guest) userModeInit() string {
 	return fmt.Sprintf(`#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -82,7 +82,7 @@ func (g *Guest) userModeCommand() *exec.Cmd {
 		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
 		g.userModeInterface())
-	// The kernel's memory is a file in TMPDIR; its sockets and process id are below HOME.
+	// The kernel keeps its memory in a file in TMPDIR, and its sockets and process id below HOME.
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm", "HOME="+g.folder)
 	return cmd
 }
@@ -90,9 +90,10 @@ func (g *Guest) userModeCommand() *exec.Cmd {
 func (g *Guest) stockCommand() *exec.Cmd {
 	k := g.options.Kernel
 	args := []string{
-		// One thread runs all processors. Once, with a thread for each, a guest's kernel died at
-		// boot of an int3 where the code has none. A guess: a processor of qemu 7.2 ran code that
-		// another one had just overwritten, as Linux does with its own.
+		// One thread of qemu runs all processors of the guest. With one thread for each
+		// processor, a guest's kernel once died at boot of an int3 instruction that its code does
+		// not have. The cause is a guess: a processor of qemu 7.2 executed code that another
+		// processor had just overwritten, as Linux does with its own code.
 		"-accel", "tcg,thread=single", "-cpu", "max", "-smp", fmt.Sprint(g.options.CPUs), "-m", fmt.Sprint(g.options.Memory),
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot", "-rtc", "base=utc",
 		"-kernel", stockFile(k, "vmlinuz"), "-initrd", stockFile(k, "initrd"), "-append", "console=ttyS0 quiet panic=-1 mitigations=off",
@@ -121,6 +122,6 @@ func quoted(words []string) string {
 	return b.String()
 }
 
-// hardware is the guest's hardware address. It is the same at each boot, because the neighbours
-// go on sending to the address that they remember.
+// hardware returns the guest's hardware address. It is the same at each boot, because the
+// neighbours continue to send to the address that they have cached.
 func (g *Guest) hardware() string { return fmt.Sprintf("02:00:0a:00:02:%02x", g.options.Address) }

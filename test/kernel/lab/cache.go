@@ -18,8 +18,8 @@ func CacheDir() string {
 	return "/var/cache/nfsrdmad-lab"
 }
 
-// artifact is a folder of the cache: a name, and its ingredients. If one of them changes, the
-// folder is another one, so the lab never uses a stale build.
+// An artifact is a folder in the cache, with a name and ingredients. The path of the folder
+// depends on the ingredients, so the lab never uses a build from old ingredients.
 type artifact struct {
 	name        string
 	ingredients []string
@@ -38,9 +38,9 @@ func (a artifact) ready() bool {
 	return err == nil
 }
 
-// make builds the artifact unless it exists. The build works in a folder beside the final one,
-// and a rename puts it in place when it is complete, so an interrupted set-up leaves nothing that
-// looks complete. Concurrent set-ups wait for each other.
+// make builds the artifact unless it exists. It builds in a temporary folder and renames this
+// folder when the build is complete, so an interrupted build leaves nothing that looks complete.
+// A file lock makes concurrent builds wait for each other.
 func (a artifact) make(build func(folder string) error) error {
 	if a.ready() {
 		return nil
@@ -59,14 +59,14 @@ func (a artifact) make(build func(folder string) error) error {
 	if a.ready() {
 		return nil
 	}
-	// Because the lock is held, unfinished folders are those of set-ups that died.
+	// This process has the lock, so unfinished folders belong to builds that were interrupted.
 	a.removeAll(".unfinished-" + a.name + "-")
 	folder, err := os.MkdirTemp(CacheDir(), ".unfinished-"+a.name+"-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	// apt downloads as another user.
+	// apt downloads as another user, which must be able to enter the folder.
 	if err := os.Chmod(folder, 0o755); err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// eventMark begins a line by which a script reports an event to the test: see event in
-// prelude.sh.
+// eventMark begins a line by which a script reports an event to the test. The function event in
+// prelude.sh prints it.
 const eventMark = "::event "
 
 // console receives a guest's output, and wakes goroutines that wait for an event in it.
@@ -21,7 +21,7 @@ type console struct {
 
 func newConsole() *console { return &console{events: map[string]chan struct{}{}} }
 
-// consoleLimit bounds the memory for the output of a guest that does not stop printing, in bytes.
+// consoleLimit is the largest number of bytes of a guest's output that the console stores.
 const consoleLimit = 8 << 20
 
 func (c *console) Write(p []byte) (int, error) {
@@ -68,7 +68,7 @@ func (c *console) channel(event string) chan struct{} {
 	return c.events[event]
 }
 
-// event returns a channel that is closed once the event has happened.
+// event returns a channel that is closed when the script reports this event.
 func (c *console) event(name string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,13 +16,14 @@ const (
 	PortTCP  = 2049
 )
 
-// startLimit and stopLimit bound the start and the end of a daemon that hangs.
+// startLimit and stopLimit are the longest times that a daemon may take to start and to end.
 const (
 	startLimit = 30 * time.Second
 	stopLimit  = 60 * time.Second
 )
 
-// Daemon is a server program of this machine in a network: nfsrdmad, or another server.
+// Daemon is a server program that runs on this machine inside a Network: nfsrdmad, or another
+// server.
 type Daemon struct {
 	t       testing.TB
 	network *Network
@@ -33,21 +34,22 @@ type Daemon struct {
 	log     *console
 }
 
-// StartDaemon starts nfsrdmad (the program at that path) in the network, on both transports, with
-// an export in the form of --export, and waits until it listens. Further flags may follow. At the
-// end of the test, StartDaemon ends it by SIGTERM and fails the test unless it exits with 0. If
-// the test has failed, the test's log gets the daemon's output.
+// StartDaemon starts nfsrdmad in the network, on both transports, and waits until it listens.
+// program is the path of the daemon, and export has the form of the flag --export. Further flags
+// may follow. At the end of the test, StartDaemon sends SIGTERM to the daemon and fails the test
+// unless the daemon exits with 0. If the test has failed, the test's log gets the daemon's
+// output.
 func StartDaemon(t testing.TB, n *Network, program, state, export string, flags ...string) *Daemon {
 	t.Helper()
 	return StartServer(t, n, "nfsrdmad", DaemonCommand(program, state, append([]string{"--export", export}, flags...)...), PortRDMA, PortTCP)
 }
 
-// DaemonCommand returns the command that starts nfsrdmad as StartDaemon does, with flags that
-// name the exports, or a file with them.
+// DaemonCommand returns the command by which StartDaemon starts nfsrdmad. The caller passes the
+// exports as flags, or a configuration file that names them.
 func DaemonCommand(program, state string, flags ...string) []string {
 	command := []string{
-		// A /run of its own hides this machine's rpcbind, which is reachable below /run from
-		// every network.
+		// A /run of its own hides this machine's rpcbind from the daemon, because the socket
+		// below /run is reachable from every network namespace.
 		"unshare", "-m", "sh", "-c", `mount -t tmpfs run /run && exec "$@"`, "sh",
 		program, "serve", "--state-dir", state,
 		"--rdma", fmt.Sprintf("%s:%d", Host, PortRDMA), "--tcp", fmt.Sprintf("%s:%d", Host, PortTCP),
@@ -55,7 +57,7 @@ func DaemonCommand(program, state string, flags ...string) []string {
 	return append(command, flags...)
 }
 
-// StartServer starts any server program in the network and waits until it listens on the TCP ports.
+// StartServer starts a server program in the network and waits until it listens on the TCP ports.
 func StartServer(t testing.TB, n *Network, name string, command []string, ports ...int) *Daemon {
 	t.Helper()
 	d := &Daemon{t: t, network: n, name: name, command: command, ports: ports, log: newConsole()}

@@ -7,14 +7,16 @@ import (
 	"strings"
 )
 
-// archive is a view of Debian's package archive: the machine's own sources, or these with
-// bookworm-backports in separate lists, so that the machine's configuration stays as it is.
+// An archive gives access to Debian's package archive: to this machine's own apt sources, or to
+// these and bookworm-backports. The backports have separate package lists, so that this machine's
+// configuration does not change.
 type archive struct {
 	recipe  *recipe
-	options []string // of every apt command
+	options []string // arguments of every apt command
 }
 
-// backports opens bookworm-backports at the mirror from which this machine takes bookworm.
+// backports returns an archive with bookworm-backports, from the mirror that this machine uses
+// for bookworm.
 func backports(r *recipe) (*archive, error) {
 	sites, err := r.read("apt-get", "indextargets", "--format", "$(SITE)", "Codename: bookworm", "Created-By: Packages")
 	if err != nil {
@@ -65,7 +67,7 @@ func (a *archive) kernelImage() (string, error) {
 
 // unpack downloads a package and unpacks it into a folder without installing it.
 func (a *archive) unpack(name, into string) error {
-	// apt's sandbox user cannot write to our folder; root fetches.
+	// The user that apt uses for downloads cannot write to this folder, so root downloads.
 	if err := a.apt("-o", "APT::Sandbox::User=root", "download", "-q", name); err != nil {
 		return err
 	}
@@ -77,7 +79,7 @@ func (a *archive) unpack(name, into string) error {
 	return a.recipe.run("dpkg-deb", "-x", file, into)
 }
 
-// source unpacks package linux-source-VERSION and returns the path of the tarball in it.
+// source unpacks the package linux-source-VERSION and returns the path of the tarball in it.
 func (a *archive) source(version string) (string, error) {
 	if err := a.unpack("linux-source-"+version, "source"); err != nil {
 		return "", err

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Folder makes a folder in this machine's memory, which is removed at the end of the test. It is
+// Folder creates a folder in this machine's memory and removes it at the end of the test. It is
 // for files that guests exchange with the test, for disk images, and for exported directories
-// that must not be slow like a disk.
+// that must not have the speed of a disk.
 func Folder(t testing.TB, name string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/dev/shm", fmt.Sprintf("%s%d-%s-", networkPrefix, os.Getpid(), name))

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Options describe a guest. The zero value is a user-mode kernel with the defaults named here.
+// Options describe a guest. The comments name the default for each zero value.
 type Options struct {
-	Kernel   Kernel        // UserMode
-	Memory   int           // MiB; 1000
-	CPUs     int           // of a stock kernel; 2. A user-mode kernel has one.
-	Address  int           // last byte of its address, so that a guest can boot again under the same one; the next free one
-	Writable []string      // folders of this machine that it may write to, at the same path
-	Env      []string      // NAME=value, for the script
-	Limit    time.Duration // on the whole run; 5 minutes
+	Kernel   Kernel        // default: UserMode
+	Memory   int           // MiB; default: 1000
+	CPUs     int           // of a stock kernel; default: 2. A user-mode kernel has one.
+	Address  int           // last byte of the address, so that a guest can boot again with the same address; default: the next free one
+	Writable []string      // folders of this machine that the guest may write to, at the same path
+	Env      []string      // variables for the script, as NAME=value
+	Limit    time.Duration // longest duration of the run; default: 5 minutes
 }
 
 // Guest is a booted kernel that runs one script and powers off.
@@ -37,10 +37,10 @@ type Guest struct {
 //go:embed prelude.sh
 var prelude string
 
-// Boot starts a guest in the network and makes it run the script (its text) under bash, as root,
-// after the functions of prelude.sh, with $SERVER as this machine's address and $ADDRESS as the
-// guest's own. It returns at once; the guest ends with the test at the latest. If the test has
-// failed by then, its log gets the guest's output.
+// Boot starts a guest in the network and returns at once. The guest runs the script (its text)
+// under bash, as root, after the functions of prelude.sh. $SERVER has this machine's address, and
+// $ADDRESS the guest's own. The guest ends with the test at the latest. If the test has failed by
+// then, its log gets the guest's output.
 func Boot(t testing.TB, n *Network, options Options, script string, args ...string) *Guest {
 	t.Helper()
 	if options.Kernel == "" {
@@ -93,7 +93,7 @@ func Boot(t testing.TB, n *Network, options Options, script string, args ...stri
 	return g
 }
 
-// Run boots a guest, waits for its end and fails the test unless the script succeeded.
+// Run boots a guest, waits until it ends, and fails the test unless the script succeeded.
 func Run(t testing.TB, n *Network, options Options, script string, args ...string) string {
 	t.Helper()
 	return Boot(t, n, options, script, args...).Succeed()
@@ -102,14 +102,14 @@ func Run(t testing.TB, n *Network, options Options, script string, args ...strin
 // Address is the guest's address in its network.
 func (g *Guest) Address() string { return fmt.Sprintf("10.0.2.%d", g.options.Address) }
 
-// Number is the last byte of Address, the form in which Options and Network.Cut take it.
+// Number returns the last byte of Address, which Options and Network.Cut use.
 func (g *Guest) Number() int { return g.options.Address }
 
 // Output returns the guest's output so far.
 func (g *Guest) Output() string { return g.console.text() }
 
-// Wait waits for the guest's end and returns the script's exit status. It ends the test if there
-// is none, because the guest exceeded its limit, crashed or was killed.
+// Wait waits until the guest has ended and returns the script's exit status. It ends the test if
+// there is no status, because the guest ran longer than its limit, crashed or was killed.
 func (g *Guest) Wait() int {
 	g.t.Helper()
 	<-g.process.done
@@ -130,8 +130,8 @@ func (g *Guest) Wait() int {
 	return status
 }
 
-// Succeed is Wait that fails the test unless the script exited with 0; it returns the guest's
-// output.
+// Succeed waits until the guest has ended and returns its output. It fails the test unless the
+// script exited with 0.
 func (g *Guest) Succeed() string {
 	g.t.Helper()
 	if status := g.Wait(); status != 0 {
@@ -140,7 +140,8 @@ func (g *Guest) Succeed() string {
 	return g.Output()
 }
 
-// Await waits until the script says "event NAME". It ends the test when the guest ends before that.
+// Await waits until the script executes "event NAME". It ends the test if the guest ends before
+// that.
 func (g *Guest) Await(event string) {
 	g.t.Helper()
 	if g.Happens(event) {
@@ -154,8 +155,8 @@ func (g *Guest) Await(event string) {
 	}
 }
 
-// Happens waits until the script says "event NAME" or the guest has ended, and reports whether
-// the event happened.
+// Happens waits until the script executes "event NAME" or the guest ends, and reports whether the
+// event happened.
 func (g *Guest) Happens(event string) bool {
 	happened := g.console.event(event)
 	select {
@@ -163,7 +164,7 @@ func (g *Guest) Happens(event string) bool {
 		return true
 	case <-g.process.done:
 	}
-	// The console may have read the event together with the guest's end.
+	// The event and the end of the guest may have happened at the same time, so test again.
 	select {
 	case <-happened:
 		return true
@@ -180,8 +181,8 @@ func (g *Guest) Signal(name string) {
 	}
 }
 
-// Kill ends the guest at once, like a power cut: data that it had not written to its disk is
-// lost.
+// Kill ends the guest at once, like a power cut: data that the guest had not written to its disk
+// is lost.
 func (g *Guest) Kill() {
 	g.limit.Stop()
 	g.process.kill()
@@ -197,5 +198,5 @@ func (g *Guest) Ended() bool {
 	}
 }
 
-// Shared returns the path, on this machine, of the file $SHARED/NAME of the script.
+// Shared returns the path on this machine of the file that the script calls $SHARED/NAME.
 func (g *Guest) Shared(name string) string { return filepath.Join(g.folder, name) }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// writeInitrd makes the initial root of a stock kernel: busybox, the kernel's modules in the
-// order of their dependencies, and the init script.
+// writeInitrd writes the initial RAM disk of a stock kernel: busybox, the modules in the order in
+// which they must be loaded, and the init script.
 func writeInitrd(r *recipe, image, release, path string) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func writeInitrd(r *recipe, image, release, path string) error {
 	return file.Close()
 }
 
-// readModule reads a kernel module, which newer kernels compress.
+// readModule returns the content of a kernel module. Newer kernels have compressed modules.
 func readModule(r *recipe, path string) ([]byte, error) {
 	if strings.HasSuffix(path, ".xz") {
 		return r.read("xz", "-dc", path)
@@ -75,8 +75,8 @@ const (
 	modeFile   = 0o100000
 )
 
-// cpioWriter writes the "newc" archive that the kernel unpacks (Linux, initramfs buffer format).
-// It keeps its first error.
+// cpioWriter writes a cpio archive of the format "newc", which the kernel unpacks (Linux,
+// initramfs buffer format). After an error it writes nothing more.
 type cpioWriter struct {
 	to    io.Writer
 	inode int

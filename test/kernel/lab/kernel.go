@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Kernel names a guest's kernel.
+// Kernel is the name of a kernel that a guest can run.
 type Kernel string
 
 // The kernels of the lab.
 const (
 	UserMode  Kernel = "uml"  // Linux 6.12 as a user-mode process
-	Stock6_1  Kernel = "6.1"  // Debian 12's own, under QEMU's emulation
-	Stock6_12 Kernel = "6.12" // the same from bookworm-backports
+	Stock6_1  Kernel = "6.1"  // Debian 12's own kernel, under QEMU's emulation
+	Stock6_12 Kernel = "6.12" // the kernel of bookworm-backports, under QEMU's emulation
 )
 
-// Kernels are all of them.
+// Kernels has all kernels of the lab.
 var Kernels = []Kernel{UserMode, Stock6_1, Stock6_12}
 
 // ParseKernel returns the Kernel with that name.
@@ -26,7 +26,7 @@ func ParseKernel(name string) (Kernel, error) {
 	return Kernel(name), nil
 }
 
-// Ready reports whether the kernel has been set up for this version of the lab.
+// Ready reports whether the kernel has been set up with the present ingredients of the lab.
 func (k Kernel) Ready() bool {
 	if k == UserMode {
 		return userModeOverride() != "" || userModeArtifact().ready()

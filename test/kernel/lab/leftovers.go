@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Leftovers names the remains of this process's networks: namespaces, processes in them, folders
-// of guests. It is empty once every test has ended.
+// Leftovers returns descriptions of what remains of this process's networks: namespaces,
+// processes in them, and folders of guests. It returns nothing when every test has ended.
 func Leftovers() []string {
 	var found []string
 	for _, name := range networks(func(owner int) bool { return owner == os.Getpid() }) {
@@ -28,7 +28,8 @@ func Leftovers() []string {
 	return append(found, folders...)
 }
 
-// networks returns the lab's namespaces for whose owner, a process id, wanted returns true.
+// networks returns the names of the lab's network namespaces whose owner, a process id, satisfies
+// wanted.
 func networks(wanted func(owner int) bool) []string {
 	var names []string
 	entries, _ := os.ReadDir("/run/netns")
@@ -61,7 +62,7 @@ func processesIn(network string) []int {
 	return ids
 }
 
-// endNetwork ends every process in a network and removes it.
+// endNetwork kills every process in a network and then removes the network.
 func endNetwork(name string) error {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		ids := processesIn(name)
@@ -81,8 +82,7 @@ func endNetwork(name string) error {
 	return nil
 }
 
-// sweepOnce removes the remains of earlier runs that ended before they could clean up: networks
-// and folders whose owner has ended.
+// sweepOnce removes the networks and folders of processes that have ended without removing them.
 var sweepOnce = sync.OnceFunc(func() {
 	gone := func(owner int) bool { return syscall.Kill(owner, 0) == syscall.ESRCH }
 	for _, name := range networks(gone) {
@@ -96,11 +96,12 @@ var sweepOnce = sync.OnceFunc(func() {
 	}
 })
 
-// interrupted is set once this program is to end: from then on tests make nothing new.
+// interrupted is true when this program is about to end because of a signal. Tests then create no
+// more networks.
 var interrupted atomic.Bool
 
-// watchInterrupts removes everything before SIGINT or SIGTERM ends this program, because the
-// tests' cleanups do not run then.
+// watchInterrupts removes the networks and folders before SIGINT or SIGTERM ends this program,
+// because the cleanup functions of the tests do not run then.
 var watchInterrupts = sync.OnceFunc(func() {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)

@@ -14,18 +14,18 @@ import (
 // Host is this machine's address in every Network.
 const Host = "10.0.2.2"
 
-// firstGuest is the last byte of the first guest's address. Lower ones are for tests that choose
-// their addresses.
+// firstGuest is the last byte of the first address that attach gives to a guest. Tests choose
+// lower addresses themselves.
 const firstGuest = 15
 
-// networkPrefix begins the name of every namespace of the lab; the id of the process that made it
-// and a number follow.
+// networkPrefix begins the name of every network namespace of the lab. The id of the process that
+// made it and a number follow.
 const networkPrefix = "nfsrdmad-lab-"
 
 var networksMade atomic.Int32
 
-// Network is a network namespace with a bridge, br0. In it this machine is Host, and every guest
-// has a tap.
+// Network is a network namespace with a bridge, br0. In it this machine has the address Host, and
+// every guest has a tap.
 type Network struct {
 	name string
 	t    testing.TB
@@ -35,19 +35,19 @@ type Network struct {
 	taken map[int]bool
 }
 
-// NewNetwork makes a network that ends with the test, and with it every process that was started
-// in it. It ends the test if the machine cannot make one.
+// NewNetwork creates a network. The network, and every process that was started in it, ends with
+// the test. NewNetwork ends the test if the machine cannot create networks.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	return NewNetworkOf(t, ethernetMTU)
 }
 
-// ethernetMTU is the frame size of an ordinary network, in bytes.
+// ethernetMTU is the MTU of an ordinary Ethernet, in bytes.
 const ethernetMTU = 1500
 
-// NewNetworkOf is NewNetwork with frames of up to mtu bytes. siw puts at most one TCP segment
-// into an FPDU, even if the interface could offload segmentation, so its processor time for
-// sending depends on the number of frames.
+// NewNetworkOf is NewNetwork with an MTU. siw puts at most one TCP segment into an FPDU, even if
+// the interface could offload segmentation. So the processor time that siw needs for sending
+// depends on the number of frames.
 func NewNetworkOf(t testing.TB, mtu int) *Network {
 	t.Helper()
 	if err := usable(); err != nil {
@@ -55,7 +55,7 @@ func NewNetworkOf(t testing.TB, mtu int) *Network {
 	}
 	watchInterrupts()
 	if interrupted.Load() {
-		select {} // the program ends at any moment
+		select {} // a signal handler is about to end the program
 	}
 	sweepOnce()
 	n := &Network{
@@ -71,15 +71,15 @@ func NewNetworkOf(t testing.TB, mtu int) *Network {
 	})
 	n.ip("netns", "add", n.name)
 	n.inside("link", "set", "lo", "up")
-	// The address is fixed, because a bridge otherwise takes the address of its ports, and
-	// changes it as they come and go.
+	// The bridge gets a fixed hardware address. Otherwise it takes the address of one of its
+	// ports, and changes it when ports are added or removed.
 	n.inside("link", "add", "br0", "address", "02:00:0a:00:02:02", "mtu", fmt.Sprint(mtu), "type", "bridge")
 	n.inside("addr", "add", Host+"/24", "dev", "br0")
 	n.inside("link", "set", "br0", "up")
 	return n
 }
 
-// usable returns the reason why this process cannot make networks and guests.
+// usable returns an error that says why this process cannot create networks and guests, or nil.
 func usable() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("the kernel lab makes network namespaces and must run as root")
@@ -95,16 +95,16 @@ func usable() error {
 	return nil
 }
 
-// Name is the namespace's name for ip netns.
+// Name returns the name of the namespace, as `ip netns` uses it.
 func (n *Network) Name() string { return n.name }
 
-// Command is exec.Command for a program of this machine that runs inside the network.
+// Command returns a command that runs a program of this machine inside the network.
 func (n *Network) Command(name string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", n.name, name}, args...)...)
 }
 
-// Cut makes the bridge drop every frame from and to the guest at that address, like a pulled
-// cable; neither end sees its link go down.
+// Cut makes the bridge drop every frame from and to the guest at that address, as if its cable
+// were pulled. Neither end sees its link go down.
 func (n *Network) Cut(address int) {
 	n.t.Helper()
 	n.inside("link", "set", tap(address), "type", "bridge_slave", "state", "0")
@@ -118,7 +118,8 @@ func (n *Network) Heal(address int) {
 
 func tap(address int) string { return fmt.Sprintf("tap%d", address) }
 
-// attach gives the guest at that address its tap; 0 takes the next free one.
+// attach creates the tap for a guest at that address and returns the address. If address is 0,
+// attach takes the next free one.
 func (n *Network) attach(address int) int {
 	n.t.Helper()
 	n.mu.Lock()
@@ -129,7 +130,7 @@ func (n *Network) attach(address int) int {
 	known := n.taken[address]
 	n.taken[address] = true
 	n.mu.Unlock()
-	// A guest that boots again finds its tap as it left it.
+	// A guest that boots again uses the tap that it had before.
 	if !known {
 		n.inside("tuntap", "add", tap(address), "mode", "tap")
 		n.inside("link", "set", tap(address), "mtu", fmt.Sprint(n.mtu), "master", "br0", "up")
@@ -149,7 +150,7 @@ func (n *Network) ip(args ...string) {
 	}
 }
 
-// listens reports whether a process's network has a TCP listener on the port. It reads the
+// listens reports whether the network of a process has a TCP listener on the port. It reads the
 // kernel's table, because a trial connection would appear in captures and in the daemon's
 // counters.
 func listens(process, port int) bool {

@@ -9,33 +9,34 @@ import (
 	"strings"
 )
 
-// packages are the Debian packages that the whole test suite needs, by purpose.
+// packages are the Debian packages that the whole test suite needs, grouped by purpose.
 var packages = []string{
-	// The guests' user space: mounting, NFS and RDMA tools, and knfsd as another server.
+	// For the guests: mount, NFS and RDMA tools, and knfsd as another server.
 	"busybox-static", "kmod", "iproute2", "nfs-common", "nfs-kernel-server", "rpcbind", "keyutils",
 	"rdma-core", "libibverbs-dev", "librdmacm-dev", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "attr", "acl", "e2fsprogs",
-	// Building kernels, siw for a stock kernel, and the tree of which a guest compiles a part.
+	// For building the kernels and siw, and for compiling a part of Linux's source in a guest.
 	"build-essential", "bc", "bison", "flex", "libelf-dev", "xz-utils",
-	// Running stock kernels.
+	// For running stock kernels.
 	"qemu-system-x86",
-	// Load, capture and dissection.
+	// For load, capture and dissection.
 	"fio", "stress-ng", "tcpdump", "tshark",
 	// Servers and clients of other projects.
 	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
-	// Kerberos: a realm, and MIT's library as a peer.
+	// For Kerberos: a KDC, and MIT's library as a peer.
 	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
-	// File systems for the tests of vfs/local.
+	// For the file systems that the tests of vfs/local use.
 	"xfsprogs", "btrfs-progs", "dosfstools",
-	// The image for containers.
+	// For building the container image.
 	"buildah",
-	// The unit file: systemd accepts it, and it allows what the daemon does.
+	// For testing that systemd accepts the unit file, and that the unit file permits the daemon's
+	// system calls.
 	"systemd", "strace",
 }
 
 // MissingPackages returns the packages of the test suite that are not installed on this machine.
 func MissingPackages() []string {
 	installed := map[string]bool{}
-	// dpkg-query fails if it does not know one of them, and prints the others all the same.
+	// dpkg-query fails if it does not know one of the packages, but still prints the others.
 	out, _ := exec.Command("dpkg-query", append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"}, packages...)...).Output()
 	for line := range strings.Lines(string(out)) {
 		if state, name, found := strings.Cut(strings.TrimSpace(line), " "); found && state == "installed" {
@@ -51,7 +52,7 @@ func MissingPackages() []string {
 	return missing
 }
 
-// InstallPackages installs the MissingPackages, by one call of apt-get. It starts none of their
+// InstallPackages installs the MissingPackages by one call of apt-get. It does not start their
 // services.
 func InstallPackages(progress io.Writer) error {
 	missing := MissingPackages()
@@ -78,9 +79,9 @@ func InstallPackages(progress io.Writer) error {
 	return r.run("apt-get", append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)...)
 }
 
-// forbidServices keeps the installation from starting services: Debian asks policy-rc.d, and 101
-// is its "no". A policy of the machine that says no already stays in place; any other one is
-// moved away, and restore puts it back.
+// forbidServices prevents apt-get from starting the services of the packages. Debian runs
+// policy-rc.d, whose exit status 101 forbids it. If this machine's policy-rc.d already exits with
+// 101, it is not changed. Otherwise forbidServices moves it away, and restore moves it back.
 func forbidServices() (restore func(), err error) {
 	const policy = "/usr/sbin/policy-rc.d"
 	if err := exec.Command(policy, "rpcbind", "start").Run(); err != nil && exitCode(err) == 101 {

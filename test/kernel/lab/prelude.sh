@@ -1,31 +1,33 @@
-# What every script in a guest can call. The lab sets: KERNEL, ADDRESS (the guest's), SERVER (this machine's, where no
-# test names another), NIC (its network interface), SHARED (a folder that the test sees too).
+# Functions that every script in a guest can call. The lab sets these variables: KERNEL, ADDRESS (the guest's
+# address), SERVER (this machine's address, unless the test sets another one), NIC (the guest's network interface) and
+# SHARED (a folder that the guest shares with the test).
 
-# step TEXT: say how far the script has come, with the seconds since boot.
+# step TEXT: print the progress of the script, with the seconds since boot.
 step() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
 
-# fail TEXT: end the script, as failed. Works in subshells that the script is the outermost of.
+# fail TEXT: print TEXT and exit with status 1. In a subshell, only the subshell exits.
 fail() { echo "FAIL: $*"; exit 1; }
 
-# must COMMAND...: the command, or the end.
+# must COMMAND...: run the command; fail if the command fails.
 must() { "$@" || fail "$* (status $?)"; }
 
-# event NAME: the test waits for it with Guest.Await.
+# event NAME: tell the test that NAME has happened. The test waits for it with Guest.Await.
 event() { echo "::event $1"; }
 
-# await NAME: until the test says Guest.Signal.
+# await NAME: wait until the test calls Guest.Signal with NAME.
 await() { until [ -e "$SHARED/signal.$1" ]; do sleep 0.1; done; }
 
-# same FILE FILE: their bytes are the same.
+# same FILE FILE: fail unless both files have the same bytes.
 same() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
 
-# equal GOT WANTED TEXT
+# equal GOT WANTED TEXT: fail unless GOT is WANTED.
 equal() { [ "$1" = "$2" ] || fail "$3: got '$1', wanted '$2'"; }
 
-# module NAME...: a user-mode kernel has all of them built in.
+# module NAME...: load kernel modules. A user-mode kernel has all of them built in.
 module() { [ "$KERNEL" = uml ] || modprobe -a "$@" || fail "no module $*"; }
 
-# software_rdma: a device of the kernel's on the guest's network interface: RDMA_DEVICE is siw (iWARP) or rxe (RoCE).
+# software_rdma: create a software RDMA device on the guest's network interface. RDMA_DEVICE is siw (iWARP) or rxe
+# (RoCE).
 software_rdma() {
 	local kind=${RDMA_DEVICE:-siw} driver=siw
 	[ -e /sys/class/infiniband/${kind}0 ] && return
@@ -34,12 +36,12 @@ software_rdma() {
 	must rdma link add ${kind}0 type $kind netdev "$NIC"
 }
 
-# greet ADDRESS: a datagram to the discard port, so that the neighbour table knows the address. rdma_cm would wait five
-# seconds for an address that it does not find there.
+# greet ADDRESS: send a datagram to the discard port, so that the neighbour table gets the address. Without an entry
+# there, rdma_cm would wait five seconds.
 greet() { { echo >"/dev/udp/$1/9"; } 2>/dev/null; local i; for i in 1 2 3 4 5 6 7 8 9 10; do ip neigh show "$1" | grep -q lladdr && return; sleep 0.05; done; }
 
-# mount_over HOW DIR [OPTIONS]: the server's export, by the options that the product prints. HOW is rdma or tcp, over
-# NFSv3, or with a version behind it: rdma/4.1.
+# mount_over HOW DIR [OPTIONS]: mount the server's export with the options that nfsrdmad prints. HOW is rdma or tcp
+# for NFSv3, or has a version of NFSv4 behind it, as in rdma/4.1.
 mount_over() {
 	local transport=${1%%/*} version=${1#*/} options
 	[ "$version" != "$1" ] || version=3
@@ -59,7 +61,7 @@ mount_over() {
 	[ "$version" = 3 ] || nfsstat -m | grep -q "vers=$version,.*proto=$transport" || fail "not mounted as asked: $(nfsstat -m)"
 }
 
-# rpc_pipes: where the kernel asks programs of this guest about names and Kerberos.
+# rpc_pipes: mount rpc_pipefs, through which the kernel asks programs of this guest about names and Kerberos.
 rpc_pipes() {
 	mountpoint -q /var/lib/nfs/rpc_pipefs && return
 	mountpoint -q /var/lib/nfs || mount -t tmpfs memory /var/lib/nfs
@@ -68,18 +70,18 @@ rpc_pipes() {
 	mount -t rpc_pipefs pipes /var/lib/nfs/rpc_pipefs
 }
 
-# realm_users: this guest has the users of the lab's realm.
+# realm_users: add the users of the lab's realm to this guest.
 realm_users() {
 	printf '%s:x:%s:%s::/:/bin/sh\n' alice 12001 12001 bob 12002 12002 >>/etc/passwd
 	printf '%s:x:%s:\n' alice 12001 bob 12002 both 12000 >>/etc/group
 }
 
-# kerberos_client: this guest in the realm whose krb5.conf is $REALM_CONF, by the name $CLIENT_NAME, with the keys in
-# $CLIENT_KEYTAB. Servers are mounted by $SERVER_NAME from now on.
+# kerberos_client: make this guest a client in the realm whose krb5.conf is $REALM_CONF, with the host name
+# $CLIENT_NAME and the keys in $CLIENT_KEYTAB. Mounts then use the server's name, $SERVER_NAME.
 kerberos_client() {
 	hostname "$CLIENT_NAME"
 	printf '%s %s\n' 127.0.0.1 localhost "$ADDRESS" "$CLIENT_NAME" "$SERVER" "$SERVER_NAME" >/etc/hosts
-	# Owners of files travel by name, and the kernel asks nfsidmap for the numbers.
+	# NFSv4 sends the names of owners, and the kernel asks nfsidmap for their numbers.
 	realm_users
 	printf '[General]\nDomain = %s\n' "${CLIENT_NAME#*.}" >/etc/idmapd.conf
 	must cp "$REALM_CONF" /etc/krb5.conf
@@ -92,28 +94,30 @@ kerberos_client() {
 	waiting_for 20 gssd_listens
 }
 
-# gssd_listens: the kernel's question for a first context finds rpc.gssd. Where it does not, mounting fails at once.
+# gssd_listens: succeed if rpc.gssd has opened the kernel's pipe for GSS contexts. Without that, a mount with Kerberos
+# fails at once.
 gssd_listens() { ls -l "/proc/$GSSD/fd" | grep -q '/gssd/.*/gssd'; }
 
-# as USER COMMAND...: as the user with that number, and no other group than that of the same number.
+# as USER COMMAND...: run the command with this user id, and with the group of the same number as its only group.
 as() { local who=$1; shift; setpriv --reuid "$who" --regid "$who" --clear-groups --inh-caps=-all "$@"; }
 
-# ticket USER PRINCIPAL: a ticket for the user with that number, by the password that all principals have.
+# ticket USER PRINCIPAL: get a ticket for the user with this id, with the password that all principals have.
 ticket() { echo secret | as "$1" kinit -c "FILE:/tmp/krb5cc_$1" "$2" >/dev/null || fail "no ticket for $2"; }
 
-# again rdma|tcp DIR [OPTIONS]: leave the mount and take it anew, so that what is read comes from the server.
+# again rdma|tcp DIR [OPTIONS]: unmount DIR and mount it again, so that the next reads come from the server and not
+# from a cache.
 again() { must umount "$2"; mount_over "$@"; }
 
-# waiting_for SECONDS COMMAND...: until the command succeeds.
+# waiting_for SECONDS COMMAND...: repeat the command until it succeeds; fail after SECONDS.
 waiting_for() {
 	local seconds=$1 end=$((SECONDS + $1)); shift
 	until "$@"; do [ $SECONDS -lt $end ] || fail "not within $seconds s: $*"; sleep 0.1; done
 }
 
-# listening PORT: this guest has a TCP listener there.
+# listening PORT: succeed if this guest has a TCP listener on the port.
 listening() { grep -qi ":$(printf %04x "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 
-# rpc_services: rpcbind and the folders that the kernel's server keeps its state in.
+# rpc_services: start rpcbind and create the folders in which the kernel's server keeps its state.
 rpc_services() {
 	[ -e /var/lib/nfs/sm.bak ] && mountpoint -q /var/lib/nfs && return
 	rpc_pipes
@@ -122,23 +126,24 @@ rpc_services() {
 	rpcbind -w
 }
 
-# kernel_server DIR: Linux's own server, as a peer: DIR on TCP 2049 and RDMA 20049, its MOUNT protocol on 20048; with NFSv4
-# DIR is the root of all names.
+# kernel_server DIR: start Linux's own server as a peer. It exports DIR on TCP port 2049 and RDMA port 20049, with its
+# MOUNT protocol on port 20048. In NFSv4, DIR is the root of the name space.
 kernel_server() {
 	rpc_services
 	software_rdma
 	module nfsd
 	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-	# The largest transfers whatever the guest's memory, groups as the client names them.
+	# max_block_size permits the largest transfers, however little memory the guest has. Without nfs.conf, the server
+	# uses the groups that the client sends.
 	echo 1048576 >/proc/fs/nfsd/max_block_size
 	rm -rf /etc/nfs.conf /etc/nfs.conf.d
 	must exportfs -i -o "rw,${SYNC:-sync},insecure,no_root_squash,no_subtree_check,fsid=0" "*:$1"
 	must rpc.mountd -p 20048
-	# lockd has a grace period of its own, five of its timeouts long, during which NFSv4 takes no locks either.
+	# lockd has its own grace period, five times its timeout. During this period NFSv4 grants no locks either.
 	module lockd
 	echo 3 >/proc/sys/fs/nfs/nlm_timeout
 	echo 3 >/proc/sys/fs/nfs/nlm_grace_period
 	must rpc.nfsd "${KNFSD_THREADS:-4}"
-	echo Y >/proc/fs/nfsd/v4_end_grace # nobody has anything to claim
+	echo Y >/proc/fs/nfsd/v4_end_grace # no client has anything to reclaim
 	echo "rdma 20049" >/proc/fs/nfsd/portlist || fail "knfsd does not listen on RDMA"
 }

@@ -12,17 +12,17 @@ import (
 // process is a program that the lab started, in a process group of its own.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended and its output has been read
+	done chan struct{} // closed when the program has ended and its output has been read
 	err  error         // the result of Wait, once done is closed
 	once sync.Once
 }
 
-// startProcess starts cmd with both of its outputs going to output. It dies with this program,
-// however this program ends.
+// startProcess starts cmd, with both of its outputs going to output. The kernel kills the process
+// when this program ends, however it ends.
 func startProcess(cmd *exec.Cmd, output io.Writer) (*process, error) {
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// A grandchild that keeps the output open must not delay the end.
+	// Without WaitDelay, a grandchild that keeps the output open would delay Wait.
 	cmd.WaitDelay = 2 * time.Second
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
@@ -37,7 +37,7 @@ func startProcess(cmd *exec.Cmd, output io.Writer) (*process, error) {
 
 func (p *process) id() int { return p.cmd.Process.Pid }
 
-// kill ends the whole group at once and waits until its leader is gone.
+// kill kills the whole process group and waits until its leader has ended.
 func (p *process) kill() {
 	p.once.Do(func() {
 		syscall.Kill(-p.id(), syscall.SIGKILL)
@@ -45,8 +45,8 @@ func (p *process) kill() {
 	})
 }
 
-// terminate asks the leader to end, and kills the group if it has not ended after the limit. It
-// returns the leader's exit.
+// terminate sends SIGTERM to the leader of the process group and returns its exit error. If the
+// leader has not ended after limit, terminate kills the group and returns an error.
 func (p *process) terminate(limit time.Duration) error {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if !p.ended(limit) {
@@ -56,7 +56,7 @@ func (p *process) terminate(limit time.Duration) error {
 	return p.err
 }
 
-// ended waits until the program has ended, for limit at most.
+// ended waits for at most limit, and reports whether the program has ended.
 func (p *process) ended(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

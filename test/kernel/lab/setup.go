@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// Setup installs the lab's needs, each part unless it is present: the Debian packages first, then
-// the kernels named. It reports slow steps on progress. It must run as root if anything is
-// missing.
+// Setup installs the Debian packages and then the kernels named, each unless it is present. It
+// reports slow steps on progress. It must run as root if anything is missing.
 func Setup(progress io.Writer, kernels ...Kernel) error {
 	if err := InstallPackages(progress); err != nil {
 		return err
@@ -35,7 +34,8 @@ func Setup(progress io.Writer, kernels ...Kernel) error {
 	return nil
 }
 
-// recipe runs the commands of one set-up and keeps their output, to show its end if one fails.
+// A recipe runs the commands of one set-up. It stores their output, so that the error of a failed
+// command can show the end of it.
 type recipe struct {
 	folder string // the working folder of every command
 	env    []string
@@ -47,7 +47,7 @@ func (r *recipe) run(name string, args ...string) error {
 	return err
 }
 
-// read is run that returns the command's standard output.
+// read runs a command and returns its standard output.
 func (r *recipe) read(name string, args ...string) ([]byte, error) {
 	var stdout bytes.Buffer
 	cmd := exec.Command(name, args...)

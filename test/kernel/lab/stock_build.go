@@ -10,19 +10,20 @@ import (
 //go:embed stock_init.sh
 var stockInit string
 
-// stockModules are the modules that a stock kernel needs before its root is mounted: for its
-// disk, network and file systems.
+// stockModules are the modules that a stock kernel needs before its root is mounted, for its
+// network and its file systems.
 var stockModules = []string{"virtio_pci", "virtio_net", "9p", "9pnet_virtio", "overlay"}
 
 func stockArtifact(k Kernel) artifact {
 	return artifact{name: "stock-" + string(k), ingredients: []string{stockInit, strings.Join(stockModules, " ")}}
 }
 
-// stockFile is a file of the kernel's set-up: vmlinuz, initrd, or modules, which becomes /lib/modules in the guest.
+// stockFile returns the path of a file of the kernel's set-up: vmlinuz, initrd, or modules, which
+// becomes /lib/modules in the guest.
 func stockFile(k Kernel, name string) string { return filepath.Join(stockArtifact(k).path(), name) }
 
-// buildStock takes Debian's kernel unchanged, and builds siw, which Debian leaves out, from
-// Debian's source against Debian's headers of the same version.
+// buildStock sets up Debian's kernel, unchanged. It builds siw, which Debian leaves out, from
+// Debian's source and headers of the same version.
 func buildStock(k Kernel) error {
 	return stockArtifact(k).make(func(folder string) error {
 		work := filepath.Join(folder, "work")

@@ -12,8 +12,8 @@ import (
 //go:embed uml.config
 var userModeConfig string
 
-// treeFolders are the folders of Linux's source that are kept beside the kernel, as a tree for
-// guests to unpack, list and compile a part of. All Makefiles and Kconfig files are kept as well,
+// treeFolders are the folders of Linux's source that are stored with the kernel, for guests to
+// unpack, to list and to compile in part. All Makefiles and Kconfig files are stored as well,
 // because the build reads them.
 var treeFolders = []string{"arch/um", "arch/x86/um", "arch/x86/include", "arch/x86/entry", "include", "init", "kernel", "lib", "scripts"}
 
@@ -21,10 +21,11 @@ func userModeArtifact() artifact {
 	return artifact{name: "uml", ingredients: []string{userModeSettings(), strings.Join(treeFolders, " ")}}
 }
 
-// userModeOverride is the path of a kernel that was built elsewhere, for work on the lab itself.
+// userModeOverride returns the path of a kernel that was built elsewhere, or "". It is for work
+// on the lab itself.
 func userModeOverride() string { return os.Getenv("NFSRDMAD_LAB_UML") }
 
-// userModeKernel is the path of the program that is the kernel.
+// userModeKernel returns the path of the user-mode kernel, which is an ordinary program.
 func userModeKernel() string {
 	if program := userModeOverride(); program != "" {
 		return program
@@ -32,8 +33,8 @@ func userModeKernel() string {
 	return filepath.Join(userModeArtifact().path(), "linux")
 }
 
-// KernelTree is the path of a tarball with some thirteen thousand files of Linux's source, in
-// which "make ARCH=um" works. It comes with the user-mode kernel.
+// KernelTree returns the path of a tarball with about thirteen thousand files of Linux's source,
+// in which "make ARCH=um" works. It is built with the user-mode kernel.
 func KernelTree() string {
 	if userModeOverride() != "" {
 		return os.Getenv("NFSRDMAD_LAB_TREE")
@@ -93,8 +94,8 @@ func compileUserMode(r *recipe, tree, program string) error {
 	return r.run("strip", "-o", program, filepath.Join(output, "linux"))
 }
 
-// checkConfig fails if kconfig dropped a line, which it does silently if a dependency of the line
-// is missing.
+// checkConfig returns an error if kconfig has dropped a line of uml.config. kconfig does that
+// silently if a dependency of the line is missing.
 func checkConfig(path string) error {
 	made, err := os.ReadFile(path)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// The user-mode kernel keeps the registers of its processes itself, and hands them to the host's
-// ptrace, which takes either all registers of the processor or none. Linux 6.12 has room for
-// 2,696 bytes, up to AVX-512. A processor with AMX has 11,008: for it the lab builds the kernel
-// with more room, and with stacks twice as large, because a part of that room is on them. On
-// other processors the kernel stays as it is, because each interrupt copies the room twice.
+// The user-mode kernel stores the registers of its processes and passes them to the host's
+// ptrace, which takes all registers of the processor or none. Linux 6.12 has a buffer of 2,696
+// bytes, which is enough up to AVX-512. A processor with AMX has registers of 11,008 bytes. For
+// such a processor the lab builds the kernel with a larger buffer, and with stacks twice as
+// large, because a part of the buffer is on them. For other processors the kernel is unchanged,
+// because each interrupt copies the buffer twice.
 const (
 	registersFile = "arch/x86/um/user-offsets.c"
 	registersRoom = "DEFINE_LONGS(HOST_FP_SIZE, 2696);"
@@ -23,13 +24,14 @@ const (
 	stacksWide    = "\nCONFIG_KERNEL_STACK_ORDER=3\n"
 )
 
-// hasAMX reports whether this machine's processor has the registers of AMX.
+// hasAMX reports whether this machine's processor has AMX registers.
 var hasAMX = sync.OnceValue(func() bool {
-	processors, _ := os.ReadFile("/proc/cpuinfo") // if unreadable: the kernel as Debian has it
+	processors, _ := os.ReadFile("/proc/cpuinfo") // if unreadable, the kernel is built without changes
 	return bytes.Contains(processors, []byte(" amx_tile"))
 })
 
-// userModeSettings returns uml.config, and the settings that this machine's processor needs.
+// userModeSettings returns the content of uml.config and the settings that this machine's
+// processor needs in addition.
 func userModeSettings() string {
 	if hasAMX() {
 		return userModeConfig + stacksWide
@@ -37,8 +39,8 @@ func userModeSettings() string {
 	return userModeConfig
 }
 
-// makeRoomForRegisters changes the source in tree if this machine's processor has more registers
-// than the source has room for.
+// makeRoomForRegisters enlarges the register buffer in the source tree if this machine's
+// processor needs that.
 func makeRoomForRegisters(tree string) error {
 	if !hasAMX() {
 		return nil
@@ -55,17 +57,17 @@ func makeRoomForRegisters(tree string) error {
 	return os.WriteFile(file, wide, 0o644)
 }
 
-// fpRegs is the message of Linux in user mode when it cannot set a process's registers.
+// fpRegs is the message of a user-mode kernel that cannot set a process's registers.
 const fpRegs = "set fp regs failed"
 
-// UserModeRuns reports whether the user-mode kernel runs on this machine's processor. It does not
-// if the processor has still more registers.
+// UserModeRuns reports whether the user-mode kernel runs on this machine's processor. A processor
+// with more registers than AMX makes it fail.
 var UserModeRuns = sync.OnceValue(func() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, userModeKernel(), "mem=96M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init=/bin/true", "con=null", "con0=null,fd:1", "panic=-1")
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm")
-	out, _ := cmd.CombinedOutput() // it ends by a panic either way: init has ended
+	out, _ := cmd.CombinedOutput() // always ends in a panic, because init exits
 	return !bytes.Contains(out, []byte(fpRegs))
 })

@@ -12,8 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 )
 
-// advertSize is the length of rping's only message, in bytes: address, key and size of a buffer
-// of the client. The server's message has the same length, and is empty.
+// advertSize is the length in bytes of rping's only message, which has the address, key and size
+// of a buffer of the client. The server's messages have the same length, and their content is
+// unused.
 const advertSize = 16
 
 func putAdvert(r rdmacm.Region, size int) []byte {
@@ -26,7 +27,8 @@ func parseAdvert(b []byte) (rdmacm.Remote, int) {
 	return rdmacm.Remote{Offset: binary.BigEndian.Uint64(b), STag: binary.BigEndian.Uint32(b[8:])}, int(binary.BigEndian.Uint32(b[12:]))
 }
 
-// die ends the process, which runs in the lab's network, apart from the test.
+// die prints an error and ends the process. The process runs in the lab's network, separate from
+// the test process.
 func die(what string, err error) {
 	fmt.Fprintln(os.Stderr, what, err)
 	os.Exit(1)
@@ -48,7 +50,7 @@ func device(crc, fpdu string) *iwarp.Provider {
 	return p
 }
 
-// messages is a Handler that passes on messages.
+// messages is a Handler that sends the received messages to a channel.
 type messages struct {
 	received chan []byte
 	closed   chan error
@@ -65,7 +67,7 @@ func (m *messages) Received(r *rdmacm.Recv) {
 func (m *messages) Drained()         {}
 func (m *messages) Closed(err error) { m.closed <- err; close(m.received) }
 
-// do posts work and waits until it is done.
+// do posts work and waits until it has completed.
 func do(c rdmacm.Conn, work ...rdmacm.Work) error {
 	done := make(chan error, 1)
 	c.Post(&rdmacm.Chain{Work: work, Done: func(_ *rdmacm.Chain, err error, _ int) { done <- err }})
@@ -76,8 +78,8 @@ func param(m *messages) rdmacm.ConnParam {
 	return rdmacm.ConnParam{Handler: m, Receives: 4, ReceiveSize: advertSize, InboundReads: 4, OutboundReads: 4}
 }
 
-// serve is rping's server: it reads the buffer that the client advertises, and writes the data to
-// the next buffer that the client advertises.
+// serve is rping's server. The client advertises two buffers: the server reads the first, and
+// writes the data to the second.
 func serve(addr, crc, fpdu string) {
 	l, err := device(crc, fpdu).Listen(netip.MustParseAddrPort(addr))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package rping tests the software RNIC (rdmacm/iwarp) against Linux's siw and a program of
-// another project, rping of rdma-core: RDMA Reads, RDMA Writes and Sends, in both roles of the
-// connection, without NFS.
+// Package rping tests the software RNIC (rdmacm/iwarp) against Linux's siw and rping, a program
+// of rdma-core. It tests RDMA Reads, RDMA Writes and Sends, as the active and the passive side of
+// the connection, without NFS.
 package rping

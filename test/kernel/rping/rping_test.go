@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// The test's binary is also the program that runs in the lab's network.
+// TestMain also runs rping's server or client, if the arguments say so, because the lab starts
+// the test program itself in its network.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) == 5 && os.Args[1] == "serve":
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestSIWConnects: rping in the guest is the client; it compares the data that comes back.
+// rping in the guest can connect to the software RNIC, and gets the same data back that it sent.
 func TestSIWConnects(t *testing.T) {
 	n := lab.NewNetwork(t)
 	for i, how := range [][]string{{"peer", "auto"}, {"on", "auto"}, {"peer", "mss"}, {"on", "4096"}} {
@@ -51,7 +52,7 @@ func TestSIWConnects(t *testing.T) {
 	}
 }
 
-// TestSIWListens: rping in the guest is the server, and our side the initiator.
+// The software RNIC can connect to rping in the guest.
 func TestSIWListens(t *testing.T) {
 	n := lab.NewNetwork(t)
 	g := lab.Boot(t, n, lab.Options{Limit: 2 * time.Minute}, `
@@ -72,8 +73,8 @@ func TestSIWListens(t *testing.T) {
 	g.Succeed()
 }
 
-// dial is rping's client: it advertises a buffer for reading, then one for writing, and compares
-// them.
+// dial is rping's client. It advertises one buffer for the server to read and one for the server
+// to write, and compares them.
 func dial(addr, crc, fpdu string) {
 	m := newMessages()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -85,7 +86,8 @@ func dial(addr, crc, fpdu string) {
 	// rping uses 64 bytes by default.
 	const size = 64
 	for round := range 20 {
-		// rping takes the data for a string, and writes back up to its end.
+		// rping treats the data as a string, and writes back only the bytes up to its terminating
+		// zero.
 		source, sink := append(bytes.Repeat([]byte{byte('a' + round)}, size-1), 0), make([]byte, size)
 		if err := errors.Join(show(c, m, source, rdmacm.RemoteRead), show(c, m, sink, rdmacm.RemoteWrite)); err != nil {
 			die("round", err)
@@ -98,7 +100,7 @@ func dial(addr, crc, fpdu string) {
 	<-c.Done()
 }
 
-// show advertises memory to the server and waits until the server has finished with it.
+// show advertises memory to the server and waits until the server has used it.
 func show(c rdmacm.Conn, m *messages, memory []byte, access rdmacm.Access) error {
 	r, err := c.Register(memory, access)
 	if err != nil {

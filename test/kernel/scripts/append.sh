@@ -1,4 +1,4 @@
-# append rdma|tcp WHO COUNT: in turns with the other client.
+# append rdma|tcp WHO COUNT: append COUNT lines to a file, in turns with another client. WHO is 0 or 1.
 mount_over "$1" /mnt/n
 must "$WORKER" append /mnt/n/log "$2" "$3"
 if [ "$2" = 1 ]; then

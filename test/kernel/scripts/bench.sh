@@ -1,14 +1,14 @@
-# bench HOW SECURITY: the jobs of the comparison; results are left in $SHARED. HOW is as mount_over takes it. $MEMORY and $DISK
-# are the server's exports, unless $IMAGE makes this guest its own server.
+# bench HOW SECURITY: run the jobs of the comparison and leave the results in $SHARED. HOW is the argument of
+# mount_over. $MEMORY and $DISK are the server's exports. If $IMAGE is set, this guest runs the server itself.
 if [ -n "$IMAGE" ]; then
 	mkdir -p /srv/memory
 	must mount -t tmpfs -o size=700m memory /srv/memory
 	mkdir /srv/memory/disk
 	must mount -o loop "$IMAGE" /srv/memory/disk
-	chmod 777 /srv/memory /srv/memory/disk # the client's machine is nobody, under Kerberos
+	chmod 777 /srv/memory /srv/memory/disk # under Kerberos, the client's machine acts as nobody
 fi
 if [ -n "$REALM_CONF" ]; then
-	# Which takes /tmp for itself.
+	# kerberos_client hides /tmp, where the worker is.
 	must cp "$WORKER" /srv/worker
 	WORKER=/srv/worker
 	kerberos_client
@@ -17,14 +17,14 @@ if [ -n "$IMAGE" ]; then
 	SYNC=async,sec=$2 kernel_server /srv/memory
 	must exportfs -i -o "rw,async,sec=$2,insecure,no_root_squash,no_subtree_check,fsid=2" "*:/srv/memory/disk"
 	[ -z "$REALM_CONF" ] || must rpc.svcgssd
-	# NFSv4 has the first of them as its root.
+	# In NFSv4, the first of these exports is the root of the name space.
 	MEMORY=/srv/memory DISK=/srv/memory/disk
 	[ "${1#*/}" = "$1" ] || MEMORY=/ DISK=/disk
 	SERVER=$ADDRESS SERVER_NAME=${CLIENT_NAME:-$ADDRESS} MOUNT_PORT=20048
 fi
 EXPORT=${MEMORY:-/memory}
 mount_over "$1" /mnt/memory "sec=$2"
-job() { # NAME then fio's options
+job() { # NAME, then fio's options
 	local name=$1; shift
 	must fio --name="$name" --filename=/mnt/memory/file --size=384m --ioengine=libaio --direct=1 --eta=never --output-format=json --output="$SHARED/$name.json" "$@"
 }

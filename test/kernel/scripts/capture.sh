@@ -1,6 +1,7 @@
-# Every NFSv3 procedure that the kernel's client knows, with transfers inline and by chunks: one large transfer at a time.
+# Make every NFSv3 call that the kernel's client knows, with inline transfers and with chunks, one large transfer at a
+# time.
 mount_over rdma /mnt/n wsize=4096
-head -c 8192 /dev/urandom >/mnt/n/committed # in two unstable writes
+head -c 8192 /dev/urandom >/mnt/n/committed # in two unstable WRITEs, then a COMMIT
 again rdma /mnt/n
 cd /mnt/n
 echo small >small

@@ -1,4 +1,5 @@
-# connect CONNECTOR PROCESSES: each process makes ten connections; each tenth is killed while it has them.
+# connect CONNECTOR PROCESSES: each process opens ten connections. Every tenth process is killed while it has them
+# open.
 software_rdma
 ulimit -l unlimited
 greet "$SERVER"

@@ -1,4 +1,5 @@
-# crossmnt HOW: an export with a tmpfs of 16 MiB mounted on disk, one of 8 MiB on "disk/deep one", and later one on later.
+# crossmnt HOW: the export has a tmpfs of 16 MiB mounted on disk and one of 8 MiB on "disk/deep one". Later the test
+# mounts another one on later.
 mount_over "$1" /mnt/c
 device() { stat -c %d "$1"; }
 size() { df -k --output=size "$1" | tail -1 | tr -d ' '; }

@@ -1,4 +1,4 @@
-# direct rdma|tcp: twice at once, so that transfers of two files cross.
+# direct rdma|tcp: direct I/O on two files at the same time, so that their transfers overlap.
 mount_over "$1" /mnt/n
 "$WORKER" direct /mnt/n/first 11 & first=$!
 "$WORKER" direct /mnt/n/second 22 & second=$!

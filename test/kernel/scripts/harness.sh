@@ -1,4 +1,4 @@
-# Linux's own server and client in one guest, over siw: what the lab rests on works.
+# Linux's own server and client in one guest, over siw. This tests the parts of the lab itself.
 mkdir -p /srv/memory
 must mount -t tmpfs -o size=300m memory /srv/memory
 kernel_server /srv/memory

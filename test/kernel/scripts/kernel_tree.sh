@@ -1,4 +1,4 @@
-# kernel_tree rdma|tcp: $TREE is a tarball of Linux's source.
+# kernel_tree rdma|tcp: unpack, list, compile and remove Linux's source. $TREE is a tarball of it.
 mount_over "$1" /mnt/n
 mkdir /mnt/n/linux; cd /mnt/n/linux
 must tar -xf "$TREE"; step "unpacked"

@@ -1,4 +1,5 @@
-# krb5 HOW SECURITY: files as root, by the machine's key, and as users 12001 (alice) and 12002 (bob), by their tickets.
+# krb5 HOW SECURITY: work with files as root, with the machine's key, and as users 12001 (alice) and 12002 (bob), with
+# their tickets.
 kerberos_client
 mount_over "$1" /mnt/n "sec=$2"
 grep -q " /mnt/n .*sec=$2[, ]" /proc/mounts || fail "not mounted with sec=$2: $(grep /mnt/n /proc/mounts)"

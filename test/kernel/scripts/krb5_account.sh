@@ -1,5 +1,5 @@
-# krb5_account HOW SECURITY: the export wants its callers to have an account. The machine has none and mounts all the same,
-# alice has one, carol has a ticket alone.
+# krb5_account HOW SECURITY: the export requires accounts. The machine has none and can mount. alice has one. carol
+# has only a ticket.
 kerberos_client
 mount_over "$1" /mnt/n "sec=$2"
 ticket 12001 alice

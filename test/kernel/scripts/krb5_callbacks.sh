@@ -1,4 +1,5 @@
-# krb5_callbacks HOW SECURITY: a client that takes callbacks under Kerberos, for which rpc.svcgssd answers the kernel.
+# krb5_callbacks HOW SECURITY: a client that accepts callbacks under Kerberos. rpc.svcgssd accepts the server's
+# contexts for the kernel.
 kerberos_client
 module auth_rpcgss
 rpc.svcgssd -f -n -v &

@@ -1,5 +1,5 @@
-# krb5_document: docs/kerberos.md, on one machine that is the KDC and the client. The test puts the page's commands behind
-# these definitions; COMMANDS asks for passwords, and gets one.
+# krb5_document: docs/kerberos.md on one machine that is the KDC and the client. The test appends the page's commands
+# to these definitions, each with `documented` or `as_alice` before it, which answer requests for a password.
 hostname client.example.org
 printf '%s %s\n' 127.0.0.1 localhost "$ADDRESS" client.example.org "$ADDRESS" kdc.example.org "$SERVER" server.example.org >/etc/hosts
 echo 'alice:x:12001:12001::/:/bin/sh' >>/etc/passwd

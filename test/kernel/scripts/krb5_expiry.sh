@@ -1,4 +1,5 @@
-# krb5_expiry HOW SECURITY: tickets end while a mount is used. The machine's is renewed by its key, a user's by the user.
+# krb5_expiry HOW SECURITY: tickets expire while a mount is in use. The machine's key renews its ticket; a user has to
+# renew his own.
 kerberos_client
 mount_over "$1" /mnt/n "sec=$2"
 chmod 1777 /mnt/n

@@ -1,4 +1,4 @@
-# krb5_nobody HOW SECURITY: the server does not know the machine, whose users work all the same.
+# krb5_nobody HOW SECURITY: the server has no user for the client's machine. The users of the machine can still work.
 kerberos_client
 mount_over "$1" /mnt/n "sec=$2"
 ticket 12001 alice

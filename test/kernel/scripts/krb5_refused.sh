@@ -1,4 +1,5 @@
-# krb5_refused HOW: an export for sec=krb5p alone. What is refused is served when its cause is gone.
+# krb5_refused HOW: the export accepts only sec=krb5p. The daemon refuses each faulty access, and serves it when the
+# fault is corrected.
 kerberos_client
 refused() { ( mount_over "$@" ) >/run/refused 2>&1 && fail "mounted: $*"; cat /run/refused; }
 
@@ -17,7 +18,7 @@ grep -q ' /mnt/n .*sec=krb5p[, ]' /proc/mounts || fail "the export's flavor was 
 
 step "a clock that is an hour wrong"
 ticket 12001 alice
-# The KDC would refuse her first: she has the server's ticket already.
+# Get the service ticket before the clock is wrong, because the KDC would refuse to issue it afterwards.
 must as 12001 kvno -q -c FILE:/tmp/krb5cc_12001 "nfs/$SERVER_NAME"
 now=$(date +%s)
 date -s "@$((now + 3600))" >/dev/null

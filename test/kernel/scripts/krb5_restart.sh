@@ -1,4 +1,5 @@
-# krb5_restart HOW SECURITY: alice has a file open while the daemon restarts, and goes on as if nothing was.
+# krb5_restart HOW SECURITY: alice has a file open while the daemon restarts, and writes to it afterwards without an
+# error.
 kerberos_client
 mount_over "$1" /mnt/n "sec=$2"
 chmod 1777 /mnt/n

@@ -6,6 +6,6 @@ step "$2 names made"
 event filled
 await list
 must "$WORKER" list /mnt/n/d "$2" 12
-# Once more by a fresh mount, with attributes (READDIRPLUS).
+# List once more over a fresh mount, with attributes (READDIRPLUS).
 again "$1" /mnt/n
 equal "$(ls -l /mnt/n/d | grep -c ' stable-')" "$2" "names listed with attributes"

@@ -1,4 +1,5 @@
-# load rdma|tcp LEDGERS strict|outages: until the test says stop, then everything acknowledged is looked for again.
+# load rdma|tcp LEDGERS strict|outages: run the load until the test says stop, then check everything that the server
+# acknowledged.
 mount_over "$1" /mnt/n
 mkdir /mnt/n/load
 event loading

@@ -1,4 +1,4 @@
-# locks HOW: what programs of one client do with locks.
+# locks HOW: locks of programs on one client.
 mount_over "$1" /mnt/n
 cd /mnt/n
 echo content >f

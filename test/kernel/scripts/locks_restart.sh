@@ -1,4 +1,5 @@
-# locks_restart HOW holder|other: holder has a file open and locked while its server is killed; other wants the lock.
+# locks_restart HOW holder|other: holder has a file open and locked while its server is killed; other asks for the
+# lock.
 mount_over "$1" /mnt/n lookupcache=none
 if [ "$2" = holder ]; then
 	exec 5>/mnt/n/lock; flock -x 5 || fail "a lock on a file that nobody has"

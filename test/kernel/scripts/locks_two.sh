@@ -1,4 +1,4 @@
-# locks_two HOW WHO: 0 has a lock that 1 wants.
+# locks_two HOW WHO: client 0 has a lock that client 1 asks for.
 mount_over "$1" /mnt/n lookupcache=none
 if [ "$2" = 0 ]; then
 	exec 5<>/mnt/n/lock || exec 5>/mnt/n/lock; flock -x 5 || fail "a lock on a file that nobody has"

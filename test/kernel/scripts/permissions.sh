@@ -1,4 +1,4 @@
-# permissions rdma|tcp: as user 1000 with groups 1000 and 2000, and as user 1001.
+# permissions rdma|tcp: work as user 1000 with the groups 1000 and 2000, and as user 1001.
 mount_over "$1" /mnt/n
 cd /mnt/n
 as() { local who=$1; shift; setpriv --reuid "$who" --regid "$who" --groups "$who${groups:+,$groups}" --inh-caps=-all "$@"; }

@@ -1,8 +1,9 @@
-# policy rdma/VERSION|tcp/VERSION: exports that differ in their flavors for this client, and groups that the server looks up.
+# policy rdma/VERSION|tcp/VERSION: exports that accept different flavors from this client, and an export for which the
+# server looks up groups.
 mount_over "$1" /mnt/n sec=sys
 cd /mnt/n
 equal "$(ls | tr '\n' ' ')" "far groups near open strict " "names of all exports"
-ls -l >/dev/null 2>&1 # some of which may not be looked at
+ls -l >/dev/null 2>&1 # this fails for the exports that refuse this client
 equal "$(ls | tr '\n' ' ')" "far groups near open strict " "names after a look at them"
 for name in open near; do equal "$(cat $name/file)" "$name" "a file of an export for this client"; done
 for name in strict far; do cat $name/file 2>/dev/null && fail "$name is served without Kerberos"; done

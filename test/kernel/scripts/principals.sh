@@ -1,5 +1,5 @@
-# principals SUITE: Linux's own server in this guest, and the program of test/nfs4suite that asks it who may use what
-# is open. With a realm, the server takes principals of Kerberos beside users that only say their numbers.
+# principals SUITE: run TestPrincipals of test/nfs4suite against Linux's own server in this guest. SUITE is the test
+# program. With a realm, the server accepts Kerberos as well as AUTH_SYS.
 mkdir -p /srv/principals
 must mount -t tmpfs -o mode=0777 memory /srv/principals
 must cp "$1" /srv/suite # kerberos_client hides /tmp

@@ -1,4 +1,4 @@
-# relay SIZE: probe, bench and relay against Linux's own server in this guest, over siw; a file of SIZE MiB.
+# relay SIZE: run probe, bench and relay against Linux's own server in this guest, over siw, with a file of SIZE MiB.
 mkdir -p /srv/memory
 must mount -t tmpfs -o size=900m memory /srv/memory
 chmod 777 /srv/memory
@@ -6,7 +6,7 @@ kernel_server /srv/memory
 waiting_for 20 listening 20048
 greet "$ADDRESS"
 
-# knfsd may miss the first message of a connection that siw has just made: ask again.
+# knfsd may lose the first message of a connection that siw has just made, so try several times.
 step probe
 for try in 1 2 3 4 5; do
 	"$NFSRDMAD" probe "$ADDRESS" --transport rdma --mount-port 20048 --timeout 20s >/tmp/probe && break
@@ -17,7 +17,7 @@ for wanted in 'MPA ' 'credits granted' 'private data' '^  nfs (100003)  *version
 	grep -q "$wanted" /tmp/probe || fail "probe does not say '$wanted'"
 done
 must "$NFSRDMAD" probe "$ADDRESS" --transport tcp --mount-port 20048 --timeout 20s >/tmp/probe
-# What is wrong, in a sentence.
+# For each fault, probe prints a sentence that names it.
 "$NFSRDMAD" probe "$ADDRESS:2049" --transport rdma --timeout 20s >/tmp/probe && fail "RDMA on the port of TCP"
 grep -q 'does not speak iWARP' /tmp/probe || { cat /tmp/probe; fail "probe of a TCP port"; }
 "$NFSRDMAD" probe "$ADDRESS:4" --transport rdma --timeout 20s >/tmp/probe && fail "RDMA on a closed port"
@@ -35,7 +35,7 @@ for work in null getattr read randread write randwrite create readdirplus; do
 done
 [ -z "$(ls -A /srv/memory)" ] || fail "bench left behind: $(ls -A /srv/memory)"
 
-# Names of 255 bytes, and listings that need Reply chunks, by the tools of others below as well.
+# The tools of other projects below also use names of 255 bytes and listings that need Reply chunks.
 step relay
 kill "$(pidof rpcbind)"
 waiting_for 10 sh -c '! pidof rpcbind'

@@ -1,5 +1,5 @@
-# serve_devices PROGRAM OPTIONS...: the daemon on this guest's RDMA device, until the test says stop; in between the
-# scenes that the test names, one after the other. Where KRB5_CONFIG is set, callers may use Kerberos.
+# serve_devices PROGRAM OPTIONS...: run the daemon on this guest's RDMA device until the test says stop. Meanwhile run
+# the functions that the test names as scenes, one after the other. If KRB5_CONFIG is set, clients may use Kerberos.
 program=$1; shift
 options=("$@")
 security=sys
@@ -21,10 +21,10 @@ start() {
 	until grep -qs "serving.*exports" "$SHARED/log"; do kill -0 $daemon 2>/dev/null || { cat "$SHARED/log"; fail "the daemon did not start"; }; sleep 0.1; done
 }
 
-# removed: rdma(8) returns when nothing of the device is open any more.
+# removed: succeed if `rdma link delete` has returned, which it does when no process has the device open.
 removed() { ! kill -0 $removing 2>/dev/null; }
 
-# remove: the device goes, and comes back.
+# remove: remove the device and add it again.
 remove() {
 	local begun=$(cut -d' ' -f1 /proc/uptime)
 	rdma link delete $device & removing=$!
@@ -35,18 +35,19 @@ remove() {
 	must rdma link add $device type "$RDMA_DEVICE" netdev "$NIC"
 }
 
-# down: the link is, for so many seconds; its port too. The device and its objects stay.
+# down SECONDS: take the link down, and with it the port of the device. The device and its objects remain.
 down() { ip link set "$NIC" down; sleep "$1"; ip link set "$NIC" up; }
 down2() { down 2; }
 down20() { down 20; }
 
-# killed: the daemon is, and another takes its place.
+# killed: kill the daemon and start another one.
 killed() { kill -9 $daemon; wait $daemon; start; }
 
-# holdings: the objects of the device that the kernel has, and the daemon's descriptors.
+# holdings: print the kernel's objects of the device and the number of the daemon's descriptors.
 holdings() { echo "$(rdma resource show), $(ls /proc/$daemon/fd | wc -l) descriptors"; }
 
-# remember what the daemon has without a connection. as_before: it has that again, within a minute.
+# remember: store the daemon's holdings when it has no connection. as_before: wait up to a minute until the holdings
+# are the same again.
 alone() { rdma resource show | grep -q "mr 0"; }
 steady() { remembered=$(holdings); sleep 0.1; unchanged; }
 unchanged() { [ "$(holdings)" = "$remembered" ]; }

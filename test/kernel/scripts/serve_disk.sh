@@ -1,7 +1,7 @@
-# serve_disk IMAGE LEDGERS OPTIONS: after a boot, look on the disk for everything that the ledgers call acknowledged, then
-# serve it until the power goes.
+# serve_disk IMAGE LEDGERS OPTIONS: check after a boot that the disk has everything that the ledgers record as
+# acknowledged, then serve the disk until the test kills the guest.
 mkdir -p /srv/disk
-# The journal is written when a program asks for it, and not by the clock: what was not synced is really lost.
+# commit=300 makes ext4 write its journal only when a program syncs, so that data that was not synced is really lost.
 must mount -o loop,commit=300 "$1" /srv/disk
 if [ -n "$(ls "$2")" ]; then
 	must "$WORKER" check /srv/disk/work/load "$2"

@@ -1,5 +1,5 @@
-# serve_measured IMAGE [PROGRAM OPTIONS...]: a tmpfs and the ext4 of a disk image, on this guest's RDMA device until the test
-# says stop: by the daemon, or by Linux's own server if there is none.
+# serve_measured IMAGE [PROGRAM OPTIONS...]: serve a tmpfs and the ext4 file system in a disk image over this guest's
+# RDMA device, until the test says stop. PROGRAM is the daemon; without it, Linux's own server serves.
 image=$1; shift
 mkdir -p /srv/memory
 must mount -t tmpfs -o size=700m memory /srv/memory

@@ -1,4 +1,4 @@
-# serve_memory: Linux's own server with a file system in memory, over siw, until the test says stop.
+# serve_memory: run Linux's own server on a file system in memory, over siw, until the test says stop.
 mkdir -p /srv/memory
 must mount -t tmpfs -o size=300m memory /srv/memory
 chmod 777 /srv/memory

@@ -1,11 +1,14 @@
-# stock HOW...: a short day's work, each way, on a kernel that is slow here. A HOW is mount_over's, with the flavor behind
-# it if that is not sys: rdma/4.2:krb5p. Where CLIENT_NAME is set, the guest is in that realm.
+# stock HOW...: a few files, names and locks for each HOW, because a stock kernel is slow here. A HOW is the argument
+# of mount_over, with the flavor behind it if that is not sys, as in rdma/4.2:krb5p. If CLIENT_NAME is set, the guest
+# is a client in the realm.
 step "$(uname -r)"
 
-# offered: the segments of memory that the client of /mnt/n has offered, and the calls after which it invalidated some itself.
+# offered: print the number of memory segments that the client of /mnt/n has offered to the server, and the number of
+# calls after which the client itself invalidated memory.
 offered() { awk '/^device / { here = / mounted on \/mnt\/n / } here && $1 == "xprt:" { print $13 + $14 + $15, $27; exit }' /proc/self/mountstats; }
 
-# invalidated: the software RNIC invalidates the memory of a READ, so the client does not.
+# invalidated: test that the server's software RNIC invalidates the memory of a READ, so that the client need not do
+# it.
 invalidated() {
 	local before after
 	read -ra before < <(offered)

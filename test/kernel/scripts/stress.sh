@@ -1,4 +1,4 @@
-# stress rdma|tcp: each stressor for some seconds, one after the other.
+# stress rdma|tcp: run each stressor for one second, one after the other.
 mount_over "$1" /mnt/n
 cd /mnt/n
 for stressor in access chdir chmod chown dentry dir dirdeep dirmany fcntl filename fpunch fstat getdent hdd iomix link mmap open readahead rename revio seek sendfile symlink sync-file touch utime; do
@@ -11,7 +11,8 @@ for stressor in access chdir chmod chown dentry dir dirdeep dirmany fcntl filena
 	esac
 	out=$(timeout 60 stress-ng --"$stressor" 1 $extra --timeout 1 --temp-path /mnt/n --verify --no-rand-seed 2>&1)
 	status=$?
-	# 3: out of resources, 4: not implemented here; both are stress-ng's word for "skipped".
+	# stress-ng exits with 3 if resources are missing and with 4 if the stressor is not implemented here. It calls
+	# both "skipped".
 	case $status in 0) ;; 3|4) step "$stressor skipped: $(echo "$out" | grep -i -m1 -e skipp -e 'not ')";; *) echo "$out"; fail "$stressor: status $status";; esac
 done
 equal "$(ls -A /mnt/n)" "" "what is left"

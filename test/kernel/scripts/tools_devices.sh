@@ -1,5 +1,5 @@
-# tools_devices: probe, bench and relay by RDMA devices, over rxe in this guest, against Linux's own server and then against
-# the daemon.
+# tools_devices: run probe, bench and relay through RDMA devices, over rxe in this guest, against Linux's own server
+# and then against the daemon.
 software_rdma
 ulimit -l unlimited
 mkdir -p /srv/memory /tmp/state
@@ -7,7 +7,7 @@ must mount -t tmpfs -o size=200m memory /srv/memory
 chmod 777 /srv/memory
 head -c 8M /dev/urandom >/tmp/wanted
 
-# tools MOUNT-PORT EXPORT: all three, against the server that runs.
+# tools MOUNT-PORT EXPORT: run all three tools against the server that is running.
 tools() {
 	step "probe $2"
 	"$NFSRDMAD" probe "$ADDRESS" --transport rdma --rdma-provider verbs --mount-port "$1" --timeout 20s >/tmp/probe || { cat /tmp/probe; fail "probe"; }

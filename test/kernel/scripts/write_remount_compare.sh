@@ -6,7 +6,7 @@ must dd if=/tmp/wanted of=/mnt/n/small-blocks bs=777 count=5000 status=none
 again "$1" /mnt/n
 same /tmp/wanted /mnt/n/large
 head -c $((777 * 5000)) /tmp/wanted | cmp - /mnt/n/small-blocks || fail "small blocks differ"
-# Past the page cache, in pieces that are no power of two.
+# Read with O_DIRECT, in blocks whose size is not a power of two.
 must dd if=/mnt/n/large iflag=direct bs=300001 status=none | cmp - /tmp/wanted || fail "direct reads differ"
 equal "$(stat -c %s /mnt/n/large)" $((64 << 20)) "size"
 must rm /mnt/n/large /mnt/n/small-blocks

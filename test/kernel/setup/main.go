@@ -1,5 +1,5 @@
-// Command setup installs what the kernel lab and the rest of the test suite need: Debian
-// packages, and the kernels that guests boot. It does nothing if everything is present.
+// Command setup installs the Debian packages and the kernels that the kernel lab and the other
+// tests need. It does nothing if everything is present.
 //
 //	go run ./test/kernel/setup [packages|uml|6.1|6.12]...
 //

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// takeTurns appends lines to a file to which another client appends as well. Each client appends
-// when it has seen the other's last line. Close-to-open consistency (RFC 1813 §4.11), as the
-// kernel's client implements it, keeps each from overwriting the other's lines.
+// takeTurns appends lines to a file, in turns with another client. Each client appends when it
+// has seen the other's last line. Close-to-open consistency (RFC 1813 §4.11), as the kernel's
+// client implements it, prevents each client from overwriting the other's lines.
 func takeTurns(path string, who, count int) error {
 	for turn := range count {
 		lines := 2*turn + who

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// check compares a directory that load worked in with the ledgers: every acknowledged change must
-// be present, and nothing else except the possible effects of each worker's last, unacknowledged
-// operation.
+// check compares a directory with the ledgers of the load that worked in it. Every acknowledged
+// change must be present. Nothing else may be present, except the possible effects of each
+// worker's last, unacknowledged operation.
 func check(dir, ledgers string) error {
 	books, err := os.ReadDir(ledgers)
 	if err != nil {
@@ -38,11 +38,11 @@ func check(dir, ledgers string) error {
 	return nil
 }
 
-// audit counts the findings.
+// An audit counts what check has compared and what it has found missing.
 type audit struct {
 	records, bytes, changes int
 	lostRecords, lostNames  int
-	losses                  []string // the first of them
+	losses                  []string // descriptions of the first 20 losses
 }
 
 func (a *audit) lost(count *int, format string, args ...any) {
@@ -52,17 +52,18 @@ func (a *audit) lost(count *int, format string, args ...any) {
 	}
 }
 
-// node is the expected object of a name.
+// A node is the object that a name must refer to.
 type node struct {
 	kind   kind   // create, symlink, mkdir, record, through
 	target string // of a symbolic link
 	mode   string // of a directory whose mode was changed, octal
 }
 
-// replay computes the directory's expected state from a ledger and compares.
+// replay computes the expected state of the directory from a ledger, and compares the directory
+// with it.
 func (a *audit) replay(dir string, entries []entry) {
 	wanted := map[string]node{}
-	doubtful := map[string]bool{} // names that the unacknowledged operation touches
+	doubtful := map[string]bool{} // names in the arguments of the unacknowledged operation
 	for i, e := range entries {
 		if !e.done {
 			if i != len(entries)-1 {

@@ -14,8 +14,8 @@ const (
 	directRounds  = 400
 )
 
-// direct reads and writes a file past the page cache at offsets and lengths that are no multiple
-// of anything, and compares it with a copy in memory.
+// direct reads and writes a file with O_DIRECT at random offsets and lengths, which are not
+// aligned, and compares it with a copy in memory.
 func direct(path string, seed uint64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR|syscall.O_DIRECT, 0o644)
 	if err != nil {
@@ -31,7 +31,7 @@ func direct(path string, seed uint64) error {
 		offset := dice.IntN(directFile)
 		length := 1 + dice.IntN([]int{16, 5000, 70000, directLongest}[round%4])
 		length = min(length, directFile-offset)
-		// A buffer that begins anywhere within a page.
+		// The buffer begins at a random offset within a page.
 		start := dice.IntN(4096)
 		buffer := make([]byte, start+length)[start:]
 		if round%3 == 0 {
@@ -49,7 +49,7 @@ func direct(path string, seed uint64) error {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
 	}
-	// A read across the end is short, one past it is empty.
+	// A read that crosses the end of the file is short. A read beyond the end is empty.
 	tail := make([]byte, 1000)
 	if n, err := f.ReadAt(tail, directFile-13); n != 13 || err != io.EOF {
 		return fmt.Errorf("a read of 1000 at 13 bytes before the end: %d, %v", n, err)

@@ -8,13 +8,14 @@ import (
 )
 
 // A ledger is a file of lines by one writer. The writer adds "begin KIND ARGUMENTS..." before an
-// operation, and "done" once the server has acknowledged it. An operation that is done must have
-// its effect whatever happens to the server; the last one begun and not done may or may not.
+// operation, and "done" when the server has acknowledged it. Whatever happens to the server, an
+// operation that is done must have its effect. The last operation, if it is not done, may or may
+// not have it.
 type ledger struct{ file *os.File }
 
 func openLedger(path string) (*ledger, error) {
-	// Each line leaves the guest before the next operation, because the test that checks it runs
-	// outside.
+	// O_SYNC makes each line leave the guest before the next operation, because the test reads
+	// the ledger outside the guest.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_SYNC, 0o644)
 	return &ledger{f}, err
 }
@@ -29,7 +30,7 @@ func (l *ledger) done() error {
 	return err
 }
 
-// entry is an operation of a ledger.
+// An entry is one operation in a ledger.
 type entry struct {
 	kind kind
 	args []string
@@ -47,7 +48,7 @@ func readLedger(path string) ([]entry, error) {
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return entries, nil // the writer got no acknowledgement for a last line without an end
+			return entries, nil // an incomplete last line counts as not written
 		}
 		words := strings.Fields(line)
 		switch {
@@ -67,12 +68,12 @@ type kind string
 const (
 	record  kind = "record"  // FILE OFFSET LENGTH SEED: bytes written, then fsync
 	through kind = "through" // FILE OFFSET LENGTH SEED: bytes written through an O_SYNC descriptor
-	create  kind = "create"  // FILE: made with O_EXCL
-	rename  kind = "rename"  // FROM TO
-	link    kind = "link"    // FROM TO
-	symlink kind = "symlink" // NAME TARGET
-	mkdir   kind = "mkdir"   // NAME
-	rmdir   kind = "rmdir"   // NAME
-	remove  kind = "remove"  // NAME
-	chmod   kind = "chmod"   // NAME OCTAL
+	create  kind = "create"  // arguments: FROM TO
+	rename  kind = "rename"  // arguments: FROM TO
+	link    kind = "link"    // arguments: NAME TARGET
+	symlink kind = "symlink" // arguments: NAME
+	mkdir   kind = "mkdir"   // arguments: NAME
+	rmdir   kind = "rmdir"   // arguments: NAME
+	remove  kind = "remove"  // arguments: NAME
+	chmod   kind = "chmod"   // arguments: NAME OCTAL
 )

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// stable begins the names that exist all the time, churning the names that come and go.
+// stable begins names that exist all the time. churning begins names that churn adds and removes.
 const (
 	stable   = "stable-"
 	churning = "churning-"
 )
 
-// list reads a directory several times, in small steps, while others change it: each name that
-// exists all the time must appear exactly once.
+// list reads a directory several times, in small steps, while another client changes it. Each
+// name that exists all the time must appear exactly once.
 func list(dir string, count, rounds int) error {
 	passing := 0
 	for round := range rounds {

@@ -11,12 +11,14 @@ import (
 	"sync/atomic"
 )
 
-// recordsFull is the size at which a file of records ends and the next begins, in bytes.
+// recordsFull is the size, in bytes, at which a writer ends a file of records and begins the
+// next.
 const recordsFull = 8 << 20
 
-// load runs workers, each in a directory and with a ledger of its own, until the stop file
-// exists. If strict, every error is a failure. Otherwise an operation that is not idempotent may
-// fail because an attempt before the server restarted has already been executed (RFC 1813 §4.9).
+// load runs workers until the stop file exists. Each has a directory and a ledger of its own. If
+// strict, every error is a failure. Otherwise an operation that is not idempotent may fail
+// because the server executed it before a restart and then executed its retransmission (RFC 1813
+// §4.9).
 func load(dir, ledgers string, workers int, stop string, strict bool) error {
 	var group sync.WaitGroup
 	var operations, repeated atomic.Int64
@@ -52,7 +54,7 @@ func load(dir, ledgers string, workers int, stop string, strict bool) error {
 	return errors.Join(all...)
 }
 
-// writer is one worker's state.
+// A writer is the state of one worker.
 type writer struct {
 	dir        string
 	ledger     *ledger
@@ -62,8 +64,8 @@ type writer struct {
 	repeated   int
 	files      []string // plain files that may be renamed, linked or removed
 	dirs       []string
-	offsets    map[string]int // end of what has been written to the present file of records
-	parts      map[string]int // its number
+	offsets    map[string]int // length in bytes of the present file of records, by kind
+	parts      map[string]int // number of the present file of records, by kind
 }
 
 // step does the next operation.
@@ -118,7 +120,7 @@ func (w *writer) step() error {
 	}
 }
 
-// write adds a record to the present file of the kind, and returns when the server has
+// write appends a record to the present file of this kind, and returns when the server has
 // acknowledged it as stable.
 func (w *writer) write(kind kind, flags int) error {
 	if w.offsets == nil {
@@ -149,8 +151,8 @@ func (w *writer) write(kind kind, flags int) error {
 	}, name, offset, length, seed)
 }
 
-// do writes the ledger around an operation. already is the error that shows that the operation
-// has already been executed.
+// do runs an operation and writes its lines to the ledger. already is the error that means that
+// the server has already executed the operation.
 func (w *writer) do(kind kind, already error, operate func() error, args ...any) error {
 	if err := w.ledger.begin(kind, args...); err != nil {
 		return err

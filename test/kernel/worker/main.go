@@ -1,7 +1,7 @@
-// Command worker does, inside a guest, work on a mount that shell tools cannot do: odd direct
-// I/O, shared mappings, directory listings that account for every name, and a load that keeps a
-// ledger of the server's acknowledgements. Each subcommand exits with 0 only if all its checks
-// passed.
+// Command worker runs inside a guest. It works on a mount in ways that shell tools cannot:
+// unaligned direct I/O, shared mappings, directory listings whose names are all checked, and a
+// load that records the server's acknowledgements in ledgers. Each subcommand exits with 0 only
+// if all its checks passed.
 package main
 
 import (

@@ -11,8 +11,8 @@ import (
 
 const mappedFile = 8<<20 + 1234
 
-// mapped writes a file through a shared mapping and reads it back past the page cache, then writes past the page cache
-// and reads through a fresh mapping.
+// mapped writes a file through a shared mapping and reads it with O_DIRECT. Then it writes with
+// O_DIRECT and reads through a new mapping.
 func mapped(path string, seed uint64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {

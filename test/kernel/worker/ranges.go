@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rangeBytes is the number of bytes that the owners of ranges compete for.
+// rangeBytes is the number of bytes in which ranges sets locks.
 const rangeBytes = 48
 
-// ranges locks and unlocks random byte ranges by several open file descriptions, and compares the
-// results with a table of the locks on each byte.
+// ranges locks and unlocks random byte ranges through several open file descriptions, and
+// compares each result with a table of the locks on each byte.
 func ranges(path string) error {
 	const owners, steps = 4, 400
 	var files [owners]*os.File
@@ -68,7 +68,7 @@ func ranges(path string) error {
 	return nil
 }
 
-// rangeOf tries a write lock on some bytes, and checks whether it is granted as expected. If
+// rangeOf requests a write lock on some bytes, and checks whether it is granted as expected. If
 // further arguments name an event and a file, it reports the event and keeps the lock until the
 // file exists.
 func rangeOf(path string, from, length int, expected string, more []string) error {

@@ -10,7 +10,7 @@ import (
 )
 
 // rounds creates, looks up and removes files for some seconds with several workers, and prints
-// the number of rounds a second of all workers together.
+// the number of rounds a second of all workers together. A round is one file.
 func rounds(dir string, workers, seconds int) error {
 	var group sync.WaitGroup
 	var count atomic.Int64
