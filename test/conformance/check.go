@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// A finding is a rule of this package that the repository breaks, and the place.
+// A finding is a fault in the repository: the rule of this package that is broken, the place, and
+// a description.
 type finding struct{ rule, where, what string }
 
 func (f finding) String() string { return f.where + ": " + f.what }
 
-// check compares a repository's tables and code. It does not read the directories left out as
-// code.
+// check compares a repository's conformance tables with its code. It does not read the
+// directories leftOut.
 func check(repository fs.FS, leftOut ...string) []finding {
 	all, faults := promised(repository)
 	rows, more := tables(repository)
@@ -55,7 +56,8 @@ func check(repository fs.FS, leftOut ...string) []finding {
 	return faults
 }
 
-// judge returns the fault in the citation of a test for a number, if there is one.
+// judge returns the rule that a row breaks by citing this test for the number n, and a
+// description. Both are empty if there is no fault.
 func (c *code) judge(cited citation, n number) (rule, what string) {
 	var dirs []string
 	for dir := range c.dirs {
@@ -89,8 +91,8 @@ func (c *code) judge(cited citation, n number) (rule, what string) {
 	return "", ""
 }
 
-// reach calls visit with each declaration that names refer to, directly or through others, itself
-// included, until visit returns true.
+// reach calls visit with the declarations that a name refers to, directly or through other
+// declarations, until visit returns true. It begins with the declarations of the name itself.
 func (c *code) reach(at name, visit func(name, *declaration) (stop bool)) {
 	seen := map[name]bool{at: true}
 	for queue := []name{at}; len(queue) > 0; queue = queue[1:] {
@@ -116,7 +118,8 @@ func (c *code) canFail(at name) (can bool) {
 	return can
 }
 
-// carries reports whether a test, or a table that it uses, names a number.
+// carries reports whether the declaration of a test, or of a table that it uses, contains the
+// number n.
 func (c *code) carries(at name, n number) bool {
 	for _, d := range c.declarations[at] {
 		if slices.Contains(d.numbers, n) {
@@ -133,11 +136,11 @@ func (c *code) carries(at name, n number) bool {
 	return false
 }
 
-// ofSuite reports whether a function belongs to a suite: an exported function of its package,
-// outside _test.go files, refers to it, directly or through others, and a test elsewhere calls
-// that exported function.
+// ofSuite reports whether a function belongs to a test suite. It does if an exported function of
+// its package refers to it, directly or through other functions, and a test in another package
+// calls that exported function.
 func (c *code) ofSuite(at name) bool {
-	called := make(map[string]bool) // exported names of the package that tests use
+	called := make(map[string]bool) // exported names of the package that tests of other packages use
 	for _, declared := range c.declarations {
 		for _, d := range declared {
 			for _, used := range d.uses {

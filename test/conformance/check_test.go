@@ -108,7 +108,8 @@ func leftOut(t *testing.T) { t.Fatal("no") }
 	"rdma/testdata/bad_x.go": "this is no Go: IW-98\n",
 }
 
-// repository returns whole with texts replaced: of each file, old by new.
+// repository returns whole with edits. Each edit has the name of a file, an old text and the new
+// text for it.
 func repository(t *testing.T, edits [][3]string) fstest.MapFS {
 	t.Helper()
 	files := make(fstest.MapFS)
@@ -127,7 +128,7 @@ func repository(t *testing.T, edits [][3]string) fstest.MapFS {
 	return files
 }
 
-// The checker finds each kind of disagreement between tables and code, and nothing if they agree.
+// check finds each kind of disagreement between tables and code. It finds nothing if they agree.
 func TestCheckFinds(t *testing.T) {
 	const a, b, index = "docs/conformance-a.md", "docs/conformance-b.md", "docs/conformance.md"
 	const tests, fuzz, suite = "rdma/rdma_test.go", "rdma/fuzz_test.go", "suite/suite.go"
@@ -201,8 +202,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// Each case is found for exactly one reason: the cases above show that its rule reports it, this
-// one that other rules do not.
+// A fault breaks only one rule: check reports it once.
 func TestOneFaultIsOneFinding(t *testing.T) {
 	found := check(repository(t, [][3]string{{"rdma/rdma_test.go", "func TestOne(", "func TestUno("}}), "left")
 	if len(found) != 1 {
@@ -210,7 +210,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 	}
 }
 
-// A package's short name must mean one directory.
+// check reports a package name in a table that matches more than one directory.
 func TestAmbiguousPackage(t *testing.T) {
 	r := repository(t, nil)
 	r["other/rdma/x.go"] = &fstest.MapFile{Data: []byte("package rdma\n")}

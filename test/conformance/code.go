@@ -10,30 +10,32 @@ import (
 	"strings"
 )
 
-// A name is the name of a package's function, variable or method. For a method, ident is a dot
-// and the method's name, because the checker does not know its type.
+// A name identifies a function, variable or method of a package, by the package's directory and
+// an identifier. For a method, the identifier is a dot and the method's name, because the checker
+// does not know the method's type.
 type name struct{ dir, ident string }
 
 // A declaration is a function, a method or a variable of a package.
 type declaration struct {
 	where   string
-	inTest  bool // in a _test.go file
+	inTest  bool // true if it is in a _test.go file
 	isFunc  bool
-	numbers []number // in its comments and strings, doc comment included
-	uses    []name   // the names that it refers to
-	fails   bool     // it calls Error, Fatal or the like itself
-	skipped bool     // it skips unconditionally
+	numbers []number // in its doc comment, its comments and its strings
+	uses    []name   // names that it refers to
+	fails   bool     // true if it calls Error, Fatal or the like itself
+	skipped bool     // true if it skips unconditionally
 }
 
-// code is the checker's knowledge of a repository's Go files.
+// A code is what the checker knows about the Go files of a repository.
 type code struct {
 	module       string
 	dirs         map[string]bool
-	declarations map[name][]*declaration // several: methods, and build tags
-	mentions     map[number]string       // every number, with a place in the code that names it
+	declarations map[name][]*declaration // by name; several for methods and for build tags
+	mentions     map[number]string       // each number in the code, with one place where it is
 }
 
-// readCode parses all Go files, with any build tags, except those below the directories left out.
+// readCode parses all Go files, whatever their build tags, except those in the directories
+// leftOut.
 func readCode(repository fs.FS, leftOut ...string) (*code, []finding) {
 	c := &code{dirs: make(map[string]bool), declarations: make(map[name][]*declaration), mentions: make(map[number]string)}
 	mod, err := fs.ReadFile(repository, "go.mod")
@@ -76,7 +78,7 @@ type source struct {
 	file    string
 	set     *token.FileSet
 	parsed  *ast.File
-	imports map[string]string // the meaning of a name: a directory of the module, or "" for another module's package
+	imports map[string]string // by the name in the file: the directory of a package of this module, or "" for a package of another module
 }
 
 func (c *code) add(file string, set *token.FileSet, parsed *ast.File) {
@@ -146,7 +148,8 @@ func (s *source) declare(begin, end token.Pos, n ast.Node) *declaration {
 				}
 				return false
 			}
-			// A method, or a function's field: of this package, or of one that the file imports.
+			// The selector may be a method or a field: of this package, or of a package that the
+			// file imports.
 			d.uses = append(d.uses, name{path.Dir(s.file), "." + n.Sel.Name})
 			for _, within := range s.imports {
 				if within != "" {
@@ -154,7 +157,7 @@ func (s *source) declare(begin, end token.Pos, n ast.Node) *declaration {
 				}
 			}
 			ast.Inspect(n.X, look)
-			return false // Sel is no name of the package
+			return false // the selected name is not a name of this package
 		case *ast.Ident:
 			if s.isTopLevel(n) {
 				d.uses = append(d.uses, name{path.Dir(s.file), n.Name})
@@ -168,7 +171,7 @@ func (s *source) declare(begin, end token.Pos, n ast.Node) *declaration {
 	return d
 }
 
-// packageOf reports whether x names an imported package, and returns its directory in this
+// packageOf reports whether x is the name of an imported package. dir is its directory in this
 // module.
 func (s *source) packageOf(x ast.Expr) (dir string, isPackage bool) {
 	id, ok := x.(*ast.Ident)
@@ -179,14 +182,14 @@ func (s *source) packageOf(x ast.Expr) (dir string, isPackage bool) {
 	return dir, isPackage
 }
 
-// isTopLevel reports whether an identifier may mean a declaration of the package: in this file,
-// or in another, which the parser does not resolve.
+// isTopLevel reports whether an identifier may refer to a declaration at the top level of the
+// package, in this file or in another one. The parser does not resolve names of other files.
 func (s *source) isTopLevel(id *ast.Ident) bool {
 	return id.Obj == nil || s.parsed.Scope.Lookup(id.Name) == id.Obj
 }
 
-// isFailure reports whether a call makes a test fail, or may: of a testing.TB, or of a type that
-// embeds or holds one.
+// isFailure reports whether a call may make a test fail. The call may be a method of a
+// testing.TB, or of a type that embeds or contains one.
 func (s *source) isFailure(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -201,7 +204,7 @@ func (s *source) isFailure(call *ast.CallExpr) bool {
 	case "Fatal", "Fatalf", "Errorf", "FailNow":
 		return true
 	case "Error":
-		return len(call.Args) > 0 // the Error of an error takes no arguments
+		return len(call.Args) > 0 // an error's method Error takes no arguments
 	case "Fail":
 		id, ok := f.X.(*ast.Ident)
 		return ok && id.Obj != nil && isTesting(id)
@@ -209,7 +212,7 @@ func (s *source) isFailure(call *ast.CallExpr) bool {
 	return false
 }
 
-// isTesting reports whether an identifier is a parameter *testing.T or the like.
+// isTesting reports whether an identifier is a parameter of a type like *testing.T.
 func isTesting(id *ast.Ident) bool {
 	field, ok := id.Obj.Decl.(*ast.Field)
 	if !ok {
@@ -227,7 +230,7 @@ func isTesting(id *ast.Ident) bool {
 	return ok && x.Name == "testing"
 }
 
-// skips reports whether a statement of a test is an unconditional t.Skip or the like.
+// skips reports whether a statement of a test is a call of t.Skip or the like.
 func skips(s ast.Stmt) bool {
 	e, ok := s.(*ast.ExprStmt)
 	if !ok {
@@ -241,7 +244,7 @@ func skips(s ast.Stmt) bool {
 	return ok && (f.Sel.Name == "Skip" || f.Sel.Name == "Skipf" || f.Sel.Name == "SkipNow")
 }
 
-// numbersOf returns the numbers in the comments and strings between two positions.
+// numbersOf returns the numbers in the comments and strings of a node, between two positions.
 func (s *source) numbersOf(begin, end token.Pos, n ast.Node) []number {
 	var all []number
 	for _, group := range s.parsed.Comments {

@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// transport is the package whose tests run over a device in memory, and listed is its table of
-// the tests that also run over the software RNIC.
+// transport is the package whose tests run over a device in memory. listed is its table of the
+// tests that also run over the software RNIC.
 const (
 	transport = "transport/rdma"
 	listed    = "overBoth"
 )
 
-// judgeDevice returns the fault in the device that a row names, if there is one. A row that cites
-// a test of the transport names a device: "both" if one of these tests is listed, or one is a
-// rule of every device; otherwise a reason why not.
+// judgeDevice returns a description of the fault in a row's device cell, or "". The rows that
+// cite a test of the transport have such a cell. It must be "both" if one of the cited tests is
+// in the table, or belongs to the suite of every device; otherwise it must give the reason why
+// not.
 func (c *code) judgeDevice(r row) string {
 	var cites, both bool
 	for _, cited := range r.tests {

@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// A row that cites a test of the transport must name the devices over which the test runs.
+// A row that cites a test of the transport must say over which devices the test runs.
 func TestDeviceOfARow(t *testing.T) {
 	const index = "| rows | table |\n|---|---|\n| V1-1..2 | [a](conformance-a.md) |\n"
 	const code = `package rdma

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A row without a test gives a reason instead: one of these marks, a colon, and an explanation.
-// docs/conformance.md explains them to readers.
+// marks are the words that may begin the reason of a row without a test. A colon and an
+// explanation follow. docs/conformance.md explains the marks to readers.
 var marks = []string{"by construction", "host", "not built", "not used", "untestable"}
 
-// A number is the number of a requirement: IW-12.
+// A number is the number of a requirement, for example IW-12.
 type number struct {
 	prefix string
 	n      int
@@ -21,8 +21,8 @@ type number struct {
 
 func (n number) String() string { return fmt.Sprintf("%s-%d", n.prefix, n.n) }
 
-// named finds numbers, single or as a range: IW-12, V1-30..34. The text before a number must not
-// be part of a longer name.
+// named matches a number or a range of numbers: IW-12, V1-30..34. A number must not be part of a
+// longer name.
 var named = regexp.MustCompile(`(?:^|[^-\w])(IW|V1|P|L|A)-(\d+)(?:\.\.(?:(?:IW|V1|P|L|A)-)?(\d+))?\b`)
 
 // numbers returns the numbers in a text.
@@ -41,30 +41,30 @@ func numbers(text string) []number {
 	return all
 }
 
-// A row is a requirement, as in a table.
+// A row is one row of a table: one requirement.
 type row struct {
 	number
 	where  string // file and line
 	source string // RFC and section
 	text   string
 	tests  []citation
-	reason string // a mark, a colon and words, or empty
-	device string // the cell with the devices of the proof, or empty
+	reason string // a mark, a colon and an explanation, or empty
+	device string // the content of the cell that names the devices of the test, or empty
 }
 
-// A citation is of a test: the end of its directory's path, and its name.
+// A citation names a test by the end of its directory's path and its name.
 type citation struct{ dir, test string }
 
 func (c citation) String() string { return c.dir + "." + c.test }
 
 var (
 	isNumber = regexp.MustCompile(`^(?:IW|V1|P|L|A)-\d+$`)
-	// A source is one or more sections of RFCs.
+	// isSource matches one or more sections of RFCs.
 	isSource   = regexp.MustCompile(`^RFC \d{4} §[\w.()/]+(?:, (?:RFC \d{4} )?§[\w.()/]+)*$`)
 	isCitation = regexp.MustCompile(`^([a-z][\w/]*)\.(\w+)$`)
 )
 
-// tables reads the rows of docs/conformance-*.md.
+// tables returns the rows of docs/conformance-*.md.
 func tables(repository fs.FS) (rows []row, faults []finding) {
 	files, err := fs.Glob(repository, "docs/conformance-*.md")
 	if err != nil || len(files) == 0 {
@@ -91,7 +91,8 @@ func tables(repository fs.FS) (rows []row, faults []finding) {
 	return rows, faults
 }
 
-// cellsOf returns the trimmed cells of a table's line.
+// cellsOf returns the trimmed cells of a line of a table. The result is false if the line is
+// none.
 func cellsOf(line string) ([]string, bool) {
 	line = strings.TrimSpace(line)
 	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
@@ -104,7 +105,7 @@ func cellsOf(line string) ([]string, bool) {
 	return cells, true
 }
 
-// parseRow reads number, source, role, requirement and proof.
+// parseRow parses the cells number, source, role, requirement, proof and device of a row.
 func parseRow(cells []string, where string) (r row, wrong []string) {
 	r.number, r.where = numbers(cells[0])[0], where
 	switch len(cells) {

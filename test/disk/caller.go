@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A stability is the stability of a WRITE: NFSv3 and NFSv4 have the same numbers.
+// A stability is the stability level of a WRITE. NFSv3 and NFSv4 use the same numbers.
 type stability int32
 
 const (
@@ -21,7 +21,8 @@ const (
 
 func (s stability) String() string { return [...]string{"UNSTABLE", "DATA_SYNC", "FILE_SYNC"}[s] }
 
-// A status is an error of NFSv3 or of NFSv4; the two agree on those named here.
+// A status is the status of a reply. NFSv3 and NFSv4 use the same numbers for the statuses named
+// here.
 type status uint32
 
 const (
@@ -29,12 +30,12 @@ const (
 	statusNoEnt = status(nfs3wire.NFS3ErrNoEnt)
 	statusIO    = status(nfs3wire.NFS3ErrIO)
 	statusNoSpc = status(nfs3wire.NFS3ErrNoSpace)
-	statusLater = status(nfs3wire.NFS3ErrJukebox) // or NFS4ERR_DELAY
+	statusLater = status(nfs3wire.NFS3ErrJukebox) // in NFSv4: NFS4ERR_DELAY
 )
 
 func (s status) String() string { return nfs4wire.NFSStat4(s).String() }
 
-// statusOf returns the status of a server's answer. told is false if the server gave no answer.
+// statusOf returns the status in the server's reply. told is false if there was no reply.
 func statusOf(err error) (s status, told bool) {
 	if err == nil {
 		return statusOK, true
@@ -48,20 +49,20 @@ func statusOf(err error) (s status, told bool) {
 	return 0, false
 }
 
-// attributes are those that the judge checks. change is the value by which clients notice a
-// change of the file: the change attribute, in NFSv3 the ctime.
+// attributes are the attributes that the test checks. change is the value by which clients notice
+// a change of the file: the change attribute in NFSv4, the ctime in NFSv3.
 type attributes struct {
 	fileID, size uint64
 	change       string
 }
 
-// A createHow is a mode of creation.
+// A createHow is exclusive or not. An exclusive create has a verifier.
 type createHow struct {
 	exclusive bool
 	verifier  [8]byte
 }
 
-// A caller makes calls of one version over its own connection.
+// A caller makes calls of one version of NFS over its own connection.
 type caller interface {
 	Lookup(ctx context.Context, dir client.Handle, name string) (client.Handle, error)
 	Getattr(ctx context.Context, file client.Handle) (attributes, error)
@@ -77,7 +78,7 @@ type caller interface {
 	Close()
 }
 
-// caller3 speaks NFSv3.
+// caller3 uses NFSv3.
 type caller3 struct {
 	client.NFS3
 	conn *client.Conn
@@ -125,7 +126,7 @@ func (c caller3) Mkdir(ctx context.Context, dir client.Handle, name string) (cli
 
 func (c caller3) Close() { c.conn.Close() }
 
-// caller4 speaks NFSv4.1 or 4.2. It writes with the anonymous stateid.
+// caller4 uses NFSv4.1 or 4.2. It writes with the anonymous stateid.
 type caller4 struct {
 	client.NFS4
 	owner []byte

@@ -18,9 +18,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// Build compiles the daemon of the source tree at tree, and writes it to the file program. The
-// sweeper of this daemon looks for idle files at the interval sweeping, instead of once a
-// second.
+// Build compiles the daemon of the source tree at tree and writes it to the file program. The
+// sweeper of this daemon, which looks for idle files, runs at the interval sweeping instead of
+// once a second.
 func Build(tree, program string, sweeping time.Duration) error {
 	source, err := filepath.Abs(filepath.Join(tree, "vfs/local/sweep.go"))
 	if err != nil {
@@ -53,17 +53,17 @@ func Build(tree, program string, sweeping time.Duration) error {
 	return nil
 }
 
-// A server is the judged program: it serves a file system on a disk.
+// A server is the program under test: it serves a file system on a disk.
 type server interface {
-	// Dial makes a connection for a version: 3 for NFSv3, 41 for 4.1, 42 for 4.2.
+	// Dial connects with a version of NFS: 3 for NFSv3, 41 for 4.1, 42 for 4.2.
 	Dial(ctx context.Context, version int, overRDMA bool) (c caller, root client.Handle, err error)
-	// Kill ends it at once.
+	// Kill ends the server at once.
 	Kill()
 	Alive() bool
 	Said() string
 }
 
-// A daemon is nfsrdmad in a process of its own.
+// A daemon is nfsrdmad in its own process.
 type daemon struct {
 	*servertest.Process
 	tcp, rdma netip.AddrPort
@@ -113,7 +113,8 @@ func (d *daemon) Dial(ctx context.Context, version int, overRDMA bool) (caller, 
 	return dial(ctx, target, version, exportName, int(d.tcp.Port()))
 }
 
-// dial connects to a server that answers MOUNT on a port.
+// dial connects to a server whose MOUNT protocol is on the port mountPort, and returns the root
+// of the export.
 func dial(ctx context.Context, target client.Target, version int, export string, mountPort int) (caller, client.Handle, error) {
 	if version == 3 {
 		conn, err := client.Dial(ctx, target)

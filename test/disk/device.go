@@ -13,7 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A request is a request of the kernel to a disk.
+// A request is a read, a write or a flush that the kernel sends to a disk.
 type request struct {
 	kind     requestKind
 	at, size int64
@@ -28,47 +28,47 @@ const (
 )
 
 // A Device is a disk that fails on demand. It is a file of a FUSE file system that this process
-// serves. The file holds a file system, which is mounted through a loop device. The Device serves
-// one request after the other.
+// serves. A loop device over this file has the file system under test. The Device serves one
+// request at a time.
 type Device struct {
-	// Image is the path of the file.
+	// Image is the path of the file that is the disk.
 	Image string
 
 	mu       sync.Mutex
 	thawed   *sync.Cond
 	platter  *platter
 	requests int // writes and flushes so far
-	// strike is called at the request with the number strikeAt, with mu held, before the request
-	// is served; 0: never.
+	// strike is called before the write or flush with the number strikeAt is served, with mu
+	// held. If strikeAt is 0, it is not called.
 	strikeAt int
 	strike   func()
 	struck   chan struct{} // closed after strike
-	// fails, unless nil, returns the error of a request, or 0.
+	// fails, unless nil, returns the error with which a request fails, or 0 if it succeeds.
 	fails  func(r request) syscall.Errno
 	frozen bool
-	// stable are the slots that were flushed at any time.
+	// stable has each slot value that was flushed at any time.
 	stable map[stored]bool
-	// left is the disk after its power was cut; nil before.
+	// left is the content of the disk after a power cut, or nil if the power was not cut.
 	left *platter
-	// off is set before left is made: a reply that arrived while off was not set arrived before
-	// the power cut.
+	// off is set before left. If off is not set after a reply has arrived, the reply was sent
+	// before the power cut.
 	off atomic.Bool
 }
 
-// stored is a value and its place: see valueOf.
+// A stored is a value and its place on the disk: see valueOf.
 type stored struct {
 	value value
 	place uint64
 }
 
-// isStable reports whether a slot with this value was ever flushed.
+// isStable reports whether a slot with this value was ever flushed to the disk.
 func (d *Device) isStable(v value, file, slot int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stable[stored{v, placeOf(file, slot, 0)}]
 }
 
-// NewDevice serves a disk until the test ends.
+// NewDevice creates a disk and serves it until the test ends.
 func NewDevice(t testing.TB) *Device {
 	t.Helper()
 	d := &Device{platter: newPlatter(0)}
@@ -90,7 +90,7 @@ func NewDevice(t testing.TB) *Device {
 	return d
 }
 
-// insert replaces the disk. Nothing may use the old one.
+// insert replaces the content of the disk. The caller ensures that nothing uses the old content.
 func (d *Device) insert(p *platter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,14 +106,15 @@ func (d *Device) insert(p *platter) {
 	d.off.Store(false)
 }
 
-// strikeIn makes a fault strike at the nth write or flush from now on.
+// strikeIn makes strike be called at the nth write or flush from now on.
 func (d *Device) strikeIn(n int, strike func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.strikeAt, d.strike = d.requests+n, strike
 }
 
-// cutLocked cuts the power. The kernel can read what it writes afterwards, but the disk loses it.
+// cutLocked cuts the power. Writes after that succeed, and the kernel can read them, but they are
+// lost.
 func (d *Device) cutLocked(s survivors, r *rand.Rand) {
 	if d.left == nil {
 		d.off.Store(true)
@@ -128,7 +129,7 @@ func (d *Device) cut(s survivors, r *rand.Rand) *platter {
 	return d.left
 }
 
-// freezeLocked makes requests wait until thaw.
+// freezeLocked makes requests wait until thaw is called.
 func (d *Device) freezeLocked() { d.frozen = true }
 
 func (d *Device) thaw() {
@@ -145,7 +146,7 @@ func (d *Device) heal() {
 	d.fails = nil
 }
 
-// serve handles each request: it calls do to serve it, or returns an error.
+// serve handles each request: it calls do to execute the request, or returns an error.
 func (d *Device) serve(r request, do func()) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,7 +181,7 @@ func (n *root) OnAdd(ctx context.Context) {
 	n.AddChild(imageName, n.NewPersistentInode(ctx, &imageFile{device: n.device}, fs.StableAttr{Mode: fuse.S_IFREG}), true)
 }
 
-// An imageFile is the disk, as a file.
+// An imageFile is the file that is the disk.
 type imageFile struct {
 	fs.Inode
 	device *Device
@@ -194,7 +195,7 @@ func (n *imageFile) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOu
 	return 0
 }
 
-// Setattr implements fs.NodeSetattrer: the disk keeps its size.
+// Setattr implements fs.NodeSetattrer. It does not change the size of the disk.
 func (n *imageFile) Setattr(ctx context.Context, f fs.FileHandle, _ *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	return n.Getattr(ctx, f, out)
 }
@@ -225,10 +226,10 @@ func (n *imageFile) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno 
 	return n.device.serve(request{kind: flush}, func() { n.device.platter.flush() })
 }
 
-// Flush implements fs.NodeFlusher: close(2) makes nothing stable.
+// Flush implements fs.NodeFlusher. It makes nothing stable, because it is only a close(2).
 func (n *imageFile) Flush(context.Context, fs.FileHandle) syscall.Errno { return 0 }
 
-// Allocate implements fs.NodeAllocater: the disk knows no holes.
+// Allocate implements fs.NodeAllocater. It fails, because the disk has no holes.
 func (n *imageFile) Allocate(context.Context, fs.FileHandle, uint64, uint64, uint32) syscall.Errno {
 	return syscall.EOPNOTSUPP
 }

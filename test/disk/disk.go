@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// A Disk is an ext4 on a Device that stalls, fails and fills up on demand.
+// A Disk is an ext4 file system on a Device that stalls, fails and fills up on demand.
 type Disk struct {
 	*Device
-	// Dir is the directory where it is mounted.
+	// Dir is the mount point of the file system.
 	Dir       string
 	formatted *platter
 	mounted   *mounted
 }
 
-// NewDisk mounts a disk until the test ends.
+// NewDisk mounts a new disk until the test ends.
 func NewDisk(t testing.TB) *Disk {
 	t.Helper()
 	d := &Disk{Device: NewDevice(t)}
@@ -32,22 +32,22 @@ func (d *Disk) mount(t testing.TB) {
 	d.Dir = d.mounted.dir
 }
 
-// Exchange replaces the disk by an empty one, at another Dir. Nothing may use the old one; users
-// have minutes to close it.
+// Exchange replaces the disk by an empty one, which has another Dir. Programs have minutes to
+// close the old file system before Exchange fails.
 func (d *Disk) Exchange(t testing.TB) {
 	t.Helper()
 	d.mounted.unmount(d.Device)
 	d.mount(t)
 }
 
-// Stall makes requests wait until Resume.
+// Stall makes requests to the disk wait until Resume.
 func (d *Disk) Stall() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.freezeLocked()
 }
 
-// Resume serves requests again.
+// Resume lets requests continue after Stall.
 func (d *Disk) Resume() { d.thaw() }
 
 // Fail makes writes and flushes end with an error until Heal.
@@ -62,10 +62,11 @@ func (d *Disk) Fail() {
 	}
 }
 
-// Heal makes writes and flushes succeed again. The kernel may have shut the file system down.
+// Heal makes writes and flushes succeed again. The kernel may have shut the file system down
+// before.
 func (d *Disk) Heal() { d.heal() }
 
-// Fill uses up all space, and Empty frees it.
+// Fill uses up all space of the file system.
 func (d *Disk) Fill() {
 	dir := d.filling()
 	if os.Mkdir(dir, 0o700) == nil {

@@ -56,8 +56,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// TestDisk: after each fault, every change that was answered with success is on the disk, or its
-// verifier has changed, or its caller got an error.
+// After each fault, every change that the server answered with success is on the disk, unless a
+// changed write verifier or an error told the client that the change may be lost.
 func TestDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("disks of one's own need root")

@@ -1,6 +1,6 @@
-// Package disk judges whether the daemon keeps its word when the disk fails. It gives the daemon
-// a disk of its own, runs writers on it, makes a fault strike, and compares the disk with the
-// answers that the writers got.
+// Package disk tests that the daemon loses no stable data when its disk fails. It gives the
+// daemon a disk of its own, runs writers, makes a fault happen, and compares the disk with the
+// replies that the writers got.
 //
 // Its tests have the build tag hostile, and need user 0, /dev/fuse and loop devices;
 // xfsprogs and btrfs-progs format two of the three file systems:
@@ -14,40 +14,40 @@
 // # The disk
 //
 // A Device is a file that this process serves by FUSE. A loop device over it has the file system
-// under test, with no cache between the two: each read, write and flush of the kernel is a
-// request to the Device, which may fail it, hold it, or count it. The kernel needs only FUSE and
-// loop devices for this; nbd, ublk and the device mapper, which would do as well, are missing
-// from many kernels.
-//
+// A Device is a file that this process serves by FUSE. The file system under test is on a loop
+// device over this file, without a cache between the two. So each read, write and flush of the
+// kernel is a request to the Device, which can fail it, delay it, or count it. The kernel needs
+// only FUSE and loop devices for this. nbd, ublk and the device mapper would also work, but many
+// kernels do not have them.
 // The content is a platter in memory. Unflushed writes are in the disk's cache. In a power cut
-// the seed decides for each of their sectors whether it is on the platter. The kernel goes on
-// with a disk whose writes no longer count; the test mounts the platter when the daemon has
-// ended.
-//
+// The content of a Device is a platter, which is in memory. Writes that were not flushed are in
+// the disk's cache. In a power cut, the seed decides which of their sectors survive. After the
+// cut the kernel continues to use the disk, but its writes are lost. When the daemon has ended,
+// the test mounts what survived.
 // # The load
 //
 // 16 writers speak NFSv3, 4.1 and 4.2, some over RDMA. Each has a directory of its own and slots
-// of its own in a file that all share, and makes one call after the other. So each slot and each
-// name is a register, and one writer knows its whole history: the last value that was answered as
-// stable, and the values that were sent since. Two observers look up names that come and go.
-//
+// 16 writers use NFSv3, 4.1 and 4.2, some over RDMA. Each has a directory of its own, and slots
+// of its own in a file that all share. Each makes one call at a time. So each slot and each name
+// has one writer, which knows its whole history: the last value that was answered as stable, and
+// the values that were sent after it. Two observers look up names that writers create and remove.
 // With -server knfsd the writers judge Linux's own server in a guest of the kernel lab: see
+// With -server knfsd, the test runs against Linux's own server in a guest of the kernel lab: see
 // knfsd.
-//
 // The daemon is the tree's, built with a sweeper that runs every few milliseconds, so that the
-// effects of an idle minute come within a round.
-//
+// The daemon is built from this tree, with a sweeper that runs every few milliseconds, so that a
+// round shows what the daemon does with files that are idle for a minute.
 // # What must hold
 //
 // After the power has come back:
-//
+// After the power is restored:
 //   - a slot has the last value that was answered as stable (FILE_SYNC, DATA_SYNC, or UNSTABLE
 //     and a COMMIT with the same verifier), or a value that was sent later;
 //   - a name leads to the file of the last answered call, or to the file of a later call; a file
 //     whose creation was answered is not lost;
 //   - a mode is the last one that was answered, or a later one;
-//   - a handle leads to its file;
-//   - a file whose content was answered as stable does not show the change attribute of an older
+//   - a name refers to the file of the last answered call, or to the file of a later call; a file
+//     whose creation was answered is not lost;
 //     content.
 //
 // Meanwhile:

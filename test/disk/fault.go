@@ -12,30 +12,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fault is the kind of fault of a round's disk.
+// A fault is one kind of fault of a disk. Each round has one fault.
 type fault struct {
 	name string
-	// unexpected returns the reason why the server must not answer with this error, or "" if it
-	// may.
+	// unexpected returns the reason why the server must not answer a call with this error, or ""
+	// if it may.
 	unexpected func(r *round, what string, o *object, s status) string
-	// act makes a writer's next call.
+	// act makes the next calls of a writer.
 	act func(w *writer)
-	// early: the fault strikes early in the round.
+	// early is true if the fault happens early in the round.
 	early bool
-	// long: an act is many calls.
+	// long is true if one act is many calls.
 	long bool
-	// slow: see mounted.narrow and badTakes.
+	// slow is true if the test needs few requests at a time (mounted.narrow) and a delay at each
+	// bad sector (badTakes).
 	slow bool
-	// here: the fault needs the file system to be mounted on this machine, or distinguishes
-	// sectors.
+	// here is true if the fault works only with a file system that is mounted on this machine, or
+	// only with faults of single sectors.
 	here bool
-	// strike is called at a request of the kernel, with the device's lock held.
+	// strike makes the fault happen. It is called at a request of the kernel, with the device's
+	// lock held.
 	strike func(r *round, d *Device)
-	// then continues after the fault has struck, beside the writers; it may be nil.
+	// then continues after strike, at the same time as the writers; it may be nil.
 	then func(r *round)
 }
 
-// faults are the kinds of faults, in the order in which seeds take turns.
+// faults are the kinds of faults. Seed n uses the fault with index n modulo their number.
 var faults = []*fault{
 	{name: "power", unexpected: anyError, act: (*writer).mixed, strike: cutPower},
 	{name: "freeze", unexpected: anyError, act: (*writer).mixed, strike: freeze, then: goOn},
@@ -51,20 +53,20 @@ var faults = []*fault{
 
 func nothingYet(*round, *Device) {}
 
-// anyError is for disks that do not fail: every error is unexpected.
+// anyError is used for disks that do not fail: the server must not answer with any error.
 func anyError(*round, string, *object, status) string { return "the disk did not fail" }
 
-// noError is for faults after which every caller may get an error.
+// noError is used for faults after which the server may answer any call with an error.
 func noError(*round, string, *object, status) string { return "" }
 
 func cutPower(r *round, d *Device) { d.cutLocked(r.survivors, r.random) }
 
 func freeze(_ *round, d *Device) { d.freezeLocked() }
 
-// stand returns when the writers seem to wait for the disk.
+// stand waits until the writers seem to wait for the disk: for 200 ms no call was answered.
 func stand(r *round) {
 	for last, same := r.answered.Load(), 0; same < 8; {
-		time.Sleep(25 * time.Millisecond) // one answer more or less does not matter
+		time.Sleep(25 * time.Millisecond) // the interval need not be exact
 		if now := r.answered.Load(); now == last {
 			same++
 		} else {
@@ -84,7 +86,7 @@ func cutFrozen(r *round) {
 	r.device.thaw()
 }
 
-// failWrites makes some requests fail, or all from now on: writes, flushes or both.
+// failWrites makes writes, flushes or both fail: some requests, or all from now on.
 func failWrites(r *round, d *Device) {
 	left := []int{1, 3, 20, 1 << 30}[r.random.IntN(4)]
 	writes, flushes := r.random.IntN(3) > 0, r.random.IntN(2) > 0
@@ -101,10 +103,10 @@ func failWrites(r *round, d *Device) {
 	}
 }
 
-// badTakes is the time that a disk tries a bad sector.
+// badTakes is the time that a write to a bad sector takes.
 const badTakes = time.Millisecond / 2
 
-// badSectors makes writes to the place of the shared file's data fail.
+// badSectors makes writes fail to the blocks that have the data of the shared file.
 func badSectors(errno syscall.Errno) func(r *round, d *Device) {
 	return func(r *round, d *Device) {
 		bad := make(map[int64]bool)
@@ -139,7 +141,9 @@ func badSectors(errno syscall.Errno) func(r *round, d *Device) {
 	}
 }
 
-// errorsOf: callers that use the shared file may get this error, by its own name.
+// errorsOf returns the function unexpected for a disk that fails with errno. It allows EIO and
+// ENOSPC, and only for calls that use the shared file. If errno is ENOSPC and the file system
+// names its errors, a WRITE must get ENOSPC.
 func errorsOf(errno syscall.Errno) func(r *round, what string, o *object, s status) string {
 	return func(r *round, what string, o *object, s status) string {
 		switch {
@@ -167,8 +171,8 @@ func (w *writer) hurtMixed() {
 	}
 }
 
-// hurtStable makes UNSTABLE WRITEs to pages that are not neighbours, then writes one of these
-// pages again, FILE_SYNC.
+// hurtStable makes UNSTABLE WRITEs to pages that are not adjacent, and then a FILE_SYNC WRITE to
+// one of these pages.
 func (w *writer) hurtStable() {
 	for i := 0; i < sharedFor; i += 2 {
 		w.writeAt(w.shared, i, 1, unstable)
@@ -176,8 +180,8 @@ func (w *writer) hurtStable() {
 	w.writeAt(w.shared, 2*w.random.IntN(sharedFor/2), 1, fileSync)
 }
 
-// noSpaceOnly: an exclusive create that has succeeded succeeds again, because it needs no space;
-// a call that needs space gets the error for no space.
+// noSpaceOnly is used for full disks. A call that needs space gets the error for no space. A
+// repeated exclusive create succeeds if the first one succeeded, because it needs no space.
 func noSpaceOnly(_ *round, what string, _ *object, s status) string {
 	switch {
 	case strings.HasSuffix(what, " again"):
@@ -188,7 +192,7 @@ func noSpaceOnly(_ *round, what string, _ *object, s status) string {
 	return ""
 }
 
-// fillUp uses up all space of the file system. In half of the rounds it frees it again.
+// fillUp uses up all space of the file system. In half of the rounds it frees the space again.
 func fillUp(r *round) {
 	r.calling.Lock()
 	dir := filepath.Join(r.mounted.dir, "filling")
@@ -201,7 +205,7 @@ func fillUp(r *round) {
 	if r.random.IntN(2) > 0 {
 		return
 	}
-	const enough = 250 // calls on the full disk
+	const enough = 250 // number of calls that the writers make on the full disk
 	for until := r.answered.Load() + enough; r.answered.Load() < until; {
 		select {
 		case <-r.worked:
@@ -212,9 +216,9 @@ func fillUp(r *round) {
 	os.RemoveAll(dir)
 }
 
-// fillFiles creates empty files until there is no room for another.
+// fillFiles creates empty files until the file system can create no more.
 func fillFiles(dir, prefix string) {
-	const most = 1100 // more than ext4 has inodes here
+	const most = 1100 // more than the number of inodes of the ext4 file system
 	for i := range most {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprint(prefix, i)))
 		if err != nil {
@@ -224,7 +228,7 @@ func fillFiles(dir, prefix string) {
 	}
 }
 
-// fillBlocks makes a file that takes all free blocks.
+// fillBlocks creates a file that uses up all free blocks.
 func fillBlocks(path string) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -244,7 +248,7 @@ func fillBlocks(path string) {
 }
 
 // overwrite writes to each of the writer's files in turn, and waits until all writers have done
-// so and the daemon is quiet. Then it commits each file.
+// so and the daemon makes no more writes of its own. Then it commits each file.
 func (w *writer) overwrite() {
 	for _, o := range w.files {
 		w.look(o)
@@ -260,7 +264,7 @@ func (w *writer) overwrite() {
 	w.ended = true
 }
 
-// inTurn writes to each of the writer's files, then commits each.
+// inTurn writes to each of the writer's files, and then commits each file.
 func (w *writer) inTurn() {
 	for _, o := range w.files {
 		w.writeAt(o, 0, 1, unstable)
@@ -270,10 +274,11 @@ func (w *writer) inTurn() {
 	}
 }
 
-// quiet returns when the daemon seems to have no writes of its own left.
+// quiet waits until the daemon seems to make no more writes of its own: for 300 ms the disk got
+// no write.
 func (r *round) quiet() {
 	for last, same := -1, 0; same < 12; {
-		time.Sleep(25 * time.Millisecond) // one flush more or less does not matter
+		time.Sleep(25 * time.Millisecond) // the interval need not be exact
 		r.device.mu.Lock()
 		now := r.device.requests
 		r.device.mu.Unlock()
@@ -285,7 +290,7 @@ func (r *round) quiet() {
 	}
 }
 
-// pickSurvivors chooses which unflushed writes survive a power cut.
+// pickSurvivors chooses which of the unflushed writes survive a power cut.
 func pickSurvivors(r *rand.Rand) survivors {
 	return []survivors{nothing, nothing, anything, anything, anything, all}[r.IntN(6)]
 }

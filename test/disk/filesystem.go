@@ -17,26 +17,27 @@ import (
 
 const mib = 1 << 20
 
-// A filesystem is a file system that a disk can have.
+// A filesystem is a type of file system for the disk.
 type filesystem struct {
 	name string
-	mkfs string // with its options
+	mkfs string // the command that formats a disk, with its options
 	size int64
-	// options are its mount options. They must keep the kernel from committing by itself during a
+	// options are the mount options. They prevent the kernel from committing by itself during a
 	// round.
 	options string
-	// namesErrors: fsync(2) returns an error of the disk by its own name.
+	// namesErrors is true if fsync(2) returns the disk's own error, for example ENOSPC instead of
+	// EIO.
 	namesErrors bool
-	// fills: creates fail when the space is used up. Some file systems keep enough in reserve for
-	// creates.
+	// fills is true if creates fail when the space is used up. Some file systems have enough
+	// space in reserve for creates.
 	fills bool
 }
 
 var filesystems = []*filesystem{
 	{"ext4", "mkfs.ext4 -q -b 4096 -N 1024 -J size=4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard", 48 * mib, "commit=900", true, true},
 	{"xfs", "mkfs.xfs -q -K -l size=64m", 300 * mib, "nouuid", true, true},
-	// nodatacow: data stays at its first place, so that a bad sector stays under it. It also has
-	// no checksums, which would move.
+	// With nodatacow, data is always written to the same place, so that a bad sector stays below
+	// it. It also turns off checksums, which would be written to other places.
 	{"btrfs", "mkfs.btrfs -q -K", 128 * mib, "commit=900,nodatacow", false, false},
 }
 
@@ -88,8 +89,8 @@ func (f *filesystem) tryMount(t testing.TB, d *Device) (*mounted, error) {
 	return m, nil
 }
 
-// narrow makes the kernel send few requests at a time. Otherwise a sync(2) under way would take
-// pages along that are written again before their turn.
+// narrow makes the kernel send few requests at a time. Otherwise a sync(2) that is under way
+// would also write pages that are dirty again before it reaches them.
 func (m *mounted) narrow() {
 	m.t.Helper()
 	path := filepath.Join("/sys/block", m.loopDevice, "queue/nr_requests")
@@ -98,7 +99,7 @@ func (m *mounted) narrow() {
 	}
 }
 
-// unmount returns when the kernel has released the disk.
+// unmount unmounts the file system and waits until the kernel has released the disk.
 func (m *mounted) unmount(d *Device) {
 	m.t.Helper()
 	if m.dir == "" {
@@ -117,13 +118,13 @@ func (m *mounted) unmount(d *Device) {
 	until("the loop device goes", func() bool { return strings.TrimSpace(loop.Backing(m.loopDevice)) != d.Image })
 }
 
-// patience is the longest wait for an event that must happen. A test that passes never waits so
-// long.
+// patience is the longest time that a test waits for an event. The event happens much earlier
+// unless the test fails.
 const patience = 2 * time.Minute
 
-// forgetDevices makes the kernel forget the disks of btrfs that are not mounted. Otherwise it
-// would take a disk's former state for an old copy of it.
+// forgetDevices makes the kernel forget the btrfs disks that are not mounted. Otherwise it would
+// take the disk's present content for another copy of the disk that it has seen before.
 func forgetDevices() {
 
-	_ = exec.Command("btrfs", "device", "scan", "--forget").Run() // fails if the kernel knows none
+	_ = exec.Command("btrfs", "device", "scan", "--forget").Run() // fails if the kernel knows no such disk
 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guard ends the requests to a FUSE file system when this process is killed. A thread of this
-// process may wait for the disk that the process itself serves; then the kernel would keep both,
-// and the loop device, for ever.
+// guard aborts the requests to a FUSE file system when this process is killed. A thread of this
+// process may wait for the disk that the process itself serves. Without the abort, the kernel
+// would then keep this thread, and the loop device, for ever.
 func guard(t testing.TB, dir string) {
 	t.Helper()
 	connections := t.TempDir()
@@ -29,7 +29,7 @@ func guard(t testing.TB, dir string) {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		defer close(ended)
-		runtime.LockOSThread() // the signal comes when this thread ends
+		runtime.LockOSThread() // Pdeathsig is sent when this thread ends
 		defer runtime.UnlockOSThread()
 		err := guardian.Start()
 		started <- err

@@ -17,23 +17,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// A knfsd is Linux's own server, in a guest whose file system is on the disk.
-//
-// The guest has the Device's file by hostfs, with a loop device over it. So there is one more
-// cache than with the daemon: the guest's writes reach the Device when the guest flushes. The
-// guest sees a failed write as a failed flush, without the sector: faults of single sectors
-// cannot be judged.
+// A knfsd is Linux's own server in a guest, with the guest's file system on the disk. The guest
+// accesses the Device's file by hostfs, with a loop device over it. So there is one cache more
+// than with the daemon: the guest's writes reach the Device when the guest flushes. The guest
+// sees a failed write as a failed flush, without the sector, so the test leaves out faults of
+// single sectors.
 type knfsd struct {
 	*lab.Guest
 	network    *lab.Network
-	nfs, mount net.Listener // on this machine; their connections go to the guest
+	nfs, mount net.Listener // listeners on this machine, whose connections are relayed to the guest
 	relayed    sync.WaitGroup
 }
 
 const (
 	knfsdDir   = "/srv/disk"
 	knfsdGuest = 3
-	// serveLoop is the guest's script; its arguments are IMAGE OPTIONS.
+	// serveLoop is the guest's script. Its arguments are IMAGE and OPTIONS.
 	serveLoop = `mkdir -p ` + knfsdDir + `
 must mount -o "loop,$2" "$1" ` + knfsdDir + `
 kernel_server ` + knfsdDir + `
@@ -43,8 +42,7 @@ event serving
 await stop`
 )
 
-// startKnfsd serves the disk from a guest. The disk is then mounted in the guest, and no longer
-// on this machine.
+// startKnfsd unmounts the disk on this machine and serves it from a guest, which mounts it.
 func startKnfsd(t testing.TB, network *lab.Network, f *filesystem, m *mounted, d *Device) server {
 	t.Helper()
 	m.unmount(d)
@@ -56,7 +54,7 @@ func startKnfsd(t testing.TB, network *lab.Network, f *filesystem, m *mounted, d
 	return k
 }
 
-// relay listens on this machine for a port of the guest.
+// relay listens on this machine and relays connections to a port of the guest.
 func (k *knfsd) relay(t testing.TB, port int) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,7 +83,7 @@ func (k *knfsd) join(near net.Conn, port int) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[0], way[1]) // it ends with either connection
+			_, _ = io.Copy(way[0], way[1]) // ends when either connection ends
 			near.Close()
 			far.Close()
 		})
@@ -93,8 +91,9 @@ func (k *knfsd) join(near net.Conn, port int) {
 	both.Wait()
 }
 
-// dialIn connects from within a network; the thread enters the network's namespace for that time.
-// The thread must not end, because a guest that it has started would end with it.
+// dialIn connects from within the network namespace of a network. Its thread enters the namespace
+// and leaves it again. The thread must not end, because a guest that it has started would end
+// with it.
 func dialIn(n *lab.Network, to netip.AddrPort) (net.Conn, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -113,7 +112,7 @@ func dialIn(n *lab.Network, to netip.AddrPort) (net.Conn, error) {
 	}
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if again := unix.Setns(int(back.Fd()), unix.CLONE_NEWNET); again != nil {
-		panic(again) // the thread is in the wrong namespace for other goroutines
+		panic(again) // other goroutines must not run on this thread, which is in the wrong namespace
 	}
 	if err != nil {
 		return nil, err
@@ -135,7 +134,7 @@ func (k *knfsd) Dial(ctx context.Context, version int, _ bool) (caller, client.H
 	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 	export := knfsdDir
 	if version != 3 {
-		export = "/" // the root of the guest's tree of names
+		export = "/" // the root of the guest's NFSv4 name space
 	}
 	target := client.Target{Transport: client.TCP, Host: "127.0.0.1", Port: port(k.nfs), Cred: client.Self()}
 	return dial(ctx, target, version, export, port(k.mount))
@@ -145,7 +144,7 @@ func (k *knfsd) Alive() bool { return !k.Ended() }
 
 func (k *knfsd) Said() string { return k.Output() }
 
-// Kill ends the guest and the relays to it.
+// Kill ends the guest and the relays.
 func (k *knfsd) Kill() {
 	k.Guest.Kill()
 	k.nfs.Close()

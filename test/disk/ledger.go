@@ -14,21 +14,22 @@ import (
 // firstMode is the mode of new files.
 const firstMode = 0o644
 
-// An object is the writers' record of a file or a directory.
+// An object is what the writers know about a file or a directory.
 type object struct {
 	number int
 	isDir  bool
 	handle client.Handle
-	fileID uint64 // 0: no reply contained it
-	// exists: a reply showed that the object exists, and no call since then may have removed it.
+	fileID uint64 // inode number; 0 if no reply contained it
+	// exists is true if a reply showed that the object exists, and no later call may have removed
+	// it.
 	exists bool
 	slots  []*register
 
-	mode  uint32   // settled; 0: not known
-	modes []uint32 // sent later
+	mode  uint32   // last mode that was answered; 0 if it is not known
+	modes []uint32 // modes that were sent after it
 
 	// version counts the calls that change the content. changes maps each change attribute to the
-	// version that it was seen with. settled is the version that the last FILE_SYNC or COMMIT
+	// version at which a writer saw it. settled is the version that the last FILE_SYNC or COMMIT
 	// made stable.
 	version, settled int
 	changes          map[string]int
@@ -42,23 +43,24 @@ func newObject(number, slots int) *object {
 	return o
 }
 
-// waits reports whether a value waits for COMMIT.
+// waits reports whether a slot has a value that needs a COMMIT.
 func (o *object) waits() bool {
 	return slices.ContainsFunc(o.slots, func(r *register) bool { return r.waits })
 }
 
-// isSettled reports whether every value that was sent was answered as stable.
+// isSettled reports whether each slot's last sent value was answered as stable.
 func (o *object) isSettled() bool {
 	return !slices.ContainsFunc(o.slots, func(r *register) bool { return len(r.later) > 0 })
 }
 
-// A name is an entry of a directory that one writer changes. nil is no file.
+// A name is an entry of a directory, which one writer changes. settled is the file of the last
+// answered call; later are the files of calls that were sent after it. nil means no file.
 type name struct {
 	settled *object
 	later   []*object
 }
 
-// names are the entries of a directory.
+// names are the entries of a directory, by name.
 type names map[string]*name
 
 func (n names) send(at string, o *object) {
@@ -70,7 +72,7 @@ func (n names) send(at string, o *object) {
 
 func (n names) settle(at string, o *object) { n[at].settled, n[at].later = o, nil }
 
-// check compares a directory of the disk with these names.
+// check reports the differences between a directory on the disk and these names.
 func (n names) check(dir string, report func(format string, args ...any)) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -119,7 +121,7 @@ func (o *object) String() string {
 	return fmt.Sprintf("file %d (inode %d)", o.number, o.fileID)
 }
 
-// is reports whether an entry may be o.
+// is reports whether a directory entry may refer to o.
 func (o *object) is(info fs.FileInfo) bool {
 	if o == nil || info == nil {
 		return o == nil && info == nil
@@ -134,7 +136,7 @@ func describe(info fs.FileInfo) string {
 	return fmt.Sprintf("inode %d, %v", info.Sys().(*syscall.Stat_t).Ino, info.Mode())
 }
 
-// check compares a file of the disk with this record.
+// check reports the differences between a file on the disk and this record of it.
 func (o *object) check(path string, info fs.FileInfo, report func(format string, args ...any)) {
 	if o.mode != 0 && !o.isDir {
 		if mode := uint32(info.Mode().Perm()); mode != o.mode && !slices.Contains(o.modes, mode) {

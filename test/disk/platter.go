@@ -10,25 +10,26 @@ const (
 	sectorSize = 512
 )
 
-// A block does not change once it is in a map, because images share it.
+// A block is part of an image. It is not changed after it is in a map, because images share
+// blocks.
 type block [blockSize]byte
 
-// An image is the content of a disk of some size. Blocks that were never written are zeros.
+// An image is the content of a disk, by block number. Blocks that were never written are zeros.
 type image map[int64]*block
 
 // A platter is a disk in memory with a cache. Reads return written data at once. A flush makes
 // all written data stable. In a power cut, each sector that was written since the last flush may
-// survive or not, because a disk writes in any order.
+// or may not survive, because a disk writes sectors in any order.
 type platter struct {
 	size   int64
 	seen   image // the content that reads return
 	stable image
-	cached []cachedWrite // since the last flush, in order
+	cached []cachedWrite // writes since the last flush, in order
 	// flushed is called with each block that a flush makes stable; it may be nil.
 	flushed func(b *block)
 }
 
-// A cachedWrite is the sectors from `from` up to `to` of a block.
+// A cachedWrite is a write of the sectors `from` to `to` of a block, `to` excluded.
 type cachedWrite struct {
 	block    int64
 	from, to int
@@ -52,7 +53,7 @@ func (p *platter) read(b []byte, at int64) {
 	}
 }
 
-// write writes b at an offset. Kernels write whole sectors; programs that format disks may write
+// write writes b at an offset. Kernels write whole sectors. Programs that format disks may write
 // parts of sectors.
 func (p *platter) write(b []byte, at int64) {
 	for len(b) > 0 {
@@ -79,18 +80,18 @@ func (p *platter) flush() {
 	p.cached = nil
 }
 
-// survivors is the part of the unflushed writes that survives a power cut.
+// A survivors says which part of the unflushed writes survives a power cut.
 type survivors int
 
 const (
 	nothing  survivors = iota // no sector
-	anything                  // each sector with a chance
+	anything                  // each sector with a probability of one half
 	all
 )
 
 func (s survivors) String() string { return [...]string{"nothing", "anything", "all"}[s] }
 
-// cut returns the disk after the power cut.
+// cut returns the content of the disk after a power cut.
 func (p *platter) cut(s survivors, r *rand.Rand) *platter {
 	left := newPlatter(p.size)
 	for n, b := range p.stable {
@@ -105,7 +106,7 @@ func (p *platter) cut(s survivors, r *rand.Rand) *platter {
 		for sector := w.from; sector < w.to; sector++ {
 			lost := s == nothing || s == anything && r.IntN(2) == 0
 			if s == anything && w.to-w.from > 1 && r.IntN(8) != 0 {
-				lost = !whole // most writes are not torn
+				lost = !whole // most writes survive or are lost as a whole
 			}
 			if !lost {
 				copy(content[sector*sectorSize:(sector+1)*sectorSize], w.content[sector*sectorSize:])
@@ -119,13 +120,13 @@ func (p *platter) cut(s survivors, r *rand.Rand) *platter {
 	return left
 }
 
-// clone returns another disk with the same content, all of it stable.
+// clone returns a copy of the disk, with all of its content stable.
 func (p *platter) clone() *platter {
 	p.flush()
 	return p.cut(nothing, nil)
 }
 
-// find returns the numbers of the blocks that wanted accepts.
+// find returns the numbers of the blocks for which wanted returns true.
 func (p *platter) find(wanted func(b *block) bool) (all []int64) {
 	for n, b := range p.seen {
 		if wanted(b) {

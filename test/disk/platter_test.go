@@ -8,7 +8,7 @@ import (
 
 func sectors(n int, b byte) []byte { return bytes.Repeat([]byte{b}, n*sectorSize) }
 
-// A flushed write survives a power cut. Of the other writes, those survive that the cut keeps.
+// A flushed write survives a power cut. Of the other writes, only the chosen survivors do.
 func TestPlatterKeepsFlushedWrites(t *testing.T) {
 	p := newPlatter(1 << 20)
 	p.write(sectors(8, 'a'), 0)
@@ -35,7 +35,7 @@ func TestPlatterKeepsFlushedWrites(t *testing.T) {
 	}
 }
 
-// The judge finds each sector with stable data that a disk has lost.
+// register.check finds each sector of stable data that a disk has lost.
 func TestRegisterJudges(t *testing.T) {
 	verifier, other := [8]byte{1}, [8]byte{2}
 	var r register

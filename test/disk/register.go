@@ -9,8 +9,8 @@ import (
 // slotSize is the size of a slot, and the least length of a WRITE, in bytes.
 const slotSize = 4096
 
-// A value is the content of a slot: the number of the writer and of its WRITE. 0 is zeros. Each
-// sector contains its value, file and slot.
+// A value is the content of a slot: the number of the writer and the number of its WRITE. The
+// value 0 is zeros. Each sector of a slot contains the value, the file and the slot.
 type value uint64
 
 func (v value) String() string {
@@ -20,7 +20,7 @@ func (v value) String() string {
 	return fmt.Sprintf("%d.%d", v>>32, uint32(v))
 }
 
-// fill fills b, a sector of a slot, with v.
+// fill fills b, one sector of a slot, with v.
 func (v value) fill(b []byte, file, slot, sector int) {
 	if v == 0 {
 		clear(b)
@@ -38,12 +38,12 @@ func placeOf(file, slot, sector int) uint64 {
 	return uint64(file)<<32 | uint64(slot)<<8 | uint64(sector)
 }
 
-// valueOf returns the value and the place that a sector contains.
+// valueOf returns the value and the place (file, slot and sector) that a sector contains.
 func valueOf(b []byte) (v value, place uint64) {
 	return value(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint64(b[8:])
 }
 
-// slot returns the content of a slot with the value v.
+// slot returns the content of a slot that has the value v.
 func (v value) slot(file, slot int) []byte {
 	b := make([]byte, slotSize)
 	for i := range slotSize / sectorSize {
@@ -52,16 +52,18 @@ func (v value) slot(file, slot int) []byte {
 	return b
 }
 
-// A register is the record of a slot by its only writer. Each sector of the slot on the disk must
-// have the settled value or a later one.
+// A register is the history of one slot, which has one writer. Each sector of the slot on the
+// disk must have the settled value or a later one. The settled value is the last one that was
+// answered as stable.
 type register struct {
 	settled value
-	// later are the values that were sent after the settled one, answered or not, in order.
+	// later are the values that were sent after the settled one, in order, answered or not.
 	later []value
-	// unstable is the last value that was answered as UNSTABLE, and the verifier of that answer.
+	// unstable is the last value that was answered as UNSTABLE, and verifier is the verifier in
+	// that answer.
 	unstable value
 	verifier [8]byte
-	waits    bool // for COMMIT
+	waits    bool // unstable needs a COMMIT
 }
 
 func (r *register) send(v value) { r.later = append(r.later, v) }
@@ -79,8 +81,8 @@ func (r *register) answeredUnstable(v value, verifier [8]byte) {
 	r.unstable, r.verifier, r.waits = v, verifier, true
 }
 
-// commit records the answer to a COMMIT. If the verifier has changed, the value may be lost, and
-// told is true.
+// commit records the answer to a COMMIT. If the verifier has changed, the value may be lost: told
+// is true, and the value need not be on the disk.
 func (r *register) commit(verifier [8]byte) (told bool) {
 	if !r.waits {
 		return false
@@ -93,7 +95,7 @@ func (r *register) commit(verifier [8]byte) (told bool) {
 	return false
 }
 
-// check describes an error in a slot of the disk; "" is none.
+// check returns a description of the error in a slot of the disk, or "" if there is none.
 func (r *register) check(b []byte, file, slot int) string {
 	allowed := append([]value{r.settled}, r.later...)
 	var want [sectorSize]byte

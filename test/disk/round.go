@@ -17,7 +17,7 @@ import (
 )
 
 // A round is one disk with one fault. Its seed determines the kind of fault, the request at which
-// it strikes, the writes that survive, and each writer's calls.
+// the fault happens, the writes that survive, and each writer's calls.
 type round struct {
 	t          testing.TB
 	seed       uint64
@@ -29,25 +29,25 @@ type round struct {
 	mounted    *mounted
 	server     server
 	writers    []*writer
-	shared     *object // all slots
+	shared     *object // the file that all writers share, with all of its slots
 
-	answered  atomic.Int64 // number of calls
-	verifiers atomic.Int64 // number of COMMITs with another verifier
-	failed    int          // number of the kernel's failed requests; the device's lock guards it
+	answered  atomic.Int64 // number of answered calls
+	verifiers atomic.Int64 // number of COMMITs whose verifier had changed
+	failed    int          // number of the kernel's requests that failed; the device's lock guards it
 	written   sync.WaitGroup
 	worked    chan struct{} // closed when the writers have ended
-	calling   sync.RWMutex  // each call holds it for reading; holding it for writing stops calls
+	calling   sync.RWMutex  // each call read-locks it; fillUp locks it to stop calls
 	observers sync.WaitGroup
-	hangUp    context.CancelFunc // ends the writers' calls
+	hangUp    context.CancelFunc // cancels the writers' calls
 
 	mu    sync.Mutex
 	wrong []string
 }
 
-// acts is the number of acts of a writer in a round, at most.
+// acts is the greatest number of acts of a writer in a round.
 const acts = 40
 
-// report records an error.
+// report records an error of the server.
 func (r *round) report(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,15 +58,16 @@ func (r *round) report(format string, args ...any) {
 type outcome struct {
 	Answered, Told, Verifiers, Failed int
 	Wrong                             []string
-	// Unmountable: the file system did not survive, so that the round cannot be judged.
+	// Unmountable is the reason why the file system cannot be mounted after the fault. The round
+	// then has no result.
 	Unmountable string
 }
 
-// A starter starts the judged server, on a file system of the disk. state is a directory of its
-// own.
+// A starter starts the server under test on a file system of the disk. state is its state
+// directory.
 type starter func(t testing.TB, f *filesystem, m *mounted, d *Device, state string) server
 
-// play plays a round.
+// play runs one round.
 func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start starter, kind *fault, seed uint64) (out outcome) {
 	r := &round{
 		t: t, seed: seed, filesystem: f, fault: kind, device: d,
@@ -75,7 +76,7 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start star
 	r.survivors = pickSurvivors(r.random)
 	at := 1 + r.random.IntN(250)
 	if kind.early {
-		at = 1 + at/4 // so that many calls follow
+		at = 1 + at/4 // early, so that many calls follow
 	}
 	d.insert(formatted.clone())
 	begin := kernelLog()
@@ -186,7 +187,7 @@ func (r *round) prepare() {
 	must(syncfs(r.mounted.dir))
 }
 
-// connect connects each writer.
+// connect connects each writer to the server.
 func (r *round) connect(ctx context.Context) {
 	r.t.Helper()
 	for _, w := range r.writers {
@@ -209,7 +210,7 @@ func (r *round) connect(ctx context.Context) {
 	}
 }
 
-// load runs the writers until they have finished or the power is cut.
+// load runs the writers until they have finished or the power was cut.
 func (r *round) load() {
 	ctx := r.writers[0].ctx
 	n := acts
@@ -242,14 +243,14 @@ func (r *round) load() {
 			return
 		case <-asked.C:
 			if r.device.off.Load() {
-				r.hangUp() // no further call is answered
+				r.hangUp() // no further call gets an answer
 			}
 		}
 	}
 }
 
-// observe looks up names while writers create and remove them: the server must not serve later
-// what it remembered earlier.
+// observe looks up names while writers create and remove them, so that the server caches them.
+// The server must not serve such a cache after the names have changed.
 func (r *round) observe(ctx context.Context, number int, ended <-chan struct{}) {
 	call, root, err := r.server.Dial(ctx, 3, false)
 	if err != nil {
@@ -274,7 +275,7 @@ func (r *round) observe(ctx context.Context, number int, ended <-chan struct{}) 
 	}
 }
 
-// check compares the disk with the answers.
+// check compares the disk with the replies that the writers got.
 func (r *round) check() {
 	for _, w := range r.writers {
 		w.entries.check(filepath.Join(r.mounted.dir, w.name()), func(format string, args ...any) { w.report(format, args...) })
@@ -289,7 +290,8 @@ func (r *round) check() {
 	r.shared.check(path, info, func(format string, args ...any) { r.report("shared: "+format, args...) })
 }
 
-// checkServed: each file is found by its handle, and new content has a new change attribute.
+// checkServed checks with a new server that each handle refers to its file, and that new content
+// has a new change attribute.
 func (r *round) checkServed(ctx context.Context) {
 	by := make(map[int]caller)
 	for _, w := range r.writers {

@@ -15,12 +15,12 @@ const (
 	writers   = 16
 	ownFiles  = 6
 	ownSlots  = 6
-	sharedFor = 6 // slots of the shared file for each writer
-	sharedTag = 1 // the number of the shared file
+	sharedFor = 6 // slots of each writer in the shared file
+	sharedTag = 1 // object number of the shared file
 )
 
-// A writer changes files in its own directory, and its slots of the file that all writers share.
-// It makes one call after the other.
+// A writer changes files in its own directory, and its own slots of the file that all writers
+// share. It makes one call at a time.
 type writer struct {
 	round   *round
 	number  int
@@ -30,22 +30,22 @@ type writer struct {
 	ctx     context.Context
 
 	root, dir      client.Handle
-	entries        names // of dir
+	entries        names // entries of dir
 	files          []*object
-	names          map[*object]string // of live files
-	live           []*object          // created during the round
-	exclusive      []made             // by an exclusive create, and not used since
+	names          map[*object]string // names of the files that exist
+	live           []*object          // files created during the round
+	exclusive      []made             // files made by an exclusive create and not used since
 	dirs           []string
-	shared         *object // only this writer's slots
+	shared         *object // the shared file, with only this writer's slots
 	objects        int
 	values         uint32
-	serial         atomic.Int64 // of the last name
+	serial         atomic.Int64 // number of the last new name
 	history        []string
 	answered, told int
-	ended          bool // a call without an answer ended it
+	ended          bool // true after a call without an answer
 }
 
-// A made is a file that an exclusive create made.
+// A made is a file that an exclusive create has made.
 type made struct {
 	name string
 	how  createHow
@@ -54,8 +54,8 @@ type made struct {
 
 func (w *writer) name() string { return fmt.Sprint("writer", w.number) }
 
-// try makes a call. It returns true if the server answered with success before the power was cut.
-// o is the file that the call is about.
+// try makes a call about the file o. It returns true if the server answered with success before
+// the power was cut.
 func (w *writer) try(o *object, format string, args []any, call func() error) bool {
 	if w.ended || w.round.device.off.Load() {
 		w.ended = true
@@ -65,7 +65,7 @@ func (w *writer) try(o *object, format string, args []any, call func() error) bo
 	err := call()
 	w.round.calling.RUnlock()
 	if w.round.device.off.Load() {
-		w.ended = true // the answer may have come after the power cut
+		w.ended = true // the server may have sent the answer after the power cut
 		return false
 	}
 	what := fmt.Sprintf(format, args...)
@@ -96,7 +96,7 @@ func (w *writer) report(format string, args ...any) {
 
 func list(args ...any) []any { return args }
 
-// work makes acts acts, or fewer if the writer has ended.
+// work runs the fault's act this number of times, or until the writer has ended.
 func (w *writer) work(acts int) {
 	for range acts {
 		if w.ended {
@@ -106,7 +106,7 @@ func (w *writer) work(acts int) {
 	}
 }
 
-// mixed makes a call of any kind.
+// mixed makes one call of a random kind.
 func (w *writer) mixed() {
 	switch w.random.IntN(20) {
 	case 0, 1, 2, 3:
@@ -142,7 +142,7 @@ func (w *writer) anyStability() stability {
 	return []stability{unstable, unstable, unstable, fileSync, fileSync, dataSync}[w.random.IntN(6)]
 }
 
-// slot returns the index of an object's slot in its file.
+// slot returns the index in the file of slot i of the writer's object.
 func (w *writer) slot(o *object, i int) int {
 	if o == w.shared {
 		return w.number*sharedFor + i
@@ -155,7 +155,7 @@ func (w *writer) write(o *object, s stability) {
 	w.writeAt(o, first, 1+w.random.IntN(min(3, len(o.slots)-first)), s)
 }
 
-// writeAt writes to n slots.
+// writeAt writes a new value to n slots.
 func (w *writer) writeAt(o *object, first, n int, s stability) {
 	w.values++
 	v := value(w.number+1)<<32 | value(w.values)
@@ -232,7 +232,8 @@ func (w *writer) commit(o *object) {
 	}
 }
 
-// look records which content a change attribute belongs to.
+// look reads the change attribute of a file and records the version of the content that it
+// belongs to.
 func (w *writer) look(o *object) {
 	var a attributes
 	if w.try(o, "GETATTR of %v", list(o), func() (err error) {
@@ -247,7 +248,7 @@ func (w *writer) setMode(o *object) {
 	modes := []uint32{0o600, 0o640, 0o644, 0o660, 0o664, 0o666}
 	mode := modes[w.random.IntN(len(modes))]
 	if o == w.shared {
-		mode = firstMode // all writers set it
+		mode = firstMode // all writers set the mode of the shared file, so all use the same one
 	}
 	o.modes = append(o.modes, mode)
 	if w.try(o, "SETATTR of mode %#o of %v", list(mode, o), func() error { return w.call.SetMode(w.ctx, o.handle, mode) }) {
@@ -296,7 +297,7 @@ func (w *writer) create(exclusive bool) {
 	binary.BigEndian.PutUint32(how.verifier[:], uint32(w.number)<<16|uint32(w.objects))
 	binary.BigEndian.PutUint32(how.verifier[4:], w.random.Uint32())
 	if exclusive {
-		o.mode = 0 // the server chooses it
+		o.mode = 0 // unknown: the server chooses it
 	}
 	w.entries.send(at, o)
 	if !w.try(nil, "CREATE of %s, exclusive: %v", list(at, exclusive), func() (err error) {
@@ -316,7 +317,8 @@ func (w *writer) create(exclusive bool) {
 	}
 }
 
-// repeat makes an exclusive create again that has succeeded: it must succeed again.
+// repeat repeats an exclusive create that has succeeded. It must succeed again, with the same
+// file.
 func (w *writer) repeat() {
 	if len(w.exclusive) == 0 {
 		return
@@ -369,7 +371,8 @@ func (w *writer) rmdir() {
 	}
 }
 
-// takeLive takes a file that was created during the round. The caller has to give it back.
+// takeLive removes a file from w.live, or an unused one from w.exclusive, and returns it. The
+// caller adds it to w.live again if the file still exists.
 func (w *writer) takeLive() *object {
 	if len(w.live) == 0 {
 		if len(w.exclusive) > 4 {
@@ -399,7 +402,7 @@ func (w *writer) remove() {
 	}
 }
 
-// isGone checks that a removed name is not found.
+// isGone checks that LOOKUP does not find a name that was removed.
 func (w *writer) isGone(at string) {
 	if w.ended {
 		return

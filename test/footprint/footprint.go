@@ -1,6 +1,6 @@
-// Package footprint measures, in tests, the memory that an object keeps: its own, and that of all
-// objects that it leads to. Unlike a comparison of the heap before and after, the result does not
-// depend on garbage collection, on other programs, or on the race detector.
+// Package footprint measures, in tests, the memory that an object uses: its own, and that of all
+// objects that it refers to. Unlike a comparison of the heap before and after, the result does
+// not depend on garbage collection, on other programs, or on the race detector.
 package footprint
 
 import (
@@ -10,11 +10,11 @@ import (
 	"unsafe"
 )
 
-// Of returns the number of bytes that root keeps: the object that it points to, and all that this
-// leads to, each byte once. It does not follow pointers to the types of stops, given as nil
-// pointers, because many objects share their targets. It does not see the variables of closures,
-// the content of channels, and the stacks of goroutines; it estimates maps by their entries.
-// Nothing that root leads to may change meanwhile.
+// Of returns the number of bytes of the object that root points to and of all objects that it
+// refers to, directly or indirectly. It counts each byte once. stops are nil pointers; Of does
+// not follow pointers of their types, because many objects share the targets. Of does not count
+// the variables of closures, the content of channels, and the stacks of goroutines; it estimates
+// maps by their entries. The objects must not change while Of runs.
 func Of(root any, stops ...any) int {
 	w := walk{stops: make(map[reflect.Type]bool), seen: make(map[visit]bool)}
 	for _, s := range stops {
@@ -24,11 +24,11 @@ func Of(root any, stops ...any) int {
 	return w.sum()
 }
 
-// A span is memory between the addresses from and to.
+// A span is the memory from the address from to the address to, to excluded.
 type span struct{ from, to uintptr }
 
-// A visit identifies a value by type and address, because a struct and its first field have one
-// address.
+// A visit identifies a value by its type and address. The address alone is not enough, because a
+// struct and its first field have the same address.
 type visit struct {
 	at unsafe.Pointer
 	of reflect.Type
@@ -69,7 +69,7 @@ func (w *walk) sum() int {
 	return total + w.loose
 }
 
-// follow visits the targets of a value whose own bytes are counted.
+// follow visits the values that v refers to. The caller has counted the bytes of v itself.
 func (w *walk) follow(v reflect.Value) {
 	t := v.Type()
 	switch v.Kind() {
@@ -131,7 +131,7 @@ func (w *walk) follow(v reflect.Value) {
 	}
 }
 
-// enter counts the target of a pointer, and goes on.
+// enter counts the target of a pointer, and visits the values that it refers to.
 func (w *walk) enter(at unsafe.Pointer, v reflect.Value) {
 	if w.again(at, v.Type()) {
 		return
@@ -140,7 +140,7 @@ func (w *walk) enter(at unsafe.Pointer, v reflect.Value) {
 	w.follow(v)
 }
 
-// again reports whether a value was visited before, and records this visit.
+// again reports whether enter has visited a value before, and records this visit.
 func (w *walk) again(at unsafe.Pointer, t reflect.Type) bool {
 	k := visit{at, t}
 	before := w.seen[k]
@@ -148,7 +148,7 @@ func (w *walk) again(at unsafe.Pointer, t reflect.Type) bool {
 	return before
 }
 
-// atomicPointer returns the pointer in an atomic.Pointer.
+// atomicPointer returns the pointer that an atomic.Pointer contains.
 func atomicPointer(v reflect.Value) (reflect.Value, bool) {
 	t := v.Type()
 	if t.PkgPath() != "sync/atomic" || !strings.HasPrefix(t.Name(), "Pointer[") {
@@ -163,7 +163,7 @@ func atomicPointer(v reflect.Value) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// leads reports whether values of a type can have targets.
+// leads reports whether values of a type can refer to other values.
 func leads(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:

@@ -9,7 +9,7 @@ type shared [1 << 20]byte
 
 type node struct {
 	small [64]byte
-	part  []byte // of small
+	part  []byte // part of small
 	next  *node
 	out   *shared
 	later atomic.Pointer[[4096]byte]
@@ -18,7 +18,7 @@ type node struct {
 	text  string
 }
 
-// Of counts everything that an object leads to, once, and nothing beyond the stops.
+// Of counts every object that another object refers to, once, and no object beyond the stops.
 func TestOf(t *testing.T) {
 	const own = 64 + 3*8 + 8 + 8 + 8 + 2*8 + 8 + 2*8
 	fresh := func() *node {

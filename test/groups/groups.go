@@ -1,5 +1,5 @@
-// Package groups is a fake of the look-up of users' groups: a test determines when it has an
-// answer, and when it has none.
+// Package groups is a fake of the look-up of users' groups. A test determines when a look-up gets
+// its result, and when it fails.
 package groups
 
 import (
@@ -18,7 +18,7 @@ type Fake struct {
 	asked   int
 }
 
-// Know makes the groups of a user known, and releases the calls that wait.
+// Know sets the groups of a user, and wakes the calls that wait for them.
 func (f *Fake) Know(uid uint32, groups ...uint32) {
 	f.change(func() {
 		if f.known == nil {
@@ -29,7 +29,7 @@ func (f *Fake) Know(uid uint32, groups ...uint32) {
 	})
 }
 
-// Delay makes the look-up of a user's groups fail, and releases the calls that wait.
+// Delay makes the look-up of a user's groups fail, and wakes the calls that wait for it.
 func (f *Fake) Delay(uid uint32) {
 	f.change(func() {
 		if f.delayed == nil {
@@ -51,14 +51,14 @@ func (f *Fake) change(how func()) {
 	}
 }
 
-// Waiting returns the number of calls that wait.
+// Waiting returns the number of calls that wait for a look-up.
 func (f *Fake) Waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.waiting)
 }
 
-// Asked returns the number of look-ups.
+// Asked returns the number of look-ups so far.
 func (f *Fake) Asked() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,32 +10,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A caller is one client of NFSv4.0 or 4.1. It outlives the daemon and introduces itself to each
-// new daemon as the same client.
+// A caller is one client of NFSv4.0 or 4.1. It lives longer than the daemon: it has the same
+// client owner and verifier at each new daemon.
 type caller struct {
 	name     string
 	minor    uint32
 	verifier nfs4wire.Verifier4
 
-	// The state at the current daemon.
+	// The following fields are its state at the present daemon.
 	conn     *client.Conn
 	id       uint64
 	session  nfs4wire.SessionID4
 	sequence uint32
-	heard    time.Time // when it sent the last call that was answered
-	owners   int       // that it made, in all lives
+	heard    time.Time // when the caller sent its last call that was answered
+	owners   int       // number of its open-owners at all daemons
 }
 
-// patience is the longest time that a caller waits for an answer. Only a hang reaches it.
+// patience is the longest time that a caller waits for an answer. Only a daemon that hangs takes
+// that long.
 const patience = time.Minute
 
-// A lock is a granted lock on a whole file.
+// A lock is an open of a file and a granted lock on the whole file.
 type lock struct {
 	open, lock       nfs4wire.StateID4
 	openSeq, lockSeq uint32
 }
 
-// arrive makes the caller known to a life of the daemon.
+// arrive connects to a daemon and creates a client ID there, and a session in minor version 1.
 func (c *caller) arrive(at client.Target) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -73,7 +74,7 @@ func (c *caller) arrive(at client.Target) (err error) {
 	return err
 }
 
-// leave ends the connection.
+// leave closes the connection.
 func (c *caller) leave() {
 	if c.conn != nil {
 		c.conn.Close()
@@ -81,7 +82,7 @@ func (c *caller) leave() {
 	}
 }
 
-// do makes a compound outside a session until it is not delayed.
+// do makes a compound outside a session, and repeats it while the answer is NFS4ERR_DELAY.
 func (c *caller) do(take func() error, ops ...client.Op) error {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -98,17 +99,18 @@ func (c *caller) do(take func() error, ops ...client.Op) error {
 	}
 }
 
-// delay is how long a caller waits that was told to come again.
+// delay is the time that a caller waits before it repeats a call that was answered with
+// NFS4ERR_DELAY.
 const delay = 20 * time.Millisecond
 
-// answered reports whether err is an answer of the daemon's, or none.
+// answered reports whether the daemon has answered a call that returned err.
 func answered(err error) bool {
 	_, refused := errors.AsType[*client.OpError](err)
 	return err == nil || refused
 }
 
-// call makes a compound, in the session where there is one. make makes its operations for each
-// attempt.
+// call makes a compound, with SEQUENCE in minor version 1, and repeats it while the answer is
+// NFS4ERR_DELAY. make returns the operations for each attempt.
 func (c *caller) call(make func() []client.Op) error {
 	for {
 		ops := make()
@@ -132,7 +134,7 @@ func (c *caller) call(make func() []client.Op) error {
 	}
 }
 
-// renew tells the daemon that the caller lives.
+// renew renews the caller's lease.
 func (c *caller) renew() error {
 	return c.call(func() []client.Op {
 		if c.minor > 0 {
@@ -142,7 +144,7 @@ func (c *caller) renew() error {
 	})
 }
 
-// done says that the caller claims nothing more.
+// done sends RECLAIM_COMPLETE. It does nothing in minor version 0.
 func (c *caller) done() error {
 	if c.minor == 0 {
 		return nil
@@ -152,16 +154,16 @@ func (c *caller) done() error {
 	})
 }
 
-// A file is one of those that callers lock.
+// A file is one of the files that callers lock.
 type file struct {
 	name   string
 	handle client.Handle
 }
 
-// take opens a file and locks it, or claims that it had it so.
+// take opens a file and locks it. If claims is true, it reclaims the open and the lock instead.
 func (c *caller) take(f *file, claims bool) (*lock, error) {
 	l := &lock{openSeq: 1, lockSeq: 1}
-	c.owners++ // sequence numbers begin with each owner
+	c.owners++ // each open uses a new owner, whose seqids begin at 1
 	owner := nfs4wire.StateOwner4{Clientid: c.id, Owner: fmt.Appendf(nil, "owner %d", c.owners)}
 	var opened nfs4wire.Open4Res
 	err := c.call(func() []client.Op {

@@ -1,5 +1,6 @@
 // Package restarts kills the daemon again and again while clients of NFSv4.0 and 4.1 hold locks,
-// and judges what each life of the daemon gives them back.
+// and tests that each new daemon lets them reclaim these locks. A life is the time from one start
+// of the daemon to its end.
 //
 // Its test has the build tag hostile, and needs user 0 and /dev/fuse:
 //
@@ -10,27 +11,27 @@
 // # The kills
 //
 // The state directory is a FUSE file system that this process serves. Each write, fsync, rename,
-// creation, removal and truncation there is a step. The seed selects a step, and the test kills the
-// daemon before or after it. So the daemon dies between any two writes of its records: at its
-// start, in the grace period, while clients reclaim, and later. If a life does not reach the step,
-// the test kills it at the end of the round.
+// creation, removal and truncation in it is a step. The seed selects a step, and the test kills
+// the daemon before or after it. So the daemon is killed between any two writes of its records:
+// at its start, in the grace period, while clients reclaim, and later. If a daemon does not reach
+// the step, the test kills it at the end of the round.
 //
 // # The clients
 //
-// Some clients, half of each version, hold exclusive locks: a write lock on a whole file, under
-// their own open. Other clients come all the time and are recorded or forgotten, so that the daemon
-// keeps writing records.
+// Some clients, half of each version, hold exclusive locks: a write lock on a whole file, in
+// their own open. Other clients, the crowd, connect all the time, and the daemon records or
+// forgets them, so that it keeps writing records.
 //
 // # What must hold
 //
 // In each life:
 //
-//   - a client may claim each lock that the daemon granted it, unless a whole grace period has passed
-//     in which the client did not claim it;
-//   - until the client has claimed the lock, no other client gets it before grace is over;
-//   - after the client has claimed the lock, no other client gets it before the client gives it back
+//   - a client can reclaim each lock that the daemon granted it, unless a whole grace period has
+//     passed in which the client did not reclaim it;
+//   - until the client has reclaimed the lock, no other client gets it before the grace period ends;
+//   - after the client has reclaimed the lock, no other client gets it before the client unlocks it
 //     or has been silent for a lease.
 //
-// This process judges by its own clock whether a grace period or a lease may have ended. So a slow
-// machine excuses more, but never fails the test.
+// This process judges by its own clock whether a grace period or a lease may have ended. So on a
+// slow machine the test accepts more, but it never fails for that reason.
 package restarts

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// ownHandle is the result of GETFH; its handle outlives the reply.
+// ownHandle is the result of GETFH. own is a copy of the handle that stays valid after the reply.
 type ownHandle struct {
 	nfs4wire.GetFH4Res
 	own client.Handle

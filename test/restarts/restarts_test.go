@@ -37,8 +37,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// The test kills the daemon again and again between two writes of its records. Each time the
-// clients can claim the locks that they hold, and no other client gets them.
+// When the daemon is killed between two writes of its records and starts again, clients can
+// reclaim the locks that they hold, and no other client gets these locks.
 func TestRestarts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts need root")

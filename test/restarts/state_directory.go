@@ -11,15 +11,15 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A stateDirectory is a FUSE file system over a directory. It calls a function at one of the
-// steps that change its files.
+// A stateDirectory is a FUSE file system over a directory. It counts the steps that change its
+// files, and calls a function at one of them.
 type stateDirectory struct {
 	Mount string
 
 	mu    sync.Mutex
 	steps int
-	at    int    // the step; 0: none
-	after bool   // do is called after the step
+	at    int    // number of the step at which do is called; 0 means none
+	after bool   // true if do is called after the step, not before it
 	do    func() // called once, with mu held
 }
 
@@ -46,14 +46,15 @@ func newStateDirectory(t testing.TB) *stateDirectory {
 	return d
 }
 
-// strike makes do be called at the nth step from now on; 0: never.
+// strike makes do be called at the nth step from now on. 0 means never.
 func (d *stateDirectory) strike(n int, after bool, do func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.steps, d.at, d.after, d.do = 0, n, after, do
 }
 
-// step executes one step, unless the process that asks for it has been killed.
+// step counts and executes one step. It does not execute the step if do was called before it,
+// because do kills the daemon.
 func (d *stateDirectory) step(f func() syscall.Errno) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +93,7 @@ func (n *stepped) Write(ctx context.Context, f fs.FileHandle, b []byte, at int64
 // Fsync implements fs.NodeFsyncer.
 func (n *stepped) Fsync(ctx context.Context, f fs.FileHandle, flags uint32) syscall.Errno {
 	return n.of.step(func() syscall.Errno {
-		if s, ok := f.(fs.FileFsyncer); ok { // the handle of a directory may not be one
+		if s, ok := f.(fs.FileFsyncer); ok { // the handle of a directory may not implement it
 			return s.Fsync(ctx, flags)
 		}
 		return 0

@@ -22,7 +22,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// lease is the shortest lease that the daemon accepts. No time of grace is shorter.
+// lease is the daemon's lease time and grace time. It is the shortest lease that the daemon
+// accepts. The daemon may make a grace period longer, but not shorter.
 const lease = 5 * time.Second
 
 const (
@@ -30,13 +31,13 @@ const (
 	files   = 12
 	// crowdPause is the time between two clients of the crowd.
 	crowdPause = 5 * time.Millisecond
-	// A life ends at a step drawn from its first `steps` steps, or, if it is to end while it
-	// starts, from its first `startSteps`.
+	// A life that is to end while the daemon starts ends at one of the first startSteps steps. A
+	// life that is to end later ends at one of the first `steps` steps.
 	steps, startSteps = 200, 6
 )
 
-// A world is everything that outlives the daemon: its disk, and its clients with the locks that
-// they believe to hold.
+// A world is everything that lives longer than the daemon: its disk, and the clients with the
+// locks that they believe they hold.
 type world struct {
 	t       testing.TB
 	random  *rand.Rand
@@ -49,26 +50,28 @@ type world struct {
 	files   []*file
 	callers []*caller
 	holds   map[*file]*hold
-	// unaware are callers that do not know yet that another caller got their lock.
+	// unaware has, for each caller, the files whose lock another caller got. The caller still
+	// believes that it holds them.
 	unaware map[*caller][]*file
-	// given, lost and refused count claims, and locks that were refused; killed counts lives by
-	// the way in which they ended.
+	// given counts the locks that callers reclaimed, lost those that they could not reclaim, and
+	// refused the locks that the daemon refused to others. killedEarly counts lives that ended
+	// before the daemon served; killedInGrace counts those that ended in the grace period.
 	given, lost, refused       int
 	killedEarly, killedInGrace int
-	crowded                    atomic.Int64 // clients of the crowd
+	crowded                    atomic.Int64 // number of clients of the crowd
 }
 
 // A hold is a lock that the daemon granted to a caller.
 type hold struct {
 	by *caller
 	*lock
-	// life is the last life in which it was granted or claimed. lapsed: since then a time of
-	// grace may have passed, or a claim's answer may have been lost.
+	// life is the last life in which the lock was granted or reclaimed. lapsed is true if, since
+	// then, a grace period may have ended, or the reply to a reclaim may have been lost.
 	life   int
 	lapsed bool
 }
 
-// A life is one life of the daemon.
+// A life is the time from one start of the daemon until it is killed.
 type life struct {
 	*world
 	number  int
@@ -77,7 +80,7 @@ type life struct {
 	arrived map[*caller]bool
 }
 
-// errEnded: the daemon has ended, or this process was too slow to judge it.
+// errEnded says that the daemon has ended, or that this process was too slow to judge its answer.
 var errEnded = errors.New("the life has ended")
 
 func newWorld(t testing.TB, program string, seed uint64) *world {
@@ -129,7 +132,7 @@ func freePort(t testing.TB) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// live runs one life of the daemon, until it is killed.
+// live runs the daemon until it is killed.
 func (w *world) live(number int) {
 	w.t.Helper()
 	l := &life{world: w, number: number, begun: time.Now(), arrived: make(map[*caller]bool)}
@@ -139,7 +142,7 @@ func (w *world) live(number int) {
 		_ = p.Kill()
 		ended <- p
 	}
-	last := 0 // none
+	last := 0 // 0 means that no step kills the daemon
 	switch w.random.IntN(4) {
 	case 0:
 		last = 1 + w.random.IntN(startSteps)
@@ -183,7 +186,7 @@ func (w *world) live(number int) {
 	}
 }
 
-// serves waits until the daemon serves, or has ended.
+// serves waits until the daemon serves or has ended, and reports whether it serves.
 func (l *life) serves() bool {
 	l.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -208,7 +211,7 @@ func (l *life) lastLines() string {
 	return strings.Join(all[max(len(all)-12, 0):], "\n")
 }
 
-// crowd makes new clients all the time, half of which say that they claim nothing.
+// crowd connects new clients all the time. Half of the NFSv4.1 clients send RECLAIM_COMPLETE.
 func (l *life) crowd(ctx context.Context, which int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		c := &caller{name: fmt.Sprintf("crowd %d %d %d", l.number, which, n), minor: uint32(n % 2)}
@@ -225,7 +228,7 @@ func (l *life) crowd(ctx context.Context, which int) {
 	}
 }
 
-// day does the callers' work of one life.
+// day makes all calls of the callers in one life.
 func (l *life) day() error {
 	for _, i := range l.random.Perm(len(l.callers)) {
 		c := l.callers[i]
@@ -236,7 +239,7 @@ func (l *life) day() error {
 		if err := l.find(c); err != nil {
 			return err
 		}
-		// A lock of another caller must be refused.
+		// The daemon must refuse a lock that another caller holds.
 		if err := l.covet(c); err != nil {
 			return err
 		}
@@ -247,7 +250,7 @@ func (l *life) day() error {
 			return l.ended("RECLAIM_COMPLETE of "+c.name, err)
 		}
 	}
-	if l.random.IntN(2) == 0 { // kill it within the time of grace, or soon after it
+	if l.random.IntN(2) == 0 { // kill the daemon in the grace period or soon after it
 		for range l.random.IntN(20) {
 			if err := l.covet(l.callers[l.random.IntN(callers)]); err != nil {
 				return err
@@ -266,8 +269,8 @@ func (l *life) day() error {
 	return nil
 }
 
-// ended turns the error of a call into errEnded if the life has ended; otherwise the daemon
-// answered with it.
+// ended returns errEnded if the daemon did not answer a call because it has ended. Otherwise it
+// returns the error of the call.
 func (l *life) ended(what string, err error) error {
 	if !answered(err) {
 		select {
@@ -280,7 +283,7 @@ func (l *life) ended(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// find looks up the files, in the first life that gets so far.
+// find looks up the files whose handles are not known yet.
 func (l *life) find(c *caller) error {
 	for _, f := range l.files {
 		if f.handle != nil {
@@ -301,7 +304,8 @@ func (l *life) find(c *caller) error {
 	return nil
 }
 
-// claim claims the locks that a caller held.
+// claim reclaims the locks that a caller holds. First it tries to reclaim those that another
+// caller got, which the daemon must refuse.
 func (l *life) claim(c *caller) error {
 	for len(l.unaware[c]) > 0 {
 		f := l.unaware[c][0]
@@ -338,10 +342,10 @@ func (l *life) claim(c *caller) error {
 	return nil
 }
 
-// late reports whether the time of grace may be over.
+// late reports whether the grace period may have ended.
 func (l *life) late() bool { return time.Since(l.begun) >= lease }
 
-// covet asks for a lock that another caller holds, or may claim. The daemon must refuse it.
+// covet asks for a lock that another caller holds or may reclaim. The daemon must refuse it.
 func (l *life) covet(c *caller) error {
 	f := l.files[l.random.IntN(files)]
 	h := l.holds[f]
@@ -362,7 +366,7 @@ func (l *life) covet(c *caller) error {
 	case err == nil && h.life < l.number && !l.late() && !h.lapsed:
 		return fmt.Errorf("%s gets %s, which %s may claim, %v after the start", c.name, f.name, h.by.name, time.Since(l.begun))
 	case err == nil && h.life == l.number:
-		// This caller was silent for a lease, and may have lost all its locks.
+		// The other caller was silent for a lease, and may have lost all its locks.
 		for f, held := range l.holds {
 			if held.by == h.by {
 				delete(l.holds, f)
@@ -381,8 +385,8 @@ func (l *life) covet(c *caller) error {
 	return nil
 }
 
-// awaitGrace waits until the time of grace is over, which shows when a caller gets a free lock.
-// If no lock is free, one is given back first.
+// awaitGrace waits until the grace period has ended, which shows when a caller gets a free lock.
+// If no lock is free, another caller first gives one back.
 func (l *life) awaitGrace() error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(delay) {
 		for _, c := range l.callers {
@@ -422,8 +426,8 @@ func (l *life) free() *file {
 	return nil
 }
 
-// exchange changes a lock: a caller gives one back, takes a free one, or asks for one that
-// another holds.
+// exchange takes a random lock if it is free. If not, its caller gives it back, or another caller
+// asks for it.
 func (l *life) exchange() error {
 	c, f := l.callers[l.random.IntN(callers)], l.files[l.random.IntN(files)]
 	h := l.holds[f]
@@ -441,8 +445,8 @@ func (l *life) exchange() error {
 	return l.covet(c)
 }
 
-// giveBack makes the caller that holds a file give it back. If no answer comes, the caller does
-// not claim it either.
+// giveBack makes the caller that holds a lock unlock it. Even if no answer comes, the caller no
+// longer reclaims the lock.
 func (l *life) giveBack(f *file) error {
 	h := l.holds[f]
 	delete(l.holds, f)

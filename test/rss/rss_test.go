@@ -29,10 +29,11 @@ const (
 	// fileSize is the number of bytes that the client writes and reads back.
 	fileSize = 1 << 30
 	transfer = 1 * mib
-	// slack is the memory that the daemon may take beyond its idle memory and its ceiling, in
-	// bytes.
+	// slack is the memory, in bytes, that the daemon may take beyond its memory when idle and its
+	// limit on payload memory.
 	slack = 16 * mib
-	// idleConnection is the bound of the memory of an idle RDMA connection, in bytes.
+	// idleConnection is the largest amount of memory that an idle RDMA connection may take, in
+	// bytes.
 	idleConnection = 64 * kib
 )
 
@@ -41,7 +42,7 @@ type daemon struct {
 	tcp, rdma netip.AddrPort
 }
 
-// start builds and starts a daemon with a ceiling of payload memory.
+// start builds and starts a daemon with this limit on payload memory (the option ceiling).
 func start(t *testing.T, ceiling string) *daemon {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +75,7 @@ options = "insecure,no_root_squash,async"
 	return d
 }
 
-// freePort returns a port of ip on which nothing listens.
+// freePort returns ip with a port on which nothing listens.
 func freePort(t *testing.T, ip netip.Addr) netip.AddrPort {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -85,7 +86,7 @@ func freePort(t *testing.T, ip netip.Addr) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// status returns a line of the daemon's /proc/PID/status, in bytes.
+// status returns the value of a line of the daemon's /proc/PID/status, in bytes.
 func (d *daemon) status(t *testing.T, key string) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.PID()))
@@ -119,7 +120,7 @@ func (d *daemon) dial(t *testing.T, ctx context.Context, transport string) *serv
 	return c
 }
 
-// block fills b with the n-th MiB of the file.
+// block fills b with the content of MiB number n of the file.
 func block(n int, b []byte) []byte {
 	for i := 0; i+16 <= len(b); i += 16 {
 		binary.LittleEndian.PutUint64(b[i:], uint64(n))
@@ -128,8 +129,8 @@ func block(n int, b []byte) []byte {
 	return b
 }
 
-// Several connections write 1 GiB and read it back, with many calls each: the daemon takes no
-// more memory than when idle, its ceiling, and 16 MiB.
+// While several connections write 1 GiB and read it back, with many calls under way, the daemon
+// takes at most its memory when idle, its limit on payload memory, and 16 MiB.
 func TestPeakMemoryStaysUnderTheCeiling(t *testing.T) {
 	const conns, depth = 4, 32
 	for _, transport := range []string{"rdma", "tcp"} {
@@ -151,7 +152,7 @@ func TestPeakMemoryStaysUnderTheCeiling(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// inBlocks calls do for each MiB, many at a time.
+				// inBlocks calls do for each MiB of the file, up to conns*depth at a time.
 				inBlocks := func(do func(c *servertest.Client, n int, b []byte) error) {
 					t.Helper()
 					blocks := make(chan int)
@@ -219,7 +220,7 @@ func TestPeakMemoryStaysUnderTheCeiling(t *testing.T) {
 	}
 }
 
-// An idle RDMA connection with 128 credits granted takes less than 64 KiB.
+// An idle RDMA connection with 128 granted credits takes less than 64 KiB.
 func TestIdleConnectionIsSmall(t *testing.T) {
 	const conns = 200
 	d := start(t, "64M")

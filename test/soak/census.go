@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A census counts the daemon's resources.
+// A census has the amounts of the daemon's resources at one time.
 type census struct {
 	goroutines, descriptors, threads int
 	resident                         int // bytes
@@ -24,12 +24,13 @@ func (c census) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %d threads, %d MiB resident", c.goroutines, c.descriptors, c.threads, c.resident/mib)
 }
 
-// slack is the growth beyond a quarter that a later census may show. The daemon's memory of
-// clients and calls is 32 MiB at most, and may take twice that with the race detector. Threads
-// are not judged: their number is that of the most calls that ever waited at the same time.
+// slack is how much a later census may exceed the first one, beyond a quarter. The daemon's
+// memory for clients and calls is at most 32 MiB, and up to twice that with the race detector.
+// The number of threads is not judged: it is the greatest number of calls that ever waited at the
+// same time.
 var slack = census{goroutines: 64, descriptors: 64, resident: 64 * mib}
 
-// grown lists the resources of a later census that exceed the bound.
+// grown returns a description of the resources that exceed the bound in a later census.
 func (c census) grown(later census) string {
 	var all []string
 	for _, v := range []struct {
@@ -47,7 +48,7 @@ func (c census) grown(later census) string {
 	return strings.Join(all, "; ")
 }
 
-// take asks the daemon and the kernel for a census.
+// take returns a census. It gets the numbers from the daemon and from the kernel.
 func (s *soak) take() (c census) {
 	goroutines, err := s.profile("goroutine?debug=1")
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *soak) take() (c census) {
 
 var total = regexp.MustCompile(`total (\d+)`)
 
-// profile asks the daemon for a profile of net/http/pprof.
+// profile gets a profile of net/http/pprof from the daemon.
 func (s *soak) profile(which string) (string, error) {
 	k := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -90,7 +91,7 @@ func (s *soak) profile(which string) (string, error) {
 	return string(b), err
 }
 
-// hang logs the daemon's goroutines while it does not answer.
+// hang reports the stacks of the daemon's goroutines, once, when the daemon does not answer.
 func (s *soak) hang() {
 	s.hung.Do(func() {
 		stacks, err := s.profile("goroutine?debug=2")

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/hostile"
 )
 
-// crowd returns every kind of hostile peer, with few peers of each kind, because several kinds
-// come at a time and share the machine. place is the export that they attack.
+// crowd returns every kind of hostile peer. Each kind has few peers, because several kinds run at
+// the same time and share the machine. place is the export that they attack.
 func crowd(place *hostile.Place) []hostile.Behaviour {
 	file, dir := place.Victim, place.Many
 	return []hostile.Behaviour{
@@ -50,22 +50,22 @@ func crowd(place *hostile.Place) []hostile.Behaviour {
 	}
 }
 
-// sources are the peers' addresses. The last is the honest clients' own address.
+// sources are the addresses of the peers. The last is the honest clients' own address.
 var sources = []func(int) netip.Addr{
 	hostile.Strangers(1), hostile.Strangers(64), hostile.Strangers(64), hostile.SharedAddress,
 }
 
-// An intrusion is the present peers of one kind.
+// An intrusion is the running peers of one kind.
 type intrusion struct {
 	what   string
 	attack *hostile.Attack
 	end    context.CancelFunc
 }
 
-// intrude starts peers of the next kind.
+// intrude starts the peers of the next kind.
 func (s *soak) intrude() {
 	all := crowd(&s.prey)
-	if len(s.kinds) == 0 { // every kind comes once before any comes again
+	if len(s.kinds) == 0 { // each kind runs once before any kind runs again
 		s.kinds = s.random.Perm(len(all))
 	}
 	b := all[s.kinds[0]]
@@ -78,7 +78,7 @@ func (s *soak) intrude() {
 	s.say("come: %s", in.what)
 }
 
-// expel ends the intrusion that has lasted for longest.
+// expel ends the intrusion that has run for the longest time.
 func (s *soak) expel() {
 	if len(s.intruders) == 0 {
 		return

@@ -16,24 +16,24 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// patience is the longest time that an honest client waits for an answer. It detects a hang, and
-// does not judge speed.
+// patience is the longest time that an honest client waits for an answer. It detects a daemon
+// that hangs, and is no bound on speed.
 const patience = 3 * time.Minute
 
 const (
-	fileSize  = 256 << 10 // greatest size of an honest client's file
-	pieceSize = 64 << 10  // greatest length of one read or write
-	stay      = 150       // actions before the client leaves and comes again
+	fileSize  = 256 << 10 // largest size of an honest client's file, in bytes
+	pieceSize = 64 << 10  // largest length of one read or write, in bytes
+	stay      = 150       // number of actions before the client disconnects and connects again
 )
 
-// An honest client works on files of its own, and knows their content.
+// An honest is an honest client. It works on files of its own, and knows their content.
 type honest struct {
 	*soak
 	transport client.Transport
 	version   int // 3, 40, 41, 42
-	// export is the export with the client's files, and place its directory on this machine. If
-	// fails is set, the disk of the export may fail: errors of the disk and stale handles are
-	// then acceptable answers.
+	// export is the name of the export with the client's files, and place is its directory on
+	// this machine. If fails is true, the disk of the export may fail, and the client then
+	// accepts errors of the disk and stale handles.
 	export, place string
 	fails         bool
 	random        *rand.Rand
@@ -41,7 +41,7 @@ type honest struct {
 
 	call    caller
 	dir     client.Handle
-	content map[string][]byte // by name; nil if the disk may have lost it
+	content map[string][]byte // by name; no entry if the disk may have lost it
 	took    *latencies
 }
 
@@ -49,7 +49,7 @@ func (h *honest) String() string {
 	return fmt.Sprintf("NFS version %d over %s on %s", h.version, h.transport, h.export)
 }
 
-// work goes on until ctx ends.
+// work connects, works and disconnects again and again until ctx ends.
 func (h *honest) work(ctx context.Context, all *sync.WaitGroup) {
 	defer all.Done()
 	h.content = make(map[string][]byte)
@@ -71,12 +71,12 @@ func (h *honest) work(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// excused reports whether err is an answer that clients of a failing disk may get.
+// excused reports whether err is an answer that a client of a failing disk may get.
 func excused(err error) bool {
 	switch statusOf(err) {
 	case nfs4wire.NFS4ErrIO, nfs4wire.NFS4ErrNoSpace, nfs4wire.NFS4ErrStale, nfs4wire.NFS4ErrROFS,
 		nfs4wire.NFS4ErrNoEnt, nfs4wire.NFS4ErrAccess, nfs4wire.NFS4ErrDQuot,
-		nfs4wire.NFS4ErrOpenMode, nfs4wire.NFS4ErrServerFault, // as answers to LOCK, which has no better errors
+		nfs4wire.NFS4ErrOpenMode, nfs4wire.NFS4ErrServerFault, // errors of LOCK, which has no better ones
 		nfs4wire.NFS4ErrDenied, nfs4wire.NFS4ErrBadStateID, nfs4wire.NFS4ErrAdminRevoked, nfs4wire.NFS4ErrExpired:
 		return true
 	}
@@ -84,7 +84,7 @@ func excused(err error) bool {
 	return refused
 }
 
-// live is one visit: the client comes, does some actions, and goes.
+// live connects the client and does `stay` actions.
 func (h *honest) live(ctx context.Context) error {
 	if err := h.arrive(ctx); err != nil {
 		return fmt.Errorf("arrival: %w", err)
@@ -131,10 +131,10 @@ func (h *honest) arrive(ctx context.Context) error {
 	})
 }
 
-// timed runs one action, which must end within patience, and records its time.
+// timed runs one action, which must end within patience, and records its duration.
 func (h *honest) timed(ctx context.Context, what string, do func(ctx context.Context) error) error {
-	// The end of ctx does not interrupt an action that has begun, so that the client knows the
-	// content of its files.
+	// The end of ctx does not interrupt an action, so that the client always knows the content of
+	// its files.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	begin := time.Now()
@@ -149,7 +149,7 @@ func (h *honest) timed(ctx context.Context, what string, do func(ctx context.Con
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// step does one action with one of the files.
+// step does one random action with one of the files.
 func (h *honest) step(ctx context.Context) error {
 	name := fmt.Sprintf("%d-%s-%d", h.version, h.transport, h.random.IntN(4))
 	switch h.random.IntN(10) {
@@ -196,7 +196,8 @@ func (h *honest) use(ctx context.Context, name string) error {
 		return err
 	}
 	if h.content[name] == nil {
-		// The client lost its knowledge of this file on an earlier visit, so it empties the file.
+		// The client does not know the content of this file, which may be from an earlier
+		// connection, so it empties the file.
 		if err := h.timed(ctx, "SETATTR", func(ctx context.Context) error { return h.call.Resize(ctx, f, 0) }); err != nil {
 			return err
 		}
@@ -262,7 +263,7 @@ func (h *honest) touch(ctx context.Context, f *file, name string) error {
 	return nil
 }
 
-// judge compares the files on this machine with the content that was written.
+// judge compares the files on this machine with the content that the client wrote.
 func (h *honest) judge() {
 	for name, want := range h.content {
 		got, err := os.ReadFile(filepath.Join(h.place, name))

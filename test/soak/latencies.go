@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// latencies are the times of honest clients' actions: a sample of them, and the longest.
+// latencies are the durations of honest clients' actions: a random sample of them, and the
+// longest.
 type latencies struct {
 	mu      sync.Mutex
 	sample  []time.Duration
@@ -16,7 +17,7 @@ type latencies struct {
 	next    uint64
 }
 
-// sampled is the number of times that are kept.
+// sampled is the number of durations in the sample.
 const sampled = 1 << 16
 
 func (l *latencies) add(d time.Duration) {
@@ -28,8 +29,8 @@ func (l *latencies) add(d time.Duration) {
 		l.sample = append(l.sample, d)
 		return
 	}
-	// Each time has the same chance to be kept, as in Vitter's algorithm R; the random numbers
-	// are a linear congruential sequence.
+	// Each duration has the same chance to be in the sample, as in Vitter's algorithm R. The
+	// random numbers are a linear congruential sequence.
 	l.next = l.next*6364136223846793005 + 1442695040888963407
 	if i := int(l.next>>33) % l.count; i < sampled {
 		l.sample[i] = d

@@ -12,14 +12,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// rpcbind is the machine's own program, in the run's network namespace. It starts and stops.
+// An rpcbind is the machine's own rpcbind program, in the run's network namespace.
 type rpcbind struct {
 	t       testing.TB
 	process *servertest.Process
 	stopped bool
 }
 
-// change starts it, stops it so that it accepts connections and answers nothing, or kills it.
+// change starts rpcbind if it does not run. Otherwise it stops it by SIGSTOP, so that it accepts
+// connections and does not answer, continues it, or kills it. It returns what it did.
 func (r *rpcbind) change(which int) string {
 	switch {
 	case r.process == nil:
@@ -41,11 +42,11 @@ func (r *rpcbind) change(which int) string {
 	return "is killed"
 }
 
-// A directoryService answers getent(1), from which the daemon learns users and groups. It is a
-// program in front of the machine's own getent, and answers, waits, or fails.
+// A directoryService simulates the directory service from which the daemon learns users and
+// groups. It is a script in place of getent(1) that answers, waits, or fails.
 type directoryService struct{ dir string }
 
-// moods are its behaviours, as shell commands.
+// moods are the behaviours of the script, as shell commands.
 var moods = []struct{ name, command string }{
 	{"answers", `exec ` + getent + ` "$@"`},
 	{"answers nothing", `exec sleep 3600`},
@@ -63,7 +64,7 @@ func newDirectoryService(t testing.TB) *directoryService {
 	return d
 }
 
-// change gives it the mood with a number.
+// change sets the behaviour to moods[mood].
 func (d *directoryService) change(mood int) error {
 	next := filepath.Join(d.dir, "next")
 	if err := os.WriteFile(next, []byte("#!/bin/sh\n"+moods[mood].command+"\n"), 0o755); err != nil {
@@ -72,5 +73,5 @@ func (d *directoryService) change(mood int) error {
 	return os.Rename(next, filepath.Join(d.dir, "getent"))
 }
 
-// path is the PATH of a process that is to use this directory service.
+// path returns the variable PATH for a process that uses this directory service.
 func (d *directoryService) path() string { return "PATH=" + d.dir + ":" + os.Getenv("PATH") }

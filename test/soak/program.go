@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// profiled makes the daemon serve its profiles on a Unix socket.
+// profiled is a source file that makes the daemon serve its profiles on a Unix socket.
 const profiled = `package main
 
 import (
@@ -26,14 +26,15 @@ func init() {
 }
 `
 
-// profileVariable names the socket, which is in the run's network namespace.
+// profileVariable is an environment variable with the name of the socket, profileSocket. The
+// socket is an abstract one, which belongs to the run's network namespace.
 const (
 	profileVariable = "NFSRDMAD_SOAK_PROFILE"
 	profileSocket   = "@nfsrdmad-soak"
 )
 
-// Build builds the daemon of a tree with the race detector, and with a socket that serves its
-// profiles.
+// Build builds the daemon of a source tree with the race detector, and with a socket that serves
+// its profiles.
 func Build(tree, program string) error {
 	added := program + ".profile.go"
 	if err := os.WriteFile(added, []byte(profiled), 0o600); err != nil {

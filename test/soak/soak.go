@@ -25,8 +25,8 @@ import (
 
 const mib = 1 << 20
 
-// A soak is a run: one daemon and its environment. The test's goroutine changes the environment;
-// other goroutines may call only report, say, hang and the latencies.
+// A soak is one run: the daemon and its environment. The test's goroutine changes the
+// environment. Other goroutines may call only report, say, hang and the methods of latencies.
 type soak struct {
 	t      *testing.T
 	ctx    context.Context
@@ -37,14 +37,14 @@ type soak struct {
 	tcp, rdma netip.AddrPort
 	config    string
 	top       string // the configuration without its exports
-	seen      int    // bytes of the daemon's output that have been judged
+	seen      int    // number of bytes of the daemon's output that have been checked
 
 	honest []*honest
-	lost   atomic.Int64 // connections of honest clients
+	lost   atomic.Int64 // number of connections that honest clients lost
 	hung   sync.Once
 
 	prey      hostile.Place // the export that the crowd attacks
-	kinds     []int         // kinds of peers that have not come yet
+	kinds     []int         // indexes of the kinds of peers that have not run yet
 	intruders []*intrusion
 
 	disk                  *disk.Disk
@@ -54,8 +54,8 @@ type soak struct {
 	turned                time.Time // when directory got its mood
 	steady, open, changed string    // directories
 	groups                string
-	hidden                bool // the export that the crowd attacks
-	variant               int  // number of the present options
+	hidden                bool // true if the export that the crowd attacks is not in the configuration
+	variant               int  // selects the options of the changing export
 	reloads               int
 }
 
@@ -68,7 +68,7 @@ const (
 	diskName    = "/disk"
 )
 
-// Run runs a daemon for the time long. The seed determines the events.
+// Run runs a daemon for the time long. seed determines the events.
 func Run(t *testing.T, program string, long time.Duration, seed uint64) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -107,10 +107,10 @@ func Run(t *testing.T, program string, long time.Duration, seed uint64) {
 	}
 }
 
-// lastWords is the length of the end of the daemon's output that a failed run prints, in bytes.
+// lastWords is the number of bytes at the end of the daemon's output that a failed run prints.
 const lastWords = 16 << 10
 
-// furnish fills the open export with the files that the crowd attacks.
+// furnish creates the files in the open export that the crowd attacks.
 func (s *soak) furnish() {
 	names := filepath.Join(s.open, "many")
 	err := os.Mkdir(names, 0o777)
@@ -157,7 +157,7 @@ lease_time = "30s"
 	s.process.AwaitLine("serving")
 }
 
-// configure writes the configuration with the present exports.
+// configure writes the configuration file with the present exports.
 func (s *soak) configure() {
 	const common = "rw,insecure,no_root_squash"
 	variants := []string{",async", ",sync", ",crossmnt", ",utf8", ",clients=127.0.0.0/8"}
@@ -182,7 +182,7 @@ func (s *soak) configure() {
 	}
 }
 
-// reload makes the daemon read its configuration, now and then by several signals at a time.
+// reload writes the configuration and sends one to three SIGHUPs to the daemon.
 func (s *soak) reload() {
 	s.configure()
 	for range 1 + s.random.IntN(3) {
@@ -212,7 +212,7 @@ func (s *soak) find() {
 	}
 }
 
-// employ makes the honest clients.
+// employ creates the honest clients.
 func (s *soak) employ() []*honest {
 	hire := func(export, place string, fails bool, version int, transport client.Transport) {
 		s.honest = append(s.honest, &honest{
@@ -236,8 +236,8 @@ func (s *soak) employ() []*honest {
 	return s.honest
 }
 
-// days lets time pass, with an event every few seconds. Now and then everything rests: then the
-// daemon must use no more resources than at the first rest.
+// days makes an event happen every few seconds, for the time long. At certain times it calls
+// rest, which compares the daemon's resources with those at the first rest.
 func (s *soak) days(long time.Duration) {
 	first := min(10*time.Minute, long/3)
 	next := s.begun.Add(first)
@@ -267,10 +267,10 @@ func (s *soak) gone() bool {
 	}
 }
 
-// kindsAtATime is the number of kinds of peers that are present at a time.
+// kindsAtATime is the number of kinds of peers that run at the same time.
 const kindsAtATime = 3
 
-// happen makes one event happen.
+// happen makes one random event happen.
 func (s *soak) happen() {
 	if s.mood != 0 && time.Since(s.turned) > outage {
 		s.setMood(0)
@@ -303,9 +303,9 @@ func (s *soak) happen() {
 	}
 }
 
-// outage is the longest time that the directory service may leave the daemon without answers, and
-// the shortest time for which it answers afterwards. While it does not answer, the daemon tells
-// clients to come again; so a call waits for less than patience.
+// outage is about the longest time for which the directory service does not answer, and the
+// shortest time for which it answers afterwards. Meanwhile the daemon tells clients to try again
+// later. outage is shorter than patience, so that no call takes longer than patience.
 const outage = patience / 3
 
 func (s *soak) setMood(mood int) {
@@ -316,7 +316,7 @@ func (s *soak) setMood(mood int) {
 	s.say("the directory service %s", moods[mood].name)
 }
 
-// spoil makes the disk stall for some seconds, fill up, or fail.
+// spoil makes the disk stall, fill up, or fail, for some seconds.
 func (s *soak) spoil() {
 	stall := time.Duration(1+s.random.IntN(15)) * time.Second
 	switch s.random.IntN(3) {
@@ -339,8 +339,8 @@ func (s *soak) spoil() {
 	}
 }
 
-// exchange replaces a disk that has failed. The daemon releases the old disk when its export is
-// gone.
+// exchange replaces a disk that has failed. It first removes the export, so that the daemon
+// releases the old disk.
 func (s *soak) exchange() {
 	dir := s.disk.Dir
 	s.disk.Dir = ""
@@ -350,7 +350,8 @@ func (s *soak) exchange() {
 	s.reload()
 }
 
-// rest ends all disturbances, and compares the daemon's resources with those at the first rest.
+// rest ends all disturbances, and reports resources of the daemon that have grown since the first
+// rest.
 func (s *soak) rest(first **census) {
 	for len(s.intruders) > 0 {
 		s.expel()
@@ -368,8 +369,8 @@ func (s *soak) rest(first **census) {
 	}
 }
 
-// settled returns a census once the counts have stopped falling, or are as low as in first. It
-// waits for connections that the daemon ends by itself, which takes minutes.
+// settled returns a census when the counts no longer fall, or do not exceed the bounds of first.
+// This can take minutes, because the daemon ends idle connections by itself.
 func (s *soak) settled(first *census) (now census) {
 	const every, most = 10 * time.Second, 30
 	for n, same := 0, 0; n < most && same < 3; n++ {
@@ -392,7 +393,7 @@ func (s *soak) settled(first *census) (now census) {
 	return now
 }
 
-// read judges the daemon's output since the last call.
+// read checks the daemon's output since the last call for races, panics and faults.
 func (s *soak) read() {
 	said := s.process.Output()
 	fresh := said[s.seen:]
@@ -414,7 +415,7 @@ func (s *soak) say(format string, args ...any) {
 	s.t.Logf("%v: %s", time.Since(s.begun).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
-// Machine prepares the run's own namespaces: a loopback device that is up, and a /run for
+// Machine prepares the run's own namespaces: it starts the loopback device and mounts a /run for
 // rpcbind.
 func Machine() error {
 	if err := unix.Mount("soak", "/run", "tmpfs", 0, "mode=0755"); err != nil {

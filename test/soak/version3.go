@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// version3 speaks NFSv3.
+// version3 uses NFSv3.
 type version3 struct {
 	way
 	mountPort int

@@ -10,15 +10,16 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// version40 speaks NFSv4.0 (RFC 7530). Each file that it opens has an owner of its own, so that
-// its sequence numbers start again with each file.
+// version40 uses NFSv4.0 (RFC 7530). Each open has an owner of its own, so that its seqids begin
+// again with each open.
 type version40 struct {
 	way
 	name     string
 	verifier wire.Verifier4
 	id       uint64
 	owners   int
-	// piece is the number of bytes that a READ can return without chunks.
+	// piece is the greatest number of bytes of a READ. Over RDMA a READ uses no chunks, so piece
+	// is small.
 	piece int
 }
 
@@ -33,7 +34,7 @@ func put(h client.Handle) client.Op {
 	return client.Op{Number: wire.OpPutFH, Args: &wire.PutFH4Args{Object: wire.NFSFH4(h)}}
 }
 
-// begin makes the client known.
+// begin creates and confirms a client ID.
 func (v *version40) begin(ctx context.Context) error {
 	var res wire.SetClientID4Res
 	err := v.compound(ctx, func() error {
@@ -62,8 +63,8 @@ func (v *version40) Root(ctx context.Context, export string) (root client.Handle
 	return fh.own, err
 }
 
-// sequenced makes a compound with an owner's sequence number. Every answer uses up the number,
-// except the errors in unused (RFC 7530 §9.1.7).
+// sequenced makes a compound with an owner's seqid, number. It increments the seqid after every
+// answer except the errors in unused (RFC 7530 §9.1.7).
 func (v *version40) sequenced(ctx context.Context, number *uint32, ops func() []client.Op) error {
 	return v.do(ctx, func(c *client.Conn, _ bool) error {
 		err := c.Compound(ctx, 0, ops(), nil)
@@ -123,7 +124,7 @@ func (v *version40) Open(ctx context.Context, dir client.Handle, name string) (*
 	return f, err
 }
 
-// ownHandle is the result of GETFH; its handle outlives the reply.
+// ownHandle is the result of GETFH. own is a copy of the handle that stays valid after the reply.
 type ownHandle struct {
 	wire.GetFH4Res
 	own client.Handle

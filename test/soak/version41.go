@@ -7,11 +7,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// version41 speaks NFSv4.1 or 4.2. Its session replaces lost connections.
+// version41 uses NFSv4.1 or 4.2. Its session replaces lost connections.
 type version41 struct {
 	client.NFS4
 	owner []byte
-	// abandons: it leaves without ending its session.
+	// abandons is true if Close disconnects without destroying the session.
 	abandons bool
 }
 
@@ -86,5 +86,5 @@ func (v *version41) Close() {
 		v.Session.Abandon()
 		return
 	}
-	_ = v.Session.Close() // the daemon removes it when the lease has run out
+	_ = v.Session.Close() // If this fails, the daemon destroys the session when its lease ends.
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A way is a client's connection to the daemon. If the connection is lost, the way makes another.
+// A way is a client's connection to the daemon. It replaces a connection that is lost.
 type way struct {
 	target client.Target
 	conn   *client.Conn
-	// lost counts connections that ended during a call.
+	// lost counts connections that were lost during a call.
 	lost *atomic.Int64
 }
 
 // comeBack is the time that a client waits before it replaces a lost connection, or repeats a
-// call that the daemon asked it to repeat later.
+// call that the daemon asked it to repeat.
 const comeBack = 50 * time.Millisecond
 
-// do makes a call until the daemon answers it. again is true if an earlier attempt on a lost
-// connection may have been executed.
+// do repeats a call until the daemon answers it. again is true if the daemon may have executed an
+// earlier attempt, whose connection was lost.
 func (w *way) do(ctx context.Context, call func(conn *client.Conn, again bool) error) error {
 	again := false
 	for {
@@ -64,7 +64,8 @@ func (w *way) Close() {
 	}
 }
 
-// answered reports whether the daemon answered, with err or with success.
+// answered reports whether a call with the result err got an answer from the daemon: success or
+// an error.
 func answered(err error) bool {
 	if err == nil {
 		return true
@@ -76,7 +77,7 @@ func answered(err error) bool {
 	return three || four || mount || refused || errors.Is(err, rpc.ErrBadReply) || errors.Is(err, errWrong)
 }
 
-// errWrong: the answer is not the expected one.
+// errWrong says that the content of an answer is wrong.
 var errWrong = errors.New("wrong")
 
 // statusOf returns the status of the daemon's answer. NFSv3 and NFSv4 have the same numbers for
@@ -88,7 +89,7 @@ func statusOf(err error) nfs4wire.NFSStat4 {
 	return client.StatusOf(err)
 }
 
-// later reports whether the daemon asked the client to try again.
+// later reports whether the daemon asked the client to try again later.
 func later(err error) bool {
 	if err == nil {
 		return false
@@ -96,7 +97,7 @@ func later(err error) bool {
 	switch statusOf(err) {
 	case nfs4wire.NFSStat4(nfs3wire.NFS3ErrJukebox), nfs4wire.NFS4ErrGrace:
 		return true
-	case nfs4wire.NFS4ErrResource: // to NFSv4.0, where hoarders have the honest clients' address
+	case nfs4wire.NFS4ErrResource: // NFSv4.0 clients get it when hoarders have the honest clients' address
 		return true
 	}
 	return false

@@ -1,5 +1,5 @@
-// Package testserver serves NFSv3 and MOUNT, and on request NFSv4, in the process of a test, for
-// tests of clients: "/x", a file system in memory, over TCP and over RDMA.
+// Package testserver serves NFSv3 and MOUNT, and on request NFSv4, in the process of a test of a
+// client. It exports "/x", a file system in memory, over TCP and over RDMA.
 package testserver
 
 import (
@@ -30,33 +30,34 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// Patience is the longest wait for an event that must happen. A test that passes never waits so
-// long.
+// Patience is the longest time that a test waits for an event. The event happens much earlier
+// unless the test fails.
 const Patience = 60 * time.Second
 
-// Within returns a context that bounds events that must happen.
+// Within returns a context that ends after Patience.
 func Within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// A Server serves "/x" over TCP and over RDMA: by the software RNIC, and in memory.
+// A Server serves "/x" over TCP, and over RDMA by the software RNIC and by a device in memory.
 type Server struct {
-	// TCP, IWARP and Memory are the addresses on which it listens.
+	// TCP, IWARP and Memory are the addresses of TCP, of the software RNIC and of the device in
+	// memory.
 	TCP, IWARP, Memory netip.AddrPort
 	RPC                *rpc.Server
 	RDMA               *rdma.Server
 	Pool               *mem.Pool
 
 	table    *export.Table
-	provider rdmacm.Provider // of Memory
+	provider rdmacm.Provider // the provider of Memory
 	mu       sync.Mutex
-	devices  []*rdmatest.Conn // of Memory, both ends of each connection
+	devices  []*rdmatest.Conn // both ends of each connection of Memory
 	atEnd    []func()
 }
 
-// Loopback is any port of this machine.
+// Loopback is a loopback address with any free port.
 var Loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
 // Start runs a Server until the test ends.
@@ -129,8 +130,9 @@ func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
 	return s
 }
 
-// ServeNFS4 also serves minor versions of NFSv4, until the test ends: 1 and 2 if none are named.
-// A client loses its state if the server does not hear of it for the time lease.
+// ServeNFS4 also serves minor versions of NFSv4 until the test ends: the ones named, or 1 and 2
+// if none is named. A client loses its state if the server gets no call from it for the time
+// lease.
 func (s *Server) ServeNFS4(t testing.TB, lease time.Duration, minors ...int) {
 	t.Helper()
 	pseudo.Attach(s.table)
@@ -151,7 +153,7 @@ func (s *Server) ServeNFS4(t testing.TB, lease time.Duration, minors ...int) {
 	s.RPC.Register(nfs4.New(cfg))
 }
 
-// Lose cuts all connections that are in memory.
+// Lose breaks all connections of the device in memory.
 func (s *Server) Lose() {
 	s.mu.Lock()
 	devices := s.devices
@@ -162,7 +164,7 @@ func (s *Server) Lose() {
 	}
 }
 
-// Targets returns the ways to the server, by name: "tcp", "iwarp" and "memory".
+// Targets returns the targets for client.Dial, by name: "tcp", "iwarp" and "memory".
 func (s *Server) Targets() map[string]client.Target {
 	at := func(t client.Transport, a netip.AddrPort, p rdmacm.Provider) client.Target {
 		return client.Target{Transport: t, Host: a.Addr().String(), Port: int(a.Port()), Provider: p, Cred: client.Self()}
@@ -185,7 +187,7 @@ func Dial(t testing.TB, target client.Target) *client.Conn {
 	return c
 }
 
-// Pattern returns n bytes in which any two places close to each other differ.
+// Pattern returns n bytes in which bytes that are close to each other differ.
 func Pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
