@@ -17,7 +17,7 @@ type wrong struct {
 	want wire.NFSStat4
 }
 
-// wrongAttributes are attributes that no object can be given.
+// wrongAttributes returns attributes that no object can have, with the error of setting them.
 func wrongAttributes() []wrong {
 	return []wrong{
 		{"one that can only be got", attrs().put(wire.Fattr4Type, words(1)).f, wire.NFS4ErrInvalid},

@@ -43,7 +43,7 @@ func createSession(p *nfs4test.Peer, args *wire.CreateSession4Args) (res wire.Cr
 	return res
 }
 
-// A session is the client's side of a session.
+// A session is the client's side of an NFSv4 session.
 type session struct {
 	*nfs4test.Peer
 	t      testing.TB
@@ -63,7 +63,7 @@ func sessionOf(p *nfs4test.Peer, args *wire.CreateSession4Args) *session {
 	return &session{p, p.T, args.Clientid, res.ResOK.Sessionid, res.ResOK.ForeChanAttrs, map[uint32]uint32{}}
 }
 
-// newSession makes a client that has nothing to claim, and a session of this client.
+// newSession creates a client ID and a session, and sends RECLAIM_COMPLETE.
 func newSession(t testing.TB, site *nfs4test.Site, minor uint32, name string) *session {
 	t.Helper()
 	p := site.Peer(minor)
@@ -71,7 +71,7 @@ func newSession(t testing.TB, site *nfs4test.Site, minor uint32, name string) *s
 	return newSessionOf(p, name)
 }
 
-// newSessionOf is newSession over a connection.
+// newSessionOf is newSession over an existing connection.
 func newSessionOf(p *nfs4test.Peer, name string) *session {
 	p.T.Helper()
 	s := sessionOf(p, createArgs(exchanged(p, name, 1).Clientid, 1))
@@ -86,7 +86,7 @@ func (s *session) over(p *nfs4test.Peer) *session {
 	return &other
 }
 
-// next returns the slot's next SEQUENCE.
+// next returns the arguments of the slot's next SEQUENCE.
 func (s *session) next(slot uint32) *wire.Sequence4Args {
 	return &wire.Sequence4Args{Sessionid: s.id, Sequenceid: s.last[slot] + 1, Slotid: slot, HighestSlotid: slot}
 }
@@ -97,7 +97,7 @@ func (s *session) with(args *wire.Sequence4Args, ops ...nfs4test.Op) *nfs4test.R
 	return s.Compound(append([]nfs4test.Op{op(wire.OpSequence, args)}, ops...)...)
 }
 
-// do runs operations in the first slot.
+// do runs operations in slot 0.
 func (s *session) do(ops ...nfs4test.Op) *nfs4test.Result {
 	s.t.Helper()
 	r := s.with(s.next(0), ops...)
@@ -107,8 +107,8 @@ func (s *session) do(ops ...nfs4test.Op) *nfs4test.Result {
 	return r
 }
 
-// want runs operations. The last must end with a status, all before it with NFS4_OK. The result
-// has no entry for SEQUENCE.
+// want runs operations. The last one must end with the given status, and all before it with
+// NFS4_OK. The returned results do not include SEQUENCE.
 func (s *session) want(what string, status wire.NFSStat4, ops ...nfs4test.Op) []nfs4test.OpResult {
 	s.t.Helper()
 	r := s.do(ops...)
@@ -118,7 +118,7 @@ func (s *session) want(what string, status wire.NFSStat4, ops ...nfs4test.Op) []
 	return append(r.Ops[1:], make([]nfs4test.OpResult, max(0, len(ops)+1-len(r.Ops)))...)
 }
 
-// must is want with NFS4_OK; it ends the test on another status.
+// must runs operations that must all succeed. If one fails, must ends the test.
 func (s *session) must(what string, ops ...nfs4test.Op) []nfs4test.OpResult {
 	s.t.Helper()
 	r := s.do(ops...)

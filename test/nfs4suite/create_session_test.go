@@ -17,7 +17,7 @@ func destroyClient(id uint64) nfs4test.Op {
 	return op(wire.OpDestroyClientID, &wire.DestroyClientID4Args{Clientid: id})
 }
 
-// CREATE_SESSION has a reply cache of one slot for each client (RFC 8881 §18.36.4).
+// The server caches the reply to the last CREATE_SESSION of each client (RFC 8881 §18.36.4).
 func TestCreateSessionIsReplayed(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	id := exchanged(p, "client", 1)
@@ -129,7 +129,7 @@ func TestCreateSessionLimits(t *testing.T) {
 	}
 }
 
-// An array of RDMA read limits has one element at most.
+// CREATE_SESSION accepts at most one RDMA read limit, and refuses unknown flags.
 func TestCreateSessionArguments(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	id := exchanged(p, "client", 1)
@@ -152,7 +152,7 @@ func TestCreateSessionArguments(t *testing.T) {
 	}
 }
 
-// Callbacks carry AUTH_NONE, AUTH_SYS or a context of RPCSEC_GSS.
+// CREATE_SESSION accepts AUTH_NONE, AUTH_SYS and RPCSEC_GSS for callbacks.
 func TestCreateSessionSecurity(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	sys := words(uint32(wire.AuthSys), 5, 3, 0x61626300, 0, 0, 1, 7)
@@ -216,7 +216,7 @@ func TestDestroyClientID(t *testing.T) {
 		is(t, "DESTROY_SESSION", alone(s.Peer, destroySession(s.id), nil), ok)
 		other.want("with an open file", wire.NFS4ErrClientIDBusy, destroyClient(s.client))
 		again := sessionOf(s.Peer, createArgs(s.client, 2))
-		// The client had nothing to claim, and said so in its first session.
+		// The client has sent RECLAIM_COMPLETE in its first session.
 		again.want("RECLAIM_COMPLETE", wire.NFS4ErrCompleteAlready, op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}))
 		o := again.open(openArgs("file", "owner2", write, 0))
 		again.close(&o)

@@ -9,14 +9,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A test suite makes one client after the other from one address, and abandons each. Each client
-// has files open and ranges locked, some its own and some shared with the others. The server
-// refuses none of them because of the state that earlier clients left.
+// The server accepts many clients that one host creates and abandons one after the other, as a
+// test suite does. Each leaves open files and locked ranges, some in files of its own and some in
+// a file that all share.
 func TestCrowd(t *testing.T) {
 	crowd(t, newSite(t, nil, state.Config{}), "first", 1000)
 }
 
-// crowd makes clients whose names begin with a prefix.
+// crowd creates n clients of minor version 1 and n of minor version 0. Their names begin with
+// prefix.
 func crowd(t *testing.T, site *nfs4test.Site, prefix string, n int) {
 	t.Helper()
 	first := newSession(t, site, 1, prefix)
@@ -35,8 +36,8 @@ func crowd(t *testing.T, site *nfs4test.Site, prefix string, n int) {
 	}
 }
 
-// crowdOf40 makes a client of minor version 0, which cannot be called back. It locks one byte of
-// the file that all clients have open.
+// crowdOf40 creates a client of minor version 0 without a callback address. It locks a byte in a
+// file of its own, and one in the file that all clients have open.
 func crowdOf40(t *testing.T, p *nfs4test.Peer, name string, offset uint64, common []byte) {
 	t.Helper()
 	must := func(what string, ops ...nfs4test.Op) *nfs4test.Result {

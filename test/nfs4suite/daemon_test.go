@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// The daemon serves 1,000 clients with as many files each, and as many again when the leases of
-// the first have run out.
+// The daemon serves 1,000 clients with open files, and 1,000 more when the leases of the first
+// have ended.
 func TestDaemonTakesACrowd(t *testing.T) {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Max < 20000 {
@@ -52,8 +52,8 @@ func TestDaemonTakesACrowd(t *testing.T) {
 	crowd(t, d.Site, "second", 500)
 }
 
-// After the daemon was killed, its clients reclaim their state, and until then it grants nothing
-// that conflicts with that state.
+// After the daemon was killed and started again, its clients can reclaim their state. Until then
+// the daemon grants nothing that conflicts with it.
 func TestDaemonIsKilled(t *testing.T) {
 	cfg := nfs4test.DaemonConfig{Program: program, Directory: exported(t), State: filepath.Join(t.TempDir(), "state"), NFS: `lease_time = "20s"`}
 	first := nfs4test.StartDaemon(t, cfg)

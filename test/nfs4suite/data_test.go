@@ -7,7 +7,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The stateids that READ, WRITE and a SETATTR of the size accept (RFC 8881 §8.2.3, §9.1.2).
+// READ, WRITE and a SETATTR of the size accept only valid stateids with the right access (RFC
+// 8881 §8.2.3, §9.1.2).
 func TestStateIDsOfData(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -56,7 +57,7 @@ func TestStateIDsOfData(t *testing.T) {
 	})
 }
 
-// A stateid stays valid when the file's mode changes.
+// An open stays valid when the mode of its file changes.
 func TestOpenOutlivesTheMode(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -140,7 +141,7 @@ func TestReadAndWrite(t *testing.T) {
 	})
 }
 
-// The attributes that SETATTR and other operations set (RFC 8881 §18.30).
+// SETATTR, and the other operations that set attributes, check each attribute (RFC 8881 §18.30).
 func TestSetattr(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -200,7 +201,8 @@ func TestSetattr(t *testing.T) {
 	})
 }
 
-// GETATTR, VERIFY and NVERIFY (RFC 8881 §18.7, §18.15, §18.31).
+// GETATTR returns each supported attribute, and VERIFY and NVERIFY compare it (RFC 8881 §18.7,
+// §18.15, §18.31).
 func TestGetattrAndVerify(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -233,7 +235,7 @@ func TestGetattrAndVerify(t *testing.T) {
 				case n == wire.Fattr4RdattrError:
 					verifies, nverifies = wire.NFS4ErrInvalid, wire.NFS4ErrInvalid
 				case n == wire.Fattr4SpaceAvail || n == wire.Fattr4SpaceFree || n == wire.Fattr4FilesFree || n == wire.Fattr4FilesAvail || n == wire.Fattr4TimeAccess:
-					continue // these change between two calls
+					continue // these may change between two calls
 				}
 				s.want("VERIFY", verifies, putFH(fh), verify(wire.OpVerify, f))
 				s.want("NVERIFY", nverifies, putFH(fh), verify(wire.OpNverify, f))
@@ -251,7 +253,7 @@ func TestGetattrAndVerify(t *testing.T) {
 			s.want("VERIFY of nothing", ok, putFH(fh), verify(wire.OpVerify, attrs().f))
 			s.want("NVERIFY of nothing", wire.NFS4ErrSame, putFH(fh), verify(wire.OpNverify, attrs().f))
 			s.want("VERIFY of what can only be set", wire.NFS4ErrInvalid, putFH(fh), verify(wire.OpVerify, attrs().put(wire.Fattr4TimeModifySet, words(0)).f))
-			// The mask has more words than the server knows: the reply leaves out the unknown
+			// The mask has more words than the server knows. The reply leaves out the unknown
 			// attributes.
 			r := s.must("GETATTR", putFH(fh), op(wire.OpGetattr, words(6, 1<<wire.Fattr4Type, 0, 0, 0, 1, 1<<31)))
 			var res wire.Getattr4Res
@@ -266,7 +268,7 @@ func TestGetattrAndVerify(t *testing.T) {
 	})
 }
 
-// ACCESS answers for the rights in the request, as far as it can check them (RFC 8881 §18.1).
+// ACCESS answers only for the rights in the request that it can check (RFC 8881 §18.1).
 func TestAccess(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")

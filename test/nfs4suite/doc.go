@@ -1,6 +1,6 @@
-// Package nfs4suite holds tests of minor versions 1 and 2 of NFSv4, one operation after
-// the other, as the text of RFC 8881 and RFC 7862 has them. They speak to the whole server
-// but for the network: sessions, state, operations and a file system, once in memory and
-// once on the disk. Minor version 0 has its suite in ulb/nfs/nfs40; here it takes part where
-// one table holds for all versions.
+// Package nfs4suite tests minor versions 1 and 2 of NFSv4, operation by operation, as RFC 8881
+// and RFC 7862 describe them. The tests use the whole server without the network: sessions,
+// state, operations and a file system, which is in memory or on the disk. The tests of minor
+// version 0 are in ulb/nfs/nfs40; here it takes part only where one table applies to all
+// versions.
 package nfs4suite

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Each EXCHANGE_ID of an unconfirmed client makes a new client (RFC 8881 §18.35.4, cases 1 and
-// 4).
+// Each EXCHANGE_ID of an unconfirmed client creates a new client ID (RFC 8881 §18.35.4, cases 1
+// and 4).
 func TestExchangeIDOfUnconfirmedClients(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	first := exchanged(p, "client", 1)
@@ -37,7 +37,7 @@ func TestExchangeIDOfUnconfirmedClients(t *testing.T) {
 	is(t, "CREATE_SESSION", createSession(p, createArgs(first.Clientid, first.Sequenceid)).Status, ok)
 }
 
-// A confirmed client that sends EXCHANGE_ID again keeps its identity (case 2).
+// A confirmed client that sends EXCHANGE_ID again gets the same client ID (case 2).
 func TestExchangeIDAgain(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	res := exchanged(s.Peer, "client", 1)
@@ -55,8 +55,7 @@ func TestExchangeIDAgain(t *testing.T) {
 	}
 }
 
-// An EXCHANGE_ID of another principal does not replace a client that has state; it replaces one
-// that has none (case 3).
+// An EXCHANGE_ID of another principal replaces a client only if the client has no state (case 3).
 func TestExchangeIDOfAnotherPrincipal(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	s.UID = 7
@@ -74,8 +73,8 @@ func TestExchangeIDOfAnotherPrincipal(t *testing.T) {
 	is(t, "CREATE_SESSION of the client before", createSession(s.Peer, createArgs(s.client, 2)).Status, wire.NFS4ErrStaleClientID)
 }
 
-// A client that has restarted gets a new identity. The state of its former identity lives until
-// the new one is confirmed (case 5).
+// A client that has restarted gets a new client ID. The state of the old one exists until the new
+// one is confirmed (case 5).
 func TestExchangeIDOfARestartedClient(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -97,7 +96,7 @@ func TestExchangeIDOfARestartedClient(t *testing.T) {
 	})
 }
 
-// The first incarnation's EXCHANGE_ID removes a second incarnation that was not confirmed.
+// An EXCHANGE_ID with the first verifier removes an unconfirmed client with the second verifier.
 func TestExchangeIDTakesARestartBack(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	second := exchanged(s.Peer, "client", 2)
@@ -188,7 +187,7 @@ func TestExchangeIDArguments(t *testing.T) {
 	is(t, "nothing", alone(p, op(wire.OpExchangeID), nil), wire.NFS4ErrBadXDR)
 }
 
-// State protection needs RPCSEC_GSS (RFC 8881 §18.35.3).
+// SP4_MACH_CRED and SP4_SSV need RPCSEC_GSS (RFC 8881 §18.35.3).
 func TestExchangeIDProtection(t *testing.T) {
 	p := newSite(t, nil, state.Config{}).Peer(1)
 	args := exchangeArgs("client", 1)
@@ -217,14 +216,14 @@ func TestExchangeIDProtection(t *testing.T) {
 		ssv = append(ssv, words(c.window, 1, 0)...)
 		is(t, c.what, alone(p, op(wire.OpExchangeID, raw(ssv)), nil), c.want)
 	}
-	// A list whose count exceeds its entries ends the compound.
+	// A list that is shorter than its count gets NFS4ERR_BADXDR.
 	head := encoded(exchangeArgs("client", 1))
 	bad := append(bytes.Clone(head[:len(head)-8]), words(uint32(wire.Sp4Ssv), 0, 0, 1<<30)...)
 	is(t, "SP4_SSV with a list that is not there", alone(p, op(wire.OpExchangeID, raw(bad)), nil), wire.NFS4ErrBadXDR)
 }
 
-// Different clients have different client IDs. One client has the same ID over two connections,
-// and both connections show one server.
+// Different clients get different client IDs. A client gets the same ID over two connections, and
+// both connections show the same server.
 func TestExchangeIDOverTwoConnections(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -257,8 +256,8 @@ func TestExchangeIDInASession(t *testing.T) {
 	is(t, "behind an operation that needs a session", r.Status, wire.NFS4ErrOpNotInSession)
 }
 
-// The server copies the implementation ID and the other variable parts: the next request does not
-// change a client's name.
+// The server copies the owner name and the other variable-length arguments: a client keeps its
+// name when the memory of its message is used again.
 func TestExchangeIDKeepsNothingOfTheMessage(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	p := site.Peer(1)

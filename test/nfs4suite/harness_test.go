@@ -21,7 +21,8 @@ import (
 
 const ok = wire.NFS4OK
 
-// newSite makes a server of all minor versions over a file system; nil: one in memory.
+// newSite creates a server of all minor versions over fs. If fs is nil, the file system is in
+// memory.
 func newSite(t testing.TB, fs vfs.FileSystem, cfg state.Config) *nfs4test.Site {
 	t.Helper()
 	return nfs4test.New(t, nfs4test.Config{FS: fs, State: cfg, Minors: func(m *state.Manager) [3]nfs4.Minor {
@@ -32,8 +33,8 @@ func newSite(t testing.TB, fs vfs.FileSystem, cfg state.Config) *nfs4test.Site {
 	}})
 }
 
-// each runs a test over a file system in memory, over one in which every attempt would block, and
-// over one on the disk.
+// each runs a test over a file system in memory, over one that returns ErrWouldBlock whenever it
+// must not block, and over one on the disk.
 func each(t *testing.T, test func(t *testing.T, site *nfs4test.Site)) {
 	t.Run("mem", func(t *testing.T) { test(t, newSite(t, nil, state.Config{})) })
 	t.Run("hesitant", func(t *testing.T) {
@@ -45,7 +46,7 @@ func each(t *testing.T, test func(t *testing.T, site *nfs4test.Site)) {
 	}
 }
 
-// further are additional sites for each test.
+// further has the additional sites over which each runs tests.
 var further = map[string]func(t *testing.T) *nfs4test.Site{}
 
 // newLocal returns a file system on the disk in which every user may create names.
@@ -69,14 +70,14 @@ func exported(t testing.TB) string {
 	return dir
 }
 
-// records are Records in memory, which outlive the server.
+// records implements state.Records in memory. The records remain when the server ends.
 type records struct {
 	mu     sync.Mutex
 	starts uint32
 	known  map[holder]state.Record
 }
 
-// A holder identifies the client of a record.
+// A holder identifies the client that a record belongs to.
 type holder struct {
 	minor uint32
 	owner string
@@ -124,21 +125,21 @@ func op(n wire.OpNum, args ...encoder) nfs4test.Op {
 	return o
 }
 
-// raw are encoded arguments.
+// raw is encoded arguments.
 type raw []byte
 
 func (r raw) Encode(w *xdr.Writer) {
 	w.FixedOpaque(r)
 }
 
-// encoded returns v in XDR.
+// encoded returns v encoded in XDR.
 func encoded(v encoder) raw {
 	w := xdr.NewWriter(make([]byte, 0, 1<<16))
 	v.Encode(w)
 	return bytes.Clone(w.Bytes())
 }
 
-// words returns arguments of 32 bits each.
+// words returns arguments that consist of 32-bit words.
 func words(all ...uint32) raw {
 	w := xdr.NewWriter(make([]byte, 0, 4*len(all)))
 	for _, v := range all {

@@ -12,8 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 )
 
-// TestPrincipals for a daemon that takes principals of Kerberos beside users that only say their
-// numbers.
+// The rules of TestPrincipals hold for a daemon that accepts both Kerberos and AUTH_SYS.
 func TestDaemonTellsPrincipalsApart(t *testing.T) {
 	r := krb5realm.New(t, krb5realm.Options{})
 	const server = "nfs/server.krb5.test"

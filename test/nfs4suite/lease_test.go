@@ -12,7 +12,8 @@ import (
 
 const lease = 30 * time.Second
 
-// timely runs a test under testing/synctest, so that time passes only while the test waits.
+// timely runs a test under testing/synctest, with a clock that advances only while the test
+// waits.
 func timely(t *testing.T, cfg state.Config, test func(t *testing.T, site *nfs4test.Site)) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Lease = lease
@@ -20,8 +21,8 @@ func timely(t *testing.T, cfg state.Config, test func(t *testing.T, site *nfs4te
 	})
 }
 
-// A client whose lease ran out keeps its state until another client wants it (RFC 8881 §8.4.2.4
-// leaves that to the server).
+// A client whose lease ended keeps its state until another client's request conflicts with it
+// (RFC 8881 §8.4.2.4 leaves that to the server).
 func TestCourtesyWithoutConflict(t *testing.T) {
 	timely(t, state.Config{}, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -39,8 +40,8 @@ func TestCourtesyWithoutConflict(t *testing.T) {
 	})
 }
 
-// When another client wants state of a client whose lease ran out, the server removes all of the
-// latter's state, and the latter learns that its session is gone.
+// When a request of another client conflicts with the state of a client whose lease ended, the
+// server removes all state of the latter. The latter then gets NFS4ERR_BADSESSION.
 func TestCourtesyEndsWithAConflict(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -92,7 +93,7 @@ func TestCourtesyEndsWithAConflict(t *testing.T) {
 	}
 }
 
-// SEQUENCE alone renews a lease, in any slot.
+// A SEQUENCE in any slot renews the lease, even without further operations.
 func TestSequenceRenews(t *testing.T) {
 	timely(t, state.Config{}, func(t *testing.T, site *nfs4test.Site) {
 		s, other := newSession(t, site, 1, "client"), newSession(t, site, 1, "other")
@@ -107,8 +108,8 @@ func TestSequenceRenews(t *testing.T) {
 	})
 }
 
-// The server removes a client after its courtesy time, also without a conflict. It removes an
-// unconfirmed client when its lease runs out.
+// The server removes a client whose lease ended when its courtesy time is over, even without a
+// conflict. It removes an unconfirmed client when its lease ends.
 func TestClientsEnd(t *testing.T) {
 	timely(t, state.Config{Courtesy: 5 * lease}, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -121,7 +122,7 @@ func TestClientsEnd(t *testing.T) {
 	})
 }
 
-// Another principal may take over the name of a client whose lease ran out.
+// Another principal may use the name of a client whose lease ended.
 func TestExchangeIDOfAnExpiredName(t *testing.T) {
 	timely(t, state.Config{Records: newRecords()}, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -139,15 +140,15 @@ func TestExchangeIDOfAnExpiredName(t *testing.T) {
 	})
 }
 
-// A restart of the server ends the state of its clients. During grace clients may only reclaim
-// what they held; the server refuses requests for new state (RFC 8881 §8.4.2).
+// A restart of the server ends the state of its clients. In the grace period clients may only
+// reclaim their state, and the server refuses requests for new state (RFC 8881 §8.4.2).
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newRecords()
 		cfg := state.Config{Lease: lease, Grace: 2 * lease, Records: known}
 		first := newSite(t, nil, cfg)
 		s := newSession(t, first, 1, "client")
-		lost := newSession(t, first, 1, "lost") // this client does not come back
+		lost := newSession(t, first, 1, "lost") // this client does not reclaim
 		lost.makeFile("lost")
 		s.makeFile("file")
 		o := s.open(openArgs("file", "owner", both, write))
@@ -229,14 +230,14 @@ func (s *session) flags() uint32 {
 	return s.sequenceRes(r).StatusFlags
 }
 
-// Grace ends when all clients that may claim have said that they are done. A server without
-// recorded clients has no grace.
+// The grace period ends when all recorded clients have sent RECLAIM_COMPLETE. A server without
+// recorded clients has no grace period.
 func TestGraceEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := state.Config{Lease: lease, Records: newRecords()}
 		first := newSite(t, nil, cfg)
 		s := newSession(t, first, 1, "client")
-		s.makeFile("file") // at once: no client was recorded
+		s.makeFile("file") // no grace period, because no client was recorded
 		second := newSite(t, first.FS, cfg)
 		stranger := newSession(t, second, 1, "stranger")
 		stranger.refused("OPEN", wire.NFS4ErrGrace, openArgs("file", "owner", read, 0))
@@ -246,8 +247,8 @@ func TestGraceEndsEarly(t *testing.T) {
 	})
 }
 
-// A client that lost its state to another client and claims it after two restarts gets nothing
-// (RFC 8881 §8.4.3).
+// A client cannot reclaim state after a restart if another client may have got conflicting state
+// since: after its lease ended, or after a restart at which it did not reclaim (RFC 8881 §8.4.3).
 func TestEdgeConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := state.Config{Lease: lease, Records: newRecords()}
@@ -255,7 +256,7 @@ func TestEdgeConditions(t *testing.T) {
 		s := newSession(t, site, 1, "client")
 		s.makeFile("file")
 		o := s.open(openArgs("file", "owner", both, both))
-		time.Sleep(2 * lease) // the client is cut off
+		time.Sleep(2 * lease) // the client sends nothing, so its lease ends
 		other := newSession(t, site, 1, "other")
 		p := other.open(openArgs("file", "owner", both, both))
 		other.close(&p)
@@ -269,7 +270,7 @@ func TestEdgeConditions(t *testing.T) {
 		s := newSession(t, site, 1, "client")
 		s.makeFile("file")
 		o := s.open(openArgs("file", "owner", both, both))
-		second := newSite(t, site.FS, cfg) // the client does not come back in this grace
+		second := newSite(t, site.FS, cfg) // the client does not reclaim in this grace period
 		time.Sleep(2 * lease)
 		other := newSession(t, second, 1, "other")
 		p := other.open(openArgs("file", "owner", both, both))

@@ -10,7 +10,7 @@ import (
 // toEnd is the length of a range that extends to the end of the file.
 const toEnd = 1<<64 - 1
 
-// lockNew is a LOCK by an open's stateid.
+// lockNew returns a LOCK of a new lock-owner, with an open stateid.
 func lockNew(id wire.StateID4, owner string, kind wire.NFSLockType4, offset, length uint64) nfs4test.Op {
 	args := &wire.Lock4Args{Locktype: kind, Offset: offset, Length: length}
 	args.Locker.NewLockOwner = true
@@ -18,7 +18,7 @@ func lockNew(id wire.StateID4, owner string, kind wire.NFSLockType4, offset, len
 	return op(wire.OpLock, args)
 }
 
-// lockMore is a LOCK by a lock's stateid.
+// lockMore returns a LOCK of a known lock-owner, with its lock stateid.
 func lockMore(id wire.StateID4, kind wire.NFSLockType4, offset, length uint64) nfs4test.Op {
 	args := &wire.Lock4Args{Locktype: kind, Offset: offset, Length: length}
 	args.Locker.LockOwner.Stateid = id
@@ -40,14 +40,14 @@ func lockID(t testing.TB, r *nfs4test.OpResult) wire.StateID4 {
 	return res.ResOK.LockStateid
 }
 
-// lock locks by an open's stateid, and returns the lock's stateid.
+// lock makes a LOCK with an open stateid, and returns the lock stateid.
 func (s *session) lock(o *opened, owner string, kind wire.NFSLockType4, offset, length uint64) wire.StateID4 {
 	s.t.Helper()
 	r := s.must("LOCK", putFH(o.fh), lockNew(o.Stateid, owner, kind, offset, length))
 	return lockID(s.t, &r[1])
 }
 
-// Invalid ranges (RFC 8881 §18.10.3, §18.11.3, §18.12.3).
+// LOCK, LOCKT and LOCKU refuse invalid ranges (RFC 8881 §18.10.3, §18.11.3, §18.12.3).
 func TestLockRanges(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -76,7 +76,8 @@ func TestLockRanges(t *testing.T) {
 	})
 }
 
-// Conflicts between locks, and the answers of LOCK and LOCKT.
+// LOCK and LOCKT report conflicts between locks of different owners, and name the conflicting
+// lock.
 func TestLockConflicts(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -116,7 +117,7 @@ func TestLockConflicts(t *testing.T) {
 	})
 }
 
-// deniedBy checks the lock that a LOCK or a LOCKT names as the conflict.
+// deniedBy checks the conflicting lock that a LOCK or a LOCKT names.
 func (s *session) deniedBy(r *nfs4test.OpResult, client uint64, owner string, offset, length uint64, writes bool) {
 	s.t.Helper()
 	var res wire.Lock4Res // LOCKT's denied result is the same
@@ -127,7 +128,7 @@ func (s *session) deniedBy(r *nfs4test.OpResult, client uint64, owner string, of
 	}
 }
 
-// Locks of one owner are merged, split, upgraded and downgraded.
+// The server merges, splits, upgrades and downgrades the locks of one owner.
 func TestLockByOneOwner(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -213,7 +214,8 @@ func TestLockStateIDs(t *testing.T) {
 	})
 }
 
-// The states of stateids, and their ends (RFC 8881 §18.38, §18.48).
+// TEST_STATEID returns the status of stateids, and FREE_STATEID frees them (RFC 8881 §18.38,
+// §18.48).
 func TestTestAndFreeStateID(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")

@@ -22,7 +22,7 @@ func secinfo(name string) nfs4test.Op {
 	return op(wire.OpSecInfo, &wire.SecInfo4Args{Name: wire.UTF8String(name)})
 }
 
-// Styles of SECINFO_NO_NAME.
+// SECINFO_NO_NAME in its two styles: for the current file handle, and for the parent.
 var (
 	noName       = op(wire.OpSecInfoNoName, words(0))
 	noNameParent = op(wire.OpSecInfoNoName, words(1))
@@ -47,7 +47,7 @@ func verify(n wire.OpNum, f wire.FAttr4) nfs4test.Op {
 	return op(n, &wire.Verify4Args{Attributes: f})
 }
 
-// Operations that need a file handle fail without one.
+// Operations that need a current file handle fail without one.
 func TestWithoutAHandle(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	for _, o := range []nfs4test.Op{
@@ -67,13 +67,14 @@ func TestWithoutAHandle(t *testing.T) {
 	}
 }
 
-// The errors of each operation for objects of other types (RFC 8881 §18).
+// Each operation returns the right error for objects of the wrong type (RFC 8881 §18).
 func TestObjectsOfOtherTypes(t *testing.T) {
 	const isDir, notDir, symlink, wrongType = wire.NFS4ErrIsDir, wire.NFS4ErrNotDir, wire.NFS4ErrSymlink, wire.NFS4ErrWrongType
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
 		all := s.populate()
-		// By object, in the order of objects: a file, a directory, a link, a FIFO, a socket.
+		// wants has the status for each of objects, in order: a file, a directory, a link, a
+		// FIFO, a socket.
 		for _, c := range []struct {
 			what  string
 			ops   []nfs4test.Op
@@ -123,7 +124,7 @@ func TestObjectsOfOtherTypes(t *testing.T) {
 	})
 }
 
-// Invalid names, by operation.
+// Operations refuse invalid names.
 func TestNames(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -164,7 +165,7 @@ func TestNamesOfAnExportOfUTF8(t *testing.T) {
 	s.want("one that is", ok, putRoot, create(wire.NF4Dir, "ü€😀"))
 }
 
-// The types that CREATE makes, and those that it refuses (RFC 8881 §18.4).
+// CREATE makes objects of some types and refuses the others (RFC 8881 §18.4).
 func TestCreate(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -218,7 +219,7 @@ func TestCreate(t *testing.T) {
 	})
 }
 
-// The effect of RENAME on an existing target (RFC 8881 §18.26).
+// RENAME replaces an existing target only if the types permit it (RFC 8881 §18.26).
 func TestRename(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -280,8 +281,8 @@ func TestRename(t *testing.T) {
 	})
 }
 
-// SECINFO and SECINFO_NO_NAME consume the handle if they succeed, and keep it if they fail (RFC
-// 8881 §2.6.3.1.1.8, §18.29.3, §18.45.3).
+// SECINFO and SECINFO_NO_NAME consume the current file handle if they succeed, and leave it if
+// they fail (RFC 8881 §2.6.3.1.1.8, §18.29.3, §18.45.3).
 func TestSecinfoConsumesTheHandle(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -331,7 +332,7 @@ func TestHandles(t *testing.T) {
 	})
 }
 
-// A file that was removed lives as long as it is open.
+// A file that was removed exists as long as it is open.
 func TestRemovedAndOpen(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -369,14 +370,14 @@ func TestDenyModeRefusesRemoveByOtherClients(t *testing.T) {
 		other.want("RENAME of it", ok, putRoot, saveFH, rename("file", "moved"))
 		s.close(&o)
 		other.want("REMOVE", ok, putRoot, remove("moved"))
-		// The client that has it open may remove it.
+		// The client that has the file open may remove it.
 		s.makeFile("file")
 		o = s.open(openArgs("file", "owner", read, write))
 		s.want("REMOVE", ok, putRoot, remove("file"), putFH(o.fh), readOp(o.Stateid, 0, 1), closeOp(o.Stateid))
 	})
 }
 
-// A listed is a part of a directory's listing.
+// A listed is the part of a directory's listing in one READDIR reply.
 type listed struct {
 	names   []string
 	cookies []uint64
@@ -423,7 +424,7 @@ func TestReaddir(t *testing.T) {
 		}
 		s.want("an attribute that can only be set", wire.NFS4ErrInvalid, putRoot, readdir(0, 4096, wire.Fattr4TimeModifySet))
 		s.want("attributes that are not known", ok, putRoot, op(wire.OpReaddir, append(words(0, 0, 0, 0, 4096, 4096, 9), words(0, 0, 0, 0, 0, 0, 0, 0, 1<<31)...)))
-		// Counts from one entry at a time to all at once.
+		// maxcount allows from one entry in each reply to all entries in one reply.
 		for _, maxcount := range []uint32{80, 120, 300, 4096} {
 			var seen []string
 			cookie, eof := uint64(0), false

@@ -12,7 +12,7 @@ import (
 // content is the initial content of each file.
 const content = "0123456789"
 
-// Objects of each type, by name, which populate makes in the root.
+// objects are the objects, one of each type, that populate makes in the root.
 var objects = []struct {
 	name string
 	kind wire.FType4
@@ -51,7 +51,7 @@ const (
 	both  = wire.Open4ShareAccessBoth
 )
 
-// openArgs returns the arguments of an OPEN of a name that creates nothing.
+// openArgs returns the arguments of an OPEN of a name, without creation.
 func openArgs(name, owner string, access, deny uint32) *wire.Open4Args {
 	return &wire.Open4Args{
 		ShareAccess: access, ShareDeny: deny, Owner: wire.StateOwner4{Owner: []byte(owner)},
@@ -59,7 +59,7 @@ func openArgs(name, owner string, access, deny uint32) *wire.Open4Args {
 	}
 }
 
-// creating makes args create the file.
+// creating changes args so that OPEN creates the file.
 func creating(args *wire.Open4Args, mode wire.Createmode4, attrs wire.FAttr4, verifier byte) *wire.Open4Args {
 	how := &args.Openhow
 	how.Opentype = wire.Open4Create
@@ -68,7 +68,7 @@ func creating(args *wire.Open4Args, mode wire.Createmode4, attrs wire.FAttr4, ve
 	return args
 }
 
-// claiming makes args claim the current file.
+// claiming changes args so that OPEN uses this claim, for the current file handle.
 func claiming(args *wire.Open4Args, claim wire.OpenClaimType4) *wire.Open4Args {
 	args.Claim = wire.OpenClaim4{Claim: claim}
 	return args
@@ -90,7 +90,7 @@ func (s *session) openRes(r *nfs4test.OpResult) wire.Open4ResOK {
 	return res.ResOK
 }
 
-// refused makes an OPEN of a name in the root, which must fail.
+// refused makes an OPEN of a name in the root, which must fail with status.
 func (s *session) refused(what string, status wire.NFSStat4, args *wire.Open4Args) {
 	s.t.Helper()
 	s.want(what, status, putRoot, open(args))
@@ -149,7 +149,7 @@ var (
 	invalid   = state.InvalidID
 )
 
-// values are attributes with values; they must be added in the order of their numbers.
+// values builds an attribute list. The caller adds attributes in the order of their numbers.
 type values struct{ f wire.FAttr4 }
 
 func attrs() *values { return &values{} }
@@ -166,7 +166,7 @@ func (v *values) size(n uint64) *values {
 
 func (v *values) mode(n uint32) *values { return v.put(wire.Fattr4Mode, words(n)) }
 
-// attribute returns one attribute of an object.
+// attribute returns the encoded value of one attribute of an object.
 func (s *session) attribute(fh []byte, number uint32) raw {
 	s.t.Helper()
 	r := s.must("GETATTR", putFH(fh), getattr(number))
@@ -178,7 +178,7 @@ func (s *session) attribute(fh []byte, number uint32) raw {
 	return bytes.Clone(res.ResOK.Attributes.AttrVals)
 }
 
-// number returns an attribute that is a number.
+// number returns the value of a numeric attribute.
 func (s *session) number(fh []byte, attribute uint32) (n uint64) {
 	s.t.Helper()
 	for _, b := range s.attribute(fh, attribute) {

@@ -89,7 +89,8 @@ func TestOpenShareBits(t *testing.T) {
 	})
 }
 
-// Two opens of one file: by two owners and by one, of one client and of two (RFC 8881 §9.7).
+// The server grants a second open of a file only if the share modes of both permit it. The opens
+// are by two owners or by one, of one client or of two (RFC 8881 §9.7).
 func TestOpenShareMatrix(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -132,7 +133,7 @@ func TestOpenShareMatrix(t *testing.T) {
 	})
 }
 
-// An owner that opens a file again has one stateid, with the union of both accesses.
+// If an owner opens a file again, both opens have one stateid, with the union of both accesses.
 func TestOpenAgain(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -165,7 +166,8 @@ func TestOpenAgain(t *testing.T) {
 	})
 }
 
-// The ways of creating a file (RFC 8881 §18.16.3).
+// OPEN creates files in the modes UNCHECKED, GUARDED, EXCLUSIVE and EXCLUSIVE4_1 (RFC 8881
+// §18.16.3).
 func TestOpenCreates(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -235,7 +237,7 @@ func TestOpenCreates(t *testing.T) {
 	})
 }
 
-// EXCLUSIVE4_1 takes the attributes that suppattr_exclcreat names, and no others.
+// EXCLUSIVE4_1 accepts only the attributes in suppattr_exclcreat.
 func TestOpenExclusiveAttributes(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -253,7 +255,7 @@ func TestOpenExclusiveAttributes(t *testing.T) {
 	})
 }
 
-// OPEN makes no file if it cannot set an attribute.
+// OPEN creates no file if it cannot set an attribute.
 func TestOpenAttributes(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -269,7 +271,7 @@ func TestOpenAttributes(t *testing.T) {
 	})
 }
 
-// The claims of OPEN.
+// OPEN accepts the claims that the server supports and refuses the others.
 func TestOpenClaims(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -303,7 +305,8 @@ func TestOpenClaims(t *testing.T) {
 	})
 }
 
-// The change_info of an OPEN that creates nothing is that of the directory.
+// The change_info of an OPEN that creates nothing has the present change attribute of the
+// directory.
 func TestOpenChangeInfo(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -333,8 +336,8 @@ func TestOpenIgnoresTheOwnersClientID(t *testing.T) {
 	})
 }
 
-// The current stateid is the latest of the compound, and is saved and restored with the handle
-// (RFC 8881 §16.2.3.1.2).
+// The current stateid is the latest one of the compound. It is saved and restored with the file
+// handle (RFC 8881 §16.2.3.1.2).
 func TestCurrentStateID(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -353,7 +356,7 @@ func TestCurrentStateID(t *testing.T) {
 	})
 }
 
-// Owners have 0 to 1024 bytes of any values.
+// Owner names have 0 to 1024 bytes of any values.
 func TestOwners(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -368,7 +371,7 @@ func TestOwners(t *testing.T) {
 			seen[o.Stateid], seen[id] = true, true
 			s.want("LOCKT by the owner", ok, putFH(o.fh), lockTest(owner, wire.ReadLt, 0, 1))
 		}
-		// An owner of 1028 bytes, after its length.
+		// The arguments have an owner length of 1028 and an owner of 1028 bytes.
 		long := append(words(0, both, 0, 0, 0, 1028), make([]byte, 1028)...)
 		s.want("an owner beyond the longest", wire.NFS4ErrBadXDR, putRoot, op(wire.OpOpen, append(long, words(0, 0, 4, 0x66696c65)...)))
 		s.want("a lock-owner beyond the longest", wire.NFS4ErrBadXDR, putRoot, lookup("file"),
@@ -394,7 +397,7 @@ func TestOpenDowngrade(t *testing.T) {
 			want         wire.NFSStat4
 		}{
 			{0, 0, wire.NFS4ErrInvalid}, {4, 0, wire.NFS4ErrInvalid}, {read, 4, wire.NFS4ErrInvalid},
-			{write, 0, wire.NFS4ErrInvalid}, // no opens have this union
+			{write, 0, wire.NFS4ErrInvalid}, // no combination of the opens has this access
 			{both, read, wire.NFS4ErrInvalid}, {read, write, wire.NFS4ErrInvalid},
 			{both, 0, ok}, {read, 0, ok}, {both, 0, wire.NFS4ErrInvalid}, {read, 0, ok},
 		} {

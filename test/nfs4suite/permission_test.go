@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Each operation's errors for callers without permission.
+// Each operation returns the right error for callers without permission.
 func TestPermissions(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -61,7 +61,8 @@ func TestPermissions(t *testing.T) {
 		user.want("REMOVE from a sticky directory", denied, putFH(all["dir"]), remove("inner"))
 		user.want("RENAME from a sticky directory", denied, putFH(all["dir"]), saveFH, rename("inner", "x"))
 
-		// A caller that creates a file may use it as it opened it, whatever its mode.
+		// A caller that creates a file may read and write it through this open, whatever the
+		// file's mode.
 		for _, mode := range []uint32{0, 0o400, 0o444} {
 			args := creating(openArgs("own", "owner", both, 0), wire.Unchecked4, attrs().mode(mode).f, 0)
 			o := user.open(args)
@@ -73,7 +74,7 @@ func TestPermissions(t *testing.T) {
 	})
 }
 
-// or returns NFS4_OK if the caller may.
+// or returns NFS4_OK if may is true, and otherwise NFS4ERR_ACCESS.
 func or(may bool) wire.NFSStat4 {
 	if may {
 		return ok
@@ -81,7 +82,7 @@ func or(may bool) wire.NFSStat4 {
 	return wire.NFS4ErrAccess
 }
 
-// On a read-only export changes fail, and all other operations succeed.
+// On a read-only export, operations that change something fail, and all others succeed.
 func TestReadOnlyExport(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		if site.Exports == nil {
@@ -110,7 +111,7 @@ func TestReadOnlyExport(t *testing.T) {
 	})
 }
 
-// A lock whose upgrade is denied stays as it was.
+// If the upgrade of a lock is denied, the lock does not change.
 func TestLockUpgradeDenied(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s, other := newSession(t, site, 1, "client"), newSession(t, site, 1, "other")
@@ -126,7 +127,7 @@ func TestLockUpgradeDenied(t *testing.T) {
 	})
 }
 
-// No client has a delegation.
+// The server grants no delegations, so DELEGRETURN and DELEGPURGE fail.
 func TestDelegationsThatThereAreNot(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -140,7 +141,7 @@ func TestDelegationsThatThereAreNot(t *testing.T) {
 	})
 }
 
-// Sessions that keep no replies, or only the smallest, refuse sa_cachethis (RFC 8881 §2.10.6.4).
+// Sessions whose reply cache is too small refuse sa_cachethis (RFC 8881 §2.10.6.4).
 func TestSessionThatCachesNothing(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	p := site.Peer(1)
@@ -158,11 +159,12 @@ func TestSessionThatCachesNothing(t *testing.T) {
 	}
 }
 
-// A compound with fewer operations than its count ends after the last one.
+// A compound with fewer operations than its count fails after the last one.
 func TestCompoundsThatAreCut(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	m := s.Message("", op(wire.OpSequence, s.next(0)), putRoot, getattr(wire.Fattr4Type))
-	// The last word is the bitmap's; before it are its length and the operation.
+	// The last word of the message is the bitmap. The bitmap's length and the operation number
+	// precede it.
 	for _, cut := range []int{4, 8, 12} {
 		r := s.Parse(s.End(s.Begin(m[:len(m)-cut])))
 		if r.Status != wire.NFS4ErrBadXDR || len(r.Ops) != 3 {

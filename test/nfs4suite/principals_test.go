@@ -20,7 +20,7 @@ var (
 	linuxName = flag.String("linux-name", "", "`host` of that server in the realm of /etc/krb5.conf, if it takes krb5i besides sys; /etc/krb5.keytab has the keys of the principals")
 )
 
-// Bits of a mode, for users that are neither the owner nor in the group.
+// Bits of a file's mode, for users that are neither the owner nor in the group.
 const (
 	mayRead  = 4
 	mayWrite = 2
@@ -29,11 +29,11 @@ const (
 // A use is an operation that takes the stateid of an open file.
 type use struct {
 	name  string
-	minor uint32 // the first that has the operation
-	// takes are the bits of a mode that the operation takes without an open. An operation that
-	// takes none changes only the client's state.
+	minor uint32 // the first minor version that has the operation
+	// takes has the mode bits that the operation needs without an open. An operation that needs
+	// none changes only the client's state.
 	takes uint32
-	// byLock: the operation takes a lock's stateid.
+	// byLock is true if the operation takes a lock stateid.
 	byLock bool
 	op     func(h *held) nfs4test.Op
 }
@@ -68,26 +68,27 @@ var uses = []use{
 	{"CLONE", 2, mayRead | mayWrite, false, func(h *held) nfs4test.Op { return clone(h.file.Stateid, h.other.Stateid, 0, 0, 0) }},
 }
 
-// spends: the operation changes what is open or locked, so that another cannot follow it.
+// spends reports whether the operation changes the open or the lock, so that it works only once.
 func (u *use) spends() bool { return u.takes == 0 || strings.HasPrefix(u.name, "LOCK") }
 
-// A principal is a user that calls: one that only says its number, or one that is proven, whose
-// number the server knows.
+// A principal is a user that makes calls. With AUTH_SYS, it only states its number. With
+// RPCSEC_GSS, proven is its principal name, and uid is the user that the server knows for it.
 type principal struct {
 	name   string
 	uid    uint32
 	proven string
 }
 
-// A cast are the principals of a test.
+// A cast has the principals of a test.
 type cast struct {
-	// user and other are users with a number and an account.
+	// user and other are numbers of users that have an account.
 	user, other uint32
-	// openers open files. All use what they have open, openers included, as one client.
+	// openers are the principals that open files. all are the principals that use these opens,
+	// the openers included. All are users of one client.
 	openers, all []principal
 }
 
-// castOf returns a cast of users that only say their numbers.
+// castOf returns a cast of AUTH_SYS users.
 func castOf(user, other uint32) cast {
 	opener := principal{"a user", user, ""}
 	return cast{user, other, []principal{opener}, []principal{
@@ -95,24 +96,25 @@ func castOf(user, other uint32) cast {
 	}}
 }
 
-// and adds a proven opener, and other principals.
+// and adds an opener with RPCSEC_GSS, and other principals.
 func (c cast) and(opener principal, others ...principal) cast {
 	c.openers = append(c.openers, opener)
 	c.all = append(append(c.all, opener), others...)
 	return c
 }
 
-// A site without Kerberos knows no account of a principal.
+// A site without Kerberos has no account for a proven principal, so its user is 65534.
 var withoutKerberos = castOf(1000, 2000).and(principal{"a proven user", 65534, "alice@TEST"},
 	principal{"another proven user", 65534, "bob@TEST"}, principal{"the proven machine", 65534, "host/client@TEST"})
 
-// withKerberos are principals of a realm. Three of them have the names of users of each Debian,
-// and so their numbers.
+// withKerberos has principals of a realm. Three of them have the names of users that exist on
+// each Debian system, and so the numbers of these users.
 var withKerberos = castOf(1, 2).and(principal{"the proven user", 1, "daemon@KRB5.TEST"},
 	principal{"another proven user", 2, "bin@KRB5.TEST"}, principal{"the proven superuser", 0, "root@KRB5.TEST"},
 	principal{"the proven machine", 65534, "host/client.krb5.test@KRB5.TEST"})
 
-// realmOf returns the realm of withKerberos, by a krb5.conf and a keytab of its principals.
+// realmOf returns a Realm with the principals of withKerberos. conf is the path of a krb5.conf,
+// and keytab has the keys of the principals.
 func realmOf(server, conf, keytab string) *nfs4test.Realm {
 	r := &nfs4test.Realm{Server: server, Users: map[string]gss.Mechanism{}}
 	for _, p := range withKerberos.all {
@@ -123,10 +125,10 @@ func realmOf(server, conf, keytab string) *nfs4test.Realm {
 	return r
 }
 
-// A standing is what a principal is to a file that is open.
+// A standing is the relation of a principal to an open file.
 type standing struct {
 	opener, owner bool
-	bits          uint32 // of the file's mode, for this principal
+	bits          uint32 // bits of the file's mode that apply to this principal
 }
 
 func (p *principal) standing(opener *principal, owner, mode uint32) standing {
@@ -140,25 +142,25 @@ func (p *principal) standing(opener *principal, owner, mode uint32) standing {
 	return s
 }
 
-// may is this server's rule. The opener may do what the OPEN granted, and another principal what
-// it may do by itself: LOCK takes the permission that an OPEN takes, and the file's owner may read
-// and write whatever the mode (RFC 8881 §18.16.3, §18.10.4, RFC 1813 §4.4).
+// may is the rule of nfsrdmad. The opener may do what its OPEN granted. Another principal may do
+// what its own permissions allow: LOCK needs the permission that an OPEN needs, and the file's
+// owner may read and write whatever the mode (RFC 8881 §18.16.3, §18.10.4, RFC 1813 §4.4).
 func may(u *use, s standing) bool {
 	return s.opener || s.bits&u.takes == u.takes || s.owner && !strings.HasPrefix(u.name, "LOCK")
 }
 
-// mayOnLinux is the rule of Linux's server. It judges the opener like any other principal, and a
-// LOCK by the stateid alone.
+// mayOnLinux is the rule of Linux's server. It checks the opener like any other principal, and
+// permits every LOCK with a valid stateid.
 func mayOnLinux(u *use, s standing) bool {
 	return s.owner || s.bits&u.takes == u.takes || strings.HasPrefix(u.name, "LOCK")
 }
 
-// A caller is a client of any minor version, and the principal that it calls as.
+// A caller is a client of any minor version, and the principal that makes its calls.
 type caller struct {
 	*nfs4test.Peer
 	session *session // nil in minor version 0
-	id      uint64   // the client, in minor version 0
-	owners  int      // open-owners so far
+	id      uint64   // client ID, in minor version 0
+	owners  int      // number of open-owners so far
 }
 
 func newCaller(t *testing.T, site *nfs4test.Site, minor uint32) *caller {
@@ -177,7 +179,7 @@ func newCaller(t *testing.T, site *nfs4test.Site, minor uint32) *caller {
 	return &caller{Peer: p, id: id}
 }
 
-// as makes what follows another principal's.
+// as makes the principal p make the following calls.
 func (c *caller) as(p *principal) { c.UID, c.GID, c.Principal = p.uid, p.uid, p.proven }
 
 // run makes one compound of ops. Only the last operation may fail.
@@ -197,7 +199,7 @@ func (c *caller) run(ops ...nfs4test.Op) ([]nfs4test.OpResult, wire.NFSStat4) {
 	return r.Ops, r.Status
 }
 
-// must is run of operations that all succeed.
+// must runs operations that must all succeed.
 func (c *caller) must(ops ...nfs4test.Op) []nfs4test.OpResult {
 	c.T.Helper()
 	r, status := c.run(ops...)
@@ -207,20 +209,20 @@ func (c *caller) must(ops ...nfs4test.Op) []nfs4test.OpResult {
 	return r
 }
 
-// nameOf is the name of a file that belongs to the test of a minor version.
+// nameOf returns the name of a test file for a minor version.
 func nameOf(file string, minor uint32) string { return fmt.Sprintf("%s of 4.%d", file, minor) }
 
-// A held is what a principal has open by an open-owner of its own, and what it has locked.
+// A held is a file that a principal has open by an open-owner of its own, with its locks.
 type held struct {
 	*caller
 	owner       string
-	seqid       uint32 // of the open-owner's last request, in minor version 0
-	offset      uint64 // of bytes that no other locks
+	seqid       uint32 // seqid of the open-owner's last request, in minor version 0
+	offset      uint64 // first byte of a range that no other held locks
 	file, other opened
-	locked      wire.StateID4 // the byte at offset, where the use takes a lock
+	locked      wire.StateID4 // lock on the byte at offset, if the use takes a lock stateid
 }
 
-// next is the open-owner's next seqid, which later minor versions ignore.
+// next returns the open-owner's next seqid. Later minor versions ignore it.
 func (h *held) next() uint32 {
 	h.seqid++
 	return h.seqid
@@ -246,7 +248,7 @@ func (h *held) open(file string, access uint32) opened {
 	return o
 }
 
-// firstLock is the first LOCK of a lock-owner.
+// firstLock returns the first LOCK of a lock-owner.
 func (h *held) firstLock(locker string, kind wire.NFSLockType4) nfs4test.Op {
 	o := lockNew(h.file.Stateid, h.owner+locker, kind, h.offset, 1)
 	args := &o.Args.(*wire.Lock4Args).Locker.OpenOwner
@@ -258,8 +260,9 @@ func (h *held) close(id wire.StateID4) nfs4test.Op {
 	return op(wire.OpClose, &wire.Close4Args{OpenStateid: id, Seqid: h.next()})
 }
 
-// holds opens, as the present principal, what is to be used. The file is opened to read first, so
-// that OPEN_DOWNGRADE can go back to that.
+// holds opens, as the present principal, the files that a use needs, and locks a byte if the use
+// takes a lock stateid. It first opens the file to read, so that OPEN_DOWNGRADE can return to
+// that access.
 func (c *caller) holds(u *use) *held {
 	c.T.Helper()
 	c.owners++
@@ -276,7 +279,7 @@ func (c *caller) holds(u *use) *held {
 	return h
 }
 
-// performs runs the operation as the present principal.
+// performs runs the operation of a use as the present principal.
 func (h *held) performs(u *use) wire.NFSStat4 {
 	h.T.Helper()
 	ops := []nfs4test.Op{putFH(h.file.fh), u.op(h)}
@@ -287,7 +290,7 @@ func (h *held) performs(u *use) wire.NFSStat4 {
 	return status
 }
 
-// gives closes what is open, where the use has left it open.
+// gives closes the opens, except those that the use has closed.
 func (h *held) gives() {
 	h.T.Helper()
 	for _, o := range []*opened{&h.file, &h.other} {
@@ -296,13 +299,13 @@ func (h *held) gives() {
 		}
 		id := o.Stateid
 		if h.Minor > 0 {
-			id.Seqid = 0 // OPEN_DOWNGRADE has counted it up
+			id.Seqid = 0 // OPEN_DOWNGRADE has incremented it
 		}
 		h.run(putFH(o.fh), h.close(id))
 	}
 }
 
-// become gives the files of a minor version an owner and a mode.
+// become sets the owner and the mode of the files for a minor version.
 func (s *session) become(minor, owner, mode uint32) {
 	s.t.Helper()
 	number := fmt.Sprint(owner)
@@ -312,14 +315,15 @@ func (s *session) become(minor, owner, mode uint32) {
 	}
 }
 
-// A principal uses the stateids of files that it or another principal of its client has opened:
-// by each operation that takes one, in each minor version, when the files' owner and mode have
-// changed since. docs/nfs4.md has the rules, and where Linux's server differs.
+// A principal may use the stateid of an open that it or another principal of its client made only
+// by the rule may. The test covers each operation that takes a stateid, in each minor version,
+// after the owner and mode of the files have changed. docs/nfs4.md has the rules, and the
+// differences of Linux's server.
 func TestPrincipals(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		c := withoutKerberos
 		if site.RPC == nil {
-			c = castOf(c.user, c.other) // a daemon believes no principal
+			c = castOf(c.user, c.other) // a daemon does not accept principals without a proof
 		}
 		principals(t, site, c, may)
 	})
@@ -338,8 +342,8 @@ func TestPrincipals(t *testing.T) {
 	})
 }
 
-// takesLocks waits for the end of the server's time of grace, which is longer for locks than for
-// opens with Linux's server.
+// takesLocks waits until the server grants locks. On Linux's server, the grace period is longer
+// for locks than for opens.
 func takesLocks(t *testing.T, site *nfs4test.Site) {
 	s := newSession(t, site, 1, "waits for grace to end")
 	s.makeFile("locked")

@@ -17,7 +17,7 @@ func (s *session) sequenceRes(r *nfs4test.Result) wire.Sequence4ResOK {
 	return res.ResOK
 }
 
-// A SEQUENCE that is refused changes nothing: the next one has the same sequence number (RFC 8881
+// A SEQUENCE that is refused changes nothing: the next one uses the same sequence ID (RFC 8881
 // §18.46).
 func TestSequenceRefused(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
@@ -90,7 +90,8 @@ func TestSequenceStandsFirst(t *testing.T) {
 	}
 }
 
-// Operations of minor version 0 that later versions dropped, and operations of a later version.
+// The server refuses operations that later minor versions dropped, operations of a later minor
+// version, and operations that it does not implement.
 func TestOperationsOfOtherVersions(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -110,7 +111,7 @@ func TestOperationsOfOtherVersions(t *testing.T) {
 	}
 }
 
-// A repeated request gets the same reply if the client asked the server to keep it.
+// A repeated request gets the same reply if the client asked the server to cache it.
 func TestSequenceReplayed(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")
@@ -125,7 +126,7 @@ func TestSequenceReplayed(t *testing.T) {
 		if r := s.Parse(again); r.Status != ok || !bytes.Equal(first.Reply[4:], again.Reply[4:]) {
 			t.Errorf("replayed: %v, %x, not %x", r.Status, again.Reply, first.Reply)
 		}
-		// Failures are replayed as well.
+		// Replies with errors are replayed too.
 		s.last[2]++
 		args = s.next(2)
 		args.Cachethis = true
@@ -141,7 +142,7 @@ func TestSequenceReplayed(t *testing.T) {
 	})
 }
 
-// The server does not execute a repeated request whose reply it did not keep.
+// The server does not execute a repeated request whose reply it has not cached.
 func TestSequenceReplayedUncached(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	args := s.next(1)
@@ -162,7 +163,7 @@ func TestSequenceReplayedUncached(t *testing.T) {
 	is(t, "the slot goes on", s.with(s.next(1), putRoot).Status, ok)
 }
 
-// Another request with the same sequence number is no repetition.
+// A different request with the same sequence ID is not a repetition, and is refused.
 func TestSequenceFalseRetry(t *testing.T) {
 	s := newSession(t, newSite(t, nil, state.Config{}), 1, "client")
 	args := s.next(1)
@@ -182,7 +183,7 @@ func TestSequenceFalseRetry(t *testing.T) {
 	is(t, "the same", s.with(args, putRoot, create(wire.NF4Dir, "dir"), getFH).Status, ok)
 }
 
-// The session's limits hold for the sizes of requests and of replies.
+// The server enforces the session's limits on the sizes of requests and replies.
 func TestSessionLimits(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	maker := newSession(t, site, 1, "maker")
@@ -216,7 +217,7 @@ func TestSessionLimits(t *testing.T) {
 			s.last[0]++
 		}
 	}
-	// The reply is too large with all these attributes.
+	// A reply with all these attributes is too large.
 	all := wire.Bits(0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 19, 20, 21, 22, 23, 26, 27, 28, 29, 30, 33, 35, 36, 37, 42, 43, 44, 45, 47, 51, 52, 53)
 	some := op(wire.OpGetattr, &wire.Getattr4Args{AttrRequest: all})
 	small := getattr(wire.Fattr4Filehandle)
@@ -272,8 +273,8 @@ func testArgs(ids ...wire.StateID4) raw {
 	return b
 }
 
-// Two connections of a session are equivalent. BIND_CONN_TO_SESSION, or a request of the session,
-// binds a connection (RFC 8881 §2.10.3.1, §18.34).
+// All connections of a session are equivalent. A BIND_CONN_TO_SESSION, or any request of the
+// session, associates a connection with it (RFC 8881 §2.10.3.1, §18.34).
 func TestConnectionsOfASession(t *testing.T) {
 	site := newSite(t, nil, state.Config{})
 	s := newSession(t, site, 1, "client")
@@ -293,7 +294,7 @@ func TestConnectionsOfASession(t *testing.T) {
 	r := q.Compound(op(wire.OpBindConnToSession, &wire.BindConnToSession4Args{Sessid: s.id, Dir: wire.Cdfc4Fore}), putRoot)
 	is(t, "with another operation", r.Status, wire.NFS4ErrNotOnlyOp)
 
-	// The same slot, over both connections.
+	// Use the same slot over both connections.
 	other := s.over(q)
 	args := s.next(1)
 	args.Cachethis = true

@@ -35,8 +35,8 @@ func advise(id wire.StateID4, offset, count uint64) nfs4test.Op {
 	return op(wire.OpIOAdvise, &wire.IOAdvise4Args{Stateid: id, Offset: offset, Count: count, Hints: wire.Bits(0)})
 }
 
-// An OPTIONAL operation that the server does not implement gets NFS4ERR_NOTSUPP, also without a
-// handle.
+// An OPTIONAL operation that the server does not implement gets NFS4ERR_NOTSUPP, even without a
+// current file handle.
 func TestOptionalOperations(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 2, "client")
@@ -52,7 +52,7 @@ func TestOptionalOperations(t *testing.T) {
 	})
 }
 
-// Stateids, objects and ranges of the operations on the content of a file.
+// ALLOCATE, DEALLOCATE, SEEK, READ_PLUS and IO_ADVISE check their stateids, objects and ranges.
 func TestSparseArguments(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 2, "client")
@@ -65,7 +65,7 @@ func TestSparseArguments(t *testing.T) {
 		for _, c := range []struct {
 			what   string
 			of     func(id wire.StateID4) nfs4test.Op
-			writes bool // needs an open to write; otherwise an open to write may read, too
+			writes bool // true if the operation needs an open to write; otherwise any open is enough
 		}{
 			{"ALLOCATE", func(id wire.StateID4) nfs4test.Op { return allocate(id, 0, 5) }, true},
 			{"DEALLOCATE", func(id wire.StateID4) nfs4test.Op { return deallocate(id, 100, 5) }, true},
@@ -134,7 +134,8 @@ func TestSparseArguments(t *testing.T) {
 	})
 }
 
-// COPY and CLONE work on two regular files, and within one file (RFC 7862 §15.2.3, §15.13.3).
+// COPY and CLONE work between two regular files, and within one file (RFC 7862 §15.2.3,
+// §15.13.3).
 func TestCopyAndClone(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 2, "client")
@@ -204,7 +205,7 @@ func TestCopyAndClone(t *testing.T) {
 	})
 }
 
-// One client may use both minor versions.
+// One client may use minor versions 1 and 2.
 func TestMinorVersionsOfOneClient(t *testing.T) {
 	each(t, func(t *testing.T, site *nfs4test.Site) {
 		s := newSession(t, site, 1, "client")

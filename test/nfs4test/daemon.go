@@ -14,8 +14,8 @@ import (
 
 // A DaemonConfig is the configuration of a Daemon.
 type DaemonConfig struct {
-	// Program is the path of the daemon, Directory the directory that it exports as its root, and
-	// State its state directory; if empty, it gets a new one.
+	// Program is the path of the daemon. Directory is the directory that it exports as its root.
+	// State is its state directory; if empty, StartDaemon makes one.
 	Program, Directory, State string
 	// NFS and Kerberos have lines for the sections [nfs] and [kerberos] of its configuration.
 	NFS, Kerberos string
@@ -23,13 +23,14 @@ type DaemonConfig struct {
 	Options string
 }
 
-// A Daemon is a Far Site whose server is a process of this machine.
+// A Daemon is a server process on this machine. Its Site is like one of Far.
 type Daemon struct {
 	*Site
 	*servertest.Process
 }
 
-// StartDaemon starts a daemon that ends with the test, at a loopback address of its own.
+// StartDaemon starts a daemon at a loopback address that no other daemon uses. The daemon ends
+// with the test.
 func StartDaemon(t testing.TB, cfg DaemonConfig) *Daemon {
 	t.Helper()
 	if cfg.State == "" {

@@ -16,19 +16,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// Far returns a Site whose server runs elsewhere: each of its Peers speaks to an address over a
-// TCP connection of its own. Such a Site has only Peers, and these answer a call before Begin
-// returns. Peers with a Principal need the Site's Realm.
+// Far returns a Site for a server that runs elsewhere. Each of its Peers has a TCP connection of
+// its own to the server's address. Only the method Peer and Peers work with such a Site, and
+// Begin waits for the reply. Peers with a Principal need the Site's Realm.
 func Far(t testing.TB, server netip.AddrPort) *Site { return &Site{T: t, server: server} }
 
-// patience is the longest wait for an event that must happen. A test that passes never waits so
-// long.
+// patience is the longest time that a test waits for an event. The event happens much earlier
+// unless the test fails.
 const patience = time.Minute
 
-// A wireTo is a connection to a server elsewhere, with one call at a time.
+// A wireTo is a connection to a server elsewhere. It makes one call at a time.
 type wireTo struct {
 	xid *atomic.Uint32
-	// proven are contexts of principals on this connection.
+	// proven has the GSS contexts of principals on this connection.
 	proven map[string]*gss.Client
 
 	mu   sync.Mutex
@@ -46,7 +46,7 @@ func (s *Site) farPeer(minor uint32, machine byte) *Peer {
 	return &Peer{Site: s, Minor: minor, far: &wireTo{xid: &s.xid, conn: conn}}
 }
 
-// Hangup ends the connection of a Peer of a Far Site.
+// Hangup closes the connection of a Peer of a Far Site.
 func (p *Peer) Hangup() { p.far.conn.Close() }
 
 // begin sends a message to the server and waits for the reply.

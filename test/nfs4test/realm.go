@@ -9,16 +9,16 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Realm has what the Peers of a Far Site need to prove their principals.
+// A Realm has the keys by which the Peers of a Far Site prove their principals.
 type Realm struct {
-	// Server is the server's principal.
+	// Server is the name of the server's principal.
 	Server string
-	// Users are mechanisms with the keys of the principals.
+	// Users has, for each principal, a mechanism with its key.
 	Users map[string]gss.Mechanism
 }
 
-// prove makes a call by a context of the Peer's principal, and returns the reply as it would be
-// without protection.
+// prove makes a call in a GSS context of the Peer's principal. It returns the reply as it would
+// be with AUTH_SYS.
 func (w *wireTo) prove(p *Peer, message []byte) (reply []byte) {
 	p.T.Helper()
 	d := xdr.NewDecoder(message)
@@ -45,7 +45,7 @@ func (w *wireTo) prove(p *Peer, message []byte) (reply []byte) {
 	return append(header.Bytes(), results...)
 }
 
-// as returns the connection under a context of the Peer's principal.
+// as returns a GSS client for the Peer's principal on this connection.
 func (w *wireTo) as(p *Peer) *gss.Client {
 	p.T.Helper()
 	if k := w.proven[p.Principal]; k != nil {
@@ -81,5 +81,5 @@ func (w *wireTo) Start(x *rpc.Exchange) {
 	}()
 }
 
-// Cancel implements rpc.Caller: exchange gives up by itself.
+// Cancel implements rpc.Caller. It does nothing, because exchange has a time limit.
 func (w *wireTo) Cancel(*rpc.Exchange, error) {}

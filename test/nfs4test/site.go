@@ -1,5 +1,5 @@
-// Package nfs4test is a site for tests of NFS version 4: a server of file systems in memory, and
-// clients that give it compounds without a network.
+// Package nfs4test is for tests of NFSv4. It has a server of file systems in memory, and clients
+// that pass compounds to the server without a network.
 package nfs4test
 
 import (
@@ -23,11 +23,12 @@ import (
 
 // Config describes a Site.
 type Config struct {
-	// FS is the file system of /export; nil: one in memory whose root every user may write to.
+	// FS is the file system of /export. If it is nil, it is a file system in memory whose root
+	// every user may write to.
 	FS vfs.FileSystem
-	// Root returns the file system of PUTROOTFH; nil: FS itself.
+	// Root returns the file system of PUTROOTFH. If it is nil, PUTROOTFH leads to FS.
 	Root func(t *export.Table) vfs.FileSystem
-	// Minors makes the minor versions served.
+	// Minors returns the minor versions that the server has.
 	Minors func(m *state.Manager) [3]nfs4.Minor
 	// Identity, SendNames and State are passed to the server.
 	Identity  *identity.Map
@@ -35,7 +36,7 @@ type Config struct {
 	State     state.Config
 }
 
-// A Site is a server with its exports.
+// A Site is an NFSv4 server with its exports.
 type Site struct {
 	T       testing.TB
 	FS      vfs.FileSystem
@@ -45,15 +46,15 @@ type Site struct {
 	Program *nfs4.Program
 	RPC     *rpc.Server
 	Pool    *mem.Pool
-	Realm   *Realm // of a Far Site
+	Realm   *Realm // only of a Far Site
 
 	share  *mem.Share
 	xid    atomic.Uint32
 	port   uint16
-	server netip.AddrPort // of a Far Site
+	server netip.AddrPort // only of a Far Site
 }
 
-// New makes a Site that ends with the test.
+// New creates a Site. It ends with the test.
 func New(t testing.TB, cfg Config) *Site {
 	t.Helper()
 	s := &Site{T: t, FS: cfg.FS, port: 600}
@@ -96,14 +97,14 @@ func New(t testing.TB, cfg Config) *Site {
 	return s
 }
 
-// Server is the server's principal for callers with a principal.
+// Server is the server's principal that callers with a principal use.
 const Server = "nfs/server@TEST"
 
-// Unsure is a principal that the Site cannot identify at present.
+// Unsure is the name of a principal that the Site cannot identify for the time being.
 const Unsure = "unsure@TEST"
 
-// proven replaces RPCSEC_GSS: a caller is the principal that its credential names, without a
-// proof. Its user and group are 65534.
+// proven is a fake of RPCSEC_GSS: it believes the principal that the credential names, without a
+// proof. The caller's user and group are 65534.
 type proven struct{}
 
 // Verify implements rpc.Protection.
@@ -115,29 +116,29 @@ func (proven) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	return nil, rpc.Done
 }
 
-// A Peer is one connection and its caller.
+// A Peer is one connection and the caller on it.
 type Peer struct {
 	*Site
 	Conn *rpc.Conn
-	// Minor is the minor version of its compounds, UID the user that it claims to be. If
-	// Principal is set, it is proven to be that principal, by RPCSEC_GSS with integrity: on a Far
-	// Site by its Realm, elsewhere without a proof.
+	// Minor is the minor version of its compounds. UID is the user that its AUTH_SYS credential
+	// names. If Principal is set, the caller instead uses RPCSEC_GSS with integrity, as this
+	// principal: with a proof on a Far Site, which has a Realm, and otherwise without a proof.
 	Minor     uint32
 	UID, GID  uint32
 	Principal string
-	// Room and Places are the room that it offers for replies.
+	// Room and Places describe the space that the Peer's transport has for replies.
 	Room   rpc.Room
 	Places []int
-	far    *wireTo // of a Far Site, whose Peers have no Conn
+	far    *wireTo // only of a Far Site, whose Peers have no Conn
 }
 
-// Peer connects, as user 0.
+// Peer makes a connection as user 0.
 func (s *Site) Peer(minor uint32) *Peer { return s.peer(minor, 3) }
 
-// Other is Peer from another machine.
+// Other is Peer, but from another machine.
 func (s *Site) Other(minor uint32) *Peer { return s.peer(minor, 4) }
 
-// peer connects from the machine with this number.
+// peer makes a connection from the machine with this number.
 func (s *Site) peer(minor uint32, machine byte) *Peer {
 	s.T.Helper()
 	if s.server.IsValid() {
@@ -148,7 +149,7 @@ func (s *Site) peer(minor uint32, machine byte) *Peer {
 	return &Peer{Site: s, Conn: c, Minor: minor, Room: rpctest.TCPRoom}
 }
 
-// An Op is one operation of a compound; Args is nil where it has none.
+// An Op is one operation of a compound. Args is nil if the operation has no arguments.
 type Op struct {
 	Number wire.OpNum
 	Args   interface{ Encode(w *xdr.Writer) }
@@ -158,7 +159,7 @@ type Op struct {
 type Result struct {
 	Status wire.NFSStat4
 	Tag    string
-	// Ops are the results in order. Each Body begins at the status.
+	// Ops has the results of the operations, in order. Each body begins at the status.
 	Ops []OpResult
 }
 
@@ -169,8 +170,8 @@ type OpResult struct {
 	body   xdr.Decoder
 }
 
-// Into decodes the whole result, status included, into res, the union of the operation. It fails
-// the test if the result cannot be decoded.
+// Into decodes the whole result, with its status, into res. It fails the test if the result
+// cannot be decoded.
 func (r *OpResult) Into(t testing.TB, res interface{ Decode(d *xdr.Decoder) }) {
 	t.Helper()
 	d := r.body
@@ -208,8 +209,8 @@ func (p *Peer) Raw(args func(w *xdr.Writer)) []byte {
 	return rpctest.CallMessage(h, args)
 }
 
-// Begin gives a message to the server, like a transport. The call's Done tells when the call is
-// answered.
+// Begin passes a message to the server, as a transport does. The call's channel Done gets a value
+// when the call is answered.
 func (p *Peer) Begin(message []byte) *rpctest.Call {
 	if p.far != nil {
 		return p.far.begin(p, message)
@@ -220,8 +221,8 @@ func (p *Peer) Begin(message []byte) *rpctest.Call {
 	return c
 }
 
-// Serve gives an answered call to the server again, as Call.Again prepared it, and waits for the
-// answer; the server must serve it in place.
+// Serve passes a call to the server again that Call.Again has prepared. The server must answer it
+// before Serve returns.
 func (p *Peer) Serve(c *rpctest.Call) {
 	p.carry(c)
 	select {
@@ -248,7 +249,7 @@ func (p *Peer) carry(c *rpctest.Call) {
 	}
 }
 
-// End waits for the answer of a call.
+// End waits until a call is answered.
 func (p *Peer) End(c *rpctest.Call) *rpctest.Call {
 	await.Receive(p.T, "the call is answered", c.Done)
 	if c.Memory != nil {
@@ -258,14 +259,14 @@ func (p *Peer) End(c *rpctest.Call) *rpctest.Call {
 	return c
 }
 
-// Compound runs a compound and splits its results.
+// Compound makes a compound and returns its results.
 func (p *Peer) Compound(ops ...Op) *Result {
 	p.T.Helper()
 	return p.Parse(p.End(p.Begin(p.Message("", ops...))))
 }
 
-// Parse splits the results of a compound, which must be well formed. It fails the test if an
-// operation ended with a status that is not Valid for it.
+// Parse returns the results of a compound. It fails the test if the reply is not well formed, or
+// if an operation ended with a status that Valid does not allow.
 func (p *Peer) Parse(c *rpctest.Call) *Result {
 	p.T.Helper()
 	d, err := c.Results()

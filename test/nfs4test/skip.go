@@ -13,8 +13,8 @@ func into[T any, P interface {
 	P(&v).Decode(d)
 }
 
-// bodies skip the part of each operation's result that follows the status NFS4_OK, if there is
-// one.
+// bodies has, for each operation, a function that skips the part of a result that follows the
+// status NFS4_OK. Operations without such a part have none.
 var bodies = map[wire.OpNum]func(d *xdr.Decoder){
 	wire.OpAccess: into[wire.Access4ResOK], wire.OpClose: into[wire.StateID4], wire.OpCommit: into[wire.Commit4ResOK],
 	wire.OpCreate: into[wire.Create4ResOK], wire.OpGetattr: into[wire.Getattr4ResOK], wire.OpGetFH: into[wire.GetFH4ResOK],

@@ -6,14 +6,14 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A rule permits one status of an operation in one minor version.
+// A rule allows one status of one operation in one minor version.
 type rule struct {
 	minor  uint32
 	op     wire.OpNum
 	status wire.NFSStat4
 }
 
-// valid are all statuses that the tables permit.
+// valid has all rules of the standards' tables.
 var valid = rulesOf(valid40, 0).and(valid41, 1).and(valid41, 2).and(valid42, 2)
 
 type rules map[rule]bool
@@ -22,7 +22,8 @@ func rulesOf(table map[wire.OpNum]string, minor uint32) rules {
 	return rules{}.and(table, minor)
 }
 
-// and adds a table. It panics at a name that is not an error's.
+// and adds the rules of a table for a minor version. It panics if the table has a name that is
+// not an error.
 func (r rules) and(table map[wire.OpNum]string, minor uint32) rules {
 	for op, names := range table {
 		for name := range strings.FieldsSeq(names) {
@@ -36,7 +37,7 @@ func (r rules) and(table map[wire.OpNum]string, minor uint32) rules {
 	return r
 }
 
-// statusNamed are the errors by name.
+// statusNamed has the errors by name.
 var statusNamed = func() map[string]wire.NFSStat4 {
 	all := map[string]wire.NFSStat4{}
 	for _, span := range [...][2]wire.NFSStat4{{1, 100}, {wire.NFS4ErrBadHandle, wire.NFS4ErrXattr2Big + 1}} {
@@ -47,37 +48,36 @@ var statusNamed = func() map[string]wire.NFSStat4 {
 	return all
 }()
 
-// told are the errors that the text of the standards names, but their tables leave out.
+// told has the rules that the text of the standards gives, but the tables leave out.
 var told = map[rule]bool{
-	// An offset beyond the end of the file (RFC 7862 §15.11.3).
+	// SEEK with an offset beyond the end of the file (RFC 7862 §15.11.3).
 	{2, wire.OpSeek, wire.NFS4ErrNXIO}: true,
-	// An operation that is OPTIONAL may be missing (RFC 7862 §13, RFC 8276 §8.4).
+	// OPTIONAL operations, which a server need not implement (RFC 7862 §13, RFC 8276 §8.4).
 	{2, wire.OpCopy, wire.NFS4ErrNotSupp}:        true,
 	{2, wire.OpCopyNotify, wire.NFS4ErrNotSupp}:  true,
 	{2, wire.OpSetXattr, wire.NFS4ErrNotSupp}:    true,
 	{2, wire.OpRemoveXattr, wire.NFS4ErrNotSupp}: true,
-	// An update by another principal (RFC 8881 §18.35.4, case 9).
+	// An EXCHANGE_ID that updates the client of another principal (RFC 8881 §18.35.4, case 9).
 	{1, wire.OpExchangeID, wire.NFS4ErrPerm}: true,
 	{2, wire.OpExchangeID, wire.NFS4ErrPerm}: true,
-	// All four operations on extended attributes are OPTIONAL (RFC 8276 §8.4).
+	// The operations on extended attributes, which are OPTIONAL (RFC 8276 §8.4).
 	{2, wire.OpSetXattr, wire.NFS4ErrNotSupp}:    true,
 	{2, wire.OpRemoveXattr, wire.NFS4ErrNotSupp}: true,
-	// The client's state is protected from the caller (RFC 8881 §15.1.6.4).
+	// A caller from which the client's state is protected (RFC 8881 §15.1.6.4).
 	{1, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,
 	{2, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,
 	{1, wire.OpBackchannelCtl, wire.NFS4ErrWrongCred}:    true,
 	{2, wire.OpBackchannelCtl, wire.NFS4ErrWrongCred}:    true,
 }
 
-// withoutSession are the operations that may be the first of a compound (RFC 8881
-// §18.46.3, §18.50.3).
+// withoutSession has the operations that may begin a compound (RFC 8881 §18.46.3, §18.50.3).
 var withoutSession = map[wire.OpNum]bool{
 	wire.OpSequence: true, wire.OpExchangeID: true, wire.OpCreateSession: true,
 	wire.OpDestroySession: true, wire.OpDestroyClientID: true, wire.OpBindConnToSession: true,
 }
 
-// Valid reports whether an operation of a minor version may end with a status: whether the
-// standard's table of its errors, or the text, has it.
+// Valid reports whether an operation of a minor version may end with a status: the standard's
+// table of errors, or its text, must allow it.
 func Valid(minor uint32, op wire.OpNum, s wire.NFSStat4) bool {
 	switch {
 	case op == wire.OpIllegal:
@@ -88,12 +88,13 @@ func Valid(minor uint32, op wire.OpNum, s wire.NFSStat4) bool {
 		// A COMPOUND may run out of resources at any operation (RFC 7530 §13.1.3.4).
 		return true
 	case minor > 0 && (s == wire.NFS4ErrRepTooBig || s == wire.NFS4ErrRepTooBigToCache || s == wire.NFS4ErrRetryUncachedRep):
-		// A reply may grow too big at any operation, and each operation may be the one after
-		// SEQUENCE in a reply that was not kept (RFC 8881 §2.10.6.4, §2.10.6.1.3.1).
+		// The reply may become too large at any operation. Each operation may be the one after
+		// SEQUENCE in a repeated request whose reply was not cached (RFC 8881 §2.10.6.4,
+		// §2.10.6.1.3.1).
 		return true
 	case minor > 0 && s == wire.NFS4ErrOpNotInSession:
-		// An operation that must follow SEQUENCE and does not, whether the server implements it
-		// or not (RFC 8881 §18.46.3).
+		// This is the error of an operation that must follow SEQUENCE and does not, whether or
+		// not the server implements it (RFC 8881 §18.46.3).
 		return !withoutSession[op]
 	}
 	r := rule{minor, op, s}

@@ -2,7 +2,7 @@ package nfs4test
 
 import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// valid40 are the errors of each operation of minor version 0 (RFC 7530 §13.2).
+// valid40 has the errors of each operation of minor version 0 (RFC 7530 §13.2).
 var valid40 = map[wire.OpNum]string{
 	wire.OpAccess: "ACCESS BADHANDLE BADXDR DELAY FHEXPIRED INVAL IO MOVED NOFILEHANDLE RESOURCE SERVERFAULT " +
 		"STALE",

@@ -2,7 +2,7 @@ package nfs4test
 
 import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// valid41 are the errors of each operation of minor version 1 (RFC 8881 §15.2).
+// valid41 has the errors of each operation of minor version 1 (RFC 8881 §15.2).
 var valid41 = map[wire.OpNum]string{
 	wire.OpAccess: "ACCESS BADXDR DEADSESSION DELAY FHEXPIRED INVAL IO MOVED NOFILEHANDLE OP_NOT_IN_SESSION " +
 		"REP_TOO_BIG REP_TOO_BIG_TO_CACHE REQ_TOO_BIG RETRY_UNCACHED_REP SERVERFAULT STALE " +

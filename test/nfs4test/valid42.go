@@ -2,8 +2,8 @@ package nfs4test
 
 import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// valid42 are the errors of each operation that minor version 2 has in addition to those of minor
-// version 1 (RFC 7862 §11.2, RFC 8276 §8.4.5).
+// valid42 has the errors of each operation that minor version 2 adds to those of minor version 1
+// (RFC 7862 §11.2, RFC 8276 §8.4.5).
 var valid42 = map[wire.OpNum]string{
 	wire.OpGetdevicelist: "NOTSUPP",
 	wire.OpAllocate: "ACCESS ADMIN_REVOKED BADXDR BAD_STATEID DEADSESSION DELAY DELEG_REVOKED DQUOT EXPIRED " +

@@ -19,23 +19,23 @@ import (
 // callsOfEach is the number of calls that each client of a crowd has under way.
 const callsOfEach = 64
 
-// A member is one client of a crowd: it makes each of its directories once.
+// A member is one client of a crowd. It makes MKDIR calls for callsOfEach different directories.
 type member struct {
 	at   netip.AddrPort
 	way  way
-	told map[uint32]wire.NFSStat3 // by XID
+	told map[uint32]wire.NFSStat3 // the status of the reply to each XID
 
 	mu      sync.Mutex
 	changed sync.Cond
-	deaf    int // replies on connections up to this number do not count
-	number  int // of this connection
-	greeted int // the latest connection over which a call was answered
+	deaf    int // replies on connections with a smaller number are ignored
+	number  int // number of the next connection
+	greeted int // one more than the number of the latest connection on which hello was answered
 }
 
-// hello is the XID of a NULL call, whose reply grants credits.
+// hello is the XID of a NULL call. Its reply grants credits.
 const hello = 1 << 31
 
-// ear receives the replies of one connection.
+// An ear receives the replies of one connection.
 type ear struct {
 	*member
 	number int
@@ -63,7 +63,7 @@ func (e ear) arrived(m []byte) {
 
 func (ear) ended() {}
 
-// connect makes a new connection.
+// connect makes a new connection and waits for the reply to hello.
 func (m *member) connect(dial dialer) (err error) {
 	m.number++
 	if m.way, err = dial(m.at, ear{m, m.number - 1}); err != nil {
@@ -78,7 +78,7 @@ func (m *member) connect(dial dialer) (err error) {
 	return nil
 }
 
-// send sends all calls.
+// send sends all calls over the present connection.
 func (m *member) send(o *objects) {
 	for i := range uint32(callsOfEach) {
 		args := wire.Mkdir3Args{Where: wire.DirOpArgs3{Dir: wire.FileHandle3{Data: o.directories[1]},
@@ -88,9 +88,8 @@ func (m *member) send(o *objects) {
 	}
 }
 
-// A crowd of clients, each with 64 calls under way, loses all connections at once. Each
-// client sends all its calls again over a new one: none is executed twice, and each is
-// answered.
+// If all clients of a crowd, each with 64 calls under way, lose their connections at once and
+// send all calls again over new ones, the server executes no call twice and answers each.
 func TestCrowdThatLosesAllConnectionsAtOnce(t *testing.T) {
 	for _, over := range []string{"TCP", "RDMA"} {
 		for _, done := range []string{"all was done", "a part was done"} {
@@ -147,7 +146,7 @@ func loseAll(t *testing.T, overRDMA, done bool) {
 		}
 	} else {
 		time.Sleep(time.Second)
-		release = s.disk.stick() // until all is sent again
+		release = s.disk.stick() // until all calls are sent again
 	}
 	synctest.Wait()
 	all(func(m *member) { m.way.reset() })

@@ -8,25 +8,25 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A disk is a slow file system in memory that gets stuck once: its operations then wait until it
-// is released. It counts the operations that it executes.
+// A disk is a slow file system in memory that can get stuck: its operations then wait until it is
+// released. It counts how often it executes each WRITE.
 type disk struct {
 	vfs.FileSystem
 	slow  func() time.Duration
 	stuck atomic.Pointer[chan struct{}]
 
 	mu       sync.Mutex
-	executed map[any]int // by the values that make an operation unique
+	executed map[any]int // number of executions, by the values that identify an operation
 }
 
 func newDisk(fs vfs.FileSystem, slow func() time.Duration) *disk {
 	return &disk{FileSystem: fs, slow: slow, executed: make(map[any]int)}
 }
 
-// Unwrap implements vfs.Wrapper: files are opened, and locked, at once.
+// Unwrap implements vfs.Wrapper. It makes opens and locks bypass the disk, so they take no time.
 func (d *disk) Unwrap() vfs.FileSystem { return d.FileSystem }
 
-// stick makes the disk stuck until release is called.
+// stick makes all operations wait until release is called.
 func (d *disk) stick() (release func()) {
 	thaw := make(chan struct{})
 	d.stuck.Store(&thaw)
@@ -36,7 +36,8 @@ func (d *disk) stick() (release func()) {
 	}
 }
 
-// wait takes the time of one operation. It returns false if the caller may not wait.
+// wait waits for the duration of one operation. It returns false if op.Try is set and the
+// operation would have to wait.
 func (d *disk) wait(op *vfs.Op) bool {
 	thaw, slow := d.stuck.Load(), d.slow()
 	if op.Try {
@@ -55,7 +56,8 @@ func (d *disk) count(what any) {
 	d.mu.Unlock()
 }
 
-// again returns the number of operations that were executed more than once, and one of them.
+// again returns the number of operations that were executed more than once, and one of these
+// operations.
 func (d *disk) again() (n int, one any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +69,7 @@ func (d *disk) again() (n int, one any) {
 	return n, one
 }
 
-// written identifies a WRITE: the clients make no two equal ones.
+// A written identifies a WRITE, because no two WRITEs have the same offset and value.
 type written struct {
 	offset uint64
 	value  uint64

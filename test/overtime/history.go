@@ -18,22 +18,22 @@ type event struct {
 	asked      asked
 	told       told
 	from, to   time.Duration // since the run began
-	start, end int64         // the order of all starts and ends
-	story      string        // how it was sent
+	start, end int64         // positions in the order of all starts and ends of calls
+	story      string        // when the call was sent, and over which connections
 }
 
 func (e *event) String() string {
 	return fmt.Sprintf("%9.3fs to %9.3fs  %s: %v: %v (%s)", e.from.Seconds(), e.to.Seconds(), e.who, e.asked, e.told, e.story)
 }
 
-// A history is the calls of a run's clients, and their answers.
+// A history has the calls of a run's clients and their answers.
 type history struct {
 	now func() time.Duration
 
 	mu     sync.Mutex
 	clock  int64
 	events []*event
-	ids    map[string]int // of file handles
+	ids    map[string]int // numbers of the file handles
 }
 
 // begin records that a call is about to be sent.
@@ -46,7 +46,7 @@ func (h *history) begin(who string, a asked) *event {
 	return e
 }
 
-// finish records the answer.
+// finish records the answer to a call.
 func (h *history) finish(e *event, t told, story string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *history) finish(e *event, t told, story string) {
 	}
 }
 
-// id returns the number of a file handle.
+// id returns the number of a file handle. Equal handles have the same number.
 func (h *history) id(handle []byte) int {
 	if len(handle) == 0 {
 		return 0
@@ -72,8 +72,9 @@ func (h *history) id(handle []byte) int {
 	return n
 }
 
-// check returns nil if a server that executes each call at most once could have given the
-// history. Otherwise the error lists the calls about one object up to the first impossible answer.
+// check returns nil if the history is correct: a server that executes each call once could have
+// given these answers. Otherwise the error lists the calls about one object up to the first
+// impossible answer.
 func (h *history) check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,14 +100,14 @@ func (h *history) check() error {
 	return nil
 }
 
-// lines is the number of calls in an error of check.
+// lines is the number of calls that an error of check lists.
 const lines = 14
 
 // single is the model of one object.
 var single = porcupine.Model{Init: once.Init, Step: once.Step}
 
-// upTo returns the history until the n-th answer: calls that are answered later have no answer
-// yet.
+// upTo returns the history of an object up to its n-th answer. Calls that are answered later are
+// in it without an answer.
 func upTo(part []porcupine.Operation, n int) []porcupine.Operation {
 	until := part[n-1].Return
 	out := slices.Clone(part[:n])

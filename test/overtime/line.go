@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A line is one connection of a client and its network: messages may be late or lost, and either
-// end may not learn of it.
+// A line is one connection of a client with its network. The network may delay or lose messages,
+// and either end may not notice that.
 type line struct {
 	number int
 	way    way
@@ -17,15 +17,15 @@ type line struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	queue   [][]byte // messages on their way to the server; nil is a FIN
-	held    int      // number of reasons for which messages to the server wait
-	lost    bool     // no message reaches the server any more
-	deaf    bool     // no message reaches the client any more
-	left    bool     // the client does not read from it any more
-	ending  bool     // carry returns when the queue is empty
+	held    int      // number of holds; messages to the server wait while it is not 0
+	lost    bool     // true if no further message reaches the server
+	deaf    bool     // true if no further message reaches the client
+	left    bool     // true if the client no longer reads from the connection
+	ending  bool     // true if carry returns when the queue is empty
 	carried chan struct{}
 }
 
-// newLine connects. c.mu is held.
+// newLine makes a connection. The caller holds c.mu.
 func newLine(c *machine, number int) (*line, error) {
 	l := &line{number: number, owner: c, lag: c.lag, carried: make(chan struct{})}
 	l.changed.L = &l.mu
@@ -37,7 +37,7 @@ func newLine(c *machine, number int) (*line, error) {
 	return l, nil
 }
 
-// send queues a message, or a FIN.
+// send queues a message to the server. nil is a FIN.
 func (l *line) send(m []byte) {
 	l.change(func() { l.queue = append(l.queue, m) })
 }
@@ -49,7 +49,7 @@ func (l *line) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// carry delivers messages to the server, in order.
+// carry delivers the queued messages to the server, in order.
 func (l *line) carry() {
 	defer close(l.carried)
 	for {
@@ -77,23 +77,22 @@ func (l *line) carry() {
 	}
 }
 
-// hold stops messages to the server until release is called, once.
+// hold delays messages to the server until release is called. The caller calls release once.
 func (l *line) hold() (release func()) {
 	l.change(func() { l.held++ })
 	return func() { l.change(func() { l.held-- }) }
 }
 
-// lose drops the messages on their way to the server, and all later ones. The server does not
-// learn of it.
+// lose drops the queued messages to the server and all later ones. The server does not notice it.
 func (l *line) lose() { l.change(func() { l.lost = true }) }
 
-// deafen drops the server's messages.
+// deafen drops all further messages of the server.
 func (l *line) deafen() { l.change(func() { l.deaf = true }) }
 
-// leave makes the client stop reading.
+// leave makes the client stop reading from the connection.
 func (l *line) leave() { l.change(func() { l.left = true }) }
 
-// reset ends the connection for both ends. The server keeps the messages that it has received.
+// reset resets the connection at both ends. The server keeps the messages that it has received.
 func (l *line) reset() {
 	l.change(func() { l.queue, l.left = nil, true })
 	l.way.reset()

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A machine makes calls as an NFS client does: a call has one XID for its life, a timer
-// sends copies of it, and a new connection gets a copy of every call that has no answer.
+// A machine makes calls as an NFS client does. A call keeps its XID, a timer sends copies of it,
+// and a new connection gets a copy of every call that has no answer.
 type machine struct {
 	*habits
 	name string
-	// credential is the machine's name in its credentials.
+	// credential is the machine name in the AUTH_SYS credentials of the client.
 	credential string
 	dial       dialer
 	now        func() time.Duration // since the run began
@@ -23,44 +23,45 @@ type machine struct {
 	random  *rand.Rand
 	at      netip.AddrPort
 	line    *line
-	lines   []*line // all
-	next    uint32  // XID
-	waiting []*call // without an answer, in the order of their XIDs
+	lines   []*line // all connections so far
+	next    uint32  // the next XID
+	waiting []*call // calls without an answer, in the order of their XIDs
 	copies  int
-	held    int       // number of future events of lines
-	settled sync.Cond // signals that held has fallen
-	over    bool      // the client makes no more connections
+	held    int       // number of functions that after will still call
+	settled sync.Cond // signals that held has decreased
+	over    bool      // true if the client makes no more connections
 }
 
 // habits are the settings that clients of one run share.
 type habits struct {
-	// timeout is the time after which a call without an answer is sent again; 0: never, like
-	// clients of NFSv4 on a connection that lives.
+	// timeout is the time after which a call without an answer is sent again. 0 means never, as
+	// NFSv4 clients do while their connection lasts.
 	timeout time.Duration
 	// tries is the number of times that a call is sent over one connection before the client
-	// gives up the connection.
+	// replaces the connection.
 	tries int
 	// patience is the longest time that a call waits for its answer.
 	patience time.Duration
-	// lag returns the time that one message takes.
+	// lag returns the delay of one message.
 	lag func() time.Duration
-	// latest is the greatest delay of a message that was held.
+	// latest is the longest delay of a held message.
 	latest time.Duration
-	// ports: the client may choose the port of a connection.
+	// ports is true if the client may choose the local port of a connection.
 	ports bool
 }
 
-// A call is a call that waits for its answer.
+// A call is a call of the client that has no answer yet.
 type call struct {
 	xid     uint32
 	message []byte
 	answer  chan []byte
-	line    *line    // the line that it was last sent over
-	sent    int      // number of times
-	story   []string // how it was sent
+	line    *line    // the connection over which the call was sent last
+	sent    int      // number of times that the call was sent
+	story   []string // when the call was sent, and over which connections
 }
 
-// do makes one call and returns its reply, or nil if none comes, and the story of its sendings.
+// do makes one call and returns its reply, or nil if none comes within patience. story says when
+// the call was sent, and over which connections.
 func (c *machine) do(build func(xid uint32) []byte) (reply []byte, story string) {
 	c.mu.Lock()
 	k := &call{xid: c.next, answer: make(chan []byte, 1)}
@@ -99,7 +100,7 @@ func (c *machine) do(build func(xid uint32) []byte) (reply []byte, story string)
 	}
 }
 
-// send sends k over the present connection. c.mu is held.
+// send sends k over the present connection. The caller holds c.mu.
 func (c *machine) send(k *call) {
 	for c.line == nil {
 		c.connect()
@@ -112,13 +113,14 @@ func (c *machine) send(k *call) {
 	c.line.send(k.message)
 }
 
-// late sends k again, over the same connection or over a new one, unless it was sent more than
-// sent times. c.mu is not held.
+// late is called when the timer of a call expires. It sends the call again or replaces the
+// connection, unless the call was sent again since the timer started. sent is the number of
+// sendings at that time. The caller does not hold c.mu.
 func (c *machine) late(k *call, sent, try int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case k.sent > sent: // over a new connection
+	case k.sent > sent: // already sent again, over a new connection
 	case try%c.tries == 0:
 		c.leave()
 	default:
@@ -126,7 +128,7 @@ func (c *machine) late(k *call, sent, try int) {
 	}
 }
 
-// giveUp leaves l, if it is the client's connection, and sends all calls over another one.
+// giveUp replaces l if it is the client's present connection.
 func (c *machine) giveUp(l *line) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,32 +138,31 @@ func (c *machine) giveUp(l *line) {
 }
 
 // leave ends the client's connection in one of the ways of real clients, connects again, and
-// sends all calls that have no answer. c.mu is held.
+// sends all calls that have no answer. The caller holds c.mu.
 func (c *machine) leave() {
 	old := c.line
 	if old == nil {
-		return // another goroutine does this already
+		return // another goroutine is connecting
 	}
 	c.line = nil
 	samePort := c.ports && c.random.IntN(2) == 0
 	switch way := c.random.IntN(4); {
 	case samePort || way == 0:
-		// The system reuses the port only after the old connection has ended.
+		// The operating system reuses the port only after the old connection has ended.
 		old.reset()
 	case way == 1:
-		old.send(nil) // the client still reads from it
+		old.send(nil) // the client still reads from the connection
 	case way == 2:
 		old.send(nil)
 		old.leave()
 	default:
-		old.leave() // a device between the two has dropped the connection
+		old.leave() // as if a device between the client and the server had dropped the connection
 	}
 	if c.ports && !samePort {
 		c.at = netip.AddrPortFrom(c.at.Addr(), c.port())
 	}
 	if c.random.IntN(3) == 0 {
-		// Messages of the old connection are still on their way, and arrive after messages of the
-		// new one.
+		// Messages on the old connection are delayed, and arrive after messages of the new one.
 		c.hold(old)
 	}
 	c.connect()
@@ -170,16 +171,16 @@ func (c *machine) leave() {
 	}
 }
 
-// port returns a privileged port. c.mu is held.
+// port returns a random privileged port. The caller holds c.mu.
 func (c *machine) port() uint16 { return 600 + uint16(c.random.IntN(400)) }
 
-// hold holds l for a while. c.mu is held.
+// hold holds l for a random time. The caller holds c.mu.
 func (c *machine) hold(l *line) {
 	release := l.hold()
 	c.after(c.some(c.latest), release)
 }
 
-// after calls f in a while. c.mu is held.
+// after calls f after the time d. The caller holds c.mu.
 func (c *machine) after(d time.Duration, f func()) {
 	c.held++
 	time.AfterFunc(d, func() {
@@ -191,19 +192,20 @@ func (c *machine) after(d time.Duration, f func()) {
 	})
 }
 
-// some returns a random duration up to most; short ones are as likely as long ones. c.mu is held.
+// some returns a random duration up to most. Short ones are as likely as long ones. The caller
+// holds c.mu.
 func (c *machine) some(most time.Duration) time.Duration {
 	return time.Duration(float64(most) / float64(int64(1)<<c.random.IntN(12)) * c.random.Float64())
 }
 
-// connect makes c.line. c.mu is held.
+// connect sets c.line to a new connection, or leaves it nil if that fails. The caller holds c.mu.
 func (c *machine) connect() {
 	if c.over {
 		return
 	}
 	l, err := newLine(c, len(c.lines)+1)
 	if err != nil {
-		if c.ports { // the port may be that of a dropped connection
+		if c.ports { // a connection that the client has dropped may still use the port
 			c.at = netip.AddrPortFrom(c.at.Addr(), c.port())
 		}
 		c.mu.Unlock()
@@ -215,7 +217,7 @@ func (c *machine) connect() {
 	c.line = l
 }
 
-// answered handles a reply. Only the first reply to a call counts.
+// answered passes a reply to the call with this XID. It ignores further replies to the same call.
 func (c *machine) answered(xid uint32, m []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +230,7 @@ func (c *machine) answered(xid uint32, m []byte) {
 	}
 }
 
-// forget removes a call.
+// forget removes a call without an answer.
 func (c *machine) forget(k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,7 +242,8 @@ func (c *machine) forget(k *call) {
 	}
 }
 
-// suffer makes one event happen to the client's connection, of which the client does not learn.
+// suffer makes one random event happen to the client's connection. The client does not notice it
+// at once.
 func (c *machine) suffer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,16 +268,17 @@ func (c *machine) suffer() {
 		l.deafen()
 	case 5:
 		l.reset()
-	case 6: // the client leaves it without a reason
+	case 6: // no event: the client leaves the connection without a reason
 	}
 	if notices && (c.timeout == 0 || c.random.IntN(2) == 0) {
-		// Keepalives fail, or an error arrives.
+		// The client notices the event later, as if a keepalive had failed or an error had
+		// arrived.
 		c.after(c.some(c.latest/4), func() { c.giveUp(l) })
 	}
 }
 
-// end closes all connections, after the messages on their way. It waits without c.mu, because
-// under synctest the time stands still while a goroutine waits for a mutex.
+// end delivers the queued messages and then closes all connections. It does not hold c.mu while
+// it waits, because under synctest time stands still while a goroutine waits for a mutex.
 func (c *machine) end() {
 	c.mu.Lock()
 	for c.settled.L = &c.mu; c.held > 0; {
@@ -293,7 +297,7 @@ func (c *machine) end() {
 				l.way.reset()
 			}
 		case <-time.After(c.latest):
-			l.way.reset() // it waits for credits
+			l.way.reset() // carry waits for credits
 			<-l.carried
 		}
 	}

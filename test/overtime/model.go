@@ -6,7 +6,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A deed is the kind of a call.
+// A deed is the kind of a call: a procedure of NFSv3 or a compound of NFSv4.0.
 type deed uint8
 
 const (
@@ -15,15 +15,15 @@ const (
 	getSize
 	setSize
 	lookup
-	create   // GUARDED: fails where the name exists
-	exclude  // EXCLUSIVE, each with a verifier of its own
+	create   // GUARDED: fails if the name exists
+	exclude  // EXCLUSIVE: each call has another verifier
 	makeFile // UNCHECKED
 	makeDir
 	remove
 	rename
-	link // to the one file with several names
+	link // to the file target, which has several names
 	acquire
-	release // by its owner
+	release // by the owner of the lock
 )
 
 var deeds = [...]string{"READ", "WRITE", "GETATTR size", "SETATTR size", "LOOKUP", "CREATE GUARDED", "CREATE EXCLUSIVE", "CREATE UNCHECKED", "MKDIR", "REMOVE", "RENAME", "LINK", "LOCK", "LOCKU"}
@@ -31,13 +31,13 @@ var deeds = [...]string{"READ", "WRITE", "GETATTR size", "SETATTR size", "LOOKUP
 // names is the number of names in a directory.
 const names = 3
 
-// An asked is the content of a call, without the protocol.
+// An asked is the content of a call, independent of the protocol version.
 type asked struct {
 	deed   deed
-	object int    // the call's block, file or directory
-	value  uint64 // of WRITE and SETATTR, the owner of LOCK and LOCKU, and the verifier of an EXCLUSIVE create
-	name   int    // in the directory
-	to     int    // of RENAME
+	object int    // number of the call's block, file or directory
+	value  uint64 // the value for WRITE and SETATTR, the owner for LOCK and LOCKU, the verifier for an EXCLUSIVE create
+	name   int    // number of the name in the directory
+	to     int    // number of the new name for RENAME
 }
 
 func (a asked) String() string {
@@ -63,16 +63,16 @@ const (
 	exists
 	absent
 	denied
-	later // the server did nothing, and the client may try again: NFS3ERR_JUKEBOX, NFS4ERR_DELAY
-	wrong // a result that a call of its kind must not have here
+	later // the server did not execute the call, and the client may try again: NFS3ERR_JUKEBOX, NFS4ERR_DELAY
+	wrong // a result that such a call must not have here
 )
 
-// A told is the content of an answer.
+// A told is the content of an answer, independent of the protocol version.
 type told struct {
 	status status
-	value  uint64 // of READ and GETATTR
-	id     int    // the file or directory of a name; 0: the answer does not name it
-	text   string // of wrong
+	value  uint64 // result of READ and GETATTR
+	id     int    // number of the file or directory in the answer; 0 if the answer has none
+	text   string // describes a result that is wrong
 }
 
 func (t told) String() string {
@@ -93,12 +93,12 @@ func (t told) String() string {
 	return fmt.Sprintf("OK, value %d, file %d", t.value, t.id)
 }
 
-// target is the ID of the file that LINK links to. IDs of other files are larger.
+// target is the number of the file that LINK links to. Other files have larger numbers.
 const target = 1
 
-// A place is the state of one object: the value of a register, the owner of the lock, or the ID
-// of each name of a directory; 0: the name does not exist. An ID below 0 is one that no answer
-// contained.
+// A place is the state of one object: the value of a register, the owner of a lock, or the file
+// number of each name in a directory. A file number of 0 means that the name does not exist. A
+// negative number stands for a file that no answer contained.
 type place struct {
 	value uint64
 	names [names]int
@@ -106,7 +106,7 @@ type place struct {
 
 // once is the model: each call takes effect exactly once, at one moment between its first sending
 // and its answer. A call without an answer takes effect at any moment after its sending, or
-// never; the model then puts its moment after all observations.
+// never; in the latter case the model puts the moment after all other calls.
 var once = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		at := make(map[[2]int]int)
@@ -130,7 +130,7 @@ var once = porcupine.Model{
 	},
 }
 
-// part returns the object that a call is about.
+// part returns an identifier of the object that a call is about.
 func part(a asked) [2]int {
 	switch a.deed {
 	case read, write:
@@ -143,13 +143,13 @@ func part(a asked) [2]int {
 	return [2]int{2, a.object}
 }
 
-// step applies one call, and reports whether its answer is right.
+// step applies one call to the state of its object, and reports whether its answer is possible.
 func (p *place) step(e *event) bool {
 	a, t := e.asked, e.told
 	if t.status == later {
 		return true
 	}
-	// expect compares the answer's status, if there is an answer.
+	// expect reports whether the answer has this status. A call without an answer always passes.
 	expect := func(s status) bool { return t.status == unknown || t.status == s }
 	made := t.id
 	if made == 0 {
@@ -205,7 +205,7 @@ func (p *place) step(e *event) bool {
 		switch {
 		case *n == 0:
 			return expect(absent)
-		case *n == *to: // both are names of one file: no change
+		case *n == *to: // both names refer to one file, so nothing changes
 		default:
 			*to, *n = *n, 0
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// inMemory are the durations for runs in memory, in which time costs nothing.
+// inMemory has the durations for runs in memory, which do not use real time.
 var inMemory = scale{
 	timeout:  []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, time.Minute},
 	lag:      5 * time.Millisecond,
@@ -29,15 +29,15 @@ var inMemory = scale{
 	patience: 2 * time.Hour,
 }
 
-// slowly is inMemory for connections that were dropped long ago: their messages arrive a quarter
-// of an hour later, between calls of that time.
+// slowly is inMemory for connections that the client dropped long ago: their messages arrive up
+// to a quarter of an hour later, between the calls of that time.
 var slowly = func() scale {
 	sc := inMemory
 	sc.think, sc.latest, sc.length = 2*time.Minute, 15*time.Minute, 10*time.Minute
 	return sc
 }()
 
-// onLoopback are the durations for runs over sockets.
+// onLoopback has the durations for runs over sockets, which use real time.
 var onLoopback = scale{
 	timeout:  []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond},
 	lag:      2 * time.Millisecond,
@@ -49,20 +49,22 @@ var onLoopback = scale{
 	patience: time.Minute,
 }
 
-// version3Of and version4Of return protocols for the objects of a site.
+// version3Of and version4Of return the protocol of a client for the objects of a site.
 func version3Of(o *objects) protocol { return version3{o} }
 func version4Of(o *objects) protocol { return version4{&owner{objects: o}} }
 
-// A setting is the environment of histories.
+// A setting is a protocol, a transport and the behaviour of the clients.
 type setting struct {
 	name    string
 	version func(*objects) protocol
 	rdma    bool
-	// sockets: over loopback, in real time; otherwise in memory, in a synctest bubble.
+	// sockets is true for runs over loopback in real time. Otherwise runs are in memory, in a
+	// synctest bubble.
 	sockets bool
-	// timers: clients send calls without an answer again; copies: also over the same connection.
+	// timers is true if clients send calls without an answer again. copies is true if they do so
+	// also over the same connection.
 	timers, copies bool
-	// twins: the two clients have one address, and count their XIDs from the same number.
+	// twins is true if the two clients have one address and begin with the same XID.
 	twins bool
 }
 
@@ -73,10 +75,10 @@ var settings = []setting{
 	{name: "NFSv4.0 over RDMA", version: version4Of, rdma: true},
 }
 
-// A tally sums up several runs.
+// A tally has the sums of several runs.
 type tally struct{ calls, copies, failed atomic.Int64 }
 
-// one makes the history of one seed and checks it.
+// one runs one seed and checks its history.
 func (s setting) one(t *testing.T, seed uint64, sum *tally) (err error) {
 	if s.sockets {
 		return s.judge(seed, onLoopback, sum)
@@ -89,8 +91,8 @@ func (s setting) one(t *testing.T, seed uint64, sum *tally) (err error) {
 	return err
 }
 
-// serve serves a site over the transport of a setting, with underWay calls under way on each
-// connection.
+// serve serves a site over the transport of a setting, with at most underWay calls under way on
+// each connection.
 func (s setting) serve(at *site, underWay int) (transport, error) {
 	switch {
 	case s.sockets && s.rdma:
@@ -161,13 +163,14 @@ func (s setting) judge(seed uint64, sc scale, sum *tally) error {
 	return nil
 }
 
-// seeds returns the seeds for a test: OVERTIME_SEEDS of them from OVERTIME_FROM on, or `most`.
+// seeds returns the seeds for a test: OVERTIME_SEEDS seeds from OVERTIME_FROM on. The default
+// number is `most`.
 func seeds(most int) (from, to uint64) {
 	from = number("OVERTIME_FROM", 1)
 	return from, from + number("OVERTIME_SEEDS", most)
 }
 
-// number returns a number from the environment, or otherwise.
+// number returns a number from an environment variable, or otherwise if it is not set.
 func number(name string, otherwise int) uint64 {
 	n, err := strconv.Atoi(os.Getenv(name))
 	if err != nil {
@@ -176,16 +179,16 @@ func number(name string, otherwise int) uint64 {
 	return uint64(n)
 }
 
-// Whatever happens to connections and to the disk, each call of a client has the effect of one
-// execution at one moment between its first sending and its answer.
+// Whatever happens to connections and to the disk, each call of a client takes effect exactly
+// once, at one moment between its first sending and its answer.
 func TestHistoriesAreThoseOfCallsExecutedOnce(t *testing.T) {
 	for _, s := range settings {
 		t.Run(s.name, func(t *testing.T) { s.all(t, 60, runtime.GOMAXPROCS(0)) })
 	}
 }
 
-// Two clients behind one address count their XIDs from the same number, and make the same
-// calls. Their connections last.
+// The same holds for two clients behind one address that begin with the same XID and make the
+// same calls, while their connections last.
 func TestHistoriesOfTwoClientsOfOneAddress(t *testing.T) {
 	for _, s := range settings {
 		s.twins = true
@@ -193,7 +196,7 @@ func TestHistoriesOfTwoClientsOfOneAddress(t *testing.T) {
 	}
 }
 
-// The same over the kernel's TCP, and over the software RNIC.
+// The same holds over the kernel's TCP and over the software RNIC.
 func TestHistoriesOverSockets(t *testing.T) {
 	for _, s := range settings {
 		s.sockets = true
@@ -201,7 +204,7 @@ func TestHistoriesOverSockets(t *testing.T) {
 	}
 }
 
-// all tries seeds, `together` of them at a time.
+// all runs the seeds of a test, `together` of them at a time.
 func (s setting) all(t *testing.T, most, together int) {
 	from, to := seeds(most)
 	var sum tally

@@ -8,24 +8,24 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// An owner is a client of NFSv4.0 with one open-owner and one lock-owner, whose calls follow one
-// another: each has the owner's next seqid (RFC 7530 §9.1.7).
+// An owner is a client of NFSv4.0 with one open-owner and one lock-owner. Its calls follow one
+// another, because each has the owner's next seqid (RFC 7530 §9.1.7).
 type owner struct {
 	*objects
-	number   uint64 // of its thread
+	number   uint64 // number of the thread that uses it
 	client   uint64
 	opens    uint32 // the last seqid of the open-owner
 	file     wire.StateID4
 	locks    uint32 // the last seqid of the lock-owner
 	lock     wire.StateID4
-	known    bool // the server knows it as a lock-owner
+	known    bool // true if the server knows the lock-owner
 	holds    bool
 	attempts int
 	locked   wire.Lock4Res
 	unlocked wire.Locku4Res
 }
 
-// prepare makes the owner known, and opens the file whose lock is the lock of the history.
+// prepare creates the client ID and opens the file that the lock of the history is on.
 func (o *owner) prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error {
 	o.number = number
 	var id wire.SetClientID4Res
@@ -73,7 +73,7 @@ func (o *owner) run(call func(build func(xid uint32) []byte) []byte, list ...ope
 
 func (o *owner) name(n int) []byte { return fmt.Appendf(nil, "owner %d.%d", o.number, n) }
 
-// open opens a name of the current directory, with the next seqid.
+// open returns an OPEN of a name in the current directory, with the next seqid.
 func (o *owner) open(name string, how wire.Openflag4, res *wire.Open4Res) operation {
 	return operation{wire.OpOpen, &wire.Open4Args{
 		Seqid: o.opens + 1, ShareAccess: wire.Open4ShareAccessBoth, Owner: wire.StateOwner4{Clientid: o.client, Owner: o.name(0)},
@@ -81,18 +81,18 @@ func (o *owner) open(name string, how wire.Openflag4, res *wire.Open4Res) operat
 	}, res}
 }
 
-// create opens a name that must not exist.
+// create returns an OPEN that creates a name, which must not exist.
 func (o *owner) create(name wire.UTF8String) operation {
 	how := wire.Openflag4{Opentype: wire.Open4Create, How: wire.Createhow4{Mode: wire.Guarded4}}
 	return o.open(string(name), how, new(wire.Open4Res))
 }
 
-// acquire asks for the lock, with the next seqid.
+// acquire returns a LOCK with the next seqid.
 func (o *owner) acquire(res *wire.Lock4Res) operation {
 	who := wire.Locker4{LockOwner: wire.ExistLockOwner4{Stateid: o.lock, Seqid: o.locks + 1}}
 	if !o.known {
-		// The server does not know a lock-owner whose first lock it denied, so the owner comes
-		// with another name.
+		// The server forgets a lock-owner whose first lock it denied, so the owner uses another
+		// name for each attempt.
 		who = wire.Locker4{NewLockOwner: true, OpenOwner: wire.OpenToLockOwner4{
 			OpenSeqid: o.opens + 1, OpenStateid: o.file, LockOwner: wire.StateOwner4{Clientid: o.client, Owner: o.name(1 + o.attempts)},
 		}}
@@ -100,12 +100,12 @@ func (o *owner) acquire(res *wire.Lock4Res) operation {
 	return operation{wire.OpLock, &wire.Lock4Args{Locktype: wire.WriteLt, Length: 1, Locker: who}, res}
 }
 
-// release gives the lock back, with the next seqid.
+// release returns a LOCKU with the next seqid.
 func (o *owner) release(res *wire.Locku4Res) operation {
 	return operation{wire.OpLocku, &wire.Locku4Args{Locktype: wire.WriteLt, Seqid: o.locks + 1, LockStateid: o.lock, Length: 1}, res}
 }
 
-// acquired handles the answer to acquire.
+// acquired records the answer to acquire.
 func (o *owner) acquired(s wire.NFSStat4, res *wire.Lock4Res) {
 	if o.known {
 		o.locks++
@@ -118,7 +118,7 @@ func (o *owner) acquired(s wire.NFSStat4, res *wire.Lock4Res) {
 	}
 }
 
-// released handles the answer to release.
+// released records the answer to release.
 func (o *owner) released(s wire.NFSStat4, res *wire.Locku4Res) {
 	o.locks++
 	if s == wire.NFS4OK {

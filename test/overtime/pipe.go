@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// pipe makes the two ends of a TCP connection in memory. After a reset, each end can still read
-// the bytes that had arrived, as with a socket of Linux.
+// pipe returns the two ends of a TCP connection in memory. After a reset, each end can still read
+// the bytes that had arrived, as with a Linux socket.
 func pipe(client, server net.Addr) (near, far *socket) {
 	up, down := newFlow(), newFlow()
 	return &socket{in: down, out: up, local: client, remote: server}, &socket{in: up, out: down, local: server, remote: client}
 }
 
-// A socket is one end of a pipe. A write never waits.
+// A socket is one end of a pipe. Write never blocks.
 type socket struct {
 	in, out       *flow
 	local, remote net.Addr
 }
 
-// A flow carries the bytes of one direction.
+// A flow has the bytes of one direction of a pipe.
 type flow struct {
 	mu       sync.Mutex
 	changed  sync.Cond
 	bytes    []byte
-	end      error // after the bytes that are there
-	shut     error // at once
+	end      error // the error of Read after the bytes that have arrived
+	shut     error // the error of Read at once
 	deadline time.Time
 }
 
@@ -38,7 +38,7 @@ func newFlow() *flow {
 	return f
 }
 
-// stop sets an end, unless it is set.
+// stop sets f.end or f.shut, unless it is already set.
 func (f *flow) stop(to *error, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *socket) Close() error {
 	return nil
 }
 
-// reset ends both directions.
+// reset resets the connection in both directions.
 func (s *socket) reset() {
 	s.out.stop(&s.out.end, syscall.ECONNRESET)
 	s.in.stop(&s.in.shut, syscall.ECONNRESET)

@@ -5,22 +5,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A protocol is a version of NFS as a client speaks it.
+// A protocol makes the calls of a client in one version of NFS, and decodes the answers.
 type protocol interface {
 	// prepare is called before the first call of the thread with this number. call makes a call.
 	prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error
-	// locking returns the call that the client may make about the lock now, acquire or release,
-	// if there is one.
+	// locking returns acquire or release, whichever the client may call now. any is false if the
+	// version has no locks.
 	locking() (d deed, any bool)
-	// deeds are the version's calls about a directory of files, or about one of directories.
+	// deeds returns the calls that the version has for a directory of files, or for a directory
+	// of directories.
 	deeds(directories bool) []deed
-	// call returns the encoded call.
+	// call returns an encoded call.
 	call(xid uint32, a asked) []byte
-	// reply decodes the answer.
+	// reply decodes an answer.
 	reply(d *xdr.Decoder, a asked) (t told, handle []byte)
 }
 
-// objects are the file handles of the site's objects, and the name of the machine that makes the
+// objects has the file handles of a site's objects, and the name of the machine that makes the
 // calls.
 type objects struct {
 	machine     string
@@ -31,7 +32,7 @@ type objects struct {
 	root        []byte
 }
 
-// block is the distance of two registers in a file, in bytes.
+// block is the distance in bytes between two registers in a file.
 const block = 4096
 
 func message(machine string, h rpc.CallHeader, args func(w *xdr.Writer)) []byte {
@@ -53,7 +54,7 @@ func message(machine string, h rpc.CallHeader, args func(w *xdr.Writer)) []byte 
 	return append(m, w.Bytes()[at:]...)
 }
 
-// answerOf decodes a reply. It returns an error if the server did not execute the call.
+// answerOf decodes a reply. The answer is wrong if the server refused the call.
 func answerOf(p protocol, m []byte, a asked) (t told, handle []byte) {
 	if m == nil {
 		return told{}, nil

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A run is one history of clients, by a seed.
+// A run makes one history. Its seed determines the calls and the events.
 type run struct {
 	seed    uint64
 	site    *site
@@ -17,15 +17,15 @@ type run struct {
 	clients []*machine
 	history *history
 	begun   time.Time
-	calls   int // of each thread
-	threads int // of each client
+	calls   int // number of calls of each thread
+	threads int // number of threads of each client
 	twins   bool
 
 	mu     sync.Mutex
-	failed error // the first
+	failed error // the first failure outside the history
 }
 
-// fail records a failure that is in no history.
+// fail records a failure outside the history.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,24 +34,24 @@ func (r *run) fail(err error) {
 	}
 }
 
-// A scale is the durations of a run.
+// A scale has the durations of a run.
 type scale struct {
-	timeout []time.Duration // one of these is drawn
-	lag     time.Duration   // of one message, at most
-	slow    time.Duration   // of one operation of the disk, at most
-	stuck   time.Duration   // at most
-	latest  time.Duration   // delay of a message
-	think   time.Duration   // between two calls of a thread, at most
+	timeout []time.Duration // a run uses one of these
+	lag     time.Duration   // longest delay of one message
+	slow    time.Duration   // longest duration of one operation of the disk
+	stuck   time.Duration   // longest time for which the disk is stuck
+	latest  time.Duration   // longest delay of a held message
+	think   time.Duration   // longest pause between two calls of a thread
 	length  time.Duration   // time during which events happen to connections
-	// patience is the time that a call waits for its answer if no fault delays it.
+	// patience is the time within which a call without faults gets its answer.
 	patience time.Duration
 }
 
-// random returns a separate source for each use, so that one more call in one place does not
-// change the draws in others.
+// random returns a separate random source for each use, so that one more random number in one use
+// does not change the numbers of others.
 func (r *run) random(use uint64) *rand.Rand { return rand.New(rand.NewPCG(r.seed, use)) }
 
-// A dice is a random source for many goroutines.
+// A dice is a random source that several goroutines can use.
 type dice struct {
 	mu sync.Mutex
 	*rand.Rand
@@ -66,7 +66,7 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(most)))
 }
 
-// The uses of random.
+// The uses of random, one for each random source.
 const (
 	ofRun uint64 = iota
 	ofNetwork
@@ -78,8 +78,8 @@ const (
 	ofThreads = 2000
 )
 
-// newRun makes a run over a site. ports: clients choose their ports. timers: clients send
-// calls again on their own.
+// newRun returns a run over a site. ports is true if clients choose their ports, timers if they
+// send calls without an answer again, copies if they do so also over the same connection.
 func newRun(seed uint64, sc scale, s *site, version func(*objects) protocol, dial dialer, ports, timers, copies bool) *run {
 	r := &run{seed: seed, site: s, version: version, begun: time.Now()}
 	now := func() time.Duration { return time.Since(r.begun) }
@@ -110,11 +110,11 @@ func newRun(seed uint64, sc scale, s *site, version func(*objects) protocol, dia
 	return r
 }
 
-// twin gives both clients one address, and the same calls under the same XIDs. Their credentials
-// name two machines, as those of Linux do.
+// twin replaces the clients by two that have one address and make the same calls with the same
+// XIDs. Their credentials name different machines, as those of Linux clients do.
 func (r *run) twin() {
 	one := r.clients[0]
-	one.tries = math.MaxInt // over one connection
+	one.tries = math.MaxInt // never replace the connection
 	one.ports = false
 	r.clients = []*machine{one, {
 		habits: one.habits, name: "client 2", credential: "machine2", dial: one.dial, now: one.now, random: r.random(ofClients + 1),
@@ -123,7 +123,7 @@ func (r *run) twin() {
 	r.twins = true
 }
 
-// run makes the calls, and returns when each has its answer and all events have happened.
+// run makes all calls. It returns when each has its answer and all events have happened.
 func (r *run) run(sc scale) {
 	fate := r.random(ofFate)
 	var all sync.WaitGroup
@@ -137,7 +137,7 @@ func (r *run) run(sc scale) {
 			all.Go(func() { r.thread(c, fmt.Sprintf("%s.%d", c.name, t+1), n+1, r.random(use), sc) })
 		}
 	}
-	// The events: those of connections, and one of the disk.
+	// The events: some happen to connections, and at most one to the disk.
 	var happens []func()
 	for range fate.IntN(7) {
 		if r.twins {
@@ -161,7 +161,7 @@ func (r *run) run(sc scale) {
 	all.Wait()
 }
 
-// thread makes calls, one after the other.
+// thread makes the calls of one thread, one after the other.
 func (r *run) thread(c *machine, who string, number uint64, random *rand.Rand, sc scale) {
 	p := r.speak(c)
 	if err := p.prepare(number, func(build func(xid uint32) []byte) []byte {
@@ -172,7 +172,7 @@ func (r *run) thread(c *machine, who string, number uint64, random *rand.Rand, s
 		return
 	}
 	for range r.calls {
-		if random.IntN(2) == 0 { // otherwise at once
+		if random.IntN(2) == 0 { // otherwise the thread makes the next call at once
 			time.Sleep(time.Duration(random.Int64N(int64(sc.think) + 1)))
 		}
 		a := r.draw(p, random)
@@ -183,14 +183,14 @@ func (r *run) thread(c *machine, who string, number uint64, random *rand.Rand, s
 	}
 }
 
-// speak returns the protocol for a machine.
+// speak returns the protocol object for the calls of a machine.
 func (r *run) speak(c *machine) protocol {
 	o := r.site.objects
 	o.machine = c.credential
 	return r.version(&o)
 }
 
-// one makes one call.
+// one makes one call and records it in the history.
 func (r *run) one(c *machine, who string, p protocol, a asked) told {
 	e := r.history.begin(who, a)
 	if a.deed == write || a.deed == setSize || a.deed == exclude {
@@ -204,7 +204,7 @@ func (r *run) one(c *machine, who string, p protocol, a asked) told {
 	return t
 }
 
-// draw draws a call.
+// draw returns a random call.
 func (r *run) draw(p protocol, random *rand.Rand) asked {
 	switch random.IntN(5) {
 	case 0, 1:
@@ -223,7 +223,7 @@ func (r *run) draw(p protocol, random *rand.Rand) asked {
 	return a
 }
 
-// look reads the state of all objects, by a client of its own.
+// look reads the state of all objects at the end of a run, by a client of its own.
 func (r *run) look(c *machine) {
 	p := r.speak(c)
 	for i := range blocks {

@@ -17,7 +17,7 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// A site is a server of NFSv3 and NFSv4.0 without transports, over a disk.
+// A site is a server of NFSv3 and NFSv4.0 over a disk, without transports.
 type site struct {
 	rpc     *rpc.Server
 	pool    *mem.Pool
@@ -29,7 +29,8 @@ type site struct {
 	export  *export.Export
 }
 
-// The number of a site's objects of each kind. Directories with odd numbers hold directories.
+// The number of a site's objects of each kind. A directory with an odd number has only
+// directories in it.
 const (
 	blocks      = 2
 	sizes       = 1
@@ -81,7 +82,7 @@ func newSite(slow func() time.Duration, cfg rpc.Config) (*site, error) {
 	if s.pool, err = mem.NewPool(mem.Config{Ceiling: 64 << 20}); err != nil {
 		return nil, err
 	}
-	// The lease is longer than any run.
+	// The lease never ends during a run.
 	if s.clients, err = state.New(state.Config{Lease: 1000 * time.Hour}); err != nil {
 		return nil, err
 	}
@@ -92,12 +93,12 @@ func newSite(slow func() time.Duration, cfg rpc.Config) (*site, error) {
 	return s, nil
 }
 
-// close ends the server. Its transports must be closed.
+// close closes the server. The caller has closed the transports before.
 func (s *site) close() {
 	s.rpc.Close()
 	s.clients.Close()
 	s.pool.Close()
 }
 
-// server is the server's address.
+// server is the address of the server.
 var server = netip.MustParseAddrPort("192.0.2.1:2049")

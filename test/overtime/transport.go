@@ -12,19 +12,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// A transport carries the calls of a site.
+// A transport connects clients to a site.
 type transport struct {
 	dial  dialer
 	close func()
-	// open returns the number of the server's connections.
+	// open returns the number of connections that the server has open.
 	open func() int
-	// ports: clients may choose theirs.
+	// ports is true if clients may choose their ports.
 	ports bool
 }
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// tcpOnLoopback serves a site over sockets. Clients have addresses of 127.0.0.0/8.
+// tcpOnLoopback serves a site over TCP sockets. Clients have addresses of 127.0.0.0/8.
 func tcpOnLoopback(s *site, cfg tcp.Config) (transport, error) {
 	l, err := net.Listen("tcp", loopback.String())
 	if err != nil {
@@ -63,8 +63,8 @@ func rdmaOnLoopback(s *site, cfg rdma.Config) (transport, error) {
 	return overProvider(s, cfg, p, loopback, func(_ netip.Addr, at netip.AddrPort) netip.AddrPort { return at })
 }
 
-// overProvider serves a site over the connections of a provider. at returns the address that a
-// client dials.
+// overProvider serves a site over the connections of an RDMA provider. at returns the address
+// that a client dials.
 func overProvider(s *site, cfg rdma.Config, p rdmacm.Provider, listen netip.AddrPort, at func(from netip.Addr, server netip.AddrPort) netip.AddrPort) (transport, error) {
 	cfg.RPC, cfg.Pool = s.rpc, s.pool
 	rs, err := rdma.NewServer(cfg)

@@ -8,7 +8,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// version3 is NFSv3.
+// version3 is the protocol NFSv3.
 type version3 struct{ *objects }
 
 func (version3) prepare(uint64, func(func(uint32) []byte) []byte) error { return nil }
@@ -21,7 +21,7 @@ func (version3) deeds(directories bool) []deed {
 	return []deed{create, create, exclude, makeFile, remove, remove, rename, link, lookup}
 }
 
-// holdsDirectories reports whether the names of a directory lead to directories.
+// holdsDirectories reports whether the directory with this number has only directories in it.
 func holdsDirectories(object int) bool { return object%2 == 1 }
 
 func (v version3) call(xid uint32, a asked) []byte {
@@ -128,7 +128,7 @@ func (v version3) reply(d *xdr.Decoder, a asked) (t told, handle []byte) {
 	return t, handle
 }
 
-// register returns the value of a block: 0 if it was never written.
+// register returns the value in a block, or 0 if the block was never written.
 func register(b []byte) uint64 {
 	var v [8]byte
 	copy(v[:], b)

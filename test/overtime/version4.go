@@ -9,7 +9,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// version4 is NFSv4.0. Blocks and sizes are written with the anonymous stateid.
+// version4 is the protocol NFSv4.0. It writes with the anonymous stateid.
 type version4 struct{ *owner }
 
 func (v version4) locking() (deed, bool) {
@@ -26,11 +26,11 @@ func (version4) deeds(directories bool) []deed {
 	return []deed{create, create, link, remove, remove, rename, lookup}
 }
 
-// An operation is one operation of a compound, and the place for its result.
+// An operation is one operation of a compound, with a variable for its result.
 type operation struct {
 	number wire.OpNum
 	args   interface{ Encode(w *xdr.Writer) }
-	result interface{ Decode(d *xdr.Decoder) } // nil: a result that is only a status
+	result interface{ Decode(d *xdr.Decoder) } // nil if the result is only a status
 }
 
 func compound(machine string, xid uint32, operations []operation) []byte {
@@ -48,7 +48,7 @@ func compound(machine string, xid uint32, operations []operation) []byte {
 	})
 }
 
-// results decodes the results of the operations that were executed.
+// results decodes the results of a compound and returns its status.
 func results(d *xdr.Decoder, operations []operation) wire.NFSStat4 {
 	s := wire.NFSStat4(d.Uint32())
 	d.Opaque(xdr.NoLimit) // tag
@@ -68,8 +68,8 @@ func putFH(handle []byte) operation {
 	return operation{number: wire.OpPutFH, args: &wire.PutFH4Args{Object: handle}}
 }
 
-// operations returns the compound of a call. handle and take read the results if the compound
-// succeeded.
+// operations returns the operations of a call. If the compound succeeds, handle has the file
+// handle in its results, and take returns the value in them.
 func (v version4) operations(a asked) (list []operation, handle *wire.GetFH4Res, take func() uint64) {
 	name := func(n int) wire.UTF8String { return wire.UTF8String{'a' + byte(n)} }
 	dir := func() operation { return putFH(v.directories[a.object]) }

@@ -11,26 +11,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A way is one connection to the server, seen from the client's machine.
+// A way is the client's end of one connection to the server.
 type way interface {
-	// send gives one RPC message to the connection. It may block until the connection has room.
-	// After the end it does nothing.
+	// send sends one RPC message. It may block until the connection can take the message. After
+	// the end of the connection it does nothing.
 	send(message []byte)
-	// half tells the server that no more messages will come.
+	// half closes the sending direction: no more messages will come.
 	half()
-	// reset ends both directions at once.
+	// reset ends both directions of the connection at once.
 	reset()
 }
 
-// A listener receives the messages that arrive on a way, from one goroutine.
+// A listener receives the messages that arrive on a way. One goroutine calls it.
 type listener interface {
 	arrived(message []byte)
-	// ended: nothing more arrives.
+	// ended is called when no further message will arrive.
 	ended()
 }
 
-// A dialer connects from a client's address and port; port 0 is any port. An error means that no
-// connection can be made now.
+// A dialer connects from a client's address and port. Port 0 means any port. An error means that
+// no connection can be made now.
 type dialer func(from netip.AddrPort, l listener) (way, error)
 
 // A tcpWay carries messages as records (RFC 5531 §11).
@@ -39,7 +39,7 @@ type tcpWay struct {
 	abort func()
 }
 
-// overTCP returns the way over a TCP connection.
+// overTCP returns the way over a TCP connection. abort resets the connection.
 func overTCP(c net.Conn, abort func(), l listener) *tcpWay {
 	w := &tcpWay{c, abort}
 	go w.receive(l)
@@ -76,8 +76,8 @@ func (w *tcpWay) receive(l listener) {
 	}
 }
 
-// An rdmaWay carries messages inline, in RDMA_MSG (RFC 8166 §3.5), as many at a time as the
-// server has granted credits.
+// An rdmaWay sends messages inline, in RDMA_MSG (RFC 8166 §3.5), as many at a time as the server
+// has granted credits.
 type rdmaWay struct {
 	listener
 	conn rdmacm.Conn
@@ -95,7 +95,7 @@ const inline = 4096
 // most is the number of credits that an rdmaWay asks for.
 const most = 64
 
-// overRDMA returns the way over a connection that connect makes.
+// overRDMA returns the way over the RDMA connection that connect makes.
 func overRDMA(connect func(p rdmacm.ConnParam) (rdmacm.Conn, error), l listener) (*rdmaWay, error) {
 	w := &rdmaWay{listener: l, granted: 1}
 	w.credited.L = &w.mu
@@ -120,7 +120,7 @@ func (w *rdmaWay) send(m []byte) {
 	if over {
 		return
 	}
-	// An empty list of each kind follows the prefix.
+	// Three empty lists of chunks follow the prefix.
 	b := make([]byte, wire.PrefixSize+12, wire.PrefixSize+12+len(m))
 	wire.Prefix{XID: binary.BigEndian.Uint32(m), Version: 1, Credits: most, Proc: wire.ProcMsg}.Put(b)
 	b = append(b, m...)
@@ -149,7 +149,7 @@ func (w *rdmaWay) Received(r *rdmacm.Recv) {
 	w.credited.Broadcast()
 	w.mu.Unlock()
 	if m != nil {
-		go w.arrived(m) // it may take long
+		go w.arrived(m) // in a goroutine of its own, because it may block
 	}
 }
 
