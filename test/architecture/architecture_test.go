@@ -12,9 +12,9 @@ import (
 
 const module = "github.com/nfsrdmad/nfsrdmad"
 
-// rooms lists the rooms that each room may import, in addition to itself and the packages beneath
-// it. A package belongs to the room with the longest name that contains it. Tests may import
-// anything, so this package ignores them.
+// A room is a package with the packages below it. rooms lists, for each room, the other rooms
+// that it may import. A package belongs to the room with the longest name that contains the
+// package. Tests may import anything, so this test ignores them.
 var rooms = map[string][]string{
 	"mem":                 {"internal/queue"},
 	"internal/busypoll":   {},
@@ -31,8 +31,8 @@ var rooms = map[string][]string{
 	"vfs":                 {"mem", "internal/mountinfo"},
 	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr"},
 	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll"},
-	// The binding of NFS to RPC imports only the wire types. State, identity and exports do not
-	// import any protocol's procedures, and the minor versions of NFSv4 do not import each other.
+	// The binding of NFS to RPC imports only the wire types. State, identity and exports import
+	// no protocol's procedures. The minor versions of NFSv4 do not import each other.
 	"ulb/nfs":            {"rpc", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
 	"ulb/nfs/nfs3wire":   {"rpc/xdr"},
 	"ulb/nfs/nfs4wire":   {"rpc/xdr"},
@@ -48,28 +48,28 @@ var rooms = map[string][]string{
 		"ulb/nfs/state"},
 	"ulb/nfs/nfs40": {"rpc", "internal/clientaddr", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/state"},
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
-	// Clients know the wire types and the binding, and none of the server's logic.
+	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
 	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/durable", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
-	// A configuration knows the parts by their names and defaults, and runs none of them.
+	// The configuration imports packages only for their names and defaults.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
-	// Exports know what a configuration says of them, and no server.
+	// Exports use the configuration, and import no server code.
 	"server/exports": {"server/config", "internal/durable", "internal/mountinfo", "ulb/nfs/export", "vfs"},
 	"cmd/nfsrdmad":   {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 
-// exact are the rooms that may import only the packages of ulb/nfs in their list, and not those
-// beneath.
+// For the rooms in exact, an entry below ulb/nfs in their list allows only that package, and not
+// the packages below it.
 var exact = map[string]bool{"client": true, "ulb/nfs": true, "ulb/nfs/mount3": true, "ulb/nfs/nfs3": true, "ulb/nfs/nfs4": true,
 	"ulb/nfs/nfs41": true}
 
-// onlyAbove are libraries that no room below server may import.
+// onlyAbove are libraries that only the rooms in above may import.
 var onlyAbove = []string{
 	"go.uber.org/zap", "github.com/prometheus", "log", "log/slog", "github.com/coreos/go-systemd",
 	"github.com/spf13", "github.com/pelletier/go-toml",
 }
 
-// above are the rooms that may import them.
+// above are the rooms that may import the libraries in onlyAbove.
 var above = []string{"server", "cmd/nfsrdmad", "test"}
 
 type listed struct {
@@ -79,7 +79,7 @@ type listed struct {
 	Standard              bool
 }
 
-// packages returns the packages of the repository, without tests.
+// packages returns the packages of the repository, without test packages.
 func packages(t *testing.T) []listed {
 	t.Helper()
 	list := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Doc,Imports,XTestImports,GoFiles", "-tags", "kernel,interop,bench,linux", "./...")
@@ -107,7 +107,7 @@ func packages(t *testing.T) []listed {
 
 func in(room, pkg string) bool { return pkg == room || strings.HasPrefix(pkg, room+"/") }
 
-// roomOf returns the room with the longest name that contains a package.
+// roomOf returns the room with the longest name that contains the package.
 func roomOf(pkg string) (room string) {
 	for r := range rooms {
 		if in(r, pkg) && len(r) > len(room) {
@@ -142,7 +142,7 @@ func TestRoomsImportDownwards(t *testing.T) {
 	}
 }
 
-// Implementations of one seam do not import each other.
+// Implementations of one interface, such as two file systems, do not import each other.
 func TestSiblingsDoNotKnowEachOther(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, rule := range []struct{ room, never string }{
@@ -166,8 +166,9 @@ func TestSiblingsDoNotKnowEachOther(t *testing.T) {
 	}
 }
 
-// Providers and file systems can be written in another module, because the packages of their seams
-// show no internal type. The provider in rdmacm's tests shows that this is enough.
+// Providers of package rdmacm and file systems of package vfs can be written in other modules,
+// because these two packages have no internal types in their interfaces. The provider in rdmacm's
+// tests shows that this is enough.
 func TestSeamsAreOpenToOtherModules(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.ImportPath != "rdmacm" && p.ImportPath != "vfs" {
@@ -185,7 +186,8 @@ func TestSeamsAreOpenToOtherModules(t *testing.T) {
 	}
 }
 
-// Layers below server have counters and hooks of their own.
+// Packages below server do not import libraries for logs or metrics. They have counters and hooks
+// of their own.
 func TestOnlyTheServerLogsAndMeasures(t *testing.T) {
 	for _, p := range packages(t) {
 		if slices.ContainsFunc(above, func(room string) bool { return in(room, p.ImportPath) }) {

@@ -1,3 +1,4 @@
-// Package architecture tests the repository itself: the imports that each room may have, the
-// rooms that may use logging and metrics, and that every package has a comment with its purpose.
+// Package architecture tests the repository itself: which packages may import which others, which
+// may use libraries for logs and metrics, that every package has a comment with its purpose, and
+// rules for documents, fuzz inputs and raw system calls.
 package architecture

@@ -14,7 +14,7 @@ var (
 	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
-// anchors returns the anchors that GitHub makes of a document's headings.
+// anchors returns the anchors that GitHub makes from a document's headings.
 func anchors(text string) map[string]bool {
 	all := make(map[string]bool)
 	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
@@ -32,7 +32,7 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// Each link between the documents of the repository has a target.
+// Each link in the documents of the repository has a target.
 func TestLinksLeadSomewhere(t *testing.T) {
 	const root = "../.."
 	files := []string{filepath.Join(root, "README.md")}

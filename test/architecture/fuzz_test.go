@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// hashed matches go test's name for an input that it found.
+// hashed matches the name that go test gives to an input that it found.
 var hashed = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// hashedInputs returns the inputs of fuzz tests whose names do not show their purpose, and the
-// number of those with a name.
+// hashedInputs returns the fuzz inputs that still have such a name, and the number of the inputs
+// with another name.
 func hashedInputs(repository fs.FS) (hashes []string, named int, err error) {
 	err = fs.WalkDir(repository, ".", func(file string, d fs.DirEntry, err error) error {
 		switch {
@@ -32,8 +32,8 @@ func hashedInputs(repository fs.FS) (hashes []string, named int, err error) {
 	return hashes, named, err
 }
 
-// An input in testdata/fuzz once found a fault, or was written by hand, and its name says which.
-// An input that only reaches new code stays in the cache of go test.
+// Each input in testdata/fuzz has a name that says which fault it found, or what it is for. An
+// input that only reaches new code belongs into the cache of go test.
 func TestFuzzInputsAreNamed(t *testing.T) {
 	hashes, named, err := hashedInputs(os.DirFS("../.."))
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	"testing"
 )
 
-// rawCalls is the file that states the rule for raw system calls. This file and rawCallsOfSockets
-// contain the raw calls that the rule permits.
+// rawCalls is the file that states the rule for raw system calls. Only this file and
+// rawCallsOfSockets may make raw system calls.
 const (
 	rawCalls          = "vfs/local/raw_syscall.go"
 	rawCallsOfSockets = "transport/tcp/raw_syscall.go"
 )
 
-// quick are functions of packages syscall and unix that make raw system calls themselves, each
-// with the reason why it may be called: the rule is in rawCalls.
+// quick lists functions of the packages syscall and unix that make raw system calls themselves
+// but may be called anyway. Each has the reason. rawCalls states the rule.
 var quick = map[string]string{
 	"Geteuid":           "reads the thread's credential",
 	"Getegid":           "reads the thread's credential",
@@ -41,8 +41,8 @@ var quick = map[string]string{
 	"AllThreadsSyscall": "stops every thread by its contract; made before there is any work",
 }
 
-// A raw system call keeps its processor: one that waits stops the process at the
-// next garbage collection.
+// The code makes raw system calls only where rawCalls permits it. A raw system call keeps its
+// processor, so one that waits stops the whole process at the next garbage collection.
 func TestRawSystemCallsAreJudged(t *testing.T) {
 	used := map[string]map[string]bool{"syscall": {}, "golang.org/x/sys/unix": {}}
 	seen := map[string]int{}
@@ -109,7 +109,7 @@ func TestRawSystemCallsAreJudged(t *testing.T) {
 	}
 }
 
-// selector returns the package and the name that n selects, if n is a selector.
+// selector returns the package name and the selected name if n is a selector.
 func selector(n ast.Node) (pkg, name string, ok bool) {
 	s, ok := n.(*ast.SelectorExpr)
 	if !ok {
@@ -122,8 +122,8 @@ func selector(n ast.Node) (pkg, name string, ok bool) {
 	return x.Name, s.Sel.Name, true
 }
 
-// rawFunctions returns the functions of a package, on this machine's architecture, that make a
-// raw system call, also through other functions of the package.
+// rawFunctions returns the functions of a package that make a raw system call, directly or
+// through other functions of the package, on this machine's architecture.
 func rawFunctions(t *testing.T, of string) map[string]bool {
 	t.Helper()
 	list := exec.Command("go", "list", "-f", `{{.Dir}}{{range .GoFiles}} {{.}}{{end}}`, of)
@@ -163,7 +163,7 @@ func rawFunctions(t *testing.T, of string) map[string]bool {
 			})
 		}
 	}
-	// Syscall and its variants tell the scheduler before they make the raw call.
+	// Syscall and its variants tell the Go scheduler before they make the raw call.
 	for _, told := range []string{"Syscall", "Syscall6", "Syscall9", "SyscallNoError", "syscall", "syscall6", "RawSyscallNoError"} {
 		delete(raw, told)
 	}

@@ -1,6 +1,6 @@
-// Package await lets tests wait for the work of other goroutines, with a bound, and with a
-// message that names the missing event. Without it, only the time limit of its package would end
-// a test that hangs, after minutes and without that name.
+// Package await lets tests wait for other goroutines. Each wait has a time limit, and a message
+// that names the missing event. Without this package, only the time limit of the test's package
+// would end a test that hangs, after minutes and without that message.
 package await
 
 import (
@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Limit bounds every wait. It is only a guard: the events come in milliseconds, or, on a busy
-// machine, in seconds.
+// Limit is the time limit of every wait. It is only a safeguard: the events come within
+// milliseconds, or, on a busy machine, within seconds.
 const Limit = 30 * time.Second
 
-// WorkloadLimit bounds the wait for a workload of many steps, each of which needs its turn on a
-// machine that may be busy.
+// WorkloadLimit is the time limit for a workload of many steps, because each step may have to
+// wait for a processor on a busy machine.
 const WorkloadLimit = 90 * time.Second
 
-// spins is the number of times that a condition is tested before the waiting goroutine sleeps
-// between two tests. In a bubble of testing/synctest the sleeps let time pass, so that the bound
-// holds there as well.
+// spins is the number of times that Within tests a condition before it begins to sleep between
+// two tests. In a bubble of testing/synctest only sleeping lets time pass, so the sleeps make the
+// time limit work there as well.
 const spins = 1000
 
-// Until waits until a condition holds, and fails the test if it does not in time. The calling
-// goroutine evaluates the condition again and again.
+// Until waits until a condition holds. It fails the test if the condition does not hold within
+// Limit. It calls holds again and again on the calling goroutine.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if !Within(Limit, holds) {
@@ -31,7 +31,7 @@ func Until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within waits until a condition holds, for limit at most, and reports whether it did.
+// Within waits at most limit until a condition holds, and reports whether it holds.
 func Within(limit time.Duration, holds func() bool) bool {
 	end := time.Now().Add(limit)
 	for n := 0; !holds(); n++ {
@@ -47,7 +47,8 @@ func Within(limit time.Duration, holds func() bool) bool {
 	return true
 }
 
-// Receive waits for a value of a channel, or for its end, and fails the test if neither comes.
+// Receive waits for a value from a channel, or for the channel's close. It fails the test if
+// neither comes within Limit.
 func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	return receive(t, Limit, what, ch)
@@ -57,7 +58,7 @@ func receive[T any](t testing.TB, limit time.Duration, what string, ch <-chan T)
 	t.Helper()
 	select {
 	case v := <-ch:
-		return v // without a timer, because benchmarks and counts of allocations wait, too
+		return v // no timer, because benchmarks and tests that count allocations also wait
 	default:
 	}
 	guard := time.NewTimer(limit)
@@ -71,14 +72,14 @@ func receive[T any](t testing.TB, limit time.Duration, what string, ch <-chan T)
 	}
 }
 
-// Return waits until f returns, and fails the test if it does not. f runs on a goroutine of its
-// own, so it must not end the test.
+// Return waits until f returns, and fails the test if it does not return within Limit. f runs on
+// another goroutine, so it must not call t.FailNow or t.Fatal.
 func Return(t testing.TB, what string, f func()) {
 	t.Helper()
 	receive(t, Limit, what, begin(f))
 }
 
-// Workload is Return for a workload of many steps.
+// Workload is Return with WorkloadLimit, for workloads of many steps.
 func Workload(t testing.TB, what string, f func()) {
 	t.Helper()
 	receive(t, WorkloadLimit, what, begin(f))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// failing is a test that records its failure.
+// failing is a testing.TB that records its failure.
 type failing struct {
 	testing.TB
 	said string
@@ -22,7 +22,7 @@ func (f *failing) Fatalf(format string, _ ...any) {
 	runtime.Goexit()
 }
 
-// fails runs f as a test of its own, and returns its message if it fails.
+// fails runs f with a failing, and returns the message of its failure, or "".
 func fails(t *testing.T, f func(t testing.TB)) string {
 	inner, done := &failing{TB: t}, make(chan struct{})
 	go func() {
@@ -33,8 +33,8 @@ func fails(t *testing.T, f func(t testing.TB)) string {
 	return inner.said
 }
 
-// Each wait ends when its condition comes true, however late, and fails the test with a message
-// if it never does. The time is a bubble's.
+// Each wait ends when its condition becomes true, however late, and fails the test with a message
+// if it never does. The time is that of a synctest bubble.
 func TestWaitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})

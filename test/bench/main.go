@@ -1,14 +1,13 @@
-// Command bench measures the daemon over TCP beside other NFS servers, with
-// 'nfsrdmad bench' as the client, and prints a table in markdown with ratios to
-// nfs-ganesha:
+// Command bench compares the daemon over TCP with other NFS servers, with `nfsrdmad bench` as the
+// client. It prints a Markdown table with ratios to nfs-ganesha:
 //
 //	go run ./test/bench [-rounds N] [-duration D] [-dir DIR] [-only REGEXP] [-nfsrdmad FILE]
 //
-// The servers run on the loopback device of a network namespace that the program makes,
-// which takes root, and serve the same directory, by default one in memory. In each round
-// every server gets every workload, one after the other; the table has the medians of all
-// rounds, so that other load on the machine affects all servers alike. Servers that are not
-// installed are left out.
+// The servers run on the loopback device of a network namespace that the program creates, so the
+// program needs root. They serve the same directory, by default one in memory. In each round the
+// program runs every workload on every server, one after the other. The table has the medians of
+// all rounds, so that other load on the machine affects all servers alike. The program leaves out
+// servers that are not installed.
 package main
 
 import (
@@ -29,24 +28,24 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
-// A workload is a line of the table.
+// A workload is one row of the table.
 type workload struct {
 	name string
 	args []string
-	// four: the workload uses NFSv4.1. Not every server in the comparison has it.
+	// four is true if the workload uses NFSv4.1, which not every server in the comparison has.
 	four bool
-	// value returns the figure to compare, in units of unit.
+	// value returns the measured value, in units of unit.
 	value func(m *bench.Result) float64
 	unit  string
-	// target is the least ratio to nfs-ganesha that the project wants.
+	// target is the smallest ratio to nfs-ganesha that the project wants; 0 if none.
 	target float64
 }
 
 func rate(m *bench.Result) float64      { return m.OperationsPerSecond }
 func bandwidth(m *bench.Result) float64 { return m.BytesPerSecond / 1e6 }
 
-// entries is the measure of listings. Bytes would not compare, because the size of an entry
-// depends on the server's handles.
+// entries is the value for listings. Bytes a second would not be comparable, because the size of
+// an entry depends on the server's file handles.
 func entries(m *bench.Result) float64 { return m.EntriesPerSecond }
 
 var workloads = []workload{
@@ -58,7 +57,7 @@ var workloads = []workload{
 	{"READ 1 MiB, one at a time", []string{"read", "--size", "1M", "--depth", "1"}, false, bandwidth, "MB/s", 0},
 	{"READ 1 MiB, 16 at a time", []string{"read", "--size", "1M", "--depth", "16"}, false, bandwidth, "MB/s", 1},
 	{"WRITE 4 KiB, 16 at a time", []string{"randwrite", "--size", "4K", "--depth", "16"}, false, rate, "op/s", 0},
-	// With -dir on a disk, its time counts too.
+	// If -dir is on a disk, this includes the time of the disk.
 	{"WRITE 4 KiB FILE_SYNC, one at a time", []string{"syncwrite", "--size", "4K", "--depth", "1"}, false, rate, "op/s", 1},
 	{"WRITE 1 MiB, one at a time", []string{"write", "--size", "1M", "--depth", "1"}, false, bandwidth, "MB/s", 0},
 	{"WRITE 1 MiB, 16 at a time", []string{"write", "--size", "1M", "--depth", "16"}, false, bandwidth, "MB/s", 1},
@@ -129,7 +128,7 @@ func run(ctx context.Context, o options) (err error) {
 				continue
 			}
 			for i := range up {
-				// The peers take turns at being the first.
+				// In each round another peer is the first.
 				p := up[(i+round)%len(up)]
 				if w.four && p.four == "" {
 					continue
@@ -151,7 +150,7 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// measure runs one workload on one server.
+// measure runs one workload on one server and returns its result.
 func (s *stage) measure(ctx context.Context, p *peer, w workload) (*bench.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.duration+2*time.Minute)
 	defer cancel()
@@ -174,7 +173,7 @@ func (s *stage) measure(ctx context.Context, p *peer, w workload) (*bench.Result
 	return m, json.Unmarshal(out, m)
 }
 
-// machine describes the machine: its processor and its kernel.
+// machine returns a description of the machine: its processor and its kernel.
 func machine() string {
 	model := runtime.GOARCH
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {

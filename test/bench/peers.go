@@ -9,33 +9,34 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
-// A peer is a server of the comparison.
+// A peer is a server in the comparison.
 type peer struct {
 	name string
-	// export is the path that clients mount, and four the path by NFS version 4; "" if the peer
-	// does not serve it.
+	// export is the path that clients mount over NFSv3. four is the path over NFSv4, or "" if the
+	// peer does not serve NFSv4.
 	export, four    string
 	port, mountPort int
 	start           func(s *stage, p *peer) error
 	found           map[string][]*bench.Result
 }
 
-// peers in the order of the table; the first is ours.
+// peers are the servers in the order of the table. The first is nfsrdmad.
 var peers = []*peer{
 	{name: "nfsrdmad", export: "/bench", four: "/bench", port: 2049, mountPort: 2049, start: startOurs},
 	{name: reference, export: "/bench", four: "/bench", port: 3049, mountPort: 3050, start: startGanesha},
 	{name: "go-nfs", export: "/", port: 4049, mountPort: 4049, start: startGoNFS},
 }
 
-// startOurs runs the daemon. Ganesha answers changes of names before they are stable, so the
-// daemon may do the same.
+// startOurs runs the daemon. Its export is async, because nfs-ganesha also answers changes of
+// names before they are stable.
 func startOurs(s *stage, _ *peer) error {
 	return s.start(2049, s.o.nfsrdmad, "serve", "--state-dir", filepath.Join(s.work, "state"),
 		"--export", s.export+":/bench,rw,no_root_squash,async", "--tcp", "127.0.0.1:2049", "--rdma", "127.0.0.1:20049")
 }
 
-// startGanesha runs nfs-ganesha with its VFS file system, and an rpcbind for it. Both have files
-// of their own. It stays in the foreground, so that it ends with its process group.
+// startGanesha runs nfs-ganesha with its VFS file system, and an rpcbind for it. Both have a
+// directory of their own for their files. nfs-ganesha stays in the foreground, so that it ends
+// with its process group.
 func startGanesha(s *stage, p *peer) error {
 	for _, program := range []string{"ganesha.nfsd", "rpcbind"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -57,7 +58,7 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = "/bench"; Tag = "bench"; Access_Type
 	return s.start(3049, "unshare", "-m", "sh", "-c", script, "sh", file, filepath.Join(s.work, "ganesha.pid"))
 }
 
-// startGoNFS runs willscott/go-nfs like its own example of a server of a directory.
+// startGoNFS runs willscott/go-nfs as in its own example of a server of a directory.
 func startGoNFS(s *stage, _ *peer) error {
 	program := filepath.Join(s.work, "gonfs")
 	if out, err := exec.Command("go", "build", "-o", program, "./test/bench/gonfs").CombinedOutput(); err != nil {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// patience is the longest time for a server to start.
+// patience is the longest time that a server may take to start.
 const patience = 30 * time.Second
 
-// A stage is the servers' environment: a network namespace and the directory that all of them
-// serve.
+// A stage is the environment of the servers: a network namespace, and the directory that all of
+// them serve.
 type stage struct {
 	o       options
 	name    string
-	work    string // the servers' own files
+	work    string // directory for the servers' own files
 	export  string
 	closers []func()
 }
@@ -76,7 +76,7 @@ func (s *stage) command(ctx context.Context, name string, args ...string) *exec.
 	return c
 }
 
-// start runs a server until the stage is closed, and returns when it listens.
+// start runs a server until the stage is closed. It returns when the server listens on port.
 func (s *stage) start(port int, name string, args ...string) error {
 	log, err := os.Create(filepath.Join(s.work, filepath.Base(name)+fmt.Sprint(port)+".log"))
 	if err != nil {

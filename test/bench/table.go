@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
-// reference is the peer to which the ratios compare.
+// reference is the name of the peer to which the ratios are computed.
 const reference = "nfs-ganesha"
 
-// add stores a measurement.
+// add stores the result of a workload.
 func (p *peer) add(w workload, m *bench.Result) {
 	if p.found == nil {
 		p.found = make(map[string][]*bench.Result)
@@ -22,7 +22,7 @@ func (p *peer) add(w workload, m *bench.Result) {
 	p.found[w.name] = append(p.found[w.name], m)
 }
 
-// median returns the median of the measured values, or 0.
+// median returns the median of the values of a workload, or 0 if there are none.
 func (p *peer) median(name string, value func(*bench.Result) float64) float64 {
 	var all []float64
 	for _, m := range p.found[name] {
@@ -35,8 +35,8 @@ func (p *peer) median(name string, value func(*bench.Result) float64) float64 {
 	return all[len(all)/2]
 }
 
-// best returns the best of the measured values, or 0: the one that other work on the machine
-// disturbed least.
+// best returns the best value of a workload, or 0 if there are none. Other work on the machine
+// has disturbed this measurement least.
 func (p *peer) best(name string, value func(*bench.Result) float64) (best float64) {
 	for _, m := range p.found[name] {
 		best = max(best, value(m))
@@ -46,8 +46,8 @@ func (p *peer) best(name string, value func(*bench.Result) float64) (best float6
 
 func p99(m *bench.Result) float64 { return float64(m.Latency.P99) }
 
-// printTable prints the medians and the best rounds, the ratios to the reference and a comparison
-// with the targets.
+// printTable prints the medians and the best values, the ratios to the reference, and whether the
+// targets are reached.
 func printTable(out io.Writer, o options, up []*peer) {
 	var base *peer
 	for _, p := range up {
@@ -63,7 +63,7 @@ func printTable(out io.Writer, o options, up []*peer) {
 	rows(out, o, up, base, (*peer).best, false)
 }
 
-// loadAverage is the machine's load, from any program.
+// loadAverage returns the machine's load average over one minute.
 func loadAverage() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(b), " ")

@@ -1,6 +1,6 @@
-// Package dissect makes tshark, an independent dissector, dissect captures of NFS over RDMA: MPA,
-// DDP and RDMAP, RPC-over-RDMA, ONC RPC, NFS. For each frame it reports the layers that tshark
-// named, and whether tshark finds a fault.
+// Package dissect runs tshark, an independent dissector, on captures of NFS over RDMA: MPA, DDP
+// and RDMAP, RPC-over-RDMA, ONC RPC, and NFS. For each frame it returns the layers that tshark
+// named, and whether tshark found a fault.
 //
 // The tests make the captures themselves.
 package dissect
@@ -23,7 +23,7 @@ const (
 	Length         Field = "tcp.len"
 	Fault          Field = "_ws.malformed"
 	Expert         Field = "_ws.expert.message"
-	Opcode         Field = "iwarp_rdma.opcode" // of RDMAP
+	Opcode         Field = "iwarp_rdma.opcode" // opcode of RDMAP
 	MessageType    Field = "rpcordma.msg_type"
 	ReadSegments   Field = "rpcordma.reads_count"
 	Position       Field = "rpcordma.position"
@@ -42,7 +42,7 @@ var fields = []Field{
 	ErrorCode, Program, Procedure, RPCType, segment, retransmission,
 }
 
-// The layers, as tshark names them in Protocols.
+// The names of the layers in Protocols.
 const (
 	MPA   = "iwarp_mpa"
 	RDMAP = "iwarp_ddp_rdmap"
@@ -55,13 +55,14 @@ const (
 // nfsProgram is NFS's RPC program number.
 const nfsProgram = "100003"
 
-// A Frame is tshark's report of one frame. A field that occurs several times has several values,
-// separated by commas.
+// A Frame is what tshark reports of one frame: the text of each field. If a field occurs several
+// times, its text has several values, separated by commas.
 type Frame map[Field]string
 
-// Capture dissects a file of tcpdump.
+// Capture dissects a capture file of tcpdump.
 func Capture(file string) ([]Frame, error) {
-	// A busy machine makes TCP send some segments twice.
+	// This option handles TCP segments out of order, because on a busy machine TCP sends some
+	// segments twice.
 	args := []string{"-o", "tcp.reassemble_out_of_order:TRUE", "-r", file, "-T", "fields", "-E", "separator=/t"}
 	for _, field := range fields {
 		args = append(args, "-e", string(field))
@@ -94,21 +95,21 @@ func (f Frame) Names(layer string) bool {
 	return slices.Contains(strings.Split(f[Protocols], ":"), layer)
 }
 
-// Unnamed reports whether a frame carries bytes that tshark did not recognize. If another frame
-// completes an FPDU, tshark names it there.
+// Unnamed reports whether a frame has bytes that tshark did not recognize. If another frame
+// completes an FPDU, tshark names the FPDU there.
 func (f Frame) Unnamed() bool {
 	return f[Length] != "0" && !f.Names(MPA) && f[segment] == "" && f[retransmission] == ""
 }
 
-// Malformed reports whether tshark finds a real fault in the frame.
+// Malformed reports whether tshark found a real fault in the frame.
 //
-// It is false for replies whose data or text went by RDMA Write, although tshark reports these as
-// well. The dissector looks for the data in
-// the reply, from which RPC-over-RDMA took it (RFC 8166 §3.4.4); it calls the same frames
-// malformed when knfsd sends them, and no others.
+// It returns false for replies whose data or text was sent by RDMA Write, although tshark reports
+// these as malformed. The dissector looks for the data in the reply, but RPC-over-RDMA has
+// removed it there (RFC 8166 §3.4.4). tshark calls the same frames malformed when knfsd sends
+// them, and no others.
 func (f Frame) Malformed() bool { return f[Fault] != "" && !f.reduced() }
 
-// reduced is true of replies to READ and READLINK with a Write chunk.
+// reduced reports whether the frame has only replies to READ and READLINK with a Write chunk.
 func (f Frame) reduced() bool {
 	only := func(field Field, allowed ...string) bool {
 		return !slices.ContainsFunc(f.Values(field), func(v string) bool { return !slices.Contains(allowed, v) })
@@ -116,7 +117,7 @@ func (f Frame) reduced() bool {
 	return only(Program, nfsProgram) && only(Procedure, "5", "6") && only(RPCType, "1") && only(WriteChunks, "1") && f[WriteChunks] != ""
 }
 
-// String describes the frame in a line, for a test's log.
+// String returns a description of the frame in one line.
 func (f Frame) String() string {
 	return fmt.Sprintf("frame %s (%s): %s", f[Number], f[Protocols], f[Expert])
 }
@@ -130,7 +131,7 @@ func Streams(frames []Frame) map[string][]Frame {
 	return of
 }
 
-// Layers returns for each layer the number of frames that have it, by tshark's names.
+// Layers returns, for each layer name of tshark, the number of frames that have the layer.
 func Layers(frames []Frame) map[string]int {
 	n := map[string]int{}
 	for _, f := range frames {
@@ -141,7 +142,7 @@ func Layers(frames []Frame) map[string]int {
 	return n
 }
 
-// Procedures counts calls and replies of NFS by procedure number.
+// Procedures returns, for each NFS procedure number, the number of calls and replies.
 func Procedures(frames []Frame) map[string]int {
 	n := map[string]int{}
 	for _, f := range frames {

@@ -1,5 +1,5 @@
-// Package doctables holds tables of the documentation to the registries that they are written
-// from. With the flag -update, the tests that use it write the tables anew.
+// Package doctables checks that tables in the documentation agree with the registries in the code
+// from which they are written. With the flag -update, the tests that use it rewrite the tables.
 package doctables
 
 import (
@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/configuration.md and docs/running.md anew")
 
-// rewritten returns a document with the rows of its tables as the registry has them:
-// rows finds those of a table by the heading above it and the name of its first column.
+// rewritten returns a document with its tables rewritten. rows returns the rows of a table, by
+// the heading above the table and the name of its first column.
 func rewritten(text string, rows func(heading, column string) []string) string {
 	var out []string
 	heading, inTable := "", false
@@ -36,7 +36,7 @@ func rewritten(text string, rows func(heading, column string) []string) string {
 	return strings.Join(out, "\n")
 }
 
-// Hold fails the test unless the tables of a document are the registry's.
+// Hold fails the test unless the tables of a document have the rows that rows returns.
 func Hold(t *testing.T, file string, rows func(heading, column string) []string) {
 	t.Helper()
 	b, err := os.ReadFile(file)

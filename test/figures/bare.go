@@ -9,13 +9,13 @@ import (
 	"os"
 )
 
-// The transfers of this file are a measure for the others: they have no protocol and make no
-// checks.
+// The transfers in this file are the base of comparison for the others. They have no protocol and
+// check nothing.
 
 const mib = 1 << 20
 
-// stream is a TCP connection to a peer that discards the data. For each MiB that has arrived,
-// the peer puts a number into got.
+// stream is a TCP connection to a peer that discards the data. For each MiB that arrives, the
+// peer sends a value to got.
 type stream struct {
 	c   net.Conn
 	buf []byte
@@ -58,16 +58,16 @@ func (st *stream) run(n int) error {
 	return nil
 }
 
-// copied is a stream whose data is read from a file in memory, 1 MiB at a time. This is
-// the least cost of NFS READ if data is copied out of the page cache.
+// copied is a stream whose data comes from a file in memory, 1 MiB at a time. It has the least
+// cost of an NFS READ that copies data out of the page cache.
 type copied struct {
 	*stream
 	file *os.File
 	at   int64
 }
 
-// fileSize is the size of the part of a file that is read again and again: all calls of a
-// pipeline together read as much.
+// fileSize is the number of bytes at the beginning of the file that are read again and again. It
+// is the same number as all calls of a pipeline together read.
 const fileSize = depth * mib
 
 func (s *stage) newCopied() (*copied, error) {
@@ -107,9 +107,10 @@ func (c *copied) run(n int) error {
 	return nil
 }
 
-// echo is a client that pipelines calls of one size. The peer that newEcho starts answers
-// records of 120 bytes (a GETATTR call) with records of 116. Both ends do the least that a Go
-// program can do: they buffer input and output, and flush the output when the input is drained.
+// echo is a client that sends calls of one size without waiting for each reply. The peer that
+// newEcho starts answers records of 120 bytes (the size of a GETATTR call) with records of 116
+// bytes. Both ends do the least that a Go program can do: they buffer input and output, and flush
+// the output when no input is left.
 type echo struct {
 	c     net.Conn
 	r     *bufio.Reader
@@ -175,7 +176,7 @@ func serveEcho(c net.Conn) error {
 	}
 }
 
-// run makes n exchanges, depth at a time.
+// run makes n exchanges, up to depth at a time.
 func (e *echo) run(n int) error {
 	reply := make([]byte, e.replySize)
 	for sent, got := 0, 0; got < n; {
@@ -190,7 +191,7 @@ func (e *echo) run(n int) error {
 		if err := e.w.Flush(); err != nil {
 			return err
 		}
-		// Everything that has arrived is taken before more is sent.
+		// Read all replies that have arrived before sending more calls.
 		for first := true; got < sent && (first || e.r.Buffered() >= len(reply)); first = false {
 			if _, err := io.ReadFull(e.r, reply); err != nil {
 				return err

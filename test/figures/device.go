@@ -8,14 +8,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 )
 
-// quiet is a Handler for a side that receives nothing.
+// quiet is a Handler for a side that receives no messages.
 type quiet struct{}
 
 func (quiet) Received(r *rdmacm.Recv) { r.Release() }
 func (quiet) Drained()                {}
 func (quiet) Closed(error)            {}
 
-// arrivals counts Sends: when one arrives, all work posted before it has arrived.
+// arrivals counts received Sends. When a Send arrives, all work that was posted before it has
+// arrived too.
 type arrivals struct {
 	quiet
 	got chan struct{}
@@ -26,7 +27,7 @@ func (a *arrivals) Received(r *rdmacm.Recv) {
 	a.got <- struct{}{}
 }
 
-// rnic is a pair of connected queue pairs of the software RNIC.
+// rnic is two connected queue pairs of the software RNIC.
 type rnic struct {
 	near, far rdmacm.Conn
 	arrived   *arrivals
@@ -67,8 +68,9 @@ func (s *stage) newRNIC(crc iwarp.CRCMode) (*rnic, error) {
 	return r, nil
 }
 
-// transfer fills the window with chains of one work request, with a Send if only a Send shows the
-// end of the work.
+// transfer returns a function that runs n chains, at most cap(r.free) at a time. A chain has one
+// work request. A chain with an RDMA Write also has a Send, because only a Send tells the
+// receiver that the data has arrived.
 func (r *rnic) transfer(op rdmacm.Op, local [][]byte, region rdmacm.Region) func(n int) error {
 	one := make([]byte, 4)
 	for i := range cap(r.free) {
@@ -97,7 +99,7 @@ func (r *rnic) transfer(op rdmacm.Op, local [][]byte, region rdmacm.Region) func
 			}
 			r.far.Provide(n, 64)
 		}
-		// All have completed when the window is whole again.
+		// All chains have completed when all are in r.free again.
 		all := make([]*rdmacm.Chain, 0, cap(r.free))
 		for range cap(r.free) {
 			all = append(all, <-r.free)
@@ -109,7 +111,7 @@ func (r *rnic) transfer(op rdmacm.Op, local [][]byte, region rdmacm.Region) func
 	}
 }
 
-// pieces returns n pieces of size bytes in one piece of memory.
+// pieces returns n slices of size bytes in one block of memory, and the whole block.
 func pieces(n, size int) (whole []byte, each [][]byte) {
 	whole = make([]byte, n*size)
 	for i := range n {

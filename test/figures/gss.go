@@ -16,23 +16,23 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// RPCSEC_GSS with Kerberos beside AUTH_SYS, in a realm of its own.
+// This file measures RPCSEC_GSS with Kerberos beside AUTH_SYS, in a realm of its own.
 
-// The principals of the realm, and the keys that all have: what Linux clients and MIT's
-// KDC choose unless they are told otherwise.
+// The principals of the realm and the encryption type of their keys, which is the default of
+// Linux clients and of MIT's KDC.
 const (
 	gssServer = "nfs/localhost"
 	gssClient = "nfs/client.krb5.test"
 	gssKeys   = "aes256-cts-hmac-sha1-96"
 )
 
-// gssGoals are the shares of AUTH_SYS's throughput that each service has to reach.
+// gssGoals are the shares of AUTH_SYS's throughput that each service should reach.
 var gssGoals = []struct {
 	security export.Security
 	goal     float64
 }{{export.Krb5, 0.95}, {export.Krb5i, 0.6}, {export.Krb5p, 0.4}}
 
-// kerberos makes a realm, and has server accept its tickets. user is the mechanism that
+// kerberos creates a realm and makes server accept its tickets. user is the mechanism that
 // initiates contexts.
 func (s *stage) kerberos(server *rpc.Server) (user *krb5.Mechanism, err error) {
 	dir, err := os.MkdirTemp("", "figures")
@@ -69,8 +69,8 @@ func (s *stage) kerberos(server *rpc.Server) (user *krb5.Mechanism, err error) {
 	return krb5.New(krb5.Config{Conf: conf, Keytab: keytab, Principal: gssClient}), nil
 }
 
-// security are the figures of READ and WRITE under each kind of security. The realm is made
-// when one of them is measured first.
+// security returns the figures of READ and WRITE with each kind of security. The first of them
+// that is measured creates the realm.
 func (s *stage) security(v *served, fh wire.FileHandle3) (all []figure) {
 	if _, err := exec.LookPath(kdc); err != nil {
 		fmt.Fprintln(os.Stderr, "figures: Kerberos is left out (Debian's krb5-kdc and krb5-admin-server have what it takes):", err)
@@ -113,10 +113,10 @@ func (s *stage) security(v *served, fh wire.FileHandle3) (all []figure) {
 	return all
 }
 
-// kdc is the program of the realm.
+// kdc is the path of MIT's KDC program.
 const kdc = "/usr/sbin/krb5kdc"
 
-// under makes calls of a connection under a kind of security.
+// under returns a caller that makes calls over k with a kind of security.
 func (s *stage) under(security export.Security, k rpc.Caller, user func() (*krb5.Mechanism, error)) (rpc.Caller, error) {
 	mechanism, err := user()
 	if err != nil {

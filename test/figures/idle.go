@@ -23,30 +23,30 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// idleServer is the argument that makes this program run as the server whose memory is measured.
+// idleServer is the argument with which this program runs as the server whose memory is measured.
 const idleServer = "idle-server"
 
-// idleTitle is the title of the table.
+// idleTitle is the title of the table of idle connections.
 const idleTitle = "idle RDMA connections"
 
-// Numbers of connections of the idle figures. The first connections allocate the memory that all
-// share.
+// Numbers of connections. The first idleShared connections are not measured, because they
+// allocate the memory that all connections share.
 const (
 	idleShared = 20
 	idleSingle = 9 // number of measurements of a single connection
 	idleMany   = 1000
 )
 
-// A footprint is the memory of a process, in bytes: resident, and the part of it in the Go heap
-// and stacks.
+// A footprint is the memory of a process in bytes: the resident memory, and the memory in use in
+// the Go heap and stacks.
 type footprint struct{ resident, heap int }
 
 func (a footprint) since(b footprint, connections int) footprint {
 	return footprint{(a.resident - b.resident) / connections, (a.heap - b.heap) / connections}
 }
 
-// serveIdle is the server. It prints its address. For each line that it reads, it returns unused
-// memory to the system and prints the heap in use.
+// serveIdle runs the server. It prints its address. For each line that it reads, it returns
+// unused memory to the system and prints the memory in use.
 func serveIdle(in io.Reader, out io.Writer) error {
 	pool, err := mem.NewPool(mem.Config{Ceiling: 64 << 20})
 	if err != nil {
@@ -62,7 +62,7 @@ func serveIdle(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The server knows the measured clients, so each has all credits.
+	// StrangerCredits gives the clients, which the server does not know, all credits at once.
 	server, err := rdma.NewServer(rdma.Config{RPC: calls, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func serveIdle(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// idle is a server process and connections to it.
+// idle is a server process and the connections to it.
 type idle struct {
 	process *exec.Cmd
 	ask     io.WriteCloser
@@ -135,7 +135,7 @@ func (i *idle) close() {
 	i.process.Wait()
 }
 
-// connect adds connections. Each makes a call, whose reply grants credits.
+// connect adds n connections. Each makes a call, whose reply grants credits.
 func (i *idle) connect(n int) error {
 	for range n {
 		c, err := rdma.Dial(context.Background(), i.device, i.addr, rdma.DialConfig{})
@@ -154,7 +154,7 @@ func (i *idle) connect(n int) error {
 	return nil
 }
 
-// measure returns the server's present memory.
+// measure returns the server's present memory use.
 func (i *idle) measure() (f footprint, err error) {
 	if _, err := fmt.Fprintln(i.ask); err != nil {
 		return f, err
@@ -180,7 +180,7 @@ func (i *idle) measure() (f footprint, err error) {
 	return f, errors.New("no VmRSS in the server's status")
 }
 
-// grow adds n connections and returns the memory that each of them takes.
+// grow adds n connections and returns the memory that each of them takes in the server.
 func (i *idle) grow(n int) (f footprint, err error) {
 	before, err := i.measure()
 	if err != nil {
@@ -193,8 +193,8 @@ func (i *idle) grow(n int) (f footprint, err error) {
 	return after.since(before, n), err
 }
 
-// idleConnections measures the memory that idle RDMA connections take of a server in a process of
-// its own, and prints a table.
+// idleConnections measures the memory that idle RDMA connections take in a server process, and
+// prints a table.
 func idleConnections() error {
 	i, err := startIdle()
 	if err != nil {

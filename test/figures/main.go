@@ -1,11 +1,10 @@
-// Command figures measures what the project promises about its own data path,
-// client and server on one machine, as ratios to what bare Go does in the same
-// run: a TCP stream, and a loop that echoes records. It prints a table of
-// medians for docs/benchmarks.md.
+// Command figures measures the data path of this project, with client and server on one machine,
+// as ratios to bare Go programs in the same run: a TCP stream, and a loop that echoes records. It
+// prints a table of medians for docs/benchmarks.md.
 //
-// The cases take turns, round after round, so that a machine whose speed
-// drifts changes them alike; the ratios are those of each round. Behind the
-// table stands what idle connections take of a server's memory.
+// Each round measures every figure once, so that a machine whose speed changes affects all
+// figures alike. The ratios are computed within each round. After the table, the program prints
+// the memory that idle connections take in a server.
 package main
 
 import (
@@ -20,11 +19,11 @@ import (
 	"time"
 )
 
-// A figure is one thing that is measured. run does n units of work.
+// A figure is one measurement. run does n units of work.
 type figure struct {
 	name string
-	size int    // bytes a unit
-	base string // what it is compared with
+	size int    // bytes of a unit
+	base string // name of the figure that it is compared with
 	goal float64
 	run  func(n int) error
 }
@@ -97,7 +96,7 @@ func run(rounds int, length time.Duration, only string) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
-			if round > 0 { // the first is to warm up
+			if round > 0 { // the first round only warms up
 				rates[f.name] = append(rates[f.name], rate)
 				costs[f.name] = append(costs[f.name], cost)
 			}
@@ -110,7 +109,8 @@ func run(rounds int, length time.Duration, only string) error {
 	return idleConnections()
 }
 
-// choose keeps the figures that match, and what they are compared with.
+// choose returns the figures whose names contain only, and the figures that they are compared
+// with.
 func choose(all []figure, only string) (out []figure) {
 	for _, f := range all {
 		wanted := strings.Contains(f.name, only)
@@ -124,15 +124,16 @@ func choose(all []figure, only string) (out []figure) {
 	return out
 }
 
-// measure runs f for about as long as it is told and returns its units a second,
-// and the processor time of both ends for each, in seconds.
+// measure runs f for about the time length. It returns the units a second, and the processor time
+// for each unit, in seconds, of both ends together.
 func measure(f figure, length time.Duration) (rate, cost float64, err error) {
 	used := processorTime()
 	done, spent, err := repeat(f.run, 1, length)
 	return float64(done) / spent.Seconds(), (processorTime() - used).Seconds() / float64(max(done, 1)), err
 }
 
-// repeat runs n units of work, and more and more, for about as long as it is told.
+// repeat runs n units of work, then twice as many each time, until about the time length has
+// passed.
 func repeat(run func(n int) error, n int, length time.Duration) (done int, spent time.Duration, err error) {
 	for start := time.Now(); spent < length; n = min(n*2, 1<<16) {
 		if err := run(n); err != nil {
@@ -144,7 +145,7 @@ func repeat(run func(n int) error, n int, length time.Duration) (done int, spent
 	return done, spent, nil
 }
 
-// processorTime is what this process has used.
+// processorTime returns the processor time that this process has used.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -178,7 +179,8 @@ func print(figures []figure, rates, costs map[string][]float64) {
 			}
 			row[3], row[4] = f.base, fmt.Sprintf("%.2f", median(ratios))
 			row[5] = fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
-			// What the same processor time brings, which moves less with the machine's other load.
+			// The ratio of the work that one unit of processor time does. It varies less with the
+			// machine's other load.
 			share := float64(max(f.size, 1)) / median(costs[f.name]) / (float64(baseSize) / median(costs[f.base]))
 			row[6] = fmt.Sprintf("%.2f", share)
 			if f.goal > 0 {

@@ -13,8 +13,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// calls makes NFS calls over one connection, depth at a time: each reply starts
-// the next call, as a client that pipelines does.
+// calls makes NFS calls over one connection, up to depth at a time: each reply starts the next
+// call, as in a client that pipelines.
 type calls struct {
 	k   rpc.Caller
 	all []*rpc.Exchange
@@ -23,7 +23,7 @@ type calls struct {
 
 // turns counts the calls of a run.
 type turns struct {
-	over chan struct{} // a token when all calls of a run have ended
+	over chan struct{} // gets a value when all calls of a run have ended
 
 	mu     sync.Mutex
 	left   int // calls to start
@@ -33,7 +33,7 @@ type turns struct {
 
 func newTurns() turns { return turns{over: make(chan struct{}, 1)} }
 
-// run makes n calls, of which start begins the first, each of all once.
+// run makes n calls. It starts the first ones by start, each of the `all` exchanges at most once.
 func (t *turns) run(n, all int, start func(i int)) error {
 	first := min(n, all)
 	t.mu.Lock()
@@ -56,8 +56,8 @@ func (s *stage) newCalls(k rpc.Caller, depth int) *calls {
 	return c
 }
 
-// of prepares every exchange for one procedure and returns what runs them. If sink is not
-// nil, it returns the memory for the placed result of exchange i.
+// of prepares every exchange for one procedure and returns a function that makes n calls. If sink
+// is not nil, sink(i) is the memory for the placed result of exchange i.
 func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer), sink func(i int) []byte, status bool) func(n int) error {
 	row := &nfs.Binding3.Procedures[p]
 	for i, x := range c.all {
@@ -83,7 +83,7 @@ func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer
 	return func(n int) error { return c.run(n, len(c.all), func(i int) { c.k.Start(c.all[i]) }) }
 }
 
-// ended takes note of a call's end and says whether another is to be started.
+// ended records the end of a call. It reports whether the caller must start another one.
 func (t *turns) ended(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,8 @@ func (t *turns) ended(err error) bool {
 
 func (c *calls) null() func(n int) error { return c.of(wire.ProcNull, 0, nil, nil, false) }
 
-// read reads size bytes at a time, each exchange its own part of the file.
+// read returns a function that makes READs of size bytes. Each exchange reads its own part of the
+// file.
 func (c *calls) read(fh wire.FileHandle3, size int) func(n int) error {
 	_, sinks := pieces(len(c.all), size)
 	return c.of(wire.ProcRead, wire.Read3ArgsMaxSize, func(i int, w *xdr.Writer) {
@@ -119,7 +120,7 @@ func (c *calls) write(fh wire.FileHandle3, size int) func(n int) error {
 
 const fileName = "figures"
 
-// create makes the file that reads and writes go to.
+// create creates the file that the calls read and write.
 func (s *stage) create(k rpc.Caller, root wire.FileHandle3) (fh wire.FileHandle3, err error) {
 	row := &nfs.Binding3.Procedures[wire.ProcCreate]
 	x := rpc.Exchange{
@@ -144,8 +145,8 @@ func (s *stage) create(k rpc.Caller, root wire.FileHandle3) (fh wire.FileHandle3
 	return fh, err
 }
 
-// getattrs is the client of the bare echo, making GETATTR calls: it encodes one
-// of them once, so that what is compared is the two servers.
+// getattrs returns a client like echo that makes GETATTR calls to the server. It encodes the call
+// only once, so that the comparison is between the two servers.
 func (s *stage) getattrs(addr string, depth int, fh wire.FileHandle3) (*echo, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Small calls of NFS version 4.2, beside those of version 3.
+// This file measures small calls of NFSv4.2 beside those of NFSv3.
 
 const (
 	smallDepth = 16 // calls under way at a time, on one connection
 	smallSize  = 4 << 10
-	// manyConns is the number of connections of one session, which is compared with as many
-	// sessions; manyDepth is the number of calls under way on each connection.
+	// manyConns is the number of connections of one session. It is compared with manyConns
+	// sessions of one connection. manyDepth is the number of calls under way on each connection.
 	manyConns = 16
 	manyDepth = 4
 )
 
-// four returns the figures of NFS version 4. fh is a file that version 3 has made.
+// four returns the figures of NFSv4.2. fh is a file that NFSv3 has created.
 func (s *stage) four(v *served, fh nfs3wire.FileHandle3) (all []figure, err error) {
 	for _, way := range []struct {
 		name   string
@@ -68,10 +68,10 @@ func (v *served) targetRDMA() client.Target {
 	return client.Target{Transport: client.RDMA, Host: v.rdma.Addr().String(), Port: int(v.rdma.Port()), Provider: v.device}
 }
 
-// compounds makes compounds on sessions, several at a time.
+// compounds makes compounds in one or several sessions, up to depth at a time.
 type compounds struct {
 	sessions []*client.Session
-	opens    []wire.StateID4 // of each session
+	opens    []wire.StateID4 // stateid of the open file in each session
 	depth    int
 	turns
 }
@@ -95,14 +95,14 @@ func (s *stage) newCompounds(target client.Target, sessions, connections, depth 
 	return c, nil
 }
 
-// statAttributes are the attributes that version 3 returns with each READ, except the owners,
-// which version 4 sends as text.
+// statAttributes are the attributes that NFSv3 returns with each READ, except the owners, which
+// NFSv4 sends as text.
 var statAttributes = wire.Bits(
 	wire.Fattr4Type, wire.Fattr4Change, wire.Fattr4Size, wire.Fattr4FSID, wire.Fattr4FileID, wire.Fattr4Mode,
 	wire.Fattr4Numlinks, wire.Fattr4SpaceUsed, wire.Fattr4TimeAccess, wire.Fattr4TimeMetadata, wire.Fattr4TimeModify,
 )
 
-// reading is one compound that is sent again and again.
+// reading is one compound that is sent repeatedly.
 type reading struct {
 	client.Compound
 	put     wire.PutFH4Args
@@ -112,7 +112,7 @@ type reading struct {
 	statRes wire.Getattr4Res
 }
 
-// read reads 4 KiB at a time, with or without the attributes.
+// read returns a function that makes READs of 4 KiB, with or without a GETATTR of the attributes.
 func (c *compounds) read(fh []byte, attributes bool) func(n int) error {
 	_, sinks := pieces(c.depth, smallSize)
 	var all []*reading

@@ -25,20 +25,20 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// These figures are the cost of a call for a server that has 1, 10, 100 or 1,000 connections, on
-// 1, 2 or more processors. The server is a process of its own, so that its processor time is
-// separate from the client's.
+// This file measures the cost of a call for a server that has 1, 10, 100 or 1,000 connections, on
+// 1, 2 or more processors. The server is a separate process, so that its processor time can be
+// told from the client's.
 
-// scaleServer is the argument that makes this program run as that server. A second argument is
+// scaleServer is the argument with which this program runs as that server. A second argument is
 // the prefix of the files for its profiles.
 const scaleServer = "scale-server"
 
-// underWay is the number of calls under way in total, over any number of connections, unless each
-// connection has one.
+// underWay is the total number of calls under way over any number of connections, except in the
+// cells with one call on each connection.
 const underWay = 100
 
-// serveScale is the server: it prints its addresses and the root's handle, and then its processor
-// time in nanoseconds for each line that it reads.
+// serveScale runs the server. It prints its addresses and the handle of the root. For each line
+// that it reads, it prints its processor time in nanoseconds.
 func serveScale(in io.Reader, out io.Writer, waits string) error {
 	if waits != "" {
 		runtime.SetMutexProfileFraction(1)
@@ -72,7 +72,7 @@ func serveScale(in io.Reader, out io.Writer, waits string) error {
 	return nil
 }
 
-// A scaled is such a server, and the connections to it.
+// A scaled is such a server process and the connections to it.
 type scaled struct {
 	process  *exec.Cmd
 	ask      io.WriteCloser
@@ -116,7 +116,7 @@ func startScaled(procs int, waits string) (*scaled, error) {
 	return d, nil
 }
 
-// begin reads the server's addresses, and creates the file to read.
+// begin reads the server's addresses, and creates the file that the calls read.
 func (d *scaled) begin() error {
 	line, err := d.answer()
 	if err != nil {
@@ -159,7 +159,7 @@ func (d *scaled) close() error {
 	return d.process.Wait()
 }
 
-// connect makes n connections of each kind.
+// connect makes connections until there are n over each transport.
 func (d *scaled) connect(n int) error {
 	for len(d.overTCP) < n {
 		c, err := tcp.Dial(context.Background(), d.tcp, tcp.DialConfig{})
@@ -180,7 +180,7 @@ func (d *scaled) connect(n int) error {
 	return nil
 }
 
-// used returns the server's processor time.
+// used returns the processor time that the server has used.
 func (d *scaled) used() (time.Duration, error) {
 	if _, err := fmt.Fprintln(d.ask); err != nil {
 		return 0, err
@@ -193,16 +193,16 @@ func (d *scaled) used() (time.Duration, error) {
 	return time.Duration(n), err
 }
 
-// rotating makes calls over many connections, a fixed number at a time: each call that ends
-// starts the next one on the next connection.
+// rotating makes calls over many connections, a fixed number at a time: when a call ends, it
+// starts the next call on the next connection.
 type rotating struct {
 	conns []rpc.Caller
 	all   []*rpc.Exchange
-	at    []int // the connection of each
+	at    []int // index of each exchange's connection
 	turns
 }
 
-// over makes n calls of procedure p at a time over conns.
+// over returns a function that makes calls of procedure p over conns, n at a time.
 func (d *scaled) over(conns []rpc.Caller, n int, p wire.Procedure) func(n int) error {
 	r := &rotating{conns: conns, turns: newTurns()}
 	row := &nfs.Binding3.Procedures[p]
@@ -249,10 +249,11 @@ func (r *rotating) start(i int) {
 	r.conns[at].Start(r.all[i])
 }
 
-// A cell is one figure of the table: a number of connections, and of calls at a time.
+// A cell is one figure of the table: the number of connections, and the number of calls at a
+// time.
 type cell struct{ conns, depth int }
 
-// cells returns the cells up to a number of connections.
+// cells returns the cells with at most this number of connections.
 func cells(most int) (all []cell) {
 	for n := 1; n <= most; n *= 10 {
 		all = append(all, cell{n, underWay})
@@ -265,8 +266,8 @@ func cells(most int) (all []cell) {
 	return all
 }
 
-// scale measures and prints. The servers with each number of processors take turns, and so do the
-// cases on each.
+// scale measures and prints the tables. Each round measures every number of processors and every
+// cell once.
 func scale(rounds int, length time.Duration, only, procs string, most int, waits string) error {
 	var counts []int
 	for text := range strings.SplitSeq(procs, ",") {
@@ -322,7 +323,7 @@ func scale(rounds int, length time.Duration, only, procs string, most int, waits
 	return nil
 }
 
-// table measures one call over each number of connections, and prints it.
+// table measures one procedure over each number of connections, and prints the rows.
 func (d *scaled) table(name string, procs int, conns []rpc.Caller, p wire.Procedure, all []cell, rounds int, length time.Duration) error {
 	runs := make([]func(n int) error, len(all))
 	rates, costs, clients := make([][]float64, len(all)), make([][]float64, len(all)), make([][]float64, len(all))
@@ -345,7 +346,7 @@ func (d *scaled) table(name string, procs int, conns []rpc.Caller, p wire.Proced
 			if err != nil {
 				return err
 			}
-			if round > 0 { // the first is to warm up
+			if round > 0 { // the first round only warms up
 				n := float64(done)
 				rates[i] = append(rates[i], n/spent.Seconds())
 				costs[i] = append(costs[i], (after-before).Seconds()/n*1e6)

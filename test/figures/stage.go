@@ -21,8 +21,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A stage is a server in this process, with a directory of its own, and the figures' means to use
-// it.
+// A stage is an environment for the figures: a server in this process, with a directory of its
+// own, and functions to run at the end.
 type stage struct {
 	cred rpc.AuthBytes
 	ends []func()
@@ -56,7 +56,7 @@ func (s *stage) tcpPair() (a, b net.Conn, err error) {
 	return a, b, err
 }
 
-// A served is a served directory, with connections to it by RDMA and by TCP.
+// A served is a server of that directory, with connections to it over RDMA and over TCP.
 type served struct {
 	overRDMA, overTCP rpc.Caller
 	device            *iwarp.Provider
@@ -66,11 +66,11 @@ type served struct {
 	server            *rpc.Server
 }
 
-// serve starts the server, in all versions of NFS, and connects to it.
+// serve starts the server, with all versions of NFS, and connects to it.
 func (s *stage) serve() (*served, error) {
 	v := new(served)
 	fail := func(err error) (*served, error) { return nil, err }
-	base := "/dev/shm" // in memory, without a disk
+	base := "/dev/shm" // in memory, so that no disk is measured
 	dir, err := os.MkdirTemp(base, "figures")
 	if err != nil {
 		return fail(err)
@@ -126,14 +126,14 @@ func (s *stage) serve() (*served, error) {
 	if err != nil {
 		return fail(err)
 	}
-	// The server knows the measured clients, so each has all credits.
+	// StrangerCredits gives the clients, which the server does not know, all credits at once.
 	rs, err := rdma.NewServer(rdma.Config{RPC: server, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return fail(err)
 	}
 	go rs.Serve(rl)
 	s.atEnd(func() { rl.Close(); rs.Close() })
-	// The same configuration as in client.Dial, which sessions use.
+	// client.Dial, which sessions use, has the same configuration.
 	rc, err := rdma.Dial(context.Background(), v.device, rl.Addr(), rdma.DialConfig{RemoteInvalidation: true})
 	if err != nil {
 		return fail(err)
@@ -143,7 +143,7 @@ func (s *stage) serve() (*served, error) {
 	return v, nil
 }
 
-// depth is the number of calls of 1 MiB under way at a time.
+// depth is the number of calls of 1 MiB that are under way at a time.
 const depth = 8
 
 // figures returns all figures, in the order of the table.
@@ -189,7 +189,7 @@ func (s *stage) figures() ([]figure, error) {
 		return nil, err
 	}
 	write := s.newCalls(rc, depth).write(fh, mib)
-	if err := write(depth); err != nil { // the data for the READs
+	if err := write(depth); err != nil { // writes the data that the READs return
 		return nil, err
 	}
 	getattrs, err := s.getattrs(v.tcp, 16, fh)

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/dissect"
 )
 
-// waysOfMessages are the forms of messages that a capture must contain, at least one frame of
-// each.
+// waysOfMessages are the forms of messages that a capture must contain. Each must occur in at
+// least one frame.
 var waysOfMessages = map[string]func(f dissect.Frame) bool{
 	"inline":               func(f dissect.Frame) bool { return f.Names(dissect.NFS) && chunks(f, "0", "0", "0") },
 	"Read chunk":           func(f dissect.Frame) bool { return chunks(f, "1", "0", "0") && f[dissect.Position] != "0" },
@@ -40,35 +40,35 @@ func opcode(number string) func(dissect.Frame) bool {
 	return func(f dissect.Frame) bool { return slices.Contains(f.Values(dissect.Opcode), number) }
 }
 
-// procedures of NFS version 3 that the requester uses, by number (RFC 1813 §3.3).
+// procedures are the NFSv3 procedures that the requester uses, by number (RFC 1813 §3.3).
 var procedures = map[string]string{
 	"3": "LOOKUP", "5": "READLINK", "6": "READ", "7": "WRITE", "8": "CREATE", "9": "MKDIR", "10": "SYMLINK", "12": "REMOVE",
 	"13": "RMDIR", "14": "RENAME", "15": "LINK", "21": "COMMIT",
 }
 
-// Our requester and our responder talk on loopback, and tshark dissects their messages: it names
-// each frame, finds none malformed, and every form of a message occurs.
+// tshark dissects the messages between nfsrdmad's requester and its responder on loopback. It
+// names each frame, finds no malformed frame, and finds every form of a message.
 //
-// If an FPDU's end, a whole short FPDU and the beginning of a third share a TCP segment, tshark
-// loses its place in the stream, although the framing is right; the kernel determines the
-// segments. So the test records until tshark has named each of the requester's connections whole
-// in one of the recordings, and these connections contain everything that the test expects. A
-// malformed frame always fails the test.
+// If the end of an FPDU, a whole short FPDU and the beginning of a third share a TCP segment,
+// tshark loses the frame boundaries, although the framing is right. The kernel determines the
+// segments. So the test records again until tshark has named every frame of each of the
+// requester's connections in some recording, and these connections contain all the expected
+// messages. A malformed frame always fails the test.
 func TestCaptureOfOurselves(t *testing.T) {
-	// The largest segments of loopback, and the usual ones of a network.
+	// 65536 is the MTU of loopback, 1500 that of an ordinary network.
 	for _, mtu := range []int{65536, 1500} {
 		t.Run(fmt.Sprint("mtu ", mtu), func(t *testing.T) {
 			n := newNamespace(t)
 			n.host("ip", "-n", n.name, "link", "set", "lo", "mtu", fmt.Sprint(mtu))
 			n.serve(2049)
-			named := map[string][]dissect.Frame{} // connections that tshark named whole
+			named := map[string][]dissect.Frame{} // frames of the connections in which tshark named each frame
 			var missing []string
 			for i := range 10 {
 				for stream, frames := range dissect.Streams(n.record(filepath.Join(t.TempDir(), fmt.Sprint(i, ".pcap")))) {
 					if unnamed := unnamedIn(t, frames); len(unnamed) > 0 {
 						t.Log("connection", stream, unnamed)
 						if named[stream] == nil {
-							named[stream] = []dissect.Frame{} // not yet
+							named[stream] = []dissect.Frame{} // this connection is still missing
 						}
 						continue
 					}
@@ -84,7 +84,8 @@ func TestCaptureOfOurselves(t *testing.T) {
 	}
 }
 
-// unnamedIn returns the frames that tshark did not name. It fails the test for malformed ones.
+// unnamedIn returns the frames that tshark did not name. It fails the test if a frame is
+// malformed.
 func unnamedIn(t *testing.T, frames []dissect.Frame) (unnamed []string) {
 	t.Helper()
 	for _, f := range frames {
@@ -98,7 +99,7 @@ func unnamedIn(t *testing.T, frames []dissect.Frame) (unnamed []string) {
 	return unnamed
 }
 
-// missingIn returns the expected names that the connections lack.
+// missingIn returns the connections, layers, forms and procedures that tshark has not named yet.
 func missingIn(named map[string][]dissect.Frame) (missing []string) {
 	var frames []dissect.Frame
 	for stream, of := range named {
@@ -127,7 +128,8 @@ func missingIn(named map[string][]dissect.Frame) (missing []string) {
 	return missing
 }
 
-// record runs the requester against the namespace's daemon and returns the frames on loopback.
+// record runs the requester against the daemon in the namespace. It returns the frames on
+// loopback.
 func (n *namespace) record(file string) []dissect.Frame {
 	n.t.Helper()
 	requester := filepath.Join(n.dir, "requester")

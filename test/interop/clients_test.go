@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// fileSize is the size of the file that is copied there and back, in bytes.
+// fileSize is the size, in bytes, of the file that clients copy to the server and back.
 const fileSize = 100 << 20
 
-// Programs built for all tests.
+// Paths of programs that TestMain builds for all tests.
 var daemon, goNFSClient string
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// export makes a directory to serve.
+// export creates a directory and returns the flag value that exports it.
 func (n *namespace) export() (spec string) {
 	dir := filepath.Join(n.dir, "export")
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -51,11 +51,12 @@ func (n *namespace) serve(tcp int) {
 		"--tcp", fmt.Sprintf("127.0.0.1:%d", tcp), "--rdma", "127.0.0.1:20049")
 }
 
-// ways are the ways by which a TCP client that asks port 111 reaches the daemon.
+// ways are the ways in which a TCP client that asks the rpcbind on port 111 can reach the daemon.
 var ways = map[string]func(t *testing.T) *namespace{
 	"TCP with rpcbind": func(t *testing.T) *namespace {
 		n := newNamespace(t)
-		// rpcbind lets any program register, because the daemon does not share its /run.
+		// rpcbind lets any program register a port (-i), because the daemon cannot use rpcbind's
+		// socket in /run.
 		n.start(111, "rpcbind", "-f", "-i")
 		n.serve(2049)
 		return n
@@ -75,7 +76,7 @@ func overAllWays(t *testing.T, f func(t *testing.T, n *namespace)) {
 	}
 }
 
-// bigFile makes a file of fileSize random bytes.
+// bigFile creates a file of fileSize random bytes.
 func (n *namespace) bigFile() string {
 	b := make([]byte, fileSize)
 	rand.Read(b)
@@ -86,7 +87,8 @@ func (n *namespace) bigFile() string {
 	return name
 }
 
-// libnfs's nfs-cp copies a file to the server, its nfs-cat and nfs-cp copy it back; nfs-ls lists.
+// The tools of libnfs work with the server: nfs-cp copies a file to it, nfs-cat and nfs-cp copy
+// it back, and nfs-ls lists it.
 func TestLibnfs(t *testing.T) {
 	for _, tool := range []string{"nfs-ls", "nfs-cp", "nfs-cat"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -98,7 +100,7 @@ func TestLibnfs(t *testing.T) {
 		for _, version := range []string{"3", "4"} {
 			url := func(name string) string { return "nfs://127.0.0.1/x" + name + "?version=" + version }
 			if version == "4" {
-				// libnfs 4.0 makes no WRITE of that version that is longer than a few KiB.
+				// With NFSv4, libnfs 4.0 cannot write more than a few KiB in one WRITE.
 				small := filepath.Join(n.dir, "small")
 				if err := os.WriteFile(small, []byte("a small file"), 0o644); err != nil {
 					n.t.Fatal(err)
@@ -128,7 +130,7 @@ func TestGoNFSClient(t *testing.T) {
 	})
 }
 
-// Our own tools get the same results over both transports.
+// The tools probe and bench get the same results over both transports.
 func TestProbeAndBench(t *testing.T) {
 	n := newNamespace(t)
 	n.start(111, "rpcbind", "-f", "-i")

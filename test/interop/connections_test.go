@@ -20,9 +20,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// One daemon serves 1,000 idle RDMA connections and 100 that write, read and compare, each of
-// which leaves and comes back. At the end the idle ones are still served, and when all have left,
-// the daemon has no open connection.
+// One daemon serves 1,000 idle RDMA connections beside 100 clients that connect, write, read,
+// compare and disconnect several times. At the end it still serves the idle connections. When all
+// have disconnected, it has no open connection.
 func TestManyConnectionsToOneDaemon(t *testing.T) {
 	const idle, busy, visits, size = 1000, 100, 3, 200_000
 	addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))}), config.DefaultRDMAPort)
@@ -111,7 +111,7 @@ func TestManyConnectionsToOneDaemon(t *testing.T) {
 		}
 		c.Close()
 	}
-	// The daemon keeps files open for a while after they were read and written, once for each.
+	// The daemon keeps each file open for a while, once after a read and once after a write.
 	for end := time.Now().Add(patience); open() > before+2*busy; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d files are open, %d were", open(), before)

@@ -1,10 +1,10 @@
-// Package interop holds tests against clients of other projects: libnfs's tools (Debian's
-// libnfs-utils) and github.com/vmware/go-nfs-client. Both speak NFS version 3 over TCP and ask
-// rpcbind for ports. They use the daemon over TCP, and over RDMA through 'nfsrdmad relay'.
+// Package interop tests the daemon with clients of other projects: the tools of libnfs (Debian's
+// libnfs-utils) and github.com/vmware/go-nfs-client. Both use NFSv3 over TCP and ask rpcbind for
+// ports. They connect to the daemon over TCP, and over RDMA through `nfsrdmad relay`.
 //
-// Other tests record this module's requester and responder, and tshark must name all their
-// messages.
+// Other tests record the messages between this module's requester and responder. tshark must name
+// all of them.
 //
-// The tests have the build tag "interop". They need root, because each runs in a network
-// namespace of its own.
+// The tests have the build tag "interop". They need root, because each runs in its own network
+// namespace.
 package interop

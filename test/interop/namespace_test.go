@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// patience is the longest wait for an event that must happen.
+// patience is the longest time that a test waits for an event.
 const patience = 60 * time.Second
 
-// A namespace is a network namespace with only a loopback device, in which daemons run until the
+// A namespace is a network namespace with only a loopback device. Daemons run in it until the
 // test ends.
 type namespace struct {
 	t    *testing.T
@@ -36,7 +36,8 @@ func newNamespace(t *testing.T) *namespace {
 		t.Skip("network namespaces need root")
 	}
 	n := &namespace{t: t, name: fmt.Sprintf("nfsrdmad-%d-%d", os.Getpid(), serial.Add(1)), dir: t.TempDir()}
-	// The daemon serves the directory as the user that the client claims to be.
+	// The user that the client claims to be must be able to enter the directory, because the
+	// daemon acts as that user.
 	if err := os.Chmod(n.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +54,8 @@ func (n *namespace) host(name string, args ...string) {
 	}
 }
 
-// command returns a program in the namespace, with a /run of its own, so that it finds no rpcbind
-// but the namespace's.
+// command returns a program that runs in the namespace. It has its own /run, so that it finds
+// only the namespace's rpcbind.
 func (n *namespace) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	inside := append([]string{
 		"netns", "exec", n.name, "unshare", "-m", "sh", "-c", `mount -t tmpfs tmpfs /run && exec "$@"`, "sh", name,
@@ -64,7 +65,7 @@ func (n *namespace) command(ctx context.Context, name string, args ...string) *e
 	return c
 }
 
-// run runs a program to its end, which must be a success, and returns its output.
+// run runs a program, which must succeed, and returns its output.
 func (n *namespace) run(name string, args ...string) string {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), 2*patience)
@@ -94,7 +95,7 @@ func (l *log) String() string {
 	return l.b.String()
 }
 
-// start runs a daemon until the test ends, and returns when it listens on port.
+// start runs a daemon until the test ends. It returns when the daemon listens on port.
 func (n *namespace) start(port int, name string, args ...string) {
 	n.t.Helper()
 	c := n.command(context.Background(), name, args...)

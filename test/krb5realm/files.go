@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// writeFiles writes the configuration of the KDC and of its clients and services.
+// writeFiles writes the configuration files of the KDC and of its clients and services.
 func (r *Realm) writeFiles() error {
 	if err := r.writeConf(r.Conf, ETypes); err != nil {
 		return err
@@ -31,14 +31,14 @@ func (r *Realm) writeFiles() error {
 		salted(ETypes), r.path("kdc.log")), 0o644)
 }
 
-// salted returns a list of encryption types in the form of the KDC's tools.
+// salted returns a list of encryption types in the format of the KDC's tools.
 func salted(etypes []string) string { return strings.Join(etypes, ":normal ") + ":normal" }
 
-// ClientConf writes a configuration to path for clients and servers of the realm that use only
-// some encryption types.
+// ClientConf writes a krb5.conf for clients and servers of the realm to path. They then use only
+// the given encryption types.
 func (r *Realm) ClientConf(path string, etypes ...string) error { return r.writeConf(path, etypes) }
 
-// writeConf writes a krb5.conf that asks no name servers.
+// writeConf writes a krb5.conf that uses no DNS look-ups.
 func (r *Realm) writeConf(path string, etypes []string) error {
 	var realms, domains strings.Builder
 	for _, k := range append([]*Realm{r}, r.known...) {

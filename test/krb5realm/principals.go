@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// kadmin runs one query of the administrator.
+// kadmin runs one query of kadmin.local.
 func (r *Realm) kadmin(query ...string) error {
 	return r.run("/usr/sbin/kadmin.local", append([]string{"-r", r.Name}, query...)...)
 }
 
-// keyTypes returns the arguments that determine a principal's keys.
+// keyTypes returns the arguments of kadmin.local that determine the encryption types of a
+// principal's keys.
 func keyTypes(etypes []string) []string {
 	if len(etypes) == 0 {
 		etypes = ETypes
@@ -20,14 +21,14 @@ func keyTypes(etypes []string) []string {
 	return []string{"-e", salted(etypes)}
 }
 
-// AddUser adds a principal with a password, and with keys of some encryption types,
-// or of all of them if there are none.
+// AddUser adds a principal with a password and with keys of the given encryption types. If there
+// are none, the keys have all types of ETypes.
 func (r *Realm) AddUser(name, password string, etypes ...string) error {
 	return r.kadmin(append(append([]string{"addprinc", "-pw", password}, keyTypes(etypes)...), name)...)
 }
 
-// AddService adds a principal with random keys, such as nfs/server.krb5.test, and with
-// keys of some encryption types, or of all of them if there are none.
+// AddService adds a principal with random keys, such as nfs/server.krb5.test. The keys have the
+// given encryption types, or all types of ETypes if there are none.
 func (r *Realm) AddService(name string, etypes ...string) error {
 	return r.kadmin(append(append([]string{"addprinc", "-randkey"}, keyTypes(etypes)...), name)...)
 }
@@ -37,13 +38,13 @@ func (r *Realm) Keytab(path string, principals ...string) error {
 	return r.kadmin(append([]string{"ktadd", "-k", path, "-norandkey"}, principals...)...)
 }
 
-// ChangeKeys gives a principal new random keys, of the next version.
+// ChangeKeys gives a principal new random keys with the next version number.
 func (r *Realm) ChangeKeys(name string, etypes ...string) error {
 	return r.kadmin(append(append([]string{"cpw", "-randkey"}, keyTypes(etypes)...), name)...)
 }
 
-// Trust lets the users of each of two realms use the services of the other, and adds each realm
-// to the other's configuration.
+// Trust lets the users of each of two realms use the services of the other. Each realm's
+// configuration also gets the other realm.
 func (r *Realm) Trust(other *Realm) error {
 	for _, at := range []*Realm{r, other} {
 		for _, grants := range []string{"krbtgt/" + r.Name + "@" + other.Name, "krbtgt/" + other.Name + "@" + r.Name} {
@@ -56,8 +57,8 @@ func (r *Realm) Trust(other *Realm) error {
 	return errors.Join(r.writeConf(r.Conf, ETypes), other.writeConf(other.Conf, ETypes))
 }
 
-// Login gets a user's ticket by kinit, into the credential cache at path: a file, or, after
-// "DIR:", a directory. conf is the krb5.conf to use; "" is Conf.
+// Login gets a user's ticket by kinit and stores it in the credential cache at path: a file, or,
+// after "DIR:", a directory. conf is the path of the krb5.conf; "" means Conf.
 func (r *Realm) Login(user, password, path, conf string) error {
 	if conf == "" {
 		conf = r.Conf

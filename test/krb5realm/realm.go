@@ -15,23 +15,23 @@ import (
 	"time"
 )
 
-// ETypes are the encryption types of a realm, by their names in krb5.conf, in the
-// order of preference of MIT's library.
+// ETypes are the encryption types of a realm, by their names in krb5.conf, in the order that
+// MIT's library prefers.
 var ETypes = []string{
 	"aes256-cts-hmac-sha1-96", "aes128-cts-hmac-sha1-96", "aes256-cts-hmac-sha384-192", "aes128-cts-hmac-sha256-128",
 }
 
 // Options are the properties of a realm.
 type Options struct {
-	// Name is the realm's name; "" is KRB5.TEST. Its hosts are those of its domain, in small
-	// letters.
+	// Name is the realm's name; "" means KRB5.TEST. Its hosts are in the domain of the same name
+	// in lower case.
 	Name string
-	// Dir is the directory of all files, which is created if it does not exist. Only this realm
-	// may use it, and it is not removed.
+	// Dir is the directory of all files. Start creates it if it does not exist. Only this realm
+	// may use it. Stop does not remove it.
 	Dir string
-	// Address is the address on which the KDC listens; "" is 127.0.0.1.
+	// Address is the address on which the KDC listens; "" means 127.0.0.1.
 	Address string
-	// Lifetime is the lifetime of tickets; 0 is ten hours.
+	// Lifetime is the lifetime of tickets; 0 means ten hours.
 	Lifetime time.Duration
 }
 
@@ -55,12 +55,12 @@ type Realm struct {
 	// Conf is the path of a krb5.conf for clients and servers of the realm.
 	Conf string
 
-	known []*Realm // further realms in Conf
+	known []*Realm // other realms in Conf
 	kdc   *exec.Cmd
-	ended chan error // receives the KDC's end
+	ended chan error // gets a value when the KDC has ended
 }
 
-// Start makes a realm and starts its KDC. Stop ends it.
+// Start creates a realm and starts its KDC. Stop stops the KDC.
 func Start(o Options) (*Realm, error) {
 	o.defaults()
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -68,7 +68,7 @@ func Start(o Options) (*Realm, error) {
 	}
 	r := &Realm{Options: o, Conf: filepath.Join(o.Dir, "krb5.conf")}
 	var err error
-	// Another process may take the port between our check and the KDC's start.
+	// Another process may take the port between the check for a free port and the KDC's start.
 	for range 5 {
 		if err = r.start(); err == nil {
 			return r, nil
@@ -87,8 +87,9 @@ func (r *Realm) start() (err error) {
 	return r.startKDC()
 }
 
-// Make makes a realm whose KDC the caller starts, by KDCCommand, in another network of this
-// machine that has o.Address. Start and Stop are not for such a realm.
+// Make creates a realm without starting its KDC. The caller runs KDCCommand, in another network
+// namespace of this machine that has the address o.Address. Start and Stop are not for such a
+// realm.
 func Make(o Options, port int) (*Realm, error) {
 	o.defaults()
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -98,7 +99,7 @@ func Make(o Options, port int) (*Realm, error) {
 	return r, r.make()
 }
 
-// make writes the files and, if there is none, the database.
+// make writes the configuration files, and creates the database if there is none.
 func (r *Realm) make() error {
 	if err := r.writeFiles(); err != nil {
 		return err
@@ -109,7 +110,8 @@ func (r *Realm) make() error {
 	return nil
 }
 
-// KDCCommand returns the command of the KDC, which ends on SIGTERM. It needs no environment.
+// KDCCommand returns the command that runs the KDC, which ends on SIGTERM. The command needs no
+// environment.
 func (r *Realm) KDCCommand() []string {
 	return append([]string{"/usr/bin/env", "KRB5_CONFIG=" + r.Conf, "KRB5_KDC_PROFILE=" + r.path("kdc.conf")}, r.kdcProgram()...)
 }
@@ -118,8 +120,8 @@ func (r *Realm) kdcProgram() []string {
 	return []string{"/usr/sbin/krb5kdc", "-n", "-r", r.Name, "-P", r.path("kdc.pid")}
 }
 
-// New is Start for one test, in a directory that is removed with it. It skips nothing: if the
-// packages are missing, the test fails.
+// New starts a realm for one test, in a directory that is removed with the test. If the packages
+// are missing, the test fails.
 func New(t testing.TB, o Options) *Realm {
 	t.Helper()
 	if o.Dir == "" {
@@ -137,7 +139,7 @@ func New(t testing.TB, o Options) *Realm {
 	return r
 }
 
-// freePort returns a port on which nothing listens, by UDP or TCP.
+// freePort returns a port on which nothing listens, neither by UDP nor by TCP.
 func freePort(address string) (int, error) {
 	for range 20 {
 		l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -157,13 +159,13 @@ func freePort(address string) (int, error) {
 
 func (r *Realm) path(name string) string { return filepath.Join(r.Dir, name) }
 
-// KDC is the address of the KDC with its port.
+// KDC returns the address and the port of the KDC.
 func (r *Realm) KDC() string { return net.JoinHostPort(r.Address, fmt.Sprint(r.Port)) }
 
-// Domain is the domain of the realm's hosts.
+// Domain returns the domain of the realm's hosts.
 func (r *Realm) Domain() string { return strings.ToLower(r.Name) }
 
-// Environment returns the environment for MIT's programs in the realm.
+// Environment returns an environment with which MIT's programs use the realm.
 func (r *Realm) Environment() []string {
 	return append(os.Environ(),
 		"KRB5_CONFIG="+r.Conf, "KRB5_KDC_PROFILE="+r.path("kdc.conf"),
@@ -171,7 +173,7 @@ func (r *Realm) Environment() []string {
 		"KRB5RCACHENAME=file2:"+r.path("rcache"))
 }
 
-// startKDC starts the KDC and returns when it accepts connections.
+// startKDC starts the KDC. It returns when the KDC accepts connections.
 func (r *Realm) startKDC() error {
 	log, err := os.Create(r.path("kdc.out"))
 	if err != nil {
@@ -191,9 +193,9 @@ func (r *Realm) startKDC() error {
 	return r.awaitKDC()
 }
 
-// tend starts a command that must end with this process, however this process ends, and waits for
-// it. The kernel ends the command with the thread that started it, so this goroutine keeps its
-// thread.
+// tend starts a command and waits until it has ended. The kernel kills the command when the
+// thread that started it ends, so this goroutine keeps its thread. So the command ends with this
+// process, however this process ends.
 func tend(c *exec.Cmd, started, ended chan<- error) {
 	runtime.LockOSThread()
 	err := c.Start()
@@ -203,7 +205,7 @@ func tend(c *exec.Cmd, started, ended chan<- error) {
 	}
 }
 
-// startLimit bounds the wait for the KDC's start.
+// startLimit is the longest time that the KDC may take to start.
 const startLimit = 30 * time.Second
 
 func (r *Realm) awaitKDC() error {
@@ -222,7 +224,7 @@ func (r *Realm) awaitKDC() error {
 	return errors.Join(fmt.Errorf("the KDC does not listen on %s after %v", r.KDC(), startLimit), r.Stop())
 }
 
-// Stop ends the KDC. The files stay.
+// Stop kills the KDC. The files remain.
 func (r *Realm) Stop() error {
 	if err := r.kdc.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -231,7 +233,7 @@ func (r *Realm) Stop() error {
 	return nil
 }
 
-// run runs a program of MIT's in the realm.
+// run runs one of MIT's programs in the realm.
 func (r *Realm) run(name string, args ...string) error {
 	return r.runWith(nil, "", name, args...)
 }

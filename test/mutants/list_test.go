@@ -37,8 +37,8 @@ func functions(t *testing.T, dir string) map[string]bool {
 // rowNumber is the number of a row in docs/conformance*.md.
 var rowNumber = regexp.MustCompile(`^(A|IW|L|P|V1)-[0-9]+`)
 
-// The list is up to date: each mutant breaks a numbered row, its text occurs once in its
-// declaration, the mutated file is valid Go, and the tests that must notice exist.
+// Each mutant in the list is up to date: it breaks a numbered row, its text occurs once in its
+// declaration, the changed file is valid Go, and its tests exist.
 func TestEveryMutantApplies(t *testing.T) {
 	tests := make(map[string]map[string]bool)
 	for _, m := range all() {
@@ -68,7 +68,7 @@ func TestEveryMutantApplies(t *testing.T) {
 	}
 }
 
-// No two mutants make the same change, or have the same description.
+// No two mutants make the same change or have the same description.
 func TestNoTwoMutantsAreAlike(t *testing.T) {
 	change, words := make(map[[4]string]bool), make(map[string]bool)
 	for _, m := range all() {

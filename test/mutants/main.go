@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// report runs mutants, `jobs` of them at a time, and reports whether all of them died.
+// report runs mutants, `jobs` of them at a time, and reports whether all of them were killed.
 func report(ctx context.Context, w io.Writer, r *runner, mutants []mutant, jobs int) bool {
 	type result struct {
 		mutant

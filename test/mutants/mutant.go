@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// A mutant is a rule broken on purpose.
+// A mutant is a change of the code that breaks a rule on purpose.
 type mutant struct {
 	// rule begins with the number of its row in docs/conformance*.md.
 	rule string
-	// dir is the package that the mutant changes, and decl its function, method (Type.Method),
-	// type, variable or constant. old occurs once in decl and becomes new. An edit elsewhere in
-	// the file does not affect the mutant.
+	// dir is the package that the mutant changes. decl is the name of the function, method
+	// (Type.Method), type, variable or constant in it that the mutant changes. old occurs once in
+	// decl; the mutant replaces it by new. Edits elsewhere in the file do not affect the mutant.
 	dir, decl, old, new string
-	// testDir is the package whose tests must notice, and tests are their names; at least one of
-	// these must fail.
+	// testDir is the package with the tests. tests are their names, separated by spaces; at least
+	// one of them must fail.
 	testDir, tests string
 }
 
@@ -28,11 +28,11 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s %s: %s [%s in %s]", m.dir, m.decl, m.rule, m.tests, m.testDir)
 }
 
-// all returns every mutant of every room.
+// all returns all mutants.
 func all() []mutant { return slices.Concat(iwarpMutants, rdmaMutants, rpcMutants) }
 
-// apply returns the file that the mutant changes, relative to root, and its text with the mutant
-// in it.
+// apply returns the path, relative to root, of the file that the mutant changes, and the changed
+// text.
 func (m mutant) apply(root string) (file string, text []byte, err error) {
 	if m.old == "" || m.old == m.new {
 		return "", nil, fmt.Errorf("%v: the mutant changes nothing", m)
@@ -48,8 +48,8 @@ func (m mutant) apply(root string) (file string, text []byte, err error) {
 	return file, slices.Concat(text[:from], []byte(strings.Replace(body, m.old, m.new, 1)), text[to:]), nil
 }
 
-// find returns the file of package dir that declares name, the file's text, and the declaration's
-// bytes as the half-open range from `from` to `to`.
+// find returns the file of package dir that declares name, the file's text, and the byte range of
+// the declaration, from `from` up to but not including `to`.
 func find(root, dir, name string) (file string, text []byte, from, to int, err error) {
 	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
@@ -76,7 +76,7 @@ func find(root, dir, name string) (file string, text []byte, from, to int, err e
 	return "", nil, 0, 0, fmt.Errorf("package %s declares no %s", dir, name)
 }
 
-// declaration returns the node of d that declares name, or nil.
+// declaration returns the node in d that declares name, or nil.
 func declaration(d ast.Decl, name string) ast.Node {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -100,7 +100,7 @@ func declaration(d ast.Decl, name string) ast.Node {
 	return nil
 }
 
-// functionName returns the name of d: Type.Method for a method.
+// functionName returns the name of a function, or Type.Method for a method.
 func functionName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name
@@ -118,7 +118,7 @@ func functionName(d *ast.FuncDecl) string {
 	return d.Name.Name
 }
 
-// pattern returns the argument of go test's -run for the mutant's tests.
+// pattern returns the argument of -run with which go test runs the mutant's tests.
 func (m mutant) pattern() string {
 	return "^(" + strings.Join(strings.Fields(m.tests), "|") + ")$"
 }

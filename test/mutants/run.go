@@ -17,7 +17,7 @@ import (
 // An outcome is the result of a mutant.
 type outcome int
 
-// Outcomes: see the package's comment.
+// The outcomes, which the package's comment explains.
 const (
 	killed outcome = iota
 	panicked
@@ -30,19 +30,19 @@ func (o outcome) String() string {
 	return [...]string{"killed", "panicked", "timed out", "survived", "broken"}[o]
 }
 
-// dead reports whether the tests noticed.
+// dead reports whether the tests noticed the mutant.
 func (o outcome) dead() bool { return o == killed || o == panicked }
 
 // A runner runs mutants against the tests of a work tree.
 type runner struct {
-	root  string // the work tree
+	root  string // root directory of the work tree
 	limit time.Duration
 
 	mu    sync.Mutex
-	whole map[string]*sane // results of packages and tests without a mutant
+	whole map[string]*sane // results of tests without a mutant, by package and names of the tests
 }
 
-// sane is the result of tests without a mutant, which run once.
+// sane is the result of running tests without a mutant. They run once.
 type sane struct {
 	once sync.Once
 	err  error
@@ -52,7 +52,7 @@ func newRunner(root string, limit time.Duration) *runner {
 	return &runner{root: root, limit: limit, whole: make(map[string]*sane)}
 }
 
-// run returns the outcome of m, and a message.
+// run returns the outcome of m and a message.
 func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
 	if err := r.sane(ctx, m); err != nil {
 		return broken, err.Error()
@@ -70,7 +70,8 @@ func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
 	return judge(out, err)
 }
 
-// overlay writes the changed file, and the list by which go test replaces the real one.
+// overlay writes the changed file, and the list that makes go test use it instead of the real
+// one. It returns the path of the list.
 func (r *runner) overlay(dir string, m mutant) (string, error) {
 	file, text, err := m.apply(r.root)
 	if err != nil {
@@ -88,7 +89,7 @@ func (r *runner) overlay(dir string, m mutant) (string, error) {
 	return list, errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(list, replace, 0o600))
 }
 
-// sane checks that the mutant's tests exist and pass without it.
+// sane checks that the mutant's tests exist and pass without the mutant.
 func (r *runner) sane(ctx context.Context, m mutant) error {
 	r.mu.Lock()
 	key := m.testDir + " " + m.tests
@@ -110,14 +111,15 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 	return s.err
 }
 
-// test runs the mutant's tests, with the file that overlay changes unless that is "".
+// test runs the mutant's tests and returns their output. overlay is the path of the list of
+// overlay, or "" to run without the mutant.
 func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.testDir)
-	// rapid would otherwise store failed cases in the work tree, and begin with them the next
-	// time.
+	// Without this variable, rapid would store failed cases in the work tree and run them first
+	// the next time.
 	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
 	if overlay != "" {
-		// The overlay is in the environment, so that it also applies to a program that a test
+		// The overlay is an environment variable, so that it also applies to programs that a test
 		// builds and starts.
 		c.Env = append(c.Env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	}
@@ -126,7 +128,7 @@ func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, er
 	return c.CombinedOutput()
 }
 
-// judge derives the outcome from go test's output. The message is the first one of a test.
+// judge returns the outcome that go test's output shows, and the first message of a test.
 func judge(out []byte, err error) (outcome, string) {
 	said := string(out)
 	var exit *exec.ExitError
@@ -149,7 +151,7 @@ func judge(out []byte, err error) (outcome, string) {
 	return broken, said
 }
 
-// firstLine returns the first line with one of the words.
+// firstLine returns the first line that contains one of the words.
 func firstLine(text string, words ...string) string {
 	for line := range strings.Lines(text) {
 		for _, w := range words {
@@ -161,7 +163,7 @@ func firstLine(text string, words ...string) string {
 	return ""
 }
 
-// firstWords returns the first line that a failed test wrote itself: file.go:12: what.
+// firstWords returns the first message of a failed test, which begins with file.go:12.
 func firstWords(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// module makes a work tree with one package.
+// module creates a work tree with one package.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,8 +76,7 @@ func TestProgram(t *testing.T) {
 	return dir
 }
 
-// The runner distinguishes all the ways in which a mutant can end, and leaves the work tree
-// unchanged.
+// The runner distinguishes all outcomes of mutants, and leaves the work tree unchanged.
 func TestOutcomes(t *testing.T) {
 	r := newRunner(module(t), 5*time.Second)
 	before, err := os.ReadFile(filepath.Join(r.root, "p/p.go"))
@@ -107,7 +106,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%s instead of %s: %v, %q, want %v, %q", c.new, c.old, got, said, c.want, c.says)
 		}
 	}
-	// A mutant also applies in a program that a test builds and starts.
+	// A mutant also applies to a program that a test builds and starts.
 	program := mutant{"a rule", "p", "Double", "2 * n", "3 * n", "q", "TestProgram"}
 	if got, said := r.run(t.Context(), program); got != killed || !strings.Contains(said, "the program prints 9") {
 		t.Errorf("a test of a program: %v, %q", got, said)

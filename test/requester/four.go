@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// four is a session with a server of NFS version 4.1 or 4.2, and a directory there.
+// four is a session with a server of NFSv4.1 or 4.2, and a directory there.
 type four struct {
 	ctx  context.Context
 	w    work
@@ -19,10 +19,10 @@ type four struct {
 	root client.Handle
 }
 
-// minors are the minor versions that --nfs names.
+// minors are the minor versions, by the values of the flag --nfs.
 var minors = map[string]uint32{"4.1": 1, "4.2": 2}
 
-// runFour runs each step in a session of its own.
+// runFour runs each step in a new session.
 func (w work) runFour(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
@@ -42,7 +42,7 @@ func (w work) runFour(ctx context.Context) error {
 	return nil
 }
 
-// inSession does work in a session, over two connections.
+// inSession calls do with a session of two connections.
 func (w work) inSession(ctx context.Context, callbacks client.Callbacks, do func(s four) error) error {
 	s, err := client.DialSession(ctx, client.SessionConfig{
 		Target: client.Target{Transport: w.transport, Host: w.host, Port: w.port, Cred: client.Self()},
@@ -69,7 +69,8 @@ func (s four) open(name string, access uint32) (client.Opened4, error) {
 	})
 }
 
-// transfers makes WRITEs and READs of each size, and then many of 1 MiB at a time.
+// transfers makes WRITEs and READs of each size, and then many WRITEs and READs of 1 MiB at the
+// same time.
 func (s four) transfers() error {
 	o, err := s.open("sized", nfs4wire.Open4ShareAccessBoth)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s four) transfers() error {
 	return s.nfs.Remove(s.ctx, s.root, "sized")
 }
 
-// thereAndBack writes data, and checks that a READ returns it.
+// thereAndBack writes data, and checks that READ returns the same data.
 func (s four) thereAndBack(o client.Opened4, offset uint64, data []byte, stable nfs4wire.StableHow4) error {
 	for at := 0; at < len(data); {
 		w, err := s.nfs.Write(s.ctx, o.File, o.StateID, offset+uint64(at), data[at:], stable)
@@ -128,7 +129,7 @@ func (s four) thereAndBack(o client.Opened4, offset uint64, data []byte, stable 
 	return nil
 }
 
-// names uses names of 255 bytes, and enough of them to fill several listings.
+// names uses names of 255 bytes, with enough names for several READDIR replies.
 func (s four) names() error {
 	dir, err := s.nfs.Mkdir(s.ctx, s.root, strings.Repeat("d", maxName), 0o755)
 	if err != nil {
@@ -176,7 +177,7 @@ func (s four) names() error {
 	return s.nfs.Remove(s.ctx, root, strings.Repeat("d", maxName))
 }
 
-// locks takes locks, tests conflicts, and gives the locks up.
+// locks locks ranges, tests conflicts, and unlocks the ranges.
 func (s four) locks() error {
 	o, err := s.open("locked", nfs4wire.Open4ShareAccessBoth)
 	if err != nil {
@@ -202,8 +203,8 @@ func (s four) locks() error {
 	return s.nfs.Remove(s.ctx, s.root, "locked")
 }
 
-// recall makes a second client open a file of which the first has a delegation, if the server
-// grants one: the server must recall it.
+// recall makes a second client open a file of which the first client has a delegation, if the
+// server grants one. The server must recall the delegation.
 func (s four) recall() error {
 	o, err := s.open("delegated", nfs4wire.Open4ShareAccessBoth)
 	if err != nil {
@@ -216,7 +217,7 @@ func (s four) recall() error {
 	err = s.w.inSession(s.ctx, client.Callbacks{Recall: func(r client.Recall) nfs4wire.NFSStat4 {
 		select {
 		case recalls <- r:
-		default: // it has been recalled already
+		default: // this delegation was already recalled
 		}
 		return nfs4wire.NFS4OK
 	}}, func(holder four) error { return s.recallFrom(holder, recalls) })

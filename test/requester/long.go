@@ -26,8 +26,8 @@ func (w work) address() (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a, uint16(w.port)), err
 }
 
-// long makes calls without placement: WRITE is then a Position-Zero Read chunk, and READ's reply
-// a Reply chunk.
+// long makes calls without direct data placement. WRITE calls are then in Position-Zero Read
+// chunks, and READ replies in Reply chunks.
 func (w work) long(ctx context.Context, root client.Handle) error {
 	c, err := client.Dial(ctx, client.Target{Transport: client.RDMA, Host: w.host, Port: w.port, Cred: client.Self()})
 	if err != nil {
@@ -108,7 +108,7 @@ func call(ctx context.Context, k rpc.Caller, p nfs3wire.Procedure, maxArgs int, 
 	return nil
 }
 
-// answers is a connection's Handler that stores messages.
+// answers is a connection's Handler that sends received messages to a channel.
 type answers struct {
 	got    chan []byte
 	closed chan error
@@ -121,8 +121,8 @@ func (a *answers) Received(r *rdmacm.Recv) {
 func (a *answers) Drained()         {}
 func (a *answers) Closed(err error) { a.closed <- err }
 
-// fault sends a header without the Position-Zero Read chunk that it requires: the server answers
-// with RDMA_ERROR and ERR_CHUNK (RFC 8166 §4.5.3), and the connection lives.
+// fault sends a header that lacks the Position-Zero Read chunk that it needs. The server must
+// answer with RDMA_ERROR and ERR_CHUNK (RFC 8166 §4.5.3), and the connection must stay open.
 func (w work) fault(ctx context.Context) error {
 	addr, err := w.address()
 	if err != nil {

@@ -1,17 +1,15 @@
-// Command requester puts this module's requester through its ways of moving a
-// message, against any server of NFS, and compares what comes back with what went
-// there:
+// Command requester uses this module's NFS client with any NFS server. It uses every form of
+// RPC-over-RDMA message, and compares the data that it reads with the data that it wrote:
 //
 //	requester [flags] HOST EXPORT
 //
-// Every size of transfer up to 1 MiB goes by WRITE and READ, listings long enough
-// for Reply chunks by READDIRPLUS, names of 255 bytes by most procedures, and
-// calls as Position-Zero Read chunks, all by NFS version 3 over RDMA. With --nfs 4.1 or
-// 4.2 it works in sessions, over RDMA or TCP: transfers, names and listings, locks, and
-// a delegation that the server asks for back, if it grants one; EXPORT is its path below
-// the server's root then. It exits with 0 when all of that was right.
+// By default it uses NFSv3 over RDMA. It makes WRITEs and READs of many sizes up to 1 MiB,
+// READDIRPLUS listings that need Reply chunks, most procedures with names of 255 bytes, and calls
+// in Position-Zero Read chunks. With --nfs 4.1 or 4.2 it uses sessions, over RDMA or TCP:
+// transfers, names and listings, locks, and a delegation that the server recalls, if it grants
+// one. EXPORT is then a path below the server's root. It exits with 0 if everything was right.
 //
-// Tests run it in networks of their own: it says nothing of speed.
+// Tests run it in their own networks. It does not measure speed.
 package main
 
 import (
@@ -25,7 +23,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// work is the settings of the flags.
+// work has the values of the flags.
 type work struct {
 	host, export    string
 	nfs             string
@@ -65,8 +63,8 @@ func main() {
 	}
 }
 
-// run runs each step on a connection of its own, because a dissector may lose its place in one
-// connection, and find it again in the next.
+// run runs each step on a new connection, because a dissector that loses the frame boundaries in
+// one connection finds them again in the next.
 func (w work) run(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
@@ -92,7 +90,7 @@ func (w work) run(ctx context.Context) error {
 	return nil
 }
 
-// connected mounts the export over a new connection, and does the work there.
+// connected mounts the export over a new connection, and calls do with it.
 func (w work) connected(ctx context.Context, do func(s session) error) error {
 	c, err := client.Dial(ctx, client.Target{
 		Transport: client.RDMA, Host: w.host, Port: w.port, Cred: client.Self(),

@@ -12,11 +12,11 @@ import (
 
 const (
 	mib = 1 << 20
-	// maxName is the length of the longest name of Linux's file systems, in bytes.
+	// maxName is the length of the longest name in Linux's file systems, in bytes.
 	maxName = 255
 )
 
-// session is a connection to an export.
+// session is a connection to a server, with the root of an export.
 type session struct {
 	ctx  context.Context
 	conn *client.Conn
@@ -24,7 +24,7 @@ type session struct {
 	root client.Handle
 }
 
-// pattern returns n bytes that differ from those of any other seed.
+// pattern returns n bytes that depend on seed.
 func pattern(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	x := seed*0x9e3779b97f4a7c15 + 1
@@ -47,11 +47,12 @@ func (s session) create(dir client.Handle, name string) (client.Handle, error) {
 	return file, err
 }
 
-// sizes of transfers: none, odd ones, those about the inline threshold, several
-// segments of siw's, 1 MiB.
+// sizes are the sizes of transfers, in bytes: 0, odd ones, some near the inline threshold, some
+// of several of siw's segments, and 1 MiB.
 var sizes = []int{0, 1, 3, 512, 1000, 3900, 4000, 4096, 4097, 65535, 65536, 300_001, mib - 1, mib}
 
-// transfers makes WRITEs and READs of each size, and then many of 1 MiB at a time.
+// transfers makes WRITEs and READs of each size, and then many WRITEs and READs of 1 MiB at the
+// same time.
 func (s session) transfers(rounds int) error {
 	for i, n := range sizes {
 		file, err := s.create(s.root, "sized")
@@ -99,7 +100,7 @@ func (s session) transfers(rounds int) error {
 	return s.nfs.Remove(s.ctx, s.root, "large")
 }
 
-// there writes all of data.
+// there writes data to a file.
 func (s session) there(file client.Handle, offset uint64, data []byte, stable nfs3wire.StableHow) error {
 	for at := 0; at < len(data) || at == 0; {
 		w, err := s.nfs.Write(s.ctx, file, offset+uint64(at), data[at:], stable)
@@ -116,7 +117,7 @@ func (s session) there(file client.Handle, offset uint64, data []byte, stable nf
 	return nil
 }
 
-// back reads as many bytes as wanted has, and compares them with it.
+// back reads as many bytes as wanted has, and checks that they are equal.
 func (s session) back(file client.Handle, offset uint64, wanted []byte) error {
 	got := make([]byte, max(len(wanted), 1))
 	for at := 0; at < len(wanted) || at == 0; {
@@ -137,7 +138,7 @@ func (s session) back(file client.Handle, offset uint64, wanted []byte) error {
 	return nil
 }
 
-// longNames uses names of 255 bytes with all procedures that carry names.
+// longNames uses names of 255 bytes with all procedures that have names as arguments.
 func (s session) longNames() error {
 	name := func(letter string) string { return strings.Repeat(letter, maxName) }
 	dir, err := s.nfs.Mkdir(s.ctx, s.root, name("d"), mode(0o755))
@@ -178,8 +179,8 @@ func (s session) longNames() error {
 	return s.nfs.Rmdir(s.ctx, s.root, name("d"))
 }
 
-// listings lists n names of some 200 bytes by READDIRPLUS and by READDIR: replies
-// of many KiB, which need Reply chunks.
+// listings lists n names of 200 bytes by READDIRPLUS and by READDIR. The replies have many KiB
+// and need Reply chunks.
 func (s session) listings(n int) error {
 	dir, err := s.nfs.Mkdir(s.ctx, s.root, "names", mode(0o755))
 	if err != nil {
@@ -223,7 +224,7 @@ func (s session) listings(n int) error {
 	return s.nfs.Rmdir(s.ctx, s.root, "names")
 }
 
-// texts makes symbolic links, the other item that is placed directly.
+// texts creates symbolic links and reads their targets, which, like data, are placed directly.
 func (s session) texts() error {
 	for _, n := range []int{1, 100, 1023} {
 		text := strings.Repeat("t", n)

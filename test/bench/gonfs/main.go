@@ -1,5 +1,5 @@
-// Command gonfs serves a directory with github.com/willscott/go-nfs, as a peer to
-// measure beside:
+// Command gonfs serves a directory with github.com/willscott/go-nfs, as another server for the
+// comparison:
 //
 //	gonfs DIR ADDR:PORT
 package main
@@ -16,7 +16,7 @@ import (
 	"github.com/willscott/go-nfs/helpers"
 )
 
-// handles is how many file handles the server remembers.
+// handles is the number of file handles that the server remembers.
 const handles = 1 << 16
 
 func main() {
@@ -33,8 +33,8 @@ func main() {
 	os.Exit(1)
 }
 
-// A directory is a billy file system whose attributes can be changed
-// (billy.Change), which the library needs for CREATE with attributes.
+// A directory is a billy file system that also implements billy.Change: its attributes can be
+// changed. The library needs that for CREATE with attributes.
 type directory struct{ billy.Filesystem }
 
 var _ billy.Change = directory{}

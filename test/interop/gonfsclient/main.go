@@ -1,8 +1,7 @@
 //go:build interop
 
-// Command gonfsclient puts a file to an NFS server with
-// github.com/vmware/go-nfs-client, gets it back and compares, and tries names and
-// listings:
+// Command gonfsclient copies a file to an NFS server and back with
+// github.com/vmware/go-nfs-client, and compares the copies. It also tests names and listings:
 //
 //	gonfsclient HOST EXPORT FILE
 package main
@@ -17,13 +16,13 @@ import (
 	"github.com/vmware/go-nfs-client/nfs/rpc"
 )
 
-// Names that the program makes.
+// Paths that the program creates on the server.
 const (
 	directory = "/go-nfs-client"
 	file      = directory + "/copy"
 )
 
-// names is how many there are in the directory that is listed.
+// names is the number of names in the directory that it lists.
 const names = 300
 
 func main() {

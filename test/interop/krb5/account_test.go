@@ -22,8 +22,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// An export with require_account serves alice, who has a user here, and refuses bob, who has
-// none. SIGHUP changes that for existing connections. One log line names the remedy.
+// An export with require_account serves alice, who has an account, and refuses bob, who has none.
+// A reload by SIGHUP changes that for existing connections too. One log line names the remedy.
 func TestRequireAccount(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("a server that acts as its callers runs as root")
@@ -108,8 +108,8 @@ func TestRequireAccount(t *testing.T) {
 	}
 }
 
-// accessOf returns a function by which the holder of a credential cache accesses a file, by NFS
-// versions 3 and 4.2.
+// accessOf connects as the principal of a credential cache. It returns a function that accesses a
+// file over NFSv3 and NFSv4.2.
 func accessOf(t *testing.T, addr netip.AddrPort, cache string) func() (three, four error) {
 	t.Helper()
 	t.Setenv("KRB5CCNAME", cache)

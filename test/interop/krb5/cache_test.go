@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// Caches in a directory: the tools act as the principal that kswitch chose, or as that of the
-// named cache.
+// If the credential cache is a directory, the tools act as the principal that kswitch chose, or
+// as the principal of the cache that is named.
 func TestToolsWithCachesInADirectory(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	dir := filepath.Join(s.Dir, "caches")

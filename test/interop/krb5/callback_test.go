@@ -25,7 +25,8 @@ import (
 
 const callbackProgram = 0x40000000
 
-// A callbackProgram4 is the callback program of a client. It reports the caller of CB_NULL.
+// A callbackProgram4 is the callback program of a client. It reports the credential of each
+// CB_NULL.
 type callbackProgram4 struct{ called chan rpc.Cred }
 
 var callbackBinding = rpc.Binding{Procedures: []rpc.Procedure{wire.ProcCBNull: {Name: "CB_NULL"}}}
@@ -41,7 +42,7 @@ func (p *callbackProgram4) Serve(c *rpc.Call, _ *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// callbackServer serves callbacks under a Protection.
+// callbackServer returns an RPC server of the callback program that uses a Protection.
 func callbackServer(t *testing.T, p rpc.Protection) (*rpc.Server, *mem.Pool, chan rpc.Cred) {
 	t.Helper()
 	pool, err := mem.NewPool(mem.Config{Ceiling: 16 << 20})
@@ -85,10 +86,10 @@ func compound(t *testing.T, k rpc.Caller, minor uint32, op wire.OpNum, args inte
 	}
 }
 
-// services are those of RPCSEC_GSS, by flavor.
+// services are the RPCSEC_GSS services, by the name of the flavor.
 var services = map[string]rpc.GSSService{"krb5": rpc.GSSNone, "krb5i": rpc.GSSIntegrity, "krb5p": rpc.GSSPrivacy}
 
-// machineCaller connects the client machine to the server.
+// machineCaller connects to the server as the principal of the client's machine.
 func machineCaller(t *testing.T, s *site, addr string, m gss.Mechanism, service rpc.GSSService, cfg tcp.DialConfig, spy func(rpc.Caller) rpc.Caller) rpc.Caller {
 	t.Helper()
 	conn, err := tcp.Dial(t.Context(), addr, cfg)
@@ -108,8 +109,8 @@ func machineCaller(t *testing.T, s *site, addr string, m gss.Mechanism, service 
 	return g
 }
 
-// The server calls back a client of NFSv4.0 that identified itself by Kerberos: as the server
-// principal that the client called, under the same service (RFC 7530 §3.3.3).
+// If an NFSv4.0 client has identified itself by Kerberos, the server calls it back as the server
+// principal that the client called, with the same RPCSEC_GSS service (RFC 7530 §3.3.3).
 func TestCallbacksOfMinorVersion0(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	t.Setenv("KRB5_CONFIG", s.conf)
@@ -151,7 +152,7 @@ func TestCallbacksOfMinorVersion0(t *testing.T) {
 
 const acceptorName = service + "@KRB5.TEST"
 
-// A spy records the context and the server's handle of it.
+// A spy records a GSS context and the server's handle for it.
 type spy struct {
 	gss.Mechanism
 	mu     sync.Mutex
@@ -196,7 +197,7 @@ func (k *spiedCaller) Start(x *rpc.Exchange) {
 	k.Caller.Start(x)
 }
 
-// A backVerifier is the client's side of a backchannel under its context, without
+// A backVerifier is the client's side of a backchannel in the recorded context, without
 // protection of arguments: it verifies calls and signs replies.
 type backVerifier struct {
 	spy    *spy
@@ -230,8 +231,8 @@ func (g *backGuard) PutVerifier(w *xdr.Writer) bool {
 	return true
 }
 
-// A session's backchannel uses the context that its client offers for it, with the handle that
-// the client chose (RFC 8881 §18.36.3).
+// The server uses the context that a client offers for the backchannel of its session, with the
+// handle that the client chose (RFC 8881 §18.36.3).
 func TestCallbacksOfSessions(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	addr := serveFiles(t, s, "rw,insecure,sec=krb5")

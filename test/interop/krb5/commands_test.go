@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// The commands do the same with their flags.
+// The commands of nfsrdmad work with Kerberos through their flags.
 func TestCommandsUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)

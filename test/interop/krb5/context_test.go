@@ -30,14 +30,14 @@ const (
 	password = "open sesame"
 )
 
-// micSizes distinguish one encryption type's tokens from another's (RFC 4121 §4.2.6.1, RFC 3962
-// §7, RFC 8009 §8).
+// micSizes has the length of a MIC token for each encryption type, in bytes. It tells types apart
+// (RFC 4121 §4.2.6.1, RFC 3962 §7, RFC 8009 §8).
 var micSizes = map[string]int{
 	"aes256-cts-hmac-sha1-96": 28, "aes128-cts-hmac-sha1-96": 28,
 	"aes256-cts-hmac-sha384-192": 40, "aes128-cts-hmac-sha256-128": 32,
 }
 
-// A site is a realm whose keys all have one encryption type.
+// A site is a realm whose keys all have the same encryption type.
 type site struct {
 	*krb5realm.Realm
 	etype                              string
@@ -64,11 +64,11 @@ func newSite(t testing.TB, etype string) *site {
 	return s
 }
 
-// environment returns the environment of peers.
+// environment returns the environment for the programs of MIT.
 func (s *site) environment() []string { return append(s.Environment(), "KRB5_CONFIG="+s.conf) }
 
-// acceptor and initiator return our mechanisms: for the service, the user, and the client
-// machine.
+// acceptor, user and machine return mechanisms of this module: for the service, for the user, and
+// for the client's machine.
 func (s *site) acceptor() *krb5.Mechanism { return krb5.New(krb5.Config{Keytab: s.keytab}) }
 
 func (s *site) user(c krb5.Config) *krb5.Mechanism {
@@ -110,7 +110,7 @@ func TestTheirInitiatorOurAcceptor(t *testing.T) {
 			t.Errorf("the peer is %s", c.Principal())
 		}
 		lifetime := time.Duration(p.must("names", nil).Lifetime) * time.Second
-		const skew = 5 * time.Minute // the time after a ticket's end for which our acceptor still accepts it
+		const skew = 5 * time.Minute // the acceptor accepts a ticket for this time after its end
 		if apart := (time.Until(c.Expiry()) - skew - lifetime).Abs(); apart > time.Minute {
 			t.Errorf("the context ends in %v, their end in %v", time.Until(c.Expiry()), lifetime)
 		}
@@ -143,7 +143,7 @@ func TestOurInitiatorTheirAcceptor(t *testing.T) {
 	})
 }
 
-// initiate makes a context with an acceptor that needs one token from each side.
+// initiate creates a context with an acceptor that needs one token from each side.
 func initiate(t *testing.T, m gss.Mechanism, mutual bool, accept func(token []byte) []byte) gss.Context {
 	t.Helper()
 	i, err := m.Initiate(t.Context(), target)
@@ -170,7 +170,7 @@ func initiate(t *testing.T, m gss.Mechanism, mutual bool, accept func(token []by
 func TestOurInitiatorOurAcceptorByTheKDC(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	acceptor, user := s.acceptor(), s.user(krb5.Config{})
-	for range 2 { // the second time with a cached ticket
+	for range 2 { // the second time, the ticket is in the cache
 		var theirs gss.Context
 		ours := initiate(t, user, true, func(token []byte) []byte {
 			c, reply, err := acceptor.Accept(token, nil, time.Now())
@@ -186,7 +186,8 @@ func TestOurInitiatorOurAcceptorByTheKDC(t *testing.T) {
 	}
 }
 
-// protect checks tokens in both directions. The peer also checks their order.
+// protect checks that each side accepts the tokens of the other. The peer also checks their
+// order.
 func protect(t *testing.T, s *site, c gss.Context, p *peer) {
 	t.Helper()
 	if c.MICSize() != micSizes[s.etype] {
@@ -221,7 +222,7 @@ func protect(t *testing.T, s *site, c gss.Context, p *peer) {
 	rotate(t, c, p)
 }
 
-// rotate checks rotations by any amount in both directions.
+// rotate checks that each side accepts tokens that are rotated by any number of bytes.
 func rotate(t *testing.T, c gss.Context, p *peer) {
 	t.Helper()
 	message := []byte("a message that is turned round and round")
@@ -240,7 +241,7 @@ func rotate(t *testing.T, c gss.Context, p *peer) {
 	}
 }
 
-// wrap makes a contiguous Wrap token.
+// wrap returns a Wrap token in one piece.
 func wrap(c gss.Context, message []byte, sealed bool) []byte {
 	before, behind := c.WrapSize(sealed)
 	token := make([]byte, before+len(message)+behind)
@@ -250,7 +251,8 @@ func wrap(c gss.Context, message []byte, sealed bool) []byte {
 	return token
 }
 
-// rotated rotates the bytes after a token's header right by n bytes (RFC 4121 §4.2.5).
+// rotated returns a token whose bytes after the header are rotated right by n bytes (RFC 4121
+// §4.2.5).
 func rotated(token []byte, n int) []byte {
 	const header = 16
 	if n > math.MaxUint16 {
@@ -297,7 +299,7 @@ func TestChannelBindingsOfBothLibrariesAgree(t *testing.T) {
 	}
 }
 
-// Each side gives its reason for a refusal in the form that the other understands.
+// Each side understands the reason for which the other refuses a context.
 func TestRefusalsAreUnderstood(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[1])
 	p := newPeer(t, s.environment(), "initiate", target, "", true)
@@ -324,9 +326,9 @@ func TestRefusalsAreUnderstood(t *testing.T) {
 	}
 }
 
-// A server refuses a context only by major and minor status (RFC 2203 §5.2.3.1). The minor status
-// is the one of MIT's library for the same refusal. For a ticket under an old key it is the one
-// that makes rpc.gssd get another ticket.
+// A server refuses a context with a major and a minor status (RFC 2203 §5.2.3.1). The minor
+// status is the same as that of MIT's library for the same reason. If a ticket was issued with an
+// old key, it is the status that makes rpc.gssd get another ticket.
 func TestMinorStatusIsTheirs(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	const badIntegrity = 0x96c73a1f // KRB5KRB_AP_ERR_BAD_INTEGRITY
@@ -371,7 +373,8 @@ func TestMinorStatusIsTheirs(t *testing.T) {
 			t.Errorf("%s: our minor is %#x, they say %+v", c.name, e.Minor, a)
 		}
 	}
-	// MIT's library accepts the token that answers a token of an unknown kind.
+	// MIT's library accepts the error token with which the acceptor answers a token of an unknown
+	// kind.
 	p := newPeer(t, s.environment(), "initiate", target, "", true)
 	p.must("step", nil)
 	unknown := []byte{0x60, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02, 0x01, 0x07}
@@ -381,8 +384,8 @@ func TestMinorStatusIsTheirs(t *testing.T) {
 	}
 }
 
-// The KDC changes the service's keys, and the keytab gets the new ones: the acceptor refuses the
-// initiator's ticket once, and the initiator gets another.
+// If the KDC changes the keys of a service and its keytab gets the new ones, the acceptor refuses
+// the initiator's ticket once, and the initiator gets a new ticket.
 func TestKeysAreChangedWhileTheAcceptorRuns(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	acceptor := s.acceptor()
@@ -425,7 +428,8 @@ func TestKeysAreChangedWhileTheAcceptorRuns(t *testing.T) {
 	}
 }
 
-// A user of one realm uses a service of another, by asking the KDC of that realm.
+// A user of one realm can use a service of another realm that trusts the first. The acceptor
+// names the user with the user's realm.
 func TestUsersOfOtherRealmsAreNamedByTheirs(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	away := krb5realm.New(t, krb5realm.Options{Name: "AWAY.TEST"})

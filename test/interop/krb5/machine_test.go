@@ -22,8 +22,8 @@ type op4 struct {
 	args interface{ Encode(*xdr.Writer) }
 }
 
-// status4 runs a compound of minor version 1 and returns its status. If it is NFS4_OK, res gets
-// the result of the first operation.
+// status4 makes a compound of minor version 1 and returns its status. If the status is NFS4_OK,
+// status4 decodes the first result into res.
 func status4(t *testing.T, k rpc.Caller, res interface{ Decode(*xdr.Decoder) }, ops ...op4) (status wire.NFSStat4) {
 	t.Helper()
 	x := &rpc.Exchange{Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound, MaxArgs: 4096, Args: func(w *xdr.Writer) {
@@ -53,9 +53,9 @@ func status4(t *testing.T, k rpc.Caller, res interface{ Decode(*xdr.Decoder) }, 
 	return status
 }
 
-// If a client protects its state by its machine credential, only that principal may manage the
-// state, under integrity at least: RFC 8881 §2.10.8.3 and §18.35.3. MIT's library makes the
-// contexts of the calls. Other users of the client share its sessions.
+// If a client protects its state by its machine credential (SP4_MACH_CRED), only that principal
+// may manage the state, at least with integrity (RFC 8881 §2.10.8.3, §18.35.3). Other users of
+// the client share its sessions. MIT's library creates the contexts of the calls.
 func TestMachineCredential(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	bob := filepath.Join(s.Dir, "bob")
@@ -138,7 +138,7 @@ func TestMachineCredential(t *testing.T) {
 	want("EXCHANGE_ID that updates", status4(t, aliceP, &id, op4{wire.OpExchangeID, &again}), wire.NFS4OK)
 	want("EXCHANGE_ID of another principal", status4(t, bobI, nil, exchangeID), wire.NFS4ErrClIDInUse)
 
-	// A second connection carries requests after the machine has bound it.
+	// Requests can use a second connection after the machine has bound it to the session.
 	second := connect()
 	bob2, alice2 := under(second, bob, rpc.GSSIntegrity), under(second, s.cache, rpc.GSSIntegrity)
 	want("SEQUENCE on a connection that is not bound", in(alice2), wire.NFS4ErrConnNotBoundToSession)
@@ -158,7 +158,7 @@ func TestMachineCredential(t *testing.T) {
 	want("DESTROY_CLIENTID", status4(t, aliceP, nil, end), wire.NFS4OK)
 }
 
-// signedBySys makes calls under AUTH_SYS.
+// signedBySys makes calls with AUTH_SYS.
 type signedBySys struct{ rpc.Caller }
 
 func (k signedBySys) Start(x *rpc.Exchange) {

@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 )
 
-// mit is MIT's library as an initiating Mechanism: it makes the contexts and all tokens of a
-// gss.Client's calls.
+// mit is a Mechanism that initiates contexts through MIT's library. The library makes all tokens
+// of a gss.Client's calls.
 type mit struct {
 	t   *testing.T
 	env []string
@@ -47,7 +47,7 @@ func (i *mitInitiator) Step(token []byte, _ time.Time) ([]byte, gss.Context, err
 	return nil, &mitContext{peer: i.peer, mic: len(i.bytes(i.must("mic", request{"message": ""}).Token))}, nil
 }
 
-// One goroutine at a time uses a mitContext, because it uses its peer.
+// A mitContext is a context of MIT's library. Only one goroutine at a time may use it.
 type mitContext struct {
 	*peer
 	mic int
@@ -79,7 +79,7 @@ func (c *mitContext) VerifyMIC(token []byte, pieces ...[]byte) error {
 	return nil
 }
 
-// WrapSize returns the sizes of RFC 4121 §4.2.4, without filler.
+// WrapSize returns the sizes of RFC 4121 §4.2.4, without filler bytes.
 func (c *mitContext) WrapSize(sealed bool) (before, behind int) {
 	if sealed {
 		return 16 + 16, c.mic

@@ -16,7 +16,7 @@ import (
 //go:embed peer.py
 var script string
 
-// A peer is one end of a context, made by MIT's library.
+// A peer is one end of a context in MIT's library.
 type peer struct {
 	t   *testing.T
 	in  io.WriteCloser
@@ -26,14 +26,14 @@ type peer struct {
 // An answer is the peer's answer to a request.
 type answer struct {
 	Token, Message, Initiator, Error string
-	Minor                            uint32 // beside Error
+	Minor                            uint32 // minor status of Error
 	Complete, Sealed                 bool
 	Lifetime                         int
 }
 
 type request map[string]any
 
-// newPeer starts a peer, which ends with the test.
+// newPeer starts a peer. It ends with the test.
 func newPeer(t *testing.T, env []string, role, target, bindings string, mutual bool) *peer {
 	t.Helper()
 	wants := "0"
@@ -62,7 +62,7 @@ func newPeer(t *testing.T, env []string, role, target, bindings string, mutual b
 	return &peer{t: t, in: in, out: bufio.NewReader(out)}
 }
 
-// ask sends a request. The answer may be an error.
+// ask sends a request to the peer and returns its answer, which may be an error.
 func (p *peer) ask(what string, r request) (a answer) {
 	p.t.Helper()
 	if r == nil {
@@ -86,7 +86,7 @@ func (p *peer) ask(what string, r request) (a answer) {
 	return a
 }
 
-// must is ask that fails the test on an error.
+// must is ask, but fails the test if the answer is an error.
 func (p *peer) must(what string, r request) answer {
 	p.t.Helper()
 	a := p.ask(what, r)

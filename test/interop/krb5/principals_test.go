@@ -9,9 +9,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The server judges READ, WRITE and SETATTR of the size with a stateid of another principal by
-// the rights of the caller (RFC 8881 §18.16.3), also for a client that protects its state by its
-// machine credential.
+// If a caller uses a stateid of another principal, the server checks READ, WRITE and SETATTR of
+// the size by the caller's own permissions (RFC 8881 §18.16.3). This also holds for a client that
+// protects its state by its machine credential.
 func TestStateidOfAnotherPrincipal(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5i:krb5p")
 	conn := p.connect()
@@ -43,9 +43,9 @@ func TestStateidOfAnotherPrincipal(t *testing.T) {
 	p.is("CLOSE", s.ask(t, alice, put, question{wire.OpClose, &wire.Close4Args{OpenStateid: id}, new(wire.Close4Res)}), wire.NFS4OK)
 }
 
-// In minor version 0 a stateid and a file handle can be used from any connection, and under krb5i
-// they travel in the clear. They give another principal no rights. If another principal repeats
-// an owner's last request, it does not get the owner's reply (RFC 7530 §9.1.9).
+// In minor version 0, a stateid or a file handle gives another principal no permissions, although
+// any connection may use it and krb5i sends it unencrypted. If another principal repeats the last
+// request of an owner, it does not get the owner's reply (RFC 7530 §9.1.9).
 func TestStateidAndReplyOfAnotherPrincipalInMinorVersion0(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5i")
 	host, alice, bob := p.asMachine(p.connect(), rpc.GSSIntegrity), p.asAlice(p.connect(), rpc.GSSIntegrity), p.asBob(p.connect())
@@ -88,13 +88,13 @@ func TestStateidAndReplyOfAnotherPrincipalInMinorVersion0(t *testing.T) {
 	if same != sid {
 		t.Errorf("the last OPEN has %v, and again %v", sid, same)
 	}
-	// The RFC lets a server refuse this (RFC 7530 §16.2.5); this server permits it.
+	// The RFC lets a server refuse this (RFC 7530 §16.2.5). This server permits it.
 	p.is("CLOSE by bob", run(bob, put, question{wire.OpClose, &wire.Close4Args{OpenStateid: sid, Seqid: 4}, new(wire.Close4Res)}), wire.NFS4OK)
 }
 
 // If a client protects its state by its machine credential, an EXCHANGE_ID without integrity does
-// not restart the client, and changes nothing (RFC 8881 §2.4.3). An attacker who can change
-// packets could make such a call of any call that the machine makes under krb5.
+// not restart the client and changes nothing (RFC 8881 §2.4.3). Otherwise an attacker who can
+// change packets could turn any call that the machine makes under krb5 into such an EXCHANGE_ID.
 func TestRestartOfAMachineTakesIntegrity(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5:krb5i")
 	conn := p.connect()
@@ -117,8 +117,9 @@ func TestRestartOfAMachineTakesIntegrity(t *testing.T) {
 	p.is("a call of the session before", s.ask(t, alice, putRoot), wire.NFS4ErrBadSession)
 }
 
-// A stranger under AUTH_SYS that has only sessions does not keep a machine with Kerberos from its
-// name: the stranger has no files open, and every export here requires Kerberos.
+// A machine with Kerberos can take its client name from a client with AUTH_SYS that has the same
+// name, if that client has only sessions. It has no open files, and every export here requires
+// Kerberos.
 func TestNameOfAMachineIsNotKeptByAuthSys(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5p")
 	const name = "Linux NFSv4.2 client.krb5.test"
@@ -126,7 +127,8 @@ func TestNameOfAMachineIsNotKeptByAuthSys(t *testing.T) {
 	newSession4(t, p.asMachine(p.connect(), rpc.GSSIntegrity), name, wire.Sp4MachCred)
 }
 
-// The server does not repeat a reply that a slot kept under krb5p in the clear, under krb5.
+// The server does not replay under krb5 a cached reply to a request that came under krb5p,
+// because that would disclose it.
 func TestReplyUnderPrivacyIsNotRepeatedInClear(t *testing.T) {
 	p := newPrincipals(t, "rw,insecure,sec=krb5p")
 	conn := p.connect()

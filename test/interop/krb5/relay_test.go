@@ -22,7 +22,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A relay protects the way to the server: all clients on privileged ports act as its principal.
+// A relay connects to the server with Kerberos. All its clients on privileged ports act as its
+// principal.
 func TestRelayUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -79,8 +80,8 @@ func TestRelayUnderKerberos(t *testing.T) {
 	}
 }
 
-// The relay does not serve a client on a port that any user of a machine can have, unless its
-// configuration permits that.
+// The relay refuses a client on an unprivileged port, which any user of a machine can use, unless
+// its configuration permits that.
 func TestRelayOfAnyPort(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -94,7 +95,7 @@ func TestRelayOfAnyPort(t *testing.T) {
 		through := startRelay(t, relay.Config{Target: to, Insecure: c.insecure})
 		ctx := within(t)
 		k, err := tcp.Dial(ctx, through.Address(), tcp.DialConfig{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			// The address is one that no other test uses, so its ports are free.
+			// No other test uses this address, so its ports are free.
 			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 77, byte(os.Getpid()>>8), byte(os.Getpid()|1)), Port: c.from}}).DialContext(ctx, network, address)
 		}})
 		if err != nil {
@@ -112,7 +113,8 @@ func TestRelayOfAnyPort(t *testing.T) {
 	}
 }
 
-// A relay without a valid ticket reports that when it starts, and ends a client's connection.
+// A relay without a valid ticket reports that when it starts, and closes the connections of
+// clients.
 func TestRelayWithoutTicket(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -163,7 +165,7 @@ func TestRelayWithoutTicket(t *testing.T) {
 	}
 }
 
-// startRelay runs a relay and returns its address.
+// startRelay runs a relay and returns a target that leads to it.
 func startRelay(t *testing.T, cfg relay.Config) client.Target {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// An rpcSite is an RPC server over TCP that accepts the realm's contexts.
+// An rpcSite is an RPC server over TCP that accepts contexts of the realm.
 type rpcSite struct {
 	*site
 	program *rpctest.Program
@@ -67,7 +67,7 @@ func newRPCSiteOf(t testing.TB, s *site, m gss.Mechanism, notify func(*gss.Event
 	return v
 }
 
-// dial makes a context of a mechanism over a connection of its own.
+// dial connects to the server and creates a context of a mechanism there.
 func (v *rpcSite) dial(t testing.TB, m gss.Mechanism, service rpc.GSSService) rpc.Caller {
 	t.Helper()
 	dial := gss.Dialer(func(ctx context.Context, _, address string) (rpc.Client, error) {
@@ -81,8 +81,8 @@ func (v *rpcSite) dial(t testing.TB, m gss.Mechanism, service rpc.GSSService) rp
 	return c
 }
 
-// The rules for calls over any transport hold under Kerberos, with each encryption type and
-// service.
+// The rules for calls over any transport also hold under Kerberos, with each encryption type and
+// each service.
 func TestCallsUnderKerberos(t *testing.T) {
 	for _, etype := range krb5realm.ETypes {
 		s := newSite(t, etype)
@@ -108,7 +108,7 @@ func TestCallsUnderKerberos(t *testing.T) {
 	}
 }
 
-// BenchmarkCalls measures a round trip over TCP, with results of 0 and of 64 KiB.
+// BenchmarkCalls measures a round trip over TCP, with results of 0 bytes and of 64 KiB.
 func BenchmarkCalls(b *testing.B) {
 	s := newSite(b, "aes256-cts-hmac-sha1-96")
 	v := newRPCSite(b, s)

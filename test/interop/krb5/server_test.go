@@ -23,14 +23,14 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// serveFiles runs a server with one export /data with these options, and returns its TCP address.
+// serveFiles runs a server that exports /data with these options, and returns its TCP address.
 func serveFiles(t *testing.T, s *site, options string) string {
 	t.Helper()
 	overTCP, _ := serveBoth(t, s, options)
 	return overTCP.String()
 }
 
-// serveBoth is serveFiles over both transports.
+// serveBoth is serveFiles, but returns the addresses of TCP and of RDMA.
 func serveBoth(t *testing.T, s *site, options string) (overTCP, overRDMA netip.AddrPort) {
 	t.Helper()
 	if os.Getuid() != 0 {

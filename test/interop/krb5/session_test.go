@@ -16,7 +16,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A question is one operation of a compound, with the place of its result. If that is nil, the
+// A question is one operation of a compound, with a variable for its result. If res is nil, the
 // result is only a status.
 type question struct {
 	op   wire.OpNum
@@ -24,7 +24,8 @@ type question struct {
 	res  interface{ Decode(*xdr.Decoder) }
 }
 
-// ask runs a compound. It returns the compound's status, and the number of operations that ran.
+// ask makes a compound. It returns the status of the compound, and the number of operations that
+// were executed.
 func ask(t *testing.T, k rpc.Caller, minor uint32, all ...question) (status wire.NFSStat4, ran int) {
 	t.Helper()
 	x := &rpc.Exchange{Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound, MaxArgs: 4096, Args: func(w *xdr.Writer) {
@@ -59,7 +60,7 @@ func ask(t *testing.T, k rpc.Caller, minor uint32, all ...question) (status wire
 	return status, ran
 }
 
-// A session4 is a session of minor version 1, with one slot in use.
+// A session4 is a session of minor version 1. It uses one slot.
 type session4 struct {
 	client uint64
 	id     wire.SessionID4
@@ -70,7 +71,7 @@ func (s *session4) sequence(keep bool) question {
 	return question{wire.OpSequence, &wire.Sequence4Args{Sessionid: s.id, Sequenceid: s.last, Cachethis: keep}, new(wire.Sequence4Res)}
 }
 
-// ask runs a compound in the session.
+// ask makes a compound in the session.
 func (s *session4) ask(t *testing.T, k rpc.Caller, all ...question) wire.NFSStat4 {
 	t.Helper()
 	s.last++
@@ -80,7 +81,7 @@ func (s *session4) ask(t *testing.T, k rpc.Caller, all ...question) wire.NFSStat
 
 func exchangeID(owner string, verifier byte, how wire.StateProtectHow4, res *wire.ExchangeID4Res) question {
 	args := &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Ownerid: []byte(owner), Verifier: wire.Verifier4{verifier}}, StateProtect: wire.StateProtect4A{How: how}}
-	// The same list as that of Linux's client.
+	// Linux's client sends the same list.
 	args.StateProtect.MachOps.MustEnforce = wire.Bits(uint32(wire.OpExchangeID), uint32(wire.OpCreateSession),
 		uint32(wire.OpDestroySession), uint32(wire.OpBindConnToSession), uint32(wire.OpDestroyClientID))
 	return question{wire.OpExchangeID, args, res}
@@ -92,7 +93,7 @@ func createSession(id *wire.ExchangeID4Res, res *wire.CreateSession4Res) questio
 		Clientid: id.ResOK.Clientid, Sequence: id.ResOK.Sequenceid, ForeChanAttrs: channel, BackChanAttrs: channel}, res}
 }
 
-// newSession4 makes a session like Linux's client.
+// newSession4 creates a client ID and a session, with the arguments of Linux's client.
 func newSession4(t *testing.T, k rpc.Caller, owner string, how wire.StateProtectHow4) *session4 {
 	t.Helper()
 	var id wire.ExchangeID4Res
@@ -116,7 +117,7 @@ func lookup(name string) question {
 	return question{wire.OpLookup, &wire.Lookup4Args{Objname: wire.UTF8String(name)}, nil}
 }
 
-// openSecret creates a file with mode 0600 and opens it.
+// openSecret returns an OPEN that creates a file with mode 0600.
 func openSecret(owner wire.StateOwner4, seqid uint32, res *wire.Open4Res) question {
 	a := &wire.Open4Args{Seqid: seqid, ShareAccess: wire.Open4ShareAccessBoth, Owner: owner, Claim: wire.OpenClaim4{Claim: wire.ClaimNull, File: wire.UTF8String("secret")}}
 	a.Openhow.Opentype = wire.Open4Create
@@ -141,7 +142,8 @@ func write4(id wire.StateID4, data string) question {
 	return question{wire.OpWrite, a, new(wire.Write4Res)}
 }
 
-// principals are a server's callers: connections, and the principals that use them.
+// A principals is a server with its users. Its methods make connections, and contexts of the
+// users.
 type principals struct {
 	*site
 	t    *testing.T
@@ -149,7 +151,7 @@ type principals struct {
 	bob  string // credential cache
 }
 
-// newPrincipals runs a server with an export /data, with a second user in addition to alice.
+// newPrincipals runs a server that exports /data. Its realm has the users alice and bob.
 func newPrincipals(t *testing.T, options string) *principals {
 	s := newSite(t, krb5realm.ETypes[0])
 	p := &principals{site: s, t: t, bob: filepath.Join(s.Dir, "bob")}

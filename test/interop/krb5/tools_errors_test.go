@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// The tools report a missing or wrong setting with its cause and its remedy.
+// If a setting is missing or wrong, the tools report the cause and the remedy.
 func TestToolsNameCauseAndRemedy(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -97,7 +97,7 @@ func TestToolsNameCauseAndRemedy(t *testing.T) {
 	says("no KDC", dial(to, security(t, client.Kerberos{Flavor: client.Krb5p, Keytab: s.machineKeytab})), "no KDC is reached", elsewhere)
 	t.Setenv("KRB5_CONFIG", s.conf)
 
-	// From now on the KDC has other keys than the keytabs.
+	// From now on the KDC has keys that the keytabs do not have.
 	for _, name := range []string{service, machine} {
 		if err := s.ChangeKeys(name, s.etype); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestToolsNameCauseAndRemedy(t *testing.T) {
 	}
 }
 
-// The tools distinguish a ticket that has ended from a missing one.
+// The tools report an expired ticket differently from a missing one.
 func TestTicketThatHasEnded(t *testing.T) {
 	r := krb5realm.New(t, krb5realm.Options{Lifetime: 2 * time.Second})
 	cache := filepath.Join(r.Dir, "ccache")

@@ -23,13 +23,13 @@ import (
 
 var flavors = []client.Flavor{client.Krb5, client.Krb5i, client.Krb5p}
 
-// asAlice makes our tools find alice's ticket, as they do by default.
+// asAlice makes the tools use alice's ticket, as the default credential cache.
 func (s *site) asAlice(t *testing.T) {
 	t.Setenv("KRB5_CONFIG", s.conf)
 	t.Setenv("KRB5CCNAME", "FILE:"+s.cache)
 }
 
-// security returns the security that --sec and --server-principal ask for.
+// security returns the client.Security that the flags --sec and --server-principal choose.
 func security(t *testing.T, k client.Kerberos) *client.Security {
 	t.Helper()
 	if k.Server == "" {
@@ -42,7 +42,7 @@ func security(t *testing.T, k client.Kerberos) *client.Security {
 	return s
 }
 
-// within returns a context that bounds events that must happen.
+// within returns a context that ends after one minute.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -53,14 +53,14 @@ func at(transport client.Transport, a netip.AddrPort) client.Target {
 	return client.Target{Transport: transport, Host: a.Addr().String(), Port: int(a.Port()), Cred: client.Self()}
 }
 
-// targets returns the ways to a daemon with one export /data with these options.
+// targets returns targets for both transports of a daemon that exports /data with these options.
 func targets(t *testing.T, s *site, options string) map[string]client.Target {
 	t.Helper()
 	overTCP, overRDMA := serveBoth(t, s, options)
 	return map[string]client.Target{"tcp": at(client.TCP, overTCP), "rdma": at(client.RDMA, overRDMA)}
 }
 
-// probe reports the flavors that the server accepts, and makes a context with each service.
+// probe reports the flavors that the server accepts, and creates a context with each service.
 func TestProbeUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -96,7 +96,7 @@ func TestProbeUnderKerberos(t *testing.T) {
 	}
 }
 
-// bench measures under each service, over both transports, by each version.
+// bench works with each service, over both transports, with each version of NFS.
 func TestBenchUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
@@ -117,7 +117,7 @@ func TestBenchUnderKerberos(t *testing.T) {
 				})
 			}
 		}
-		// The client's machine, by its keytab.
+		// The same with the keytab of the client's machine.
 		to.Security = keytab
 		if _, err := bench.Run(within(t), bench.Config{Target: to, Export: "/data", Workload: "getattr", Ops: 8}); err != nil {
 			t.Errorf("%s, by a keytab: %v", name, err)
@@ -125,8 +125,8 @@ func TestBenchUnderKerberos(t *testing.T) {
 	}
 }
 
-// The server calls a session under Kerberos back: the client may have a lock now that it was
-// denied (RFC 8881 §20.11).
+// The server calls back a session under Kerberos with CB_NOTIFY_LOCK when a lock is free that it
+// had denied the client (RFC 8881 §20.11).
 func TestCallbackUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	s.asAlice(t)
