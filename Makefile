@@ -1,16 +1,17 @@
-# nfsrdmad: see README.md. Targets are the same for people and for CI.
+# nfsrdmad: see README.md. People and CI use the same targets.
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
-# Fuzzing: time for each target, on all processors.
+# FUZZTIME is the time for each fuzz target. Each uses all processors.
 FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: build image run test test-all test-unit test-interop test-hostile test-kernel soak mutants fuzz bench lint clean setup
 
-# Static, without cgo: the program runs on every distribution, and no C compiler is needed.
-# VERBS=1 builds bin/nfsrdmad-verbs, which reaches RDMA devices too: it needs gcc and the headers
-# of libibverbs-dev and librdmacm-dev, and opens the libraries when it runs, if they are there.
+# make build builds a static program without cgo, which runs on every Linux distribution and needs
+# no C compiler. With VERBS=1 it builds bin/nfsrdmad-verbs, which can also use RDMA devices. That
+# needs gcc and the headers of libibverbs-dev and librdmacm-dev. The program opens these libraries
+# when it runs, if they are installed.
 ifdef VERBS
 build:
 	CGO_ENABLED=1 $(GO) build -trimpath -tags verbs,netgo,osusergo -ldflags '$(LDFLAGS)' -o bin/nfsrdmad-verbs ./cmd/nfsrdmad
@@ -19,70 +20,70 @@ build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nfsrdmad ./cmd/nfsrdmad
 endif
 
-# An image for containers: docs/containers.md. ENGINE is podman, docker or buildah.
+# make image builds a container image: docs/containers.md. ENGINE is podman, docker or buildah.
 ENGINE ?= podman
 IMAGE := nfsrdmad$(if $(VERBS),-verbs)
 image: build
 	@mkdir -p bin/empty
 	$(ENGINE) build -f Containerfile$(if $(VERBS),.verbs) -t $(IMAGE) $(IMAGE_FLAGS) bin
 
-# Everybody acts as the owner of ./export, so that the first write works.
+# make run maps all clients to the owner of ./export, so that the first write works.
 LOCAL_CLIENTS := 127.0.0.0/8;10.0.0.0/8;172.16.0.0/12;192.168.0.0/16;169.254.0.0/16;::1/128;fc00::/7;fe80::/10
 run: build
 	@mkdir -p export
 	@exec bin/nfsrdmad serve --show-mounts --state-dir .state --rdma :20049 --tcp :2049 \
 		--export "./export:/export,rw,insecure,all_squash,anonuid=$$(stat -c %u export),anongid=$$(stat -c %g export),clients=$(LOCAL_CLIENTS)"
 
-# Each mechanism once, in the cheapest setting that shows it.
+# make test tests each mechanism once, in the cheapest setting that shows it.
 test: setup build lint test-unit test-interop test-hostile test-kernel
 
-# Everything: each kind of work over each transport and on each kernel, and the rules
-# that are broken on purpose.
+# make test-all tests each kind of work over each transport and on each kernel. It also runs the
+# mutants, which break rules on purpose.
 test-all:
 	NFSRDMAD_TEST_ALL=1 $(MAKE) test mutants KERNEL_TIME=3h
 	$(GO) test -tags hostile -count 1 -timeout 20m -run TestDisk ./test/disk -server knfsd -faults 12
 	$(GO) test -tags hostile -count 1 -timeout 1h ./test/restarts -restarts 200
 
-# Debian packages and the lab's kernels; once a machine.
+# make setup installs Debian packages and the lab's kernels. It is needed once for each machine.
 setup:
 	@command -v apt-get >/dev/null || { echo "make test sets up its Debian packages and test kernels with apt-get, which this machine does not have: use Debian 12, or run 'make test-unit', which needs only Go and gcc" >&2; exit 1; }
 	$(GO) run ./test/kernel/setup packages uml 6.1 6.12
 
-# A package has five minutes, many times what it takes: what hangs ends soon, and by
-# itself. Daemons and real file systems take longer. They wait most of that time, for disks
-# and for what is to time out: the others run beside them.
+# The time limit of a package is five minutes, many times what it needs, so that a test that hangs
+# ends soon. The packages in SLOW, with daemons and real file systems, have a longer limit. They
+# mostly wait, for disks and time-outs, so the other packages run at the same time.
 SLOW := ./server ./vfs/local
 test-unit:
 	$(GO) test -race -timeout 15m -parallel 6 $(SLOW) & slow=$$!; \
 	$(GO) test -race -timeout 5m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)|/(server|vfs/local)$$'); fast=$$?; \
 	wait $$slow && exit $$fast
 
-# Clients and servers that nobody here wrote, on loopback.
+# Clients and servers of other projects, on loopback.
 test-interop: build
 	$(GO) test -tags interop -timeout 15m ./test/interop/... ./test/krb5realm ./test/rss/...
 	$(GO) test -tags interop -timeout 15m -run 'TestDaemon|/daemon$$' ./ulb/nfs/nfs40 ./test/nfs4suite
 
-# Hostile peers against the running daemon, on loopback: test/hostile/doc.go; disks
-# that fail under it: test/disk/doc.go; and the daemon killed: test/restarts/doc.go.
+# On loopback: hostile peers against the running daemon (test/hostile/doc.go), disks that fail
+# under it (test/disk/doc.go), and restarts after it was killed (test/restarts/doc.go).
 test-hostile:
 	$(GO) test -tags hostile -count 1 -timeout 20m ./test/hostile ./test/disk ./test/restarts
 
-# One daemon, built with the race detector, among all of these for as long as FOR says:
-# test/soak/doc.go.
+# One daemon, built with the race detector, runs for the time FOR while all of these faults
+# happen: test/soak/doc.go.
 FOR ?= 2h
 soak:
 	$(GO) test -tags soak -count 1 -timeout 0 -v ./test/soak -for $(FOR)
 
-# A Linux kernel client, in user mode and under emulation. Guests that wait, for a lease to
-# run out or for a server that is away, leave the processors to others. The full matrix
-# was a third done after 22 minutes on two processors: test-all allows for more.
+# A Linux kernel client, in user mode and under emulation. The tests run in parallel, because
+# guests that wait for a lease to end or for a server to return use no processor. After 22 minutes
+# on two processors, a third of the full matrix was done, so test-all has a longer time limit.
 KERNEL_TIME ?= 40m
 test-kernel: build
 	$(GO) test -tags kernel -timeout $(KERNEL_TIME) -parallel 4 -v ./test/kernel
 	$(GO) test -tags kernel -timeout 10m ./test/kernel/rping ./test/kernel/lab ./test/kernel/worker
 
-# Rules broken on purpose, one after the other: the tests named must fail. More than
-# an hour; MUTANTS='V1-54|mem' runs those whose description matches.
+# make mutants breaks rules on purpose, one at a time: the tests named for a rule must fail. It
+# takes more than an hour. MUTANTS='V1-54|mem' runs only the mutants whose description matches.
 MUTANTS ?= .
 mutants:
 	$(GO) run ./test/mutants -run '$(MUTANTS)'
@@ -93,8 +94,8 @@ fuzz:
 			echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
 		done; done
 
-# The data path beside bare Go, the daemon beside other servers over TCP, and both
-# beside other servers in a Linux client: docs/benchmarks.md.
+# make bench compares the data path with bare Go programs, the daemon with other servers over TCP,
+# and both with other servers in a Linux client: docs/benchmarks.md.
 bench: build
 	$(GO) run ./test/figures
 	$(GO) run ./test/bench
