@@ -66,14 +66,14 @@ func readLedger(path string) ([]entry, error) {
 type kind string
 
 const (
-	record  kind = "record"  // FILE OFFSET LENGTH SEED: bytes written, then fsync
-	through kind = "through" // FILE OFFSET LENGTH SEED: bytes written through an O_SYNC descriptor
-	create  kind = "create"  // arguments: FROM TO
+	record  kind = "record"  // arguments: FILE OFFSET LENGTH SEED; bytes written, then fsync
+	through kind = "through" // arguments: FILE OFFSET LENGTH SEED; bytes written through an O_SYNC descriptor
+	create  kind = "create"  // argument: FILE; created with O_EXCL
 	rename  kind = "rename"  // arguments: FROM TO
-	link    kind = "link"    // arguments: NAME TARGET
-	symlink kind = "symlink" // arguments: NAME
-	mkdir   kind = "mkdir"   // arguments: NAME
-	rmdir   kind = "rmdir"   // arguments: NAME
-	remove  kind = "remove"  // arguments: NAME
+	link    kind = "link"    // arguments: FROM TO
+	symlink kind = "symlink" // arguments: NAME TARGET
+	mkdir   kind = "mkdir"   // argument: NAME
+	rmdir   kind = "rmdir"   // argument: NAME
+	remove  kind = "remove"  // argument: NAME
 	chmod   kind = "chmod"   // arguments: NAME OCTAL
 )
