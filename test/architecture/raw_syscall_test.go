@@ -62,7 +62,7 @@ func TestRawSystemCallsAreJudged(t *testing.T) {
 				}
 			}
 		}
-		imported := map[string]string{} // by the name in the file
+		imported := map[string]string{} // import paths, by the name in the file
 		for _, i := range parsed.Imports {
 			p := strings.Trim(i.Path.Value, `"`)
 			as := path.Base(p)

@@ -30,7 +30,7 @@ type declaration struct {
 type code struct {
 	module       string
 	dirs         map[string]bool
-	declarations map[name][]*declaration // by name; several for methods and for build tags
+	declarations map[name][]*declaration // by name; a name can have several, for methods and for build tags
 	mentions     map[number]string       // each number in the code, with one place where it is
 }
 

@@ -91,7 +91,8 @@ func tables(repository fs.FS) (rows []row, faults []finding) {
 	return rows, faults
 }
 
-// cellsOf returns the trimmed cells of a line of a table. The result is false if the line is
+// cellsOf returns the trimmed cells of a line of a table. The bool is false if the line is not
+// part of a table.
 // none.
 func cellsOf(line string) ([]string, bool) {
 	line = strings.TrimSpace(line)

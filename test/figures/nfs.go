@@ -33,7 +33,8 @@ type turns struct {
 
 func newTurns() turns { return turns{over: make(chan struct{}, 1)} }
 
-// run makes n calls. It starts the first ones by start, each of the `all` exchanges at most once.
+// run makes n calls with `all` exchanges and waits until they have ended. It starts the first
+// call of each exchange by start. When a call ends, its exchange makes the next one.
 func (t *turns) run(n, all int, start func(i int)) error {
 	first := min(n, all)
 	t.mu.Lock()

@@ -72,7 +72,7 @@ func serveScale(in io.Reader, out io.Writer, waits string) error {
 	return nil
 }
 
-// A scaled is such a server process and the connections to it.
+// A scaled is a server process started with scaleServer, and the connections to it.
 type scaled struct {
 	process  *exec.Cmd
 	ask      io.WriteCloser

@@ -56,7 +56,7 @@ func (s *stage) tcpPair() (a, b net.Conn, err error) {
 	return a, b, err
 }
 
-// A served is a server of that directory, with connections to it over RDMA and over TCP.
+// A served is a server of the stage's directory, with connections to it over RDMA and over TCP.
 type served struct {
 	overRDMA, overTCP rpc.Caller
 	device            *iwarp.Provider

@@ -166,14 +166,14 @@ const seriesPromptly = 100 * time.Millisecond
 
 // leastShare is the smallest part of its share that a client may get during an attack: one in
 // leastShare. Its share is the number of calls that the client of the control daemon makes in the
-// same time, divided by the number of rivals. The calls that the hostile peers get through are no
-// measure, because peers with many calls under way use their turns fully, and a client with one
-// call at a time cannot.
+// same time, divided by the number of rivals. The hostile peers' own throughput is no measure,
+// because a peer with many calls under way can use all the time that the daemon gives it, and a
+// client with one call at a time cannot.
 const leastShare = 10
 
 // rivals returns the number of parties among which the daemon divides its time, the honest client
-// included. The parties are client addresses. If the peers have the honest client's address, they
-// are the connections of this address, if these are more.
+// included. This is the number of client addresses, or the number of connections with the honest
+// client's address, whichever is larger.
 func (s *Stage) rivals() int {
 	honest := HonestAddress
 	if s.TCP.Addr().Is6() {

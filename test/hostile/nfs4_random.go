@@ -16,7 +16,8 @@ import (
 // special values, others are random, and some calls have changed bytes. Half of the peers use
 // sessions of NFSv4.2, the others are clients of NFSv4.0.
 //
-// Each peer costs the daemon its calls. No compound may cause a fault of the server.
+// Each peer costs the daemon the execution of its calls. No compound may cause a fault of the
+// server.
 type RandomCompounds struct {
 	Peers int
 	// Handles are the file handles for PUTFH; the first is a directory. Calls is the number of

@@ -34,7 +34,8 @@ func TestSlowWrites(t *testing.T) {
 	}
 }
 
-// The same holds for WRITEs from unprivileged ports to an export that serves only privileged
+// Honest clients are served while 256 TCP connections from unprivileged ports begin large WRITEs
+// to an export that serves only privileged ports.
 // ports.
 func TestSlowWritesFromUnprivilegedPorts(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
@@ -55,8 +56,8 @@ func TestUnansweredReads(t *testing.T) {
 	}
 }
 
-// The same holds for calls in Position-Zero Read chunks, which the daemon cannot check before it
-// has fetched them.
+// Honest clients are served while 256 RDMA connections make calls in Position-Zero Read chunks
+// and never answer the RDMA Reads. The daemon cannot check such a call before it has fetched it.
 func TestUnansweredLongCalls(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Long: true}, Strangers(256))

@@ -28,7 +28,8 @@ func TestDeafPeersOverTCP(t *testing.T) {
 	}
 }
 
-// The same holds for peers on RDMA, with Write chunks and with Reply chunks.
+// Peers on RDMA that read no replies do not make the daemon take more memory than its limit, with
+// Write chunks or with Reply chunks.
 func TestDeafPeersOverRDMA(t *testing.T) {
 	t.Run("READ", func(t *testing.T) {
 		s := stage(t, Config{})
@@ -42,8 +43,8 @@ func TestDeafPeersOverRDMA(t *testing.T) {
 	})
 }
 
-// The same holds for many peers that cause small replies without chunks, or send incomplete
-// records.
+// Many peers that cause small replies without chunks, or send incomplete records, do not make the
+// daemon take more memory than its limit.
 func TestSmallThingsOfManyPeers(t *testing.T) {
 	t.Run("inline replies", func(t *testing.T) {
 		s := stage(t, Config{Ceiling: 16})

@@ -31,7 +31,7 @@ func TestVersionsOverManyConnections(t *testing.T) {
 	})
 }
 
-// A lock of one client stops another client until the first unlocks it.
+// While one client has bytes locked, another client cannot lock them.
 func TestLocksOfTwoClients(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		s := serve(t, "sync")

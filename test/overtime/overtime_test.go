@@ -187,8 +187,8 @@ func TestHistoriesAreThoseOfCallsExecutedOnce(t *testing.T) {
 	}
 }
 
-// The same holds for two clients behind one address that begin with the same XID and make the
-// same calls, while their connections last.
+// Each call takes effect exactly once also if two clients behind one address begin with the same
+// XID and make the same calls. Their connections last.
 func TestHistoriesOfTwoClientsOfOneAddress(t *testing.T) {
 	for _, s := range settings {
 		s.twins = true
@@ -196,7 +196,7 @@ func TestHistoriesOfTwoClientsOfOneAddress(t *testing.T) {
 	}
 }
 
-// The same holds over the kernel's TCP and over the software RNIC.
+// Each call takes effect exactly once also over the kernel's TCP and over the software RNIC.
 func TestHistoriesOverSockets(t *testing.T) {
 	for _, s := range settings {
 		s.sockets = true

@@ -117,7 +117,7 @@ func TestBenchUnderKerberos(t *testing.T) {
 				})
 			}
 		}
-		// The same with the keytab of the client's machine.
+		// bench also works with the keytab of the client's machine.
 		to.Security = keytab
 		if _, err := bench.Run(within(t), bench.Config{Target: to, Export: "/data", Workload: "getattr", Ops: 8}); err != nil {
 			t.Errorf("%s, by a keytab: %v", name, err)

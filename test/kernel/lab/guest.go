@@ -99,7 +99,7 @@ func Run(t testing.TB, n *Network, options Options, script string, args ...strin
 	return Boot(t, n, options, script, args...).Succeed()
 }
 
-// Address is the guest's address in its network.
+// Address returns the guest's address in its network.
 func (g *Guest) Address() string { return fmt.Sprintf("10.0.2.%d", g.options.Address) }
 
 // Number returns the last byte of Address, which Options and Network.Cut use.

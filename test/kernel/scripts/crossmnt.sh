@@ -1,5 +1,5 @@
 # crossmnt HOW: the export has a tmpfs of 16 MiB mounted on disk and one of 8 MiB on "disk/deep one". Later the test
-# mounts another one on later.
+# mounts another tmpfs on the directory later.
 mount_over "$1" /mnt/c
 device() { stat -c %d "$1"; }
 size() { df -k --output=size "$1" | tail -1 | tr -d ' '; }

@@ -1,4 +1,4 @@
-# fio_verify rdma|tcp
+# fio_verify rdma|tcp: run fio jobs that verify every block that they read.
 mount_over "$1" /mnt/n
 cd "$SHARED"
 cat >/tmp/jobs <<JOBS

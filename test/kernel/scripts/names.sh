@@ -1,4 +1,4 @@
-# names rdma|tcp
+# names rdma|tcp: rename, link and create objects of all types, and check their attributes.
 mount_over "$1" /mnt/n
 cd /mnt/n
 

@@ -1,4 +1,4 @@
-# nconnect rdma|tcp
+# nconnect rdma|tcp: copy files and create names over a mount with eight connections.
 mount_over "$1" /mnt/n nconnect=8
 connections=$(grep -c "^[[:space:]]*xprt:" /proc/self/mountstats)
 [ "$connections" -ge 8 ] || fail "$connections connections, not 8"

@@ -1,4 +1,4 @@
-# transfer_sizes rdma|tcp
+# transfer_sizes rdma|tcp: copy a file with different rsize and wsize.
 head -c 5000003 /dev/urandom >/tmp/wanted
 for size in 1024 4096 65536 1048576; do
 	mount_over "$1" /mnt/n "rsize=$size,wsize=$size"

@@ -1,4 +1,4 @@
-# write_remount_compare rdma|tcp
+# write_remount_compare rdma|tcp: write files, mount again, and compare their content.
 mount_over "$1" /mnt/n
 head -c 64M /dev/urandom >/tmp/wanted
 must cp /tmp/wanted /mnt/n/large
