@@ -66,8 +66,8 @@ type copied struct {
 	at   int64
 }
 
-// fileSize is the number of bytes at the beginning of the file that are read again and again. It
-// is the same number as all calls of a pipeline together read.
+// fileSize is the number of bytes at the beginning of the file that are read again and again. All
+// calls of a pipeline together read as many bytes.
 const fileSize = depth * mib
 
 func (s *stage) newCopied() (*copied, error) {

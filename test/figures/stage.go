@@ -133,7 +133,7 @@ func (s *stage) serve() (*served, error) {
 	}
 	go rs.Serve(rl)
 	s.atEnd(func() { rl.Close(); rs.Close() })
-	// client.Dial, which sessions use, has the same configuration.
+	// client.Dial sets RemoteInvalidation too, and the sessions connect by client.Dial.
 	rc, err := rdma.Dial(context.Background(), v.device, rl.Addr(), rdma.DialConfig{RemoteInvalidation: true})
 	if err != nil {
 		return fail(err)

@@ -16,7 +16,7 @@ import (
 type Behaviour interface {
 	// String describes the peers' actions in words.
 	String() string
-	// Start starts the peers and returns at once. They go on until ctx ends.
+	// Start starts the peers and returns at once. They continue until ctx ends.
 	Start(ctx context.Context, target Target) *Attack
 }
 
@@ -116,8 +116,8 @@ func ofThisMachine(err error) bool {
 	return false
 }
 
-// Await returns if for the time settled no further peer stands or is refused. It returns after
-// the time standing in any case.
+// settled and standing limit Await. It returns when no further peer has called stands or was
+// refused for the time settled, and at the latest after the time standing.
 const (
 	settled  = 2 * time.Second
 	standing = 10 * time.Second

@@ -71,8 +71,7 @@ type Daemon struct {
 // An exported is one export in a daemon's configuration.
 type exported struct{ path, name, options string }
 
-// startDaemon starts program on a loopback address that no other daemon uses, and waits until it
-// serves.
+// startDaemon starts program on a random loopback address, and waits until it serves.
 func startDaemon(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
 	t.Helper()
 	d := launch(t, program, cfg, exports)
@@ -80,7 +79,7 @@ func startDaemon(t testing.TB, program string, cfg Config, exports []exported) *
 	return d
 }
 
-// launch starts program on a loopback address that no other daemon uses.
+// launch starts program on a random loopback address.
 func launch(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
 	t.Helper()
 	if cfg.Ceiling == 0 {

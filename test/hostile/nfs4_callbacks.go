@@ -19,8 +19,8 @@ func authNone() (p wire.CreateSession4ArgsSecParms) {
 	return p
 }
 
-// PingedClients are peers that make the daemon send CB_NULL or CB_SEQUENCE all the time, to test
-// the backchannel, and never answer. Each binds its connection to the backchannel of its session
+// PingedClients are peers that make the daemon send CB_NULL all the time, to test the
+// backchannel, and never answer. Each binds its connection to the backchannel of its session
 // again and again, or creates sessions and destroys them.
 //
 // Each peer costs the daemon one unanswered call for each session that the peer has.

@@ -23,14 +23,13 @@ type DaemonConfig struct {
 	Options string
 }
 
-// A Daemon is a server process on this machine. Its Site is like one of Far.
+// A Daemon is a server process on this machine. Its Site has Peers that connect to it (see Far).
 type Daemon struct {
 	*Site
 	*servertest.Process
 }
 
-// StartDaemon starts a daemon at a loopback address that no other daemon uses. The daemon ends
-// with the test.
+// StartDaemon starts a daemon at a random loopback address. The daemon ends with the test.
 func StartDaemon(t testing.TB, cfg DaemonConfig) *Daemon {
 	t.Helper()
 	if cfg.State == "" {

@@ -17,8 +17,8 @@ import (
 )
 
 // Far returns a Site for a server that runs elsewhere. Each of its Peers has a TCP connection of
-// its own to the server's address. Only the method Peer and Peers work with such a Site, and
-// Begin waits for the reply. Peers with a Principal need the Site's Realm.
+// its own to the server's address, and Begin waits for the reply. The Site's fields for exports,
+// state and the RPC server are nil. Peers with a Principal need the Site's Realm.
 func Far(t testing.TB, server netip.AddrPort) *Site { return &Site{T: t, server: server} }
 
 // patience is the longest time that a test waits for an event. The event happens much earlier

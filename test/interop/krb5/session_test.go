@@ -81,7 +81,7 @@ func (s *session4) ask(t *testing.T, k rpc.Caller, all ...question) wire.NFSStat
 
 func exchangeID(owner string, verifier byte, how wire.StateProtectHow4, res *wire.ExchangeID4Res) question {
 	args := &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Ownerid: []byte(owner), Verifier: wire.Verifier4{verifier}}, StateProtect: wire.StateProtect4A{How: how}}
-	// Linux's client sends the same list.
+	// This is the list that Linux's client sends.
 	args.StateProtect.MachOps.MustEnforce = wire.Bits(uint32(wire.OpExchangeID), uint32(wire.OpCreateSession),
 		uint32(wire.OpDestroySession), uint32(wire.OpBindConnToSession), uint32(wire.OpDestroyClientID))
 	return question{wire.OpExchangeID, args, res}
