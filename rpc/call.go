@@ -13,19 +13,20 @@ import (
 // two authenticators of 400 bytes) and the first arguments.
 const AdmitPrefix = 2048
 
-// Arrived is a call whose start has arrived: the data that Admit and a Service's Judge may use.
-// The transport sets all fields except Header and Cred.
+// Arrived is the part of a call that Admit and a Service's Judge may use. At least the start of the
+// call has arrived. The transport sets all fields except Header and Cred.
 type Arrived struct {
 	Conn *Conn
 	Way  Way
-	// Message is the RPC message from its XID on, without the items that travelled beside it. For
-	// Admit it has at least AdmitPrefix bytes, for Serve all.
+	// Message is the RPC message from its XID on, without the items that the peer sent outside it
+	// (Read chunks). During Admit it may be cut off after AdmitPrefix bytes. During Serve it is
+	// complete, unless Early is set.
 	Message []byte
 	// MessageLen is the length of the whole Message. If the transport does not know it yet (a
 	// record of several fragments), it is the least possible length.
 	MessageLen int
-	// Placed are the positions and lengths of the items that travel beside the message, in
-	// ascending order.
+	// Placed has the position and the length of each item that travels outside the message (in a
+	// Read chunk), in ascending order of position.
 	Placed []Placed
 
 	// Header is decoded by Admit; its slices alias Message.
@@ -34,45 +35,46 @@ type Arrived struct {
 	Cred Cred
 }
 
-// A Call is one call on its way through the server. It passes these stages once: arrived,
-// admitted, memory reserved, arguments brought, protection removed, served, results protected,
-// answered. A transport embeds it in its own record of the call, which is also the Way, and may
-// reuse it after the way was used.
+// A Call is one call on its way through the server. It passes these stages once: start received,
+// admitted, memory reserved, rest received, protection removed, served, results protected,
+// answered. A transport embeds it in its own record of the call, which is also the Way. The
+// transport may reuse the record after one of the Way's final methods (Send, Refuse, Drop,
+// DropAndClose) was called.
 type Call struct {
 	Arrived
 
-	// The transport fills these in between Admit and Serve.
+	// The transport sets the following fields after Admit and before Serve.
 
 	// Excised are the contents of the items in Placed, in the same order.
 	Excised []xdr.Excised
 	// Memory is the block that the transport reserved for the call by its Plan, or nil. The
-	// transport holds one reference to it until the way is used. The payload of the results may
-	// be put at ResultsAt and after it: see ResultMemory.
+	// transport holds one reference to it until the Way is used. ResultsAt is the offset of its
+	// first byte that no result uses yet: see ResultMemory.
 	Memory    *mem.Buffer
 	ResultsAt int
 
-	// Serve gets these fields.
+	// The rpc package sets the following fields for the program's Serve.
 
-	// Args reads the arguments, with the excised items in their places.
+	// Args reads the arguments. It returns the items in Excised as if they were in the message.
 	Args xdr.Decoder
 	// Subject is Judgement.Subject.
 	Subject any
-	// Early: only the start of the arguments has arrived. See Judgement.Early.
+	// Early is true if only the start of the arguments has arrived. See Judgement.Early.
 	Early bool
-	// Try: the procedure may not block; it answers WouldBlock instead.
+	// Try is true if the procedure must not block. It then returns WouldBlock where it would block.
 	Try bool
-	// Progress belongs to the program, which stores here where an interrupted Serve continues. It
+	// Progress belongs to the program, which stores in it how far an interrupted Serve has come. It
 	// is nil at first.
 	Progress any
 
-	state callState // the rpc package's own
-	// detached counts the calls that their program detached, over all calls that used this
-	// record. It is never reset.
+	state callState // used by the rpc package alone
+	// detached counts the calls of Detach, over all RPC calls that used this record. It is never
+	// reset.
 	detached atomic.Uint32
 }
 
-// Reset is for the transport: it clears the record of a call whose way was used, so that another
-// call can use the record.
+// Reset clears the record of a finished call, so that another call can use it. The transport calls
+// it after the Way was used.
 func (c *Call) Reset() {
 	c.Conn, c.Way = nil, nil
 	c.Message, c.MessageLen = nil, 0
@@ -83,24 +85,24 @@ func (c *Call) Reset() {
 	c.state = callState{}
 }
 
-// Changes reports that the call changes something, so that it must not be executed twice.
+// Changes reports whether the call changes something, so that it must not be executed twice.
 func (c *Call) Changes() bool { return c.state.judged.Once }
 
-// Mark keeps everything decoded, written and done so far. If Serve later answers WouldBlock or
-// Pending, its next run continues here, with c.Args and w as they are now. Before the first Mark
-// it starts anew.
+// Mark records the present state of c.Args and w. If Serve later returns WouldBlock or Pending, the
+// server restores that state before it calls Serve again, and Serve continues from it. Without a
+// Mark, the next Serve starts from the beginning.
 func (c *Call) Mark(w *xdr.Writer) {
 	c.state.mark = mark{words: w.Len(), results: c.ResultsAt, args: c.Args}
 }
 
-// A mark is a state of a call to which rewind returns.
+// A mark is the state of a call that rewind restores.
 type mark struct {
 	words   int // bytes written
 	results int // bytes of Memory used
 	args    xdr.Decoder
 }
 
-// rewind undoes everything after the last mark.
+// rewind restores the state of the last mark.
 func (c *Call) rewind() {
 	m := &c.state.mark
 	c.state.w.Truncate(m.words)
@@ -108,10 +110,10 @@ func (c *Call) rewind() {
 	c.Args = m.args
 }
 
-// Detach makes the call outlive its Serve. It calls Way.Detach, and points Header, Cred and Args
-// at the call's own copy of the message, at the same positions. Slices decoded earlier still
-// alias memory that is no longer the call's. The program that detached a call has to end it, by
-// Complete or Resume, even if its Serve panics.
+// Detach lets the program use the call after Serve has returned. It calls Way.Detach, and points
+// Header, Cred and Args at the call's own copy of the message, at the same positions. The program
+// must not use slices that it decoded earlier, because their memory no longer belongs to the call.
+// It has to call Complete or Resume later, even if its Serve panics.
 func (c *Call) Detach() {
 	c.detached.Add(1)
 	c.detach()
@@ -124,32 +126,33 @@ func (c *Call) detach() {
 	c.state.mark.args.Rebase(c.body())
 }
 
-// Complete ends a call whose Serve answered Outcome.Pending. results runs on the calling
-// goroutine: it encodes the results as Service.Serve would, and returns the outcome, which may be
-// neither Block nor Pending. Complete may be called before that Serve returns.
+// Complete ends a call whose Serve returns Outcome.Pending. results runs on the calling goroutine:
+// it encodes the results as Service.Serve would, and returns the outcome, which may be neither
+// Block nor Pending. Complete may be called before Serve has returned.
 func (c *Call) Complete(results func(w *xdr.Writer) Outcome) {
 	c.rewind()
 	c.state.server.complete(c, results)
 }
 
-// Resume has the executor call Serve again for a call whose Serve answered Outcome.Pending. Serve
-// continues at the last Mark, without Try. lane names the resource that the call may wait for.
-// Resume may be called before that Serve returns, if the procedure does not touch the call after
-// it has published it.
+// Resume makes the executor call Serve again for a call whose Serve returns Outcome.Pending. The
+// second Serve continues at the last Mark, without Try. lane names the resource that the call may
+// wait for. Another goroutine may call Resume before the first Serve has returned, if the first
+// Serve does not use the call after it has given the call to that goroutine.
 func (c *Call) Resume(lane any) {
 	c.rewind()
 	c.Try = false
 	c.state.server.exec.submit(c, lane)
 }
 
-// Placed is the position and the length of an item that travels beside the message.
+// Placed is the position and the length of an item that travels outside the message.
 type Placed struct {
-	Position uint32 // in the RPC message with all items in place
+	Position uint32 // offset in bytes, in the RPC message with all items inserted
 	Length   uint32
 }
 
-// ResultMemory returns n bytes of the call's reserved memory for a result's payload, until the way
-// is used. It returns nil if the Plan did not reserve that much.
+// ResultMemory returns n bytes of the call's reserved memory for a result's payload. They are valid
+// until the Way is used. ResultMemory returns nil if fewer than n bytes are left of the memory that
+// the Plan reserved.
 func (c *Call) ResultMemory(n int) []byte {
 	if c.Memory == nil || n > len(c.Memory.Bytes())-c.ResultsAt {
 		return nil
@@ -159,8 +162,8 @@ func (c *Call) ResultMemory(n int) []byte {
 	return b
 }
 
-// Eligible returns data as a result that the transport may place directly. data is part of what
-// ResultMemory returned; the result holds a reference to it.
+// Eligible returns data as a result that the transport may place directly. data must be memory that
+// ResultMemory returned. The result holds a reference to it.
 func (c *Call) Eligible(data []byte) xdr.Eligible {
 	if len(data) == 0 {
 		return xdr.Eligible{}
@@ -169,28 +172,28 @@ func (c *Call) Eligible(data []byte) xdr.Eligible {
 	return xdr.Eligible{Data: data, Ref: c.Memory}
 }
 
-// ResultRoom returns the largest size of the next eligible result with which the reply can be
-// carried back, in bytes: the length of its own Write chunk or, without one, the room left in the
-// message (RFC 8267 §6). rest is the number of bytes of words that the program still has to
-// write, the result's count included.
+// ResultRoom returns the largest size, in bytes, that the next eligible result may have: the length
+// of its own Write chunk or, without one, the space left in the reply message (RFC 8267 §6). rest
+// is the number of bytes that the program still has to write into the message apart from the
+// result's content, the result's count included.
 func (c *Call) ResultRoom(w *xdr.Writer, rest int) int {
 	next, left := c.unplaced(w)
 	if n, ok := c.place(next); ok {
 		return n
 	}
-	// A multiple of four: the padding of the result fits as well.
+	// Round down to a multiple of four, so that the padding of the result fits as well.
 	return max(left-rest, 0) &^ 3
 }
 
-// WordsRoom returns how many bytes of words the program may still write so that the reply can be
-// carried back.
+// WordsRoom returns how many bytes, apart from payload, the program may still write so that the
+// reply fits into the space that the caller offers.
 func (c *Call) WordsRoom(w *xdr.Writer) int {
 	_, left := c.unplaced(w)
 	return max(min(left, w.Available()-c.state.overhead.Behind), 0)
 }
 
-// unplaced returns the number of the next eligible result, counted from 0, and how many bytes the
-// message can still carry.
+// unplaced returns the index of the next eligible result, counted from 0, and how many bytes the
+// reply message can still carry.
 func (c *Call) unplaced(w *xdr.Writer) (next, left int) {
 	without := w.Len()
 	for _, p := range w.Payloads() {
@@ -210,7 +213,8 @@ func (c *Call) unplaced(w *xdr.Writer) (next, left int) {
 	return next, room.Largest() - without - c.state.overhead.Behind
 }
 
-// place returns the length of the caller's own place for eligible result i, counted from 0.
+// place returns the length, in bytes, of the Write chunk that the caller offers for eligible result
+// i, counted from 0. ok is false if there is none.
 func (c *Call) place(i int) (n int, ok bool) {
 	if !c.state.plan.Placement {
 		return 0, false
@@ -220,21 +224,21 @@ func (c *Call) place(i int) (n int, ok bool) {
 
 // A Plan lists the memory that the transport has to reserve for an admitted call.
 type Plan struct {
-	// Args is the largest possible size of the arguments, in bytes. It matters if the message's
-	// length is not known yet.
+	// Args is the largest possible size of the arguments, in bytes. The transport needs it if it
+	// does not know the message's length yet.
 	Args int
-	// Reply is the largest RPC reply message without payload, in bytes: the capacity to ask of
-	// Way.Writer.
+	// Reply is the largest size of the RPC reply message without payload, in bytes. It is the
+	// argument for Way.Writer.
 	Reply int
 	// Results is the payload memory that the results need, in bytes.
 	Results int
-	// Placement: results marked eligible may be placed directly, and
-	// arguments may have been (not under RPCSEC_GSS integrity or privacy).
+	// Placement is true if eligible arguments and results may travel by direct data placement. It
+	// is false under RPCSEC_GSS integrity and privacy.
 	Placement bool
-	// Early: the transport reserves and brings nothing. It calls Serve now, and skips the rest of
-	// the call.
+	// Early is true if the program can answer from the part that has arrived. The transport then
+	// reserves no memory, calls Serve at once, and skips the rest of the call.
 	Early bool
-	// Group, if not nil, also bounds the memory reserved for the call, in addition to the
-	// connection's share.
+	// Group, if not nil, is a second bound on the memory reserved for the call, in addition to the
+	// connection's own bound.
 	Group *mem.Group
 }

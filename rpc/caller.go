@@ -7,17 +7,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// ErrCallLost: the connection ended before the reply came. The peer may or may not have executed
-// the call.
+// ErrCallLost means that the connection ended before the reply came. The peer may or may not have
+// executed the call.
 var ErrCallLost = errors.New("rpc: connection lost before the reply came")
 
-// A Caller makes calls on a connection: a client's, or a server's backchannel.
+// A Caller makes calls on a connection: on a client's connection, or on a server's backchannel.
 type Caller interface {
-	// Start queues x and returns at once. The transport sends x when credits and the socket allow
-	// it, in the order of Start. It calls x.Done at the end of the call.
+	// Start queues x and returns at once. The transport sends the calls in the order of Start, each
+	// when credits and the socket allow it. It calls x.Done at the end of the call.
 	Start(x *Exchange)
-	// Cancel gives up on x. Done follows soon with this error, unless Done was already called. By
-	// then the peer cannot access memory of x any more.
+	// Cancel ends x. Unless x.Done was already called, the transport soon calls it with err in
+	// x.Err. The peer can no longer access memory of x when x.Done is called.
 	Cancel(x *Exchange, err error)
 }
 
@@ -28,12 +28,11 @@ type Client interface {
 	Close()
 }
 
-// A Dialer connects to another RPC server. Code that calls servers gets one, so that it need not
-// know transports.
+// A Dialer connects to another RPC server. Code that calls servers takes a Dialer as a parameter,
+// so that it does not import a transport.
 type Dialer func(ctx context.Context, network, address string) (Client, error)
 
-// An Exchange is one call that this side makes, and its reply. It may be used
-// again after Done.
+// An Exchange is one call that this program makes, and its reply. It may be used again after Done.
 type Exchange struct {
 	Program, Version, Procedure uint32
 	// Cred is the authenticator to send; the zero value is AUTH_NONE.
@@ -49,12 +48,12 @@ type Exchange struct {
 	// copied. The transport calls it again for a retransmission. If Args is nil, there are no
 	// arguments.
 	Args func(w *xdr.Writer)
-	// MaxArgs bounds the words that Args writes, without payload.
+	// MaxArgs is the largest number of bytes that Args writes, without payload.
 	MaxArgs int
-	// MaxResults bounds the results without the items placed in Sinks. 0 means that the reply
-	// fits without chunks.
+	// MaxResults is the largest size of the results in bytes, without the items placed in Sinks. 0
+	// means that the reply fits without chunks.
 	MaxResults int
-	// Sinks are buffers for the eligible results, one for each, in order.
+	// Sinks are the buffers for the eligible results: one for each result, in order.
 	Sinks [][]byte
 	// Locate, if not nil, finds the first eligible result while the reply arrives on a stream, so
 	// that the transport can read a large one directly into the first sink. It returns the
@@ -66,20 +65,20 @@ type Exchange struct {
 	// which are valid only during Done. It must not block.
 	Done func(x *Exchange)
 
-	// XID, Results and Err are set before Done. Err is a *ReplyError for an RPC-level refusal. A
-	// result placed in a Sink is read from Results as if it were in the message, and aliases the
-	// sink.
+	// The transport sets XID, Results and Err before it calls Done. Err is a *ReplyError if the
+	// reply's status is not SUCCESS. A result that the peer placed in a sink is read from Results
+	// as if it were in the message, and aliases the sink.
 	XID     uint32
 	Results xdr.Decoder
 	Err     error
-	// Verf is the verifier of an accepted reply, valid like Results.
+	// Verf is the verifier of an accepted reply. Like Results, it is valid only during Done.
 	Verf AuthBytes
 
-	// Transport belongs to the implementation of Caller.
+	// Transport is data of the Caller's implementation.
 	Transport any
 }
 
-// Put is for transports: it writes the whole call, under x.XID.
+// Put writes the whole call with x.XID as its XID. Transports call it.
 func (x *Exchange) Put(w *xdr.Writer) {
 	putCallFixed(w, x.XID, x.Program, x.Version, x.Procedure)
 	if x.Sign != nil {
@@ -93,8 +92,8 @@ func (x *Exchange) Put(w *xdr.Writer) {
 	}
 }
 
-// HeaderSize is for transports: it returns the length of the call's header in bytes or, if x.Sign
-// is set, the largest possible length.
+// HeaderSize returns the length of the call's header in bytes or, if x.Sign is set, the largest
+// possible length. Transports call it.
 func (x *Exchange) HeaderSize() int {
 	if x.Sign != nil {
 		return MaxCallHeader
@@ -103,11 +102,12 @@ func (x *Exchange) HeaderSize() int {
 	return callFixed + 2*authFixed + n + xdr.Pad(n)
 }
 
-// Read is for transports: it reads a reply's header. x.Results is positioned at its start.
+// Read reads a reply's header from x.Results, which must be at the start of the reply. Transports
+// call it.
 func (x *Exchange) Read() { _, x.Verf, x.Err = ReadReply(&x.Results) }
 
 // Do makes one call and waits for it. decode, if not nil, reads the results while they are valid.
-// The wait ends with the context.
+// If ctx ends first, Do cancels the call and returns the context's cause.
 func Do(ctx context.Context, k Caller, x *Exchange, decode func(d *xdr.Decoder) error) error {
 	done := make(chan error, 1)
 	x.Done = func(x *Exchange) {

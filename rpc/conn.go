@@ -18,21 +18,21 @@ type Conn struct {
 	Peer, Local netip.AddrPort
 	// Transport is the netid without its address family: "tcp" or "rdma".
 	Transport string
-	// Privileged: only a privileged process can be the peer. That is so for a TCP port below
-	// 1024; every RDMA peer counts as privileged, as with knfsd.
+	// Privileged is true if the peer's TCP port is below 1024, which only a privileged process can
+	// use. It is true for every RDMA peer, as in knfsd.
 	Privileged bool
 
-	// Window is the largest number of calls that the peer may have under way. The transport sets
+	// Window is the largest number of calls that the peer may have outstanding. The transport sets
 	// it before the first call.
 	Window int
-	// Left, if not nil, reports that the peer has closed its side, does not acknowledge data sent
-	// to it, or may already use another connection. The transport sets it before the first call.
-	// It may be called from any goroutine, also after the connection's end. It must not block, nor
-	// call the Server.
+	// Left, if not nil, reports whether the peer has closed its side, does not acknowledge data
+	// sent to it, or may already use another connection. The transport sets it before the first
+	// call. It may be called from any goroutine, also after the connection's end. It must not
+	// block, nor call the Server.
 	Left func() bool
 
-	client netip.Addr  // the address under which its calls are counted
-	server *Server     // nil if there is none
+	client netip.Addr  // the address under which the executor counts the peer's calls
+	server *Server     // nil for a Conn that no Server made
 	owner  *replyOwner // guarded by the mutex of the server's replies
 
 	caller  atomic.Pointer[callerBox]
@@ -46,15 +46,15 @@ type Conn struct {
 
 type callerBox struct{ Caller }
 
-// An end is one OnClose. Conn.mu guards it.
+// An end is one function registered with OnClose. Conn.mu guards it.
 type end struct {
 	queue.Links[end]
 	f  func()
-	on bool // in the list
+	on bool // in Conn.ends
 }
 
-// Caller returns the way to call the peer on this connection, or nil if that is not possible, or
-// no longer.
+// Caller returns the Caller for calls to the peer on this connection. It returns nil if the peer
+// takes no calls, or if the connection has ended.
 func (c *Conn) Caller() Caller {
 	if b := c.caller.Load(); b != nil {
 		return b.Caller
@@ -62,31 +62,31 @@ func (c *Conn) Caller() Caller {
 	return nil
 }
 
-// SetCaller gives the Conn the way to call its peer. The transport calls it.
+// SetCaller sets the Caller for calls to the peer. The transport calls it.
 func (c *Conn) SetCaller(k Caller) { c.caller.Store(&callerBox{k}) }
 
-// Known reports that a program accepted a call of the peer because it showed something that
-// strangers do not have (Judgement.Known).
+// Known reports whether the peer has sent something that only a real client has, such as a file
+// handle of this server (Judgement.Known) or a session (Meet).
 func (c *Conn) Known() bool { return c.known.Load() }
 
-// OnKnown has f called once, when the peer becomes known. The transport calls OnKnown before the
-// first call arrives. f runs on the goroutine that admits or serves a call of the peer, and must
-// not block.
+// OnKnown registers f, which is called once, when Known becomes true. The transport calls OnKnown
+// before the first call arrives. f runs on the goroutine that admits or serves a call of the peer,
+// and must not block.
 func (c *Conn) OnKnown(f func()) { c.onKnown = f }
 
-// Meet makes the peer known. A program calls it when a call that was executed showed something
-// that strangers do not have, such as a session. It loads before it stores, because other
-// processors share the cache line.
+// Meet makes Known return true. A program calls it after it executed a call that named something
+// that only a real client has, such as a session. It loads the flag before it stores to it, because
+// a store to memory that other processors read is slow.
 func (c *Conn) Meet() {
 	if !c.known.Load() && c.known.CompareAndSwap(false, true) && c.onKnown != nil {
 		c.onKnown()
 	}
 }
 
-// OnClose has f called once when the connection ends, on the goroutine that closes it. If the
-// connection has already ended, OnClose calls f at once. f must not block. forget cancels the
-// call of f, unless it has begun. OnClose and forget may be called from any goroutine, also from
-// f.
+// OnClose registers f, which is called once when the connection ends, on the goroutine that closes
+// it. If the connection has already ended, OnClose calls f at once. f must not block. forget
+// removes f, unless the call of f has begun. OnClose and forget may be called from any goroutine,
+// also from f.
 func (c *Conn) OnClose(f func()) (forget func()) {
 	e := &end{f: f}
 	c.mu.Lock()
@@ -105,7 +105,7 @@ func (c *Conn) OnClose(f func()) (forget func()) {
 	}
 }
 
-// removeLocked takes e off the list, if it is on it.
+// removeLocked removes e from c.ends, if it is there.
 func (c *Conn) removeLocked(e *end) {
 	if e.on {
 		c.ends.Remove(e)
@@ -113,11 +113,11 @@ func (c *Conn) removeLocked(e *end) {
 	}
 }
 
-// Gone reports that the connection has ended. It costs one atomic load.
+// Gone reports whether the connection has ended. It costs one atomic load.
 func (c *Conn) Gone() bool { return c.gone.Load() }
 
-// Close ends the Conn. The transport calls it when the connection has ended. Calls that have
-// begun run on, and their ways drop the replies. Calls that wait to begin are dropped.
+// Close ends the Conn. The transport calls it when the connection has ended. Calls that have begun
+// run to their end, and their Ways drop the replies. Calls that have not begun are dropped.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	if c.gone.Swap(true) {
@@ -130,7 +130,7 @@ func (c *Conn) Close() {
 		c.server.exec.abandonAll(c.server.replies.ended(c))
 		c.server.exec.forget(c)
 	}
-	// Take one off the list at a time, so that an f may cancel another.
+	// Remove one function at a time, so that a function may cancel a later one.
 	for {
 		c.mu.Lock()
 		e := c.ends.First

@@ -9,7 +9,7 @@ import (
 // MaxAuthBytes is the longest body of an authenticator (RFC 5531 §8.2).
 const MaxAuthBytes = 400
 
-// MaxGroups is the most supplementary groups of AUTH_SYS (RFC 5531 §14).
+// MaxGroups is the largest number of supplementary groups in AUTH_SYS (RFC 5531 §14).
 const MaxGroups = 16
 
 // MaxMachineName is the longest machine name of AUTH_SYS (RFC 5531 §14).
@@ -21,26 +21,27 @@ type AuthBytes struct {
 	Body   []byte
 }
 
-// A Cred is a caller's verified identity. Groups may alias the Cred itself: copy a Cred by
-// pointer only.
+// A Cred is a caller's verified identity. Groups may alias an array in the Cred itself, so do not
+// copy a Cred by value.
 type Cred struct {
 	Flavor   Flavor
 	UID, GID uint32
 	Groups   []uint32
 	// Machine is AUTH_SYS's machine name; it aliases the message.
 	Machine []byte
-	// Principal is the caller's name, such as user@REALM, if the flavor proves it; "" if it does
-	// not.
+	// Principal is the caller's name, such as user@REALM, if the flavor proves that name. Otherwise
+	// it is "".
 	Principal string
-	// Target is the name of this server under which the caller authenticated, such as
-	// nfs/host@REALM, if Principal is set. The server uses it when it calls back (RFC 7530
+	// If Principal is set, Target is the name of this server that the caller authenticated to, such
+	// as nfs/host@REALM. The server uses the same name in its callbacks to the client (RFC 7530
 	// §3.3.3).
 	Target string
-	// Anonymous: the caller has proven that it is Principal, but Principal has no user number on
-	// this machine. UID and GID are NobodyID then.
+	// Anonymous is true if the caller has proven that it is Principal, but Principal has no user
+	// number on this machine. UID and GID are then NobodyID.
 	Anonymous bool
-	// Unsure: the server could not find out whether Principal has a user number. Anonymous is set
-	// as well, but may be wrong: a program that acts as the caller has to delay the call.
+	// Unsure is true if the server could not find out whether Principal has a user number.
+	// Anonymous is set as well, but may be wrong: a program that acts for the caller has to tell
+	// the client to try later.
 	Unsure bool
 	// GSS is the service by which RPCSEC_GSS protects the call, 0 for other flavors. Mechanism is
 	// the mechanism: the content octets of its object identifier, which must not be changed.
@@ -50,8 +51,8 @@ type Cred struct {
 	groups [MaxGroups]uint32
 }
 
-// NobodyID is the user and group of callers that have no numbers on this machine, the same as
-// Linux uses.
+// NobodyID is the user number and the group number of callers that have none on this machine. Linux
+// uses the same number.
 const NobodyID = 65534
 
 // GSSService is the protection that RPCSEC_GSS gives a call and its reply (RFC 2203 §5.2.2).
@@ -75,7 +76,7 @@ func verifyNone(a *Arrived) Outcome {
 	return verifierless(a)
 }
 
-// verifySys is the Protection of AUTH_SYS. It believes the caller.
+// verifySys is the Protection of AUTH_SYS. It accepts the caller's numbers without proof.
 func verifySys(a *Arrived) Outcome {
 	a.Cred.reset(AuthSys)
 	if !a.Cred.parseSys(a.Header.Cred.Body) {
@@ -97,11 +98,12 @@ func (c *Cred) reset(f Flavor) {
 	c.Principal, c.Target, c.Anonymous, c.Unsure, c.GSS, c.Mechanism = "", "", false, false, 0, nil
 }
 
-// parseSys decodes an AUTH_SYS body (RFC 5531 §14). The body must hold nothing else.
+// parseSys decodes an AUTH_SYS body (RFC 5531 §14). It returns false if the body is malformed or
+// too long.
 func (c *Cred) parseSys(body []byte) bool {
 	var d xdr.Decoder
 	d.Reset(body, 0, nil)
-	d.Skip(4) // stamp: of no use to the server
+	d.Skip(4) // the stamp, which the server does not use
 	c.Machine = d.Opaque(MaxMachineName)
 	c.UID, c.GID = d.Uint32(), d.Uint32()
 	n := d.Count(MaxGroups, 4)

@@ -8,7 +8,7 @@ type verdict uint8
 const (
 	headerGood verdict = iota
 	headerNotACall
-	headerMismatch // rpcvers
+	headerMismatch // rpcvers is not 2
 	headerBadCred
 	headerBadVerf
 )
@@ -46,8 +46,8 @@ func (h *CallHeader) parse(message []byte) verdict {
 	return headerGood
 }
 
-// moved makes the header's slices alias the message at its new place. The lengths are valid,
-// because the header was parsed before.
+// moved points the slices of Header and Cred at c.Message, after the transport has replaced it by a
+// copy of the message. The lengths are valid, because Admit has parsed the header.
 func (c *Call) moved() {
 	m, h := c.Message, &c.Header
 	at := callFixed + authFixed

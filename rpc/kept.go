@@ -2,32 +2,35 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Kept is the result of a call, kept for a repetition of the call. It has the results and the
-// places of their payloads, without verifier, protection and chunks, which differ for each
-// request. The duplicate-request cache uses it, and programs that keep replies themselves.
+// Kept is a stored result of a call, for a client that repeats the call. It has the results and the
+// positions of their payloads. It has no verifier, protection and chunks, because they differ for
+// each request. The duplicate-request cache uses it, and so do programs with a reply cache of their
+// own.
 type Kept struct {
 	auth  AuthStat
 	stat  AcceptStat
 	low   uint32 // versions of PROG_MISMATCH
 	high  uint32
-	body  []byte // the words, then the contents of the payloads
-	words int    // the number of bytes of body that are words
+	body  []byte // the results without payloads, then the contents of the payloads
+	words int    // the number of bytes of body before the payloads
 	marks []keptMark
 }
 
-// keptMark is the place of a payload: its position among the words, and its length.
+// keptMark describes a payload: its position in the results without payloads, and its length, both
+// in bytes.
 type keptMark struct {
 	at, length int
 	eligible   bool
 }
 
-// markCost is the memory of a keptMark, in bytes.
+// markCost is the size of a keptMark in memory, in bytes.
 const markCost = 24
 
-// Size returns how many bytes of memory k has. A result may take less, if k has been reused.
+// Size returns how many bytes of memory k uses. If k was reused, that may be more than its result
+// needs.
 func (k *Kept) Size() int { return cap(k.body) + markCost*cap(k.marks) }
 
-// Keep copies the outcome and the results in w. It reuses memory of k.
+// Keep stores the outcome and the results in w in k. It reuses the memory of k.
 func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {
 	from := c.state.results
 	k.auth, k.stat, k.low, k.high = out.Auth, out.Stat, out.Low, out.High
@@ -43,8 +46,8 @@ func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {
 	}
 }
 
-// Put writes the results to w again, and returns the outcome. The payloads refer to k: do not
-// reuse k for another call while a writer still holds them.
+// Put writes the results to w again, and returns the outcome. The payloads refer to memory of k, so
+// the caller must not reuse k while a writer holds them.
 func (k *Kept) Put(w *xdr.Writer) Outcome {
 	at, content := 0, k.body[k.words:]
 	for _, m := range k.marks {
@@ -56,7 +59,7 @@ func (k *Kept) Put(w *xdr.Writer) Outcome {
 	return k.outcome()
 }
 
-// outcome returns how the call ended.
+// outcome returns the outcome that Keep stored.
 func (k *Kept) outcome() Outcome {
 	return Outcome{Auth: k.auth, Stat: k.stat, Low: k.low, High: k.high}
 }

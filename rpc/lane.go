@@ -2,17 +2,20 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/mem"
 
-// laneReply is the largest reply, in bytes of words, for which no transport uses payload memory.
+// laneReply is the largest reply, in bytes without payload, for which no transport uses payload
+// memory.
 const laneReply = 2048
 
-// maxIdleLanes is the number of lanes from which on the Server forgets idle ones.
+// maxIdleLanes is a limit on the lanes that the Server remembers: if it knows as many, it forgets
+// the idle lanes when it adds a new one.
 const maxIdleLanes = 64
 
 // laneGroups holds the memory group of each lane. It is immutable: a change replaces it.
 type laneGroups map[any]*mem.Group
 
-// groupOf returns the group that bounds the payload memory of a call with this plan, or nil. All
-// calls of one lane share a group, so that a stalled lane does not take the memory of the others.
+// groupOf returns the group that bounds the payload memory of a call with this plan, or nil if the
+// call needs none or has no lane. All calls of one lane share a group, so that a stalled lane does
+// not take the memory of the others.
 func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
 	lane := c.state.judged.Lane
 	if lane == nil || s.cfg.Pool == nil || p.Early ||
@@ -25,7 +28,7 @@ func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
 	return s.newGroup(lane)
 }
 
-// newGroup makes the group of a lane that was not seen before.
+// newGroup adds a group for a lane that has none.
 func (s *Server) newGroup(lane any) *mem.Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,8 +38,8 @@ func (s *Server) newGroup(lane any) *mem.Group {
 	}
 	now := make(laneGroups, len(old)+1)
 	for l, g := range old {
-		// If a call has just got this group and asks for memory only later, a group that no other
-		// call shares bounds it.
+		// A call that has just got an idle group may ask for memory after the group is forgotten.
+		// The group still bounds that call, but no later call of the lane shares it.
 		if len(old) < maxIdleLanes || !g.Idle() {
 			now[l] = g
 		}

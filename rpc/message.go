@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Version is the version of the RPC protocol spoken here (RFC 5531 §8).
+// Version is the version of the RPC protocol that this package implements (RFC 5531 §8).
 const Version = 2
 
 // Flavor is an authentication flavor (RFC 5531 §8.2).
@@ -22,7 +22,7 @@ const (
 	AuthTLS   Flavor = 7
 )
 
-// MsgType tells calls from replies (RFC 5531 §9).
+// MsgType is the type of a message: call or reply (RFC 5531 §9).
 type MsgType uint32
 
 // Message types.
@@ -80,8 +80,9 @@ const (
 	AuthBadVerf      AuthStat = 3
 	AuthRejectedVerf AuthStat = 4
 	AuthTooWeak      AuthStat = 5
-	// RPCSEC_GSS: the server does not know the context, or the client has to make a new one (RFC
-	// 5531 §9, RFC 2203 §5.3.3.3).
+	// These two are for RPCSEC_GSS (RFC 5531 §9, RFC 2203 §5.3.3.3). After GSSCredProblem, the
+	// client makes a new context, because the server does not know this one. After GSSCtxProblem,
+	// it also makes a new context, because this one can no longer be used.
 	GSSCredProblem AuthStat = 13
 	GSSCtxProblem  AuthStat = 14
 )
@@ -100,17 +101,18 @@ func (s AuthStat) String() string {
 
 // Sizes of the fixed parts of messages, in bytes.
 const (
-	// callFixed is XID, type, rpcvers, program, version and procedure.
+	// callFixed is the size of XID, type, rpcvers, program, version and procedure.
 	callFixed = 6 * 4
-	// authFixed is an authenticator without its body: flavor and length.
+	// authFixed is the size of an authenticator without its body: flavor and length.
 	authFixed = 2 * 4
 	// VerifierAt is the offset of the verifier in an accepted reply: after XID, type and
 	// MSG_ACCEPTED.
 	VerifierAt = 3 * 4
-	// ReplyHeader is the header of a successful reply under AUTH_NONE and
-	// AUTH_SYS: XID, type, MSG_ACCEPTED, an empty verifier, SUCCESS.
+	// ReplyHeader is the size of the header of a successful reply under AUTH_NONE and AUTH_SYS:
+	// XID, type, MSG_ACCEPTED, an empty verifier, SUCCESS.
 	ReplyHeader = 6 * 4
-	// ErrorReply is the longest reply that carries no results: PROG_MISMATCH.
+	// ErrorReply is the size of the longest reply without results, PROG_MISMATCH, with an empty
+	// verifier.
 	ErrorReply = ReplyHeader + 2*4
 )
 
@@ -163,8 +165,9 @@ func putAuth(w *xdr.Writer, a *AuthBytes) {
 	w.Opaque(a.Body)
 }
 
-// PutAccepted writes the header of an accepted reply with an empty verifier. The caller writes
-// the data of the status: results for Success, nothing otherwise.
+// PutAccepted writes the header of an accepted reply with an empty verifier. The caller writes the
+// data of the status after it: the results for Success, the versions for AcceptProgMismatch,
+// nothing otherwise.
 func PutAccepted(w *xdr.Writer, xid uint32, stat AcceptStat) {
 	if b := w.Reserve(ReplyHeader); b != nil {
 		put32(b, xid)
@@ -208,18 +211,19 @@ func putDenied(w *xdr.Writer, xid uint32, why rejectStat) {
 	w.Uint32(uint32(why))
 }
 
-// ErrBadReply: the reply is malformed by RFC 5531.
+// ErrBadReply means that the reply violates the format of RFC 5531.
 var ErrBadReply = errors.New("rpc: malformed reply")
 
-// A ReplyError is a reply to a call that was not executed, or that failed before its program (RFC
-// 5531 §9).
+// A ReplyError is a reply other than SUCCESS: the server refused the call, or could not execute it
+// (RFC 5531 §9).
 type ReplyError struct {
-	// Denied: the reply is MSG_DENIED. The reason is Auth or, if that is AuthOK, the RPC version.
-	// Otherwise Stat is the reason.
+	// Denied is true if the reply is MSG_DENIED. The reason is then Auth or, if Auth is AuthOK, the
+	// RPC version. If Denied is false, the reason is Stat.
 	Denied bool
 	Auth   AuthStat
 	Stat   AcceptStat
-	// Low and High are the versions that the server has, if the version is the reason.
+	// If the reason is the version, Low and High are the lowest and the highest version that the
+	// server supports.
 	Low, High uint32
 }
 
@@ -235,8 +239,8 @@ func (e *ReplyError) Error() string {
 	return "rpc: " + e.Stat.String()
 }
 
-// ReadReply reads a reply's header. d is positioned at its XID before, and at the results
-// afterwards. err is nil for SUCCESS, a *ReplyError for every other status, or wraps ErrBadReply.
+// ReadReply reads a reply's header. d must be at the reply's XID. Afterwards it is at the results.
+// err is nil for SUCCESS, a *ReplyError for every other status, or wraps ErrBadReply.
 func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	xid = d.Uint32()
 	t := MsgType(d.Uint32())
@@ -244,7 +248,7 @@ func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	if d.Err() != nil || t != TypeReply || stat > msgDenied {
 		return xid, verf, badReply(d)
 	}
-	var re ReplyError // not allocated for successful replies
+	var re ReplyError // A copy is returned, so that a successful reply allocates nothing.
 	if stat == msgDenied {
 		re.Denied = true
 		switch rejectStat(d.Uint32()) {

@@ -2,36 +2,39 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// A Protection is one authentication flavor. It works between a call's header and its arguments.
-// AUTH_NONE and AUTH_SYS are built in; Server.Protect adds others.
+// A Protection implements one authentication flavor: it verifies the caller by the call's header,
+// and returns the Guard that protects arguments and results. AUTH_NONE and AUTH_SYS are built in;
+// Server.Protect adds others.
 type Protection interface {
 	// Verify checks the caller by the header alone (RFC 5531 §8.2), and fills in a.Cred. Done
-	// accepts the call; Denied refuses it with a reason; Dropped and DropAndEnd give no answer.
-	// The Guard protects this call and its reply. If it is nil, arguments and results are not
-	// protected, and the reply's verifier is AUTH_NONE. It is nil if the outcome is not Done.
-	// Verify may be called from many goroutines at once and must not block.
+	// accepts the call; Denied refuses it with a reason; Dropped and DropAndEnd end it without a
+	// reply. The Guard protects this call and its reply. If the Guard is nil, arguments and results
+	// are not protected, and the reply's verifier is AUTH_NONE. If the outcome is not Done, the
+	// Guard must be nil. Verify may be called from many goroutines at once and must not block.
 	Verify(a *Arrived) (Guard, Outcome)
 }
 
 // A Guard protects one call and its reply. The rpc package calls one method at a time, from
 // several goroutines.
 type Guard interface {
-	// Overhead returns the size of the protection. It is constant.
+	// Overhead returns the number of bytes that the protection adds. It always returns the same
+	// value.
 	Overhead() Overhead
-	// Unwrap removes the protection from the arguments in place: afterwards body[from:to] holds
-	// the program's arguments. If it returns false, the arguments were changed on their way or
-	// are malformed, and the answer is GARBAGE_ARGS. It is called once, if Overhead.Wraps is set.
-	// It may compute for as long as the arguments require, but must not wait.
+	// Unwrap removes the protection from the arguments in place: afterwards body[from:to] holds the
+	// program's arguments. It returns false if the arguments were changed in transit or are
+	// malformed; the server then replies GARBAGE_ARGS. If Overhead.Wraps is set, the server calls
+	// it once. It may use the processor for as long as it needs, but must not wait for other
+	// events.
 	Unwrap(body []byte) (from, to int, ok bool)
 	// PutVerifier writes the verifier of an accepted reply, flavor and body. If it returns false,
-	// no reply is sent.
+	// the server sends no reply.
 	PutVerifier(w *xdr.Writer) bool
-	// Wrap protects the results in place. They start at byte from of the words of w, after
-	// Overhead.Before bytes that Wrap fills in; Wrap may append up to Overhead.Behind bytes. With
-	// Overhead.Rewrites it may change the bytes of the payloads. If it returns false, the results
-	// are not sent, because nothing may leave without its protection.
+	// Wrap protects the results in place. They start at byte from of w.Bytes(). Wrap fills in the
+	// Overhead.Before bytes before them, and may append up to Overhead.Behind bytes. If
+	// Overhead.Rewrites is set, it may change the bytes of the payloads. If it returns false, the
+	// server does not send the results, because they are not protected.
 	Wrap(w *xdr.Writer, from int) bool
-	// Release ends the use of the Guard. It is called once.
+	// Release is called once, when the server no longer needs the Guard.
 	Release()
 }
 
@@ -39,29 +42,31 @@ type Guard interface {
 type Overhead struct {
 	// Verifier is the longest body of a reply's verifier, padding included.
 	Verifier int
-	// Wraps: arguments and results are protected. Then no item travels beside the message (RFC
-	// 8166 §8.2.2), and the program judges the call only after Unwrap.
+	// Wraps is true if arguments and results are protected. Then no item may travel outside the
+	// message (RFC 8166 §8.2.2), and the server calls Judge only after Unwrap.
 	Wraps bool
-	// Before and Behind are the room that Wrap needs before and after the results, in multiples
-	// of four.
+	// Before and Behind are the numbers of bytes that Wrap adds before and after the results. Both
+	// are multiples of four.
 	Before, Behind int
-	// Rewrites: Wrap changes the bytes of payloads. The rpc package first copies the payloads
-	// that are not in the call's own memory.
+	// Rewrites is true if Wrap changes the bytes of payloads. The rpc package therefore copies
+	// payloads that are not in the call's own memory before it calls Wrap.
 	Rewrites bool
 }
 
 // A Handler is a Guard that serves the call itself, instead of the program. A flavor uses it for
-// its own calls, such as the creation of a context. Such a call is neither unwrapped nor wrapped.
+// control calls of its own, such as the creation of an RPCSEC_GSS context. The server calls neither
+// Unwrap nor Wrap for such a call.
 type Handler interface {
 	Guard
-	// Procedure returns bounds for the call, like a row of a Binding.
+	// Procedure returns the bounds of the call, like a row of a Binding.
 	Procedure() *Procedure
-	// Serve is like Service.Serve. If it has a better verifier than that of PutVerifier, it
-	// truncates w to VerifierAt, and writes verifier, SUCCESS and results anew.
+	// Serve is like Service.Serve. w already holds a reply header with the verifier of PutVerifier.
+	// To send another verifier, Serve truncates w to VerifierAt, and writes verifier, SUCCESS and
+	// results.
 	Serve(c *Call, w *xdr.Writer) Outcome
 }
 
-// protections are the flavors served. The map is immutable: a change replaces it.
+// protections maps each flavor to its Protection. The map is immutable: a change replaces it.
 type protections map[Flavor]Protection
 
 // Protect adds p for a flavor, or replaces the flavor's Protection.
@@ -105,11 +110,11 @@ func (s *Server) verifyBy(p Protection, c *Call) (out Outcome) {
 }
 
 // maxUnwrapAtOnce is the longest message, in bytes, that the receiving goroutine unwraps itself,
-// and the longest payload of results that it wraps itself. The next calls of the connection wait
-// meanwhile.
+// and the longest payload of results that it wraps itself. Longer ones go to the executor, because
+// the next calls of the connection wait while the receiving goroutine computes.
 const maxUnwrapAtOnce = 64 << 10
 
-// wrapsMuch reports that wrapping the results may take long.
+// wrapsMuch reports whether wrapping the results may take long.
 func (st *callState) wrapsMuch() bool {
 	return st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce
 }
@@ -128,13 +133,14 @@ func (s *Server) unwrap(c *Call) (ok bool) {
 	return true
 }
 
-// body returns the arguments at their current place.
+// body returns the arguments in the current Message, without the bytes that Unwrap left around
+// them.
 func (c *Call) body() []byte {
 	return c.Message[c.Header.Size+c.state.from : len(c.Message)-c.state.behind]
 }
 
 // putAccepted writes the header of an accepted reply with the verifier of the call's flavor. It
-// returns false if there is no verifier.
+// returns false if PutVerifier failed.
 func (c *Call) putAccepted(w *xdr.Writer, stat AcceptStat) bool {
 	g := c.state.guard
 	if g == nil {
@@ -151,7 +157,8 @@ func (c *Call) putAccepted(w *xdr.Writer, stat AcceptStat) bool {
 	return true
 }
 
-// putResultsHeader writes everything before the results.
+// putResultsHeader writes everything before the results: the header of a successful reply, and
+// space for Overhead.Before.
 func (c *Call) putResultsHeader(w *xdr.Writer) bool {
 	ok := c.putAccepted(w, Success)
 	if n := c.state.overhead.Before; n > 0 {
@@ -174,8 +181,8 @@ func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
 	return st.guard.Wrap(w, st.results) && !w.Overflow()
 }
 
-// ownPayloads copies payloads that others may also use: pages of a file that several replies
-// refer to, or a kept reply.
+// ownPayloads copies all payloads that are not in the call's own memory, because other replies may
+// refer to them: pages of a file, or a stored result (Kept).
 func (c *Call) ownPayloads(w *xdr.Writer) {
 	all := w.Payloads()
 	for i := range all {

@@ -2,16 +2,18 @@ package rpc
 
 import "hash/maphash"
 
-// sampled is the number of bytes at each end of long arguments that the key covers. A digest of
-// all the data of a WRITE would cost as much as the WRITE.
+// sampled is the number of bytes at each end of long data that digest reads. A hash over all data
+// of a WRITE would cost as much as the WRITE itself.
 const sampled = 2 << 10
 
-// A replyKey is equal for calls that look the same.
+// A replyKey identifies a call. A repeated call has the same key as the first; different calls may
+// rarely have the same key as well.
 type replyKey struct {
 	addr [16]byte
 	xid  uint32
-	// sum is a hash of the procedure, the arguments, the caller and the protection. A result goes
-	// only to the caller that it was made for, with the same protection.
+	// sum is a hash of the procedure, the arguments, the caller and the protection. It contains the
+	// caller and the protection so that a stored result goes only to the caller that it was made
+	// for, with the same protection.
 	sum uint64
 }
 
@@ -19,7 +21,8 @@ func (rc *replyCache) key(c *Call) replyKey {
 	h, cred := &c.Header, &c.Cred
 	groups, uid, gid := cred.Groups, cred.UID, cred.GID
 	if cred.Principal != "" {
-		// The principal's numbers may have been looked up since the first call.
+		// The hash leaves them out, because the lookup of the principal's numbers may give another
+		// result for the repeated call.
 		groups, uid, gid = nil, 0, 0
 	}
 	var lists [2]uint64

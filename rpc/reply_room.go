@@ -9,20 +9,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// The memory of the replyCache is bounded.
+// Config.ReplyCacheBytes bounds the memory of the replyCache. This file decides which replies the
+// cache deletes to stay within the bound.
 //
-// The last replies of a connection, up to its window, are "safe", because its client may not have
-// received them: they go only when nothing else is left. The earlier replies of a client's
-// connections are its "surplus". They are kept while there is room, up to most of each connection,
-// because copies of their calls may still wait in a socket.
+// The last replies of a connection, up to its window (Conn.Window), are its "safe" replies: the
+// client may not have received them, so the cache deletes them last. The earlier replies are the
+// connection's "surplus". The cache stores them while there is memory, because copies of their
+// calls may still wait in a socket. A connection has at most 4096 surplus replies (most).
 //
 // If memory is short, the largest client that has a surplus loses its oldest surplus reply. If no
-// client has any, the largest client loses a safe one, of each of its connections in turn. Clients
-// within a factor of two of each other lose in turn. A client is an IPv4 address or a /64 prefix
-// of IPv6 (clientaddr.Of): a host that opens many connections competes with itself.
+// client has a surplus, the largest client loses a safe reply, from each of its connections in
+// turn. Clients whose memory differs by less than a factor of two lose replies in turn. A client is
+// an IPv4 address or a /64 prefix of IPv6 (clientaddr.Of), so a host with many connections counts
+// as one client.
 
-// The reckoned memory of a reply and of a connection that has some, in bytes, without the
-// results.
+// entryCost is the memory that the cache counts for each reply, in addition to its results.
+// ownerCost is the memory that it counts for each connection with replies. Both are in bytes.
 const (
 	entryCost = 320
 	ownerCost = 512
@@ -31,28 +33,30 @@ const (
 // most is the largest surplus of a connection, in replies.
 const most = 4096
 
-// sweepMost is the largest number of expired replies of a connection or a client that one call
-// forgets. Meanwhile the other calls wait for the lock.
+// sweepMost is the largest number of expired replies of one connection, or of one client, that the
+// cache deletes at the end of one call. It is bounded because other calls wait for the lock
+// meanwhile.
 const sweepMost = 256
 
 // defaultWindow is the number of safe replies of a connection if its transport sets no
 // Conn.Window.
 const defaultWindow = 128
 
-// A replyClient is one client that has replies.
+// A replyClient is a client that has replies in the cache.
 type replyClient struct {
 	queue.Links[replyClient] // links in replyCache.ranks
 	ranked                   int
 	addr                     netip.Addr
 	bytes                    int64
-	// owners are the client's connections that have replies: in owners[0] those without a
-	// surplus, in owners[1] those with one.
+	// owners lists the client's connections that have replies. owners[0] has the connections
+	// without a surplus, owners[1] those with a surplus.
 	owners [2]queue.List[replyOwner, *replyOwner]
 }
 
 func (e *reply) cost() int64 { return entryCost + int64(e.kept.Size()) }
 
-// rank measures how much the client has. A client of the highest rank loses a reply next.
+// rank returns the client's rank by its memory: the number of bits of its byte count, plus
+// surplusRank if it has a surplus. If memory is short, a client of the highest rank loses a reply.
 func (cl *replyClient) rank() int {
 	r := bits.Len64(uint64(cl.bytes))
 	if cl.owners[1].Len > 0 {
@@ -64,7 +68,8 @@ func (cl *replyClient) rank() int {
 // surplusRank is the lowest rank of a client with a surplus.
 const surplusRank = 64
 
-// next returns the reply that the client loses next, and makes it another connection's turn.
+// next returns the oldest reply of the client's first connection, which is deleted next, and moves
+// that connection to the end of its list.
 func (cl *replyClient) next() *reply {
 	l := &cl.owners[min(cl.owners[1].Len, 1)]
 	o := l.First
@@ -73,7 +78,8 @@ func (cl *replyClient) next() *reply {
 	return o.replies.First
 }
 
-// linkLocked makes e, which is done, the newest reply of its owner, and makes room for it.
+// linkLocked adds e, whose call has ended, as the newest reply of its owner. Then it deletes
+// replies until the cache is within its bound.
 func (rc *replyCache) linkLocked(e *reply) {
 	o, cost := e.owner, e.cost()
 	if o.replies.Len == 0 {
@@ -81,7 +87,7 @@ func (rc *replyCache) linkLocked(e *reply) {
 		if cl := rc.clients[addr]; cl != nil {
 			o.client = cl
 		} else {
-			if o.client == nil { // else the record that the cache forgot with the last reply
+			if o.client == nil { // otherwise reuse the record, which rc.clients no longer has
 				o.client = &replyClient{addr: addr}
 			}
 			rc.clients[addr], o.client.ranked = o.client, 0
@@ -115,7 +121,7 @@ func (rc *replyCache) linkLocked(e *reply) {
 	}
 }
 
-// unlinkLocked undoes linkLocked.
+// unlinkLocked removes e from its owner's replies. It is the inverse of linkLocked.
 func (rc *replyCache) unlinkLocked(e *reply) {
 	o, cl, cost := e.owner, e.owner.client, e.cost()
 	o.replies.Remove(e)
@@ -130,8 +136,8 @@ func (rc *replyCache) unlinkLocked(e *reply) {
 	rc.chargeLocked(cl, -cost)
 }
 
-// chargeLocked adds n bytes to the client, and moves it to the end of its rank. It forgets a
-// client that has nothing left.
+// chargeLocked adds n, which may be negative, to the client's byte count, and moves the client to
+// the end of the list of its rank. It removes a client without replies.
 func (rc *replyCache) chargeLocked(cl *replyClient, n int64) {
 	rc.count.Bytes += n
 	cl.bytes += n
@@ -144,20 +150,20 @@ func (rc *replyCache) chargeLocked(cl *replyClient, n int64) {
 	rc.ranks[cl.ranked].Add(cl)
 }
 
-// sweepLocked forgets expired replies of o, and of one client of each rank in turn, so that
-// connections and clients that no longer call are visited as well.
+// sweepLocked deletes expired replies of o, and of one other client. The next call takes a client
+// of the next rank, so that the replies of clients that no longer call are deleted as well.
 func (rc *replyCache) sweepLocked(o *replyOwner, now time.Time) {
 	for n := 0; n < sweepMost && o.replies.Len > 0 && rc.expireLocked(o.replies.First, now); n++ {
 	}
 	rc.swept = (rc.swept + 1) % len(rc.ranks)
 	if cl := rc.ranks[rc.swept].First; cl != nil {
-		rc.chargeLocked(cl, 0) // the next one is first now
+		rc.chargeLocked(cl, 0) // this moves cl to the end of the list, so that the next visit takes another client
 		for n := 0; n < sweepMost && cl.bytes > 0 && rc.expireLocked(cl.next(), now); n++ {
 		}
 	}
 }
 
-// expireLocked forgets e if it is too old.
+// expireLocked deletes e if it is older than replyLife, and reports whether it did.
 func (rc *replyCache) expireLocked(e *reply, now time.Time) bool {
 	if !e.done || now.Sub(e.at) <= replyLife {
 		return false

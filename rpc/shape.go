@@ -6,11 +6,10 @@ import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 // bytes.
 type Shape struct {
 	// Words is the largest size of the results without eligible payload. Payload is the largest
-	// eligible payload of all results together.
+	// size of the eligible payload of all results together.
 	Words, Payload int
-	// Once: the call changes something. If the client repeats it because it does not know whether
-	// the server executed it, the server answers it as the first time, without executing it
-	// again.
+	// Once is true if the call changes something. If the client repeats such a call, the server
+	// does not execute it again, but sends the results of the first execution.
 	Once bool
 	// Prefix is the size of the arguments up to the content of the first Item.
 	Prefix int
@@ -19,11 +18,11 @@ type Shape struct {
 	Object []byte
 
 	start  int
-	placed []Placed // items that the walk has not reached
+	placed []Placed // items outside the message that the walk has not reached
 }
 
-// Item steps over an argument of variable length that may be placed directly: over its count, and
-// over its content unless that travels beside the message.
+// Item skips an opaque argument of variable length that is eligible for direct data placement. It
+// reads the count, and skips the content if the content is in the message.
 func (s *Shape) Item(args *xdr.Decoder) {
 	n := args.Uint32()
 	if s.Prefix == 0 {
@@ -41,7 +40,7 @@ func (s *Shape) Item(args *xdr.Decoder) {
 	args.FixedOpaque(int(n))
 }
 
-// walk fills in s from the arguments. placed are the items that travel beside the message.
+// walk fills in s from the arguments. placed are the items that travel outside the message.
 func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
 	*s = Shape{Words: p.MaxResults, Once: p.Once, start: args.Position(), placed: placed}
 	if p.Walk != nil {
@@ -49,14 +48,15 @@ func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
 	}
 }
 
-// Shape walks the arguments of a call. placed are the items that travel beside the message;
-// eligible reports whether the Binding allows each of them there.
+// Shape walks over the arguments of a call. placed are the items that travel outside the message.
+// eligible is true if the Binding allows that for all of them.
 func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
 	eligible = p.Measure(&args, placed, &s)
 	return s, eligible
 }
 
-// Measure is Shape with the caller's memory, so that it allocates nothing.
+// Measure is like Shape, but stores its result in *s and advances args, so that it allocates
+// nothing.
 func (p *Procedure) Measure(args *xdr.Decoder, placed []Placed, s *Shape) (eligible bool) {
 	p.walk(args, placed, s)
 	return len(s.placed) == 0

@@ -8,7 +8,7 @@ import (
 // Status is the way in which a call ended, for counters and observers.
 type Status uint8
 
-// Statuses. The first six are those of AcceptStat.
+// Statuses. The first six have the same numbers as the values of AcceptStat.
 const (
 	StatusSuccess Status = iota
 	StatusProgUnavail
@@ -16,18 +16,19 @@ const (
 	StatusProcUnavail
 	StatusGarbageArgs
 	StatusSystemErr
-	// StatusAuthError and StatusRPCMismatch: answered with MSG_DENIED.
+	// For StatusAuthError and StatusRPCMismatch, the reply was MSG_DENIED.
 	StatusAuthError
 	StatusRPCMismatch
-	// One status for each Refusal, in the order of the Refusals.
+	// The next three are one status for each Refusal, in the order of the Refusals.
 	StatusNotACall
 	StatusRefusedChunk
 	StatusRefusedRoom
-	// StatusDropped: no answer, because the program wants that or the server is ending.
+	// StatusDropped means that the call got no reply: its Protection or its program dropped it, its
+	// connection ended, or the server is closing.
 	StatusDropped
-	// StatusReplayed: answered from the duplicate-request cache.
+	// StatusReplayed means that the reply came from the duplicate-request cache.
 	StatusReplayed
-	// StatusFailed: executed, with results that report a failure, if the program says so
+	// StatusFailed means that the call was executed, and that its results report a failure
 	// (Outcome.Failed).
 	StatusFailed
 
@@ -40,7 +41,7 @@ var statusNames = [statuses]string{
 	"dropped", "replayed", "failed",
 }
 
-// String returns the status as metrics label it.
+// String returns the status as it appears in the labels of metrics.
 func (s Status) String() string {
 	if s < statuses {
 		return statusNames[s]
@@ -51,7 +52,7 @@ func (s Status) String() string {
 // counts counts calls by status.
 type counts [statuses]atomic.Uint64
 
-// ProcedureStats are the calls of one procedure, by Status.
+// ProcedureStats has the number of calls of one procedure, by Status.
 type ProcedureStats struct {
 	Program, Version, Procedure uint32
 	Name                        string
@@ -60,65 +61,70 @@ type ProcedureStats struct {
 
 // Stats is a snapshot of a Server's counters.
 type Stats struct {
-	// Procedures that were called at least once.
+	// Procedures lists the procedures that were called at least once.
 	Procedures []ProcedureStats
-	// Unknown counts the calls to procedures that are not served here, by Status.
+	// Unknown counts the calls to procedures that this Server does not serve, by Status.
 	Unknown [statuses]uint64
-	// InProgress counts the calls in Serve that are not answered yet.
+	// InProgress is the number of calls that were passed to Serve and have no reply yet.
 	InProgress int64
-	// Workers counts the executor's goroutines, Running those that run a call now, and Queued the
-	// calls that wait for one.
+	// Workers is the number of the executor's goroutines. Running is the number of those that run a
+	// call now. Queued is the number of calls that wait for such a goroutine.
 	Workers, Running, Queued int
-	// InPlace counts the calls answered on the goroutine that received them. Handed counts the
-	// calls given to the executor. Lent counts those of Handed that still ran on the receiving
-	// goroutine. Replaced counts those of Lent that took so long that their connection got
-	// another goroutine.
+	// InPlace counts the calls answered on the goroutine that received them, without the executor.
+	// Handed counts the calls passed to the executor, because they would have blocked. Lent counts
+	// the calls that took a place in the executor but ran on the goroutine that received them (see
+	// Turn). Replaced counts the calls among Lent that took so long that their connection got
+	// another receiving goroutine.
 	InPlace, Handed, Lent, Replaced uint64
-	// Overflows counts results larger than their Binding allows: bugs of the server.
+	// Overflows counts results that were larger than their Binding allows. Each is a bug of the
+	// program.
 	Overflows uint64
-	// Panics counts the calls whose Program panicked: bugs of the server as well.
+	// Panics counts the calls whose Program panicked. Each is a bug of the program.
 	Panics     uint64
 	ReplyCache ReplyCacheStats
 }
 
 // ReplyCacheStats are the counters of the duplicate-request cache.
 type ReplyCacheStats struct {
-	// Hits counts repeated calls answered from the cache, Joined those that found the first call
-	// still running and got its answer, and Misses the new calls.
+	// Hits counts repeated calls that were answered from the cache. Joined counts calls that waited
+	// for the end of a running call that looked the same. Misses counts new calls.
 	Hits, Joined, Misses uint64
-	// Lagging counts calls that were not executed because their client makes them on a newer
+	// Lagging counts calls that were not executed because their client repeats its calls on a newer
 	// connection.
 	Lagging uint64
-	// Young counts safe replies that made room for newer ones: the cache is too small. (A
-	// connection's last replies, as many as it may have calls under way, are safe.) Surplus
-	// counts older ones that made room. Expired counts replies that were kept long enough;
-	// Oversize those not kept because they exceed a quarter of the cache.
+	// The last replies of a connection, as many as it may have outstanding calls, are its safe
+	// replies. Young counts safe replies that were deleted for lack of memory: the cache is too
+	// small. Surplus counts older replies that were deleted for lack of memory. Expired counts
+	// replies that were deleted because of their age. Oversize counts replies that were not stored
+	// because each would take more than a quarter of the cache.
 	Young, Surplus, Expired, Oversize uint64
 	Entries                           int
 	Bytes                             int64
 }
 
-// LaneStats counts the calls that may block in one lane.
+// LaneStats describes the calls in one lane of the executor.
 type LaneStats struct {
 	Lane any
-	// Running have a worker; Queued wait for one.
+	// Running is the number of calls that have a worker, Queued the number of calls that wait for
+	// one.
 	Running, Queued int
-	// Oldest is how long the longest running call has had its worker.
+	// Oldest is the time for which the oldest running call has had its worker.
 	Oldest time.Duration
 }
 
-// Lanes returns the lanes that have calls now, in no order.
+// Lanes returns the lanes that have calls now, in no particular order.
 func (s *Server) Lanes() []LaneStats { return s.exec.inLanes(time.Now()) }
 
 // Event describes the end of one call to an observer.
 type Event struct {
 	Conn *Conn
-	// Program and the fields after it are zero if the header could not be read.
+	// Program, Version and Procedure are zero if the header could not be decoded.
 	Program, Version, Procedure uint32
-	// Name is the procedure's name, or empty if the procedure is not served.
+	// Name is the procedure's name, or empty if this Server does not serve the procedure.
 	Name   string
 	Status Status
-	// Nanoseconds is the time since Serve got the call; 0 if Serve did not get it.
+	// Nanoseconds is the time from the start of Serve to the end of the call, or 0 if Serve was not
+	// called.
 	Nanoseconds int64
 }
 

@@ -2,7 +2,8 @@ package rpc
 
 import "fmt"
 
-// A table holds the programs served. It is immutable: Register and SetFallback replace it.
+// A table lists the programs that the Server serves. It is immutable: Register and SetFallback
+// replace it.
 type table struct {
 	numbers  []*numberRow
 	fallback Fallback // nil: none
