@@ -7,13 +7,13 @@ import (
 )
 
 // Admit decides on a call by the part of its message that has arrived, before the transport
-// brings the rest or reserves memory for it (RFC 8166 §6.1, §8.1.4). It checks the caller, the
-// purpose, and whether the reply can be carried back. If it returns false, it has already used
-// the way: the caller got an error, or nothing. The transport forgets the call and skips the rest
-// of it.
+// receives the rest or reserves memory for it (RFC 8166 §6.1, §8.1.4). It checks the caller, the
+// procedure, the object, and whether the reply fits into the space that the caller offers. If it
+// returns false, it has already used the call's Way, to send an error or to drop the call. The
+// transport then forgets the call and skips the rest of it.
 //
-// A transport that does not yet know where a call's arguments are (they are in a Position-Zero
-// Read chunk) keeps a bound of its own until it has brought them.
+// If a call's message is in a Position-Zero Read chunk, the transport has to fetch the start of the
+// message before it can call Admit. Until then it uses a memory bound of its own.
 func (s *Server) Admit(c *Call) (Plan, bool) {
 	c.state = callState{server: s}
 	c.Subject, c.Progress, c.Early = nil, nil, false
@@ -76,7 +76,8 @@ func (st *callState) findFallback(f Fallback, h *CallHeader) AcceptStat {
 	return Success
 }
 
-// judge checks the call's sizes against its procedure's row of the Binding, and asks the program.
+// judge checks the call's sizes against its procedure's row of the Binding, calls the program's
+// Judge, and makes the Plan.
 func (s *Server) judge(c *Call) (Plan, bool) {
 	st := &c.state
 	h, row := &c.Header, st.procedure
@@ -120,11 +121,12 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 	return *p, true
 }
 
-// maxWrapping is the most that a protection may add to arguments, in bytes.
+// maxWrapping is the largest number of bytes that a protection may add to arguments.
 const maxWrapping = 1024
 
-// planned makes the Plan of a call. words and payload are the largest sizes of the results
-// without payloads and of the payloads, args that of the arguments, all in bytes.
+// planned sets the Plan of a call. words is the largest size of the results without payloads,
+// payload the largest size of the payloads, and args the largest size of the arguments, all in
+// bytes.
 func (st *callState) planned(words, payload, args int) {
 	o, p := &st.overhead, &st.plan
 	p.Args = args
@@ -133,7 +135,7 @@ func (st *callState) planned(words, payload, args int) {
 	p.Placement = !o.Wraps
 }
 
-// hear asks the program about a call. If it returns false, the call is over.
+// hear calls consult and acts on its outcome. If it returns false, it has ended the call.
 func (s *Server) hear(c *Call) bool {
 	st := &c.state
 	j := &st.judged
@@ -156,8 +158,8 @@ func (s *Server) hear(c *Call) bool {
 	return true
 }
 
-// consult walks over the arguments, as far as they have arrived, and lets the program judge the
-// resulting Shape.
+// consult walks over the arguments, as far as they have arrived, and calls the program's Judge with
+// the resulting Shape.
 func (s *Server) consult(c *Call) (out Outcome) {
 	defer s.caught(c, &out)
 	st := &c.state
@@ -175,8 +177,8 @@ func (s *Server) consult(c *Call) (out Outcome) {
 	return st.program.Judge(&c.Arrived, j)
 }
 
-// resultWords returns the largest size of results without payload that the reply can carry, in
-// bytes.
+// resultWords returns the largest size, in bytes, of results without payload that fits into the
+// reply.
 func (c *Call) resultWords() int {
 	room := c.Way.Room()
 	if room.Continued {
@@ -186,8 +188,8 @@ func (c *Call) resultWords() int {
 	return max(room.Largest()-ReplyHeader-o.Verifier-o.Before-o.Behind, 0)
 }
 
-// carries reports whether a reply of this many bytes without payload, and payload bytes of
-// payload, can be carried back.
+// carries reports whether a reply fits into the space that the caller offers. reply is its size in
+// bytes without payload and protection; payload is the size of its payload in bytes.
 func (c *Call) carries(reply, payload int) bool {
 	room := c.Way.Room()
 	if room.Continued {
@@ -207,11 +209,11 @@ func (c *Call) carries(reply, payload int) bool {
 	return reply <= room.Largest()
 }
 
-// Oversize answers a call that Admit let in by its start, if more of it arrives than its Plan
-// allowed. It uses the way.
+// Oversize replies GARBAGE_ARGS to an admitted call whose message turns out to be longer than its
+// Plan allows. It uses the Way.
 func (s *Server) Oversize(c *Call) { s.reject(c, GarbageArgs) }
 
-// refuse, drop, turnAway, reject and deny end a call that is not served. They use its way.
+// refuse, drop, turnAway, reject and deny end a call that is not served. They use its Way.
 
 func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
 	s.ended(c, StatusNotACall+Status(why-RefuseNotACall))
@@ -235,12 +237,12 @@ func (s *Server) turnAway(c *Call, out Outcome) (Plan, bool) {
 	case out.Auth != AuthOK:
 		return s.deny(c, out.Auth)
 	case out.Block || out.Pending || out.Stat == Success || out.Stat > AcceptSystemErr:
-		out = SystemErr // no Judge may return such an outcome
+		out = SystemErr // the program is wrong: Judge must not return such an outcome
 	}
 	return s.reject(c, out)
 }
 
-// reject answers with the status of out, which is not Success.
+// reject sends a reply with the status of out, which is not Success.
 func (s *Server) reject(c *Call, out Outcome) (Plan, bool) {
 	w := c.Way.Writer(ErrorReply + c.state.overhead.Verifier)
 	if !c.putAccepted(w, out.Stat) {
@@ -264,8 +266,7 @@ func (st *callState) putVersions(w *xdr.Writer, low, high uint32) {
 	w.Uint32(high)
 }
 
-// deny answers MSG_DENIED: because of the credential or, if why is AuthOK, because of the RPC
-// version.
+// deny replies MSG_DENIED. The reason is why or, if why is AuthOK, the RPC version.
 func (s *Server) deny(c *Call, why AuthStat) (Plan, bool) {
 	w := c.Way.Writer(ErrorReply)
 	if why == AuthOK {

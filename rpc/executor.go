@@ -8,17 +8,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
-// executor runs calls that may block, on a bounded number of goroutines. A lane is a resource
-// that may stall, such as a file system. Each lane has its own bound and at least one goroutine,
-// so that a stalled lane does not stop the others. Within a lane, client addresses take turns,
-// and within an address its connections (package turns). An address may use half of a lane's
-// goroutines. Lanes that wait for a goroutine take turns as well. When a connection ends, the
-// executor drops its calls that have not begun.
+// executor runs calls that may block, on a bounded number of goroutines, its workers. A lane is the
+// queue of calls that use one resource that may stall, such as a file system. Each lane has a bound
+// on its workers, and may always have one, so that a stalled lane does not stop other lanes. A
+// worker takes the next call of its lane from each client address in turn, and from each connection
+// of that address in turn (package turns). One address may use half of a lane's workers. Lanes that
+// wait for a worker are served in turn as well. When a connection ends, the executor drops its
+// calls that have not begun.
 type executor struct {
 	run     func(*Call)
 	abandon func(*Call)
-	working func() // nil, or called when a worker begins a call
-	workers int    // a bound, like perLane
+	working func() // Config.Working
+	workers int    // largest number of workers, over all lanes
 	perLane int
 	idleFor time.Duration
 	// lendWithin is Config.LendWithin.
@@ -33,20 +34,20 @@ type executor struct {
 	queued  int
 	closed  bool
 	wg      sync.WaitGroup
-	newLane *lane // first of the unused lanes
+	newLane *lane // head of the list of unused lanes
 
-	// Calls that run on the goroutine that received them: see Turn.
-	out         []*Turn // those that are not late
-	turns       *Turn   // first of the unused Turns
+	// The following fields are for calls that run on the goroutine that received them: see Turn.
+	out         []*Turn // the Turns that are not late
+	turns       *Turn   // head of the list of unused Turns
 	unusedTurns int
 	watching    bool
-	quiet       int       // ticks of the watch since the last Turn
+	quiet       int       // ticks of watch since the last Turn
 	asked       time.Time // when lend was last called
-	// lends is the number of Turns so far, replaced the number of Turns that became late.
+	// lends is the number of Turns so far. replaced is the number of Turns that became late.
 	lends, replaced uint64
 }
 
-// A lane exists as long as it has calls.
+// A lane has the calls for one resource. It exists as long as it has calls.
 type lane struct {
 	key     any
 	running int
@@ -57,16 +58,17 @@ type lane struct {
 	unused  *lane
 }
 
-// lanePlace is the place of a waiting call in a lane, or the client address of a running call.
+// lanePlace is a call's entry in the queue of its lane. For a running call, it is the entry of the
+// client address that the call counts for.
 type lanePlace = turns.Place[*Conn, *Call]
 
-// worker is a goroutine that runs calls.
+// A worker is a goroutine that runs calls.
 type worker struct {
 	wake       chan *Call // a nil call ends the worker
 	prev, next *worker    // links in executor.idle
 	place      int        // index in executor.team
-	// lane is the lane of the running call, or nil. address is the client address that the worker
-	// counts for. since is when the call began.
+	// lane is the lane of the running call, or nil. address is the entry of the client address that
+	// sent the running call. since is when the call began.
 	lane    *lane
 	address *lanePlace
 	since   time.Time
@@ -80,7 +82,8 @@ func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 	}
 }
 
-// submit runs c soon. It does not block.
+// submit queues c in the lane key, and gives the lane a worker if it may have one. It does not
+// block.
 func (x *executor) submit(c *Call, key any) {
 	now := time.Now()
 	x.mu.Lock()
@@ -103,7 +106,7 @@ func (x *executor) submit(c *Call, key any) {
 	if !idle {
 		w = &worker{wake: make(chan *Call, 1)}
 	}
-	// Take the lane's next call, which may be another one that waited before.
+	// The worker takes the lane's next call, which may be an older one than the submitted call.
 	if c = x.start(w, l, now); c == nil {
 		x.wait(l)
 		x.mu.Unlock()
@@ -126,7 +129,7 @@ func (x *executor) join(w *worker) {
 	x.wg.Add(1)
 }
 
-// dismiss forgets a worker whose goroutine ends.
+// dismiss removes a worker whose goroutine ends from the team.
 func (x *executor) dismiss(w *worker) {
 	last := x.team[len(x.team)-1]
 	x.team[w.place], last.place = last, w.place
@@ -160,8 +163,9 @@ func (x *executor) start(w *worker, l *lane, now time.Time) *Call {
 	return p.Value
 }
 
-// ended undoes the counts of start, and returns the worker's next call, or nil. A lane with calls
-// and no other worker keeps this one, because workers of other lanes may stall.
+// ended is called when w has run a call: it is the inverse of start. It returns the worker's next
+// call, or nil. If the lane has calls and no other worker, w stays in the lane, because all other
+// workers may be stalled.
 func (x *executor) ended(w *worker, now time.Time) *Call {
 	l := w.lane
 	l.line.GiveBack(w.address)
@@ -181,21 +185,22 @@ func (x *executor) ended(w *worker, now time.Time) *Call {
 	return x.next(w, now)
 }
 
-// shut forgets a lane that has no calls.
+// shut removes a lane that has no calls.
 func (x *executor) shut(l *lane) {
 	delete(x.lanes, l.key)
 	l.key = nil
 	l.unused, x.newLane = x.newLane, l
 }
 
-// may reports whether a lane may have one more worker. Its first worker is always allowed, even
-// beyond x.workers, so that stalled lanes never stop another one. Beyond that, a lane may use
-// half of the workers that the other lanes leave, so that as many remain for lanes to come.
+// may reports whether a lane may have one more worker. The first worker of a lane is always
+// allowed, even beyond x.workers, so that stalled lanes never stop another lane. Apart from that, a
+// lane may use half of the workers that other lanes do not use, so that the other half remains for
+// new lanes.
 func (x *executor) may(l *lane) bool {
 	return l.running == 0 || l.running < (x.workers-(x.running-l.running)+1)/2
 }
 
-// wait puts a lane in line for a worker, if the lane can use one.
+// wait adds l to the lanes that wait for a worker, if l can use one.
 func (x *executor) wait(l *lane) {
 	if !l.waits && l.queued > 0 && l.running < x.perLane {
 		l.waits = true
@@ -211,7 +216,7 @@ func (x *executor) enqueue(l *lane, c *Call) {
 	x.queued++
 }
 
-// forget abandons the waiting calls of a connection that has ended.
+// forget drops the waiting calls of a connection that has ended.
 func (x *executor) forget(of *Conn) {
 	var left []*Call
 	x.mu.Lock()
@@ -235,12 +240,12 @@ func (x *executor) abandonAll(left []*Call) {
 	}
 }
 
-// next returns a call for a free worker, of the first lane in line that may have one more worker;
-// or nil.
+// next returns a call for a free worker, from the first waiting lane that may have one more worker.
+// It returns nil if there is none.
 func (x *executor) next(w *worker, now time.Time) *Call {
 	for range x.waiting.n {
 		l, _ := x.waiting.pop()
-		if l.queued == 0 { // its own worker took the last call
+		if l.queued == 0 { // the lane's own worker has taken the last call
 			l.waits = false
 			continue
 		}
@@ -288,7 +293,7 @@ func (x *executor) work(w *worker, c *Call) {
 	}
 }
 
-// await returns the next call for an idle worker, or nil if the worker is to end.
+// await returns the next call for an idle worker, or nil if the worker has to end.
 func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {
 	select {
 	case c := <-w.wake:
@@ -328,8 +333,8 @@ func (x *executor) unlink(w *worker) {
 	w.prev, w.next = nil, nil
 }
 
-// close abandons the waiting calls and returns when no worker is left, or with the context's
-// cause. Calls that still run then are left behind.
+// close drops the waiting calls, and returns when all workers have ended. If ctx ends first, close
+// returns the context's cause while calls still run.
 func (x *executor) close(ctx context.Context) error {
 	x.mu.Lock()
 	x.closed = true
@@ -365,7 +370,7 @@ func (x *executor) close(ctx context.Context) error {
 	}
 }
 
-// inLanes returns the load of each lane.
+// inLanes returns the statistics of each lane.
 func (x *executor) inLanes(now time.Time) []LaneStats {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -388,7 +393,7 @@ func (x *executor) depth() (workers, running, queued int) {
 	return len(x.team), x.running, x.queued
 }
 
-// ring is a queue that keeps its memory.
+// A ring is a queue in a ring buffer. It grows and never shrinks.
 type ring[T any] struct {
 	items []T
 	head  int

@@ -13,17 +13,18 @@ import (
 // A Panic reports that a Program panicked while it served a call. The call got SYSTEM_ERR, and
 // the server goes on.
 type Panic struct {
-	// Program and Procedure are those of the call; zero if they were not known yet.
+	// Program and Procedure are the number of the call's program and the name of its procedure.
+	// They are zero if the call has no registered procedure.
 	Program   uint32
 	Procedure string
 	// Value is the value that recover returned. Stack is the goroutine's stack as debug.Stack
-	// returns it, including the place of the panic.
+	// returns it, including the function that panicked.
 	Value any
 	Stack []byte
 }
 
-// maxPanics is the largest number of places of panics that are reported. Panics at further places
-// are only counted.
+// maxPanics is the largest number of code places whose panics are reported. Panics at further
+// places are only counted.
 const maxPanics = 64
 
 // A place is the program counter of a panic and those of its callers, the innermost first.
@@ -36,7 +37,8 @@ type panics struct {
 	reported map[place]struct{}
 }
 
-// first reports whether this is the first panic at p.
+// first reports whether this is the first panic at p. It returns false if maxPanics places are
+// known already.
 func (f *panics) first(p place) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,9 +66,9 @@ func (s *Server) panicked(number *numberRow, row *procedureRow, value any) {
 	s.cfg.Panicked(&f)
 }
 
-// placeOfPanic reads the stack of the panic that is being recovered, up to the function of this
-// package that called the program. The callers of this package differ by transport, so they do
-// not count.
+// placeOfPanic returns the place of the panic that is being recovered. It reads the stack up to the
+// function of this package that called the program. The functions above that are left out, because
+// they differ by transport.
 func placeOfPanic() (p place) {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
@@ -89,10 +91,10 @@ func placeOfPanic() (p place) {
 	return p
 }
 
-// perform calls the program's Serve, or that of the flavor's Handler. If it panics, the call ends
-// with SYSTEM_ERR. If the program has detached the call, perform returns Pending instead: the
-// program still has to call Complete or Resume, and another goroutine of it may already have done
-// so.
+// perform calls the Serve of the program or of the flavor's Handler. If Serve panics, perform
+// returns SystemErr. If Serve panics after the program has detached the call, perform returns
+// Pending, because the program still has to call Complete or Resume, or another goroutine of it
+// already has.
 func (s *Server) perform(c *Call, w *xdr.Writer) (out Outcome) {
 	number, row, detached := c.state.number, c.state.row, c.detached.Load()
 	defer func() {
@@ -115,7 +117,7 @@ func (s *Server) encode(c *Call, w *xdr.Writer, results func(w *xdr.Writer) Outc
 	return results(w)
 }
 
-// caught, deferred, turns a panic into the outcome SYSTEM_ERR.
+// caught, in a defer statement, turns a panic into the outcome SystemErr.
 func (s *Server) caught(c *Call, out *Outcome) {
 	if v := recover(); v != nil {
 		s.panicked(c.state.number, c.state.row, v)
@@ -123,7 +125,7 @@ func (s *Server) caught(c *Call, out *Outcome) {
 	}
 }
 
-// failed, deferred, turns a panic into the result false.
+// failed, in a defer statement, turns a panic into the result false.
 func (s *Server) failed(c *Call, ok *bool) {
 	if v := recover(); v != nil {
 		s.panicked(c.state.number, c.state.row, v)

@@ -11,23 +11,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A replyCache has an entry for each call that changes something (RFC 1813 §4.5, RFC 7530
-// §3.1.1). The entry is "running" until its call ends. Then it holds the reply.
+// A replyCache is the duplicate-request cache. It has an entry for each call that changes something
+// (RFC 1813 §4.5, RFC 7530 §3.1.1). The entry is "running" until its call ends. Then it holds the
+// reply.
 //
-// Calls with the same replyKey look the same. An entry belongs to its owner, the newest
-// connection that made the call. Another call of the owner with the same key is a copy. A call of
-// another connection is a copy if it cannot come from another client than the owner's
-// (matchLocked). The server does not execute a copy: it answers it from the entry, at once or, if
-// the entry is running, when that ends. A call that only looks the same is executed, after the
-// other one. Then two connections have entries with one key: twins.
+// A repeated call has the same replyKey as the first, but another client's call may have that key
+// as well. So an entry has an owner: the newest connection that made the call. A call with the key
+// of an entry is a copy of the entry's call if it comes from the owner's connection, or if it can
+// only come from the owner's client (matchLocked). The server does not execute a copy: it answers
+// it with the entry's reply, once the entry's call has ended. A call of another client with the
+// same key is executed, after the entry's call has ended. It then has an entry of its own with the
+// same key; such entries are twins.
 //
-// The cache forgets a reply replyLife after it was made or last repeated, or for lack of room
-// (linkLocked). A call that was refused for its credential, or dropped, leaves no entry.
+// The cache deletes a reply when it was not used for replyLife, or for lack of memory (linkLocked).
+// If a call was refused for its credential, or dropped, the cache deletes its entry at the end of
+// the call.
 //
-// Every call is answered on the connection by which it came, as long as that connection lives.
+// The server answers every call on the connection that it came from, as long as that connection
+// lives.
 type replyCache struct {
 	seed maphash.Seed
-	size int64 // bound on count.Bytes
+	size int64 // largest count.Bytes
 
 	mu      sync.Mutex
 	entries map[replyKey]*reply // the newest entry for each key
@@ -35,27 +39,28 @@ type replyCache struct {
 	ranks   [2 * surplusRank]queue.List[replyClient, *replyClient]
 	swept   int // the rank that sweepLocked visited last
 	count   ReplyCacheStats
-	unused  sync.Pool // entries without a call, whose memory the next ones use
+	unused  sync.Pool // deleted entries, for reuse of their memory
 }
 
-// replyLife: a Linux client that gets no answer over TCP repeats a call after 1, 3 and 6 minutes
-// (nfs(5), timeo), and each answer may be lost with its connection.
+// replyLife is the time for which the cache stores a reply. A Linux client that gets no answer over
+// TCP repeats a call after 1, 3 and 6 minutes (nfs(5), timeo), and each answer may be lost with its
+// connection.
 const replyLife = 15 * time.Minute
 
 // maxTwins is the largest number of connections that may have entries with one key.
 const maxTwins = 4
 
-// A reply is one entry.
+// A reply is an entry of the replyCache.
 type reply struct {
-	queue.Links[reply] // links in owner.replies, once it is done
+	queue.Links[reply] // links in owner.replies, if done is set
 	key                replyKey
 	owner              *replyOwner
 	twin               *reply // the next older entry with the same key
 	done               bool
-	at                 time.Time // when it was made, or last repeated
+	at                 time.Time // the time of the reply, or of its last repetition
 	waiting            queue.List[waiter, *waiter]
 	kept               Kept
-	shared             bool // a reply is being sent from kept, so its memory must not be reused
+	shared             bool // a message that refers to kept's memory may still be on its way, so that memory must not be reused
 }
 
 // A replyOwner represents a connection in the cache. It may outlive the Conn.
@@ -64,23 +69,23 @@ type replyOwner struct {
 	id                      uint64
 	peer                    netip.AddrPort
 	conn                    *Conn // nil: the connection has ended
-	succeeded               bool  // the client repeats its calls on a newer connection
-	// joined are the calls of this connection that wait, and the entries that they wait for.
+	succeeded               bool  // true if the client repeats its calls on a newer connection
+	// joined maps each call of this connection that waits for an entry's call to that entry.
 	joined map[*Call]*reply
 
 	client  *replyClient              // nil before the first reply
-	window  int                       // the number of replies that are safe, from the last one on
-	replies queue.List[reply, *reply] // in order of time
+	window  int                       // the last replies, so many, are safe: see reply_room.go
+	replies queue.List[reply, *reply] // the oldest first
 }
 
-// A waiter is a call that waits for the end of a running one.
+// A waiter is a call that waits for the end of a running call with the same key.
 type waiter struct {
 	queue.Links[waiter] // links in reply.waiting
 	call                *Call
 }
 
-// left reports that no living client waits for answers on the connection, as far as the server can
-// tell.
+// left reports whether the connection has ended, or its client no longer waits for answers on it,
+// as far as the server can tell.
 func (o *replyOwner) left() bool {
 	return o.conn == nil || o.conn.Left != nil && o.conn.Left()
 }
@@ -93,7 +98,8 @@ func newReplyCache(size int64) *replyCache {
 	}
 }
 
-// begin reports whether to execute c now. If not, c was answered, or will be.
+// begin reports whether the server has to execute c now. If it returns false, it has answered c,
+// will answer it later, or has dropped it.
 func (rc *replyCache) begin(s *Server, c *Call) bool {
 	k := rc.key(c)
 	for detached := false; ; detached = true {
@@ -118,9 +124,9 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			rc.mu.Unlock()
 			return true
 		case e == nil && (m.lags || o.succeeded):
-			// The client already makes the call on a newer connection. If this is another client
-			// with the same key, it will repeat the call on its next connection, because this one
-			// ends.
+			// The client repeats its calls on a newer connection, so nobody waits for this one. If
+			// c comes from another client with the same key after all, that client repeats the call
+			// on a new connection, because the server closes this one.
 			o.succeeded = true
 			rc.count.Lagging++
 			rc.mu.Unlock()
@@ -136,8 +142,7 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			rc.mu.Unlock()
 			return true
 		case !detached:
-			// The call must be detached before other goroutines can find it among the waiting
-			// ones.
+			// The call must be detached before other goroutines can find it in e.waiting.
 			rc.mu.Unlock()
 			c.detach()
 		case c.lost():
@@ -146,14 +151,14 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			return false
 		default:
 			if c.state.apart = e == nil; c.state.apart {
-				// Run it after the other call: of two WRITEs, the older must not end last.
+				// Execute c after the running call: of two WRITEs, the older must not end last.
 				e = m.running
 				e.owner.succeeded = true
 			} else {
 				e.claim(o)
 			}
 			rc.count.Joined++
-			c.state.lender = nil // the receiving goroutine goes on
+			c.state.lender = nil // c waits, so the receiving goroutine need not run it
 			c.state.waiter.call = c
 			e.waiting.Add(&c.state.waiter)
 			if o.joined == nil {
@@ -168,23 +173,24 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 
 // A match is the result of a search for entries of a call.
 type match struct {
-	entry *reply // answers the call
-	// If no entry answers the call: others is the number of entries that may be another client's,
-	// oldest is the oldest of them, and running is a running one. lags: the connection of one of
-	// them is newer than the call's.
+	entry *reply // the entry whose reply answers the call, or nil
+	// The other fields count only if entry is nil. others is the number of entries with the call's
+	// key, which may be another client's. oldest is the oldest of these entries, and running is one
+	// that is still running, or nil. lags is true if the owner of one of these entries is newer
+	// than the call's connection.
 	others          int
 	running, oldest *reply
 	lags            bool
 }
 
-// matchLocked looks for an entry that answers a call of connection o. An entry of another owner
-// answers it in these cases:
-//   - The credential names the client, by its machine or a proven principal. Two clients behind
-//     one address differ in that, and clients choose their XIDs at random.
-//   - The owner has ended.
-//   - The owner's peer has left it (Conn.Left): it has closed its side, or does not
+// matchLocked looks for an entry that answers a call with key k from connection o. An entry of
+// another owner answers the call in these cases:
+//   - The credential names the client, by a machine name or a proven principal. Two clients behind
+//     one address have different names, and clients choose their XIDs at random.
+//   - The owner's connection has ended.
+//   - Conn.Left of the owner's connection returns true: the peer has closed its side, or does not
 //     acknowledge data.
-//   - Both connections have the same port, which only one client can have.
+//   - Both connections have the same client address and port, which only one client can use.
 func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now time.Time) (m match) {
 	for e := rc.entries[k]; e != nil; {
 		older := e.twin
@@ -217,8 +223,8 @@ func (rc *replyCache) ownerLocked(c *Conn) *replyOwner {
 	return c.owner
 }
 
-// ended notes that a connection has ended. It returns the connection's copies that wait, because
-// no peer is left to answer.
+// ended records that a connection has ended. It returns the calls of the connection that wait for a
+// running call. The caller drops them, because there is no peer to answer.
 func (rc *replyCache) ended(c *Conn) (left []*Call) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -232,9 +238,9 @@ func (rc *replyCache) ended(c *Conn) (left []*Call) {
 	return left
 }
 
-// claim makes o the owner of e if o is newer than its owner. Then the client repeats all its
-// calls on o. Calls that still arrive on the former owner are older than those: that owner is
-// succeeded, and the cache begins none of its calls.
+// claim makes o the owner of e if o is newer than the present owner. The client then repeats all
+// its calls on o. Calls that still arrive on the former owner's connection are older, so the server
+// executes none of them: claim sets succeeded in the former owner.
 func (e *reply) claim(o *replyOwner) {
 	if e.owner.id < o.id {
 		e.owner.succeeded = true
@@ -251,8 +257,8 @@ func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
 	return e
 }
 
-// finish keeps the result of the call of e. It returns the copies that wait, and the result to
-// answer them with.
+// finish stores the result of the call of e. It returns the calls that wait for it, and the result
+// to answer them with.
 func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (waiting []*Call, kept Kept) {
 	if !out.Dropped {
 		e.kept.Keep(c, w, out) // e is running: only e.waiting is shared with other goroutines
@@ -281,13 +287,13 @@ func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (wai
 	return waiting, kept
 }
 
-// discardLocked forgets a finished reply.
+// discardLocked deletes an entry whose call has ended.
 func (rc *replyCache) discardLocked(e *reply) {
 	rc.unlinkLocked(e)
 	rc.removeLocked(e)
 }
 
-// removeLocked removes an entry that no list has.
+// removeLocked deletes an entry that is not in its owner's replies.
 func (rc *replyCache) removeLocked(e *reply) {
 	if first := rc.entries[e.key]; first != e {
 		for first.twin != e {

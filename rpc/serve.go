@@ -6,16 +6,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Serve runs an admitted call. The transport has brought its message, its excised items and its
-// memory. Serve runs it at once on this goroutine as long as it does not block, and then on the
-// executor. The way may be used before Serve returns, or later.
+// Serve runs an admitted call. The transport has set its Message, Excised and Memory. Serve runs
+// the call on this goroutine until it would block, and then passes it to the executor. The Way may
+// be used before Serve returns, or later.
 func (s *Server) Serve(c *Call) {
 	c.state.lender = nil
 	s.start(c, false)
 }
 
-// Hand is Serve for a goroutine with other duties, such as one that gives back memory or closes
-// another connection. The call runs on the executor.
+// Hand is Serve for a goroutine that must not run calls itself, such as one that releases memory or
+// closes another connection. The call runs on the executor from its start.
 func (s *Server) Hand(c *Call) {
 	c.state.lender = nil
 	s.start(c, true)
@@ -38,25 +38,26 @@ func (s *Server) start(c *Call, elsewhere bool) {
 	s.begin(c)
 }
 
-// whole reports whether all arguments have arrived. They have not if the program answers the call
-// by the start of a long message (Early).
+// whole reports whether all arguments have arrived. It may return false only if the program answers
+// from the start of a long message (Early).
 func (c *Call) whole() bool {
 	return !c.Early || len(c.Message) == c.MessageLen && len(c.Excised) == len(c.Placed)
 }
 
-// beginLater has the executor begin a detached call.
+// beginLater makes the executor begin a detached call.
 func (s *Server) beginLater(c *Call) {
 	c.state.waits = true
 	s.submit(c, startLane{})
 }
 
-// lost reports that c has not begun, and that its connection has ended.
+// lost reports whether c can be dropped: its connection has ended, and it has not begun.
 func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
 
-// startLane is the lane of calls that have not been tried yet. Nothing in it stalls.
+// startLane is the lane of calls that the executor begins. They move to another lane before they
+// may block, so this lane does not stall.
 type startLane struct{}
 
-// begin starts a call that has arrived completely, on a goroutine that may not wait.
+// begin starts a call that has arrived, on a goroutine that must not block.
 func (s *Server) begin(c *Call) {
 	st := &c.state
 	if st.sealed {
@@ -94,7 +95,7 @@ func (s *Server) run(c *Call) {
 	out := s.perform(c, w)
 	switch {
 	case out.Pending:
-		// c may already be answered, and its record reused for another call.
+		// Do not use c: it may already be answered, and its record reused for another call.
 		return
 	case out.Block && c.Try:
 		c.rewind()
@@ -109,10 +110,10 @@ func (s *Server) run(c *Call) {
 	s.conclude(c, w, out)
 }
 
-// runBlocking is run on a worker of the executor.
+// runBlocking runs a call on a worker of the executor, where it may block.
 func (s *Server) runBlocking(c *Call) {
 	st := &c.state
-	st.lender = nil // this goroutine is a worker
+	st.lender = nil // this goroutine is a worker already
 	switch {
 	case s.closed.Load():
 		s.abandon(c)
@@ -124,19 +125,19 @@ func (s *Server) runBlocking(c *Call) {
 	}
 }
 
-// complete does Call.Complete.
+// complete implements Call.Complete.
 func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
 	w := c.state.w
 	s.conclude(c, w, s.encode(c, w, results))
 }
 
-// conclude frames the result of the call, and answers the copies that wait for it. Each copy is
-// answered on its own connection, because a client waits there: a client of NFSv4 does not repeat
-// a call on the same connection (RFC 7530 §3.1.1).
+// conclude sends the reply of the call, and answers the copies of the call that wait for it. It
+// answers each copy on the copy's own connection, because the client may wait there: an NFSv4
+// client repeats a call only on a new connection (RFC 7530 §3.1.1).
 func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	st := &c.state
 	if out.Block || out.Pending || out.Stat > AcceptSystemErr {
-		out = SystemErr // a fault of the program: Serve may not return this here
+		out = SystemErr // the program is wrong: it must not return such an outcome here
 	}
 	if out.Dropped {
 		w.Release()
@@ -177,8 +178,8 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	s.leave()
 }
 
-// putEnd turns w, which holds the results of a successful call, into the reply for out. It
-// returns false if the reply cannot be protected.
+// putEnd turns w into the reply for out. w holds the results that the call has written. putEnd
+// returns false if the reply's verifier cannot be written.
 func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	if out.Auth == AuthOK && out.Stat == Success {
 		if s.wrap(c, w) {
@@ -204,7 +205,7 @@ func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	return Status(out.Stat), true
 }
 
-// answer frames the kept result for the copy c.
+// answer sends the stored result k as the reply to c, a copy of the call that k is from.
 func (s *Server) answer(c *Call, k *Kept) {
 	o := &c.state.overhead
 	size := ReplyHeader + o.Verifier + o.Before + k.words + o.Behind
@@ -238,7 +239,7 @@ func (s *Server) answer(c *Call, k *Kept) {
 	s.leave()
 }
 
-// abandon drops a call that gets no answer. Its waiting copies begin anew.
+// abandon drops a call without a reply. Calls that wait for it are begun instead.
 func (s *Server) abandon(c *Call) {
 	st := &c.state
 	if e := st.entry; e != nil {

@@ -14,31 +14,31 @@ import (
 
 // Config configures a Server.
 type Config struct {
-	// Workers is the largest number of goroutines for calls that may block, over all lanes
-	// (default 1024); each lane may have one even beyond that. LaneWorkers is the largest number
-	// for the calls of one client address in one lane (default 64). All addresses together may
-	// have twice as many in a lane.
+	// Workers is the largest number of goroutines for calls that may block, over all lanes (default
+	// 1024). A lane without a goroutine gets one even beyond that. LaneWorkers is the largest
+	// number of goroutines for the calls of one client address in one lane (default 64). All
+	// addresses together may have twice as many in a lane.
 	Workers, LaneWorkers int
 	// IdleWorker is how long a worker waits for another call before it ends (default 10 s).
 	IdleWorker time.Duration
-	// LendWithin is the longest pause between two calls that may block with which the second runs
-	// on the goroutine that received it (default 5 ms). If such calls are rarer, the goroutine
-	// that watches over them costs more than they save.
+	// LendWithin is a limit on the time between two calls that would block (default 5 ms). If the
+	// second comes within that time, it may run on the goroutine that received it (see Turn). If
+	// such calls are rarer, the goroutine that watches over them costs more than it saves.
 	LendWithin time.Duration
 	// ReplyCacheBytes bounds the memory of the duplicate-request cache (default
 	// 64 MiB). The last 64 replies of 1,000 connections take 16 to 38 MiB.
 	ReplyCacheBytes int64
-	// Pool, if not nil, is the transports' source of payload memory. The Server then bounds the
-	// part that the calls of one lane hold (Judgement.Lane).
+	// Pool, if not nil, is the pool from which the transports take payload memory. The Server then
+	// bounds the part of it that the calls of one lane use (Judgement.Lane).
 	Pool *mem.Pool
 	// Observe, if not nil, is called at the end of each call, on the goroutine that ends it. It
 	// must not block. The Event is valid only during Observe.
 	Observe func(e *Event)
 	// Working, if not nil, is called when a worker begins a call. It must not block.
 	Working func()
-	// Panicked, if not nil, is called for a panic of a Program, once for each place of a panic
-	// (Stats.Panics counts all panics). It runs on the goroutine that panicked, and must not
-	// block.
+	// Panicked, if not nil, is called when a Program panics. It is called only for the first panic
+	// at each place in the code; Stats.Panics counts all. It runs on the goroutine that panicked,
+	// and must not block.
 	Panicked func(p *Panic)
 }
 
@@ -77,7 +77,7 @@ type Server struct {
 	inProgress atomic.Int64
 	draining   atomic.Bool
 	closed     atomic.Bool
-	// drained gets a token when the Server drains and the last call in progress has ended.
+	// drained receives a value when the Server drains and the last call in progress has ended.
 	drained chan struct{}
 
 	unknown         counts
@@ -98,7 +98,7 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// NewConn is for transports: it makes the Conn of a new connection.
+// NewConn makes the Conn of a new connection. Transports call it.
 func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privileged bool) *Conn {
 	return &Conn{
 		ID: s.connID.Add(1), Peer: peer, Local: local,
@@ -107,9 +107,9 @@ func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privilege
 	}
 }
 
-// Drain accepts no new calls: it drops them, so that their clients send them to the next server.
-// It returns when all calls in progress are answered (their ways have got the replies), or with
-// the context's cause.
+// Drain makes the Server drop new calls, so that their clients send them to the server that is
+// started next. It returns nil when all calls in progress have passed their replies to their Ways.
+// If ctx ends first, it returns the context's cause.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	for s.inProgress.Load() != 0 {
@@ -134,15 +134,15 @@ func (s *Server) wakeDrain() {
 // Close drops all waiting and new calls, and returns when the running calls have ended.
 func (s *Server) Close() { _ = s.CloseWithin(context.Background()) }
 
-// CloseWithin is Close with a limit: when ctx ends, it returns the context's cause, and leaves
-// behind the calls that still run (Lanes lists them).
+// CloseWithin is Close with a time limit: if ctx ends while calls still run, it returns the
+// context's cause. Lanes then lists these calls.
 func (s *Server) CloseWithin(ctx context.Context) error {
 	s.draining.Store(true)
 	s.closed.Store(true)
 	return s.exec.close(ctx)
 }
 
-// enter counts a call as in progress, unless the Server drains.
+// enter counts a call as in progress and returns true. If the Server drains, it returns false.
 func (s *Server) enter() bool {
 	s.inProgress.Add(1)
 	if !s.draining.Load() {
@@ -161,8 +161,8 @@ func (s *Server) leave() {
 // callState is the Server's data in a Call.
 type callState struct {
 	server *Server
-	// The rows of the call's program number, version and procedure, as far as this server has
-	// them.
+	// These are the table rows of the call's program number, version and procedure. A row is nil if
+	// the Server does not serve it.
 	number    *numberRow
 	program   Service
 	row       *procedureRow
@@ -173,38 +173,40 @@ type callState struct {
 	// guard protects the call. Without a guard, overhead is zero.
 	guard    Guard
 	overhead Overhead
-	// sealed: the arguments are still protected. from and behind are the bytes that Unwrap left
-	// before and after the arguments.
+	// sealed is true while the arguments are still protected. from and behind are the numbers of
+	// bytes that Unwrap left before and after the arguments.
 	sealed       bool
 	from, behind int
 
 	judged Judgement
 	plan   Plan
 
-	// w is the reply's writer, once there is one. results is the offset of the results.
+	// w is the reply's writer, or nil before there is one. results is the offset of the results in
+	// it.
 	w       *xdr.Writer
 	results int
 	mark    mark
-	// waits: the executor has the call, and it has not been tried yet.
+	// waits is true if the call is in the executor and has not begun.
 	waits bool
-	// close: the connection ends with the call.
+	// close is true if the server closes the connection at the end of the call.
 	close bool
 	// entry is the call's entry in the duplicate-request cache while the call runs.
 	entry *reply
-	// apart: the call waits for another one that looks the same, and is executed afterwards.
+	// apart is true if the call waits for another client's call with the same replyKey, and is
+	// executed after it.
 	apart bool
-	// waiter belongs to the duplicate-request cache.
+	// waiter is data of the duplicate-request cache.
 	waiter waiter
-	// took is the time at which Serve got the call, if the Server has an observer.
+	// took is the time at which Serve was called. It is set if Config.Observe is not nil.
 	took time.Time
-	// place belongs to the executor.
+	// place is data of the executor.
 	place lanePlace
-	// lender is set while the goroutine that received the call may run it even if it blocks.
+	// lender is not nil while the goroutine that received the call may run it as a Turn.
 	lender *Lender
 }
 
-// ended counts the end of c, and calls the observer. It runs before the way is used, because then
-// the transport may reuse c.
+// ended counts the end of c, releases its Guard, and calls Config.Observe. The server calls it
+// before it uses the Way, because the transport may reuse c afterwards.
 func (s *Server) ended(c *Call, how Status) {
 	st := &c.state
 	if st.guard != nil {

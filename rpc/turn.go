@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// A call that may block normally passes to a worker of the executor, which has to be woken for
-// it. The goroutine that received the call is already awake. So, if its connection has nothing
-// else to do, that goroutine takes a worker's place in the executor, within all bounds, and runs
-// the call itself. Meanwhile nothing is received from the connection. If the call has not ended
-// at the second tick of the executor's watch, it is late: the connection gets another receiving
-// goroutine, and the first one keeps only the call.
+// A call that may block normally runs on a worker of the executor, which has to be woken for it.
+// The goroutine that received the call is already awake. If its connection has no other call and no
+// more input, that goroutine counts as a worker for a while, within all bounds of the executor, and
+// runs the call itself: this is a Turn. Meanwhile the server receives nothing from the connection.
+// The executor's watch checks all Turns at each tick. A call that has not ended at the second tick
+// is late: the connection gets another receiving goroutine, and the first goroutine only finishes
+// the call.
 
-// watchTick is the period of the watch. One call delays the reception from its connection by at
-// most two ticks.
+// watchTick is the period of watch. A Turn stops the reception from its connection for at most two
+// ticks.
 const watchTick = time.Millisecond
 
-// watchIdle is the number of ticks for which the watch continues without a call to watch.
+// watchIdle is the number of ticks after which watch ends if there is no Turn.
 const watchIdle = 8
 
-// keptTurns is the largest number of unused Turns that the executor keeps.
+// keptTurns is the largest number of unused Turns that the executor stores for reuse.
 const keptTurns = 16
 
 // A Lender is a connection whose receiving goroutine may run calls that block.
@@ -30,26 +31,27 @@ type Lender struct {
 	turn    *Turn
 }
 
-// A Turn is a call with a place in the executor. The goroutine that gets it has to call Run,
-// after it has prepared the connection so that another goroutine can receive from it.
+// A Turn lets the goroutine that received a call run it as a worker of the executor. That goroutine
+// has to call Run, after it has prepared the connection so that another goroutine can receive from
+// it.
 type Turn struct {
 	x       *executor
 	call    *Call
 	replace func()
 	worker  worker
-	// begun: Run was called. late: the connection has another receiving goroutine, or is about to
-	// get one. seen: the watch has seen the Turn at a tick. at is the index in executor.out. The
-	// executor's mutex guards all except begun.
+	// begun is true once Run was called. late is true if the connection has another receiving
+	// goroutine, or is about to get one. seen is true if a tick of watch has passed since the Turn
+	// began. at is the index in executor.out. The executor's mutex guards all of them except begun.
 	begun      atomic.Bool
 	late, seen bool
 	at         int
 	unused     *Turn
 }
 
-// ServeOrLend is Serve for a connection that has no more input and no other call under way. If
-// the call may block and the executor has a place at once, the calling goroutine gets this place
-// as a Turn, and has to call Turn.Run as soon as it has left the connection. Otherwise it returns
-// nil, and the call is served as by Serve.
+// ServeOrLend is Serve for a connection that has no more input and no other call under way. If the
+// call would block and the executor may have one more worker at once, ServeOrLend returns a Turn.
+// The calling goroutine then has to call Turn.Run, as soon as another goroutine can receive from
+// the connection. Otherwise ServeOrLend returns nil, and the call is served as by Serve.
 func (s *Server) ServeOrLend(c *Call, l *Lender) *Turn {
 	c.state.lender = l
 	s.start(c, false)
@@ -58,7 +60,8 @@ func (s *Server) ServeOrLend(c *Call, l *Lender) *Turn {
 	return t
 }
 
-// submit has the executor run c, on this goroutine if its Lender allows that.
+// submit passes c to the executor. If c has a Lender, and the executor allows it, the Lender gets a
+// Turn, so that c runs on this goroutine.
 func (s *Server) submit(c *Call, lane any) {
 	l := c.state.lender
 	c.state.lender = nil
@@ -70,8 +73,9 @@ func (s *Server) submit(c *Call, lane any) {
 	s.exec.submit(c, lane)
 }
 
-// Run runs the call to its end. late reports that this took long: the connection has another
-// receiving goroutine, or is about to get one, and no longer belongs to the calling goroutine.
+// Run runs the call to its end. late is true if the call took so long that the connection has
+// another receiving goroutine, or is about to get one. The calling goroutine must then not use the
+// connection any more.
 func (t *Turn) Run() (late bool) {
 	x, c := t.x, t.call
 	t.call = nil
@@ -87,7 +91,7 @@ func (t *Turn) Run() (late bool) {
 	}
 	if c = x.ended(&t.worker, now); c != nil {
 		x.mu.Unlock()
-		go x.work(&t.worker, c) // the Turn lives on as a worker
+		go x.work(&t.worker, c) // the Turn's worker stays in the executor, on a new goroutine
 		return late
 	}
 	x.dismiss(&t.worker)
@@ -97,8 +101,9 @@ func (t *Turn) Run() (late bool) {
 	return late
 }
 
-// lend gives the calling goroutine a worker's place for c, or returns nil. It lends a place only
-// if no other call waits for one, and not in a lane in which a call is late.
+// lend makes the calling goroutine a worker for c, and returns its Turn. It returns nil if another
+// call waits for a worker, if a Turn in the lane is late, or if a bound of the executor does not
+// allow it.
 func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	now := time.Now()
 	x.mu.Lock()
@@ -116,7 +121,7 @@ func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	}
 	t := x.takeTurn()
 	x.enqueue(l, c)
-	if x.start(&t.worker, l, now) == nil { // other calls of its address use all that the address may have
+	if x.start(&t.worker, l, now) == nil { // other calls of the client address use all workers that the address may have
 		l.line.Leave(&c.state.place)
 		l.queued--
 		x.queued--
@@ -137,7 +142,7 @@ func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	return t
 }
 
-// takeTurn returns an unused Turn; putTurn takes it back.
+// takeTurn returns an unused Turn. putTurn stores it for reuse.
 func (x *executor) takeTurn() *Turn {
 	t := x.turns
 	if t == nil {
@@ -158,7 +163,7 @@ func (x *executor) putTurn(t *Turn) {
 	x.unusedTurns++
 }
 
-// unwatch removes t from the calls that the watch checks.
+// unwatch removes t from x.out, the Turns that watch checks.
 func (x *executor) unwatch(t *Turn) {
 	last := len(x.out) - 1
 	moved := x.out[last]
@@ -167,7 +172,7 @@ func (x *executor) unwatch(t *Turn) {
 	x.out = x.out[:last]
 }
 
-// watch is the goroutine that finds late calls.
+// watch is a goroutine that finds late Turns.
 func (x *executor) watch() {
 	defer x.wg.Done()
 	var replace []func()
@@ -192,7 +197,7 @@ func (x *executor) watch() {
 	}
 }
 
-// look appends the Replace functions of the calls that have become late.
+// look marks the Turns that have become late, and appends their Replace functions to replace.
 func (x *executor) look(replace []func()) []func() {
 	for i := 0; i < len(x.out); {
 		t := x.out[i]
