@@ -60,7 +60,7 @@ type reply struct {
 	at                 time.Time // the time of the reply, or of its last repetition
 	waiting            queue.List[waiter, *waiter]
 	kept               Kept
-	shared             bool // a message that refers to kept's memory may still be on its way, so that memory must not be reused
+	shared             bool // a reply in transmission may refer to kept's memory, so it must not be reused
 }
 
 // A replyOwner represents a connection in the cache. It may outlive the Conn.

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Adopt lets s accept calls under the current context of c: a server may call the client that
-// made the context (RFC 8881 §2.10.8.2). theirs is the handle by which that server knows the
-// context; ours is the handle that its calls have to name.
+// Adopt makes s accept calls under the current context of c, because a server may call the client
+// that made a context under the same context (RFC 8881 §2.10.8.2). theirs is the server's handle of
+// the context. ours is the handle that the server's calls to this client have to contain.
 func (s *Server) Adopt(c *Client) (theirs, ours []byte) {
 	c.mu.Lock()
 	under := c.ctx
@@ -15,8 +15,9 @@ func (s *Server) Adopt(c *Client) (theirs, ours []byte) {
 	return under.handle, s.adopt(under.ctx)
 }
 
-// adopt lets calls come under a context that was made elsewhere, until the context expires or is
-// evicted. The sweep does not remove it for want of use.
+// adopt adds a context that this Server did not make, and returns its handle. The context is valid
+// until it expires or is evicted. adopt does not start the sweep, which would delete an unused
+// context.
 func (s *Server) adopt(c Context) []byte {
 	now := time.Now()
 	x := &serverContext{ctx: c, principal: c.Principal(), own: c.Own(), expiry: c.Expiry()}

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A Back is a context that a client made, used in the other direction: for calls of the server to
-// that client (RFC 8881 §2.10.8.2, §18.36.3). All methods may be called from any goroutine.
+// A Back is a context that a client made, for calls of the server to that client (RFC 8881
+// §2.10.8.2, §18.36.3). All methods may be called from any goroutine.
 type Back struct {
 	x       *serverContext
 	under   *clientContext
@@ -19,16 +19,16 @@ type Back struct {
 // maxBacks is the largest number of handles that a client may offer for calls under one context.
 const maxBacks = 16
 
-// backs are the handles for calls to the client under one context. Each pair of context and
-// handle has its own sequence numbers (RFC 2203 §5.3.1), however often the client offers the
-// handle.
+// backs lists the handles that the client has offered for the server's calls under one context.
+// Each handle has its own sequence numbers (RFC 2203 §5.3.1). A handle that the client offers again
+// continues its old numbers.
 type backs struct {
 	mu  sync.Mutex
 	all []*clientContext
 }
 
-// under returns the context with the client's handle theirs, or nil if there are too many
-// handles.
+// under returns the data for calls under c with the client's handle theirs. It returns nil if the
+// client has offered too many handles.
 func (b *backs) under(c Context, theirs []byte) *clientContext {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,10 +45,10 @@ func (b *backs) under(c Context, theirs []byte) *clientContext {
 	return u
 }
 
-// Back returns a client's context, by its handle, for calls to that client. theirs is the handle
-// by which the client knows the context in these calls; service is the protection of the calls.
-// Back returns nil if the principal has no such context, or if the client has offered it under
-// too many handles. Back does not keep theirs.
+// Back returns the context that the server knows by handle, for calls to the client that made it.
+// theirs is the handle that these calls have to contain; service is their protection. Back returns
+// nil if the principal has no such context, or if the client has offered too many handles for it.
+// Back copies theirs.
 func (s *Server) Back(handle, theirs []byte, service rpc.GSSService, principal string) *Back {
 	x := s.contexts.find(handle)
 	if x == nil || x.principal != principal || !GoodBack(theirs, service) {
@@ -67,8 +67,8 @@ func GoodBack(theirs []byte, service rpc.GSSService) bool {
 	return goodService(service) && len(theirs) > 0 && len(theirs) <= maxHandle
 }
 
-// Usable reports whether calls can be made: the context has not expired, and the client has not
-// destroyed it.
+// Usable reports whether the server can make calls under the context: it has not expired, and the
+// client has not destroyed it.
 func (b *Back) Usable(now time.Time) bool {
 	return !b.x.destroyed.Load() && b.under.usable(now)
 }
@@ -76,16 +76,17 @@ func (b *Back) Usable(now time.Time) bool {
 // Expiry returns when the context ends.
 func (b *Back) Expiry() time.Time { return b.x.expiry }
 
-// Caller returns a Caller that makes calls on k under the context. There may be several at once.
-// If the client refuses a call because it no longer knows the context, the call is not repeated.
+// Caller returns a Caller that makes calls on k under the context. Several Callers may be used at
+// once. If the client refuses a call because it no longer knows the context, the Caller does not
+// repeat the call.
 func (b *Back) Caller(k rpc.Caller) rpc.Caller {
 	c := &Client{k: k, cfg: ClientConfig{Service: b.service}, fixed: true, ctx: b.under}
 	c.idle = sync.NewCond(&c.mu)
 	return c
 }
 
-// CallSize returns the length of a call with n bytes of arguments. With privacy, that is the
-// largest possible length.
+// CallSize returns the length of a call with n bytes of arguments. With the service GSSPrivacy, it
+// is the largest possible length.
 func (b *Back) CallSize(n int) int {
 	p := protector{ctx: b.x.ctx, service: b.service}
 	o := p.overhead()

@@ -7,31 +7,32 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A protector protects the data that one call carries in one direction, and removes the
-// protection from the other end's data. Both the server and the client use it. One goroutine at a
-// time uses it; it reuses its slices for the next call.
+// A protector protects the data that one end of a call sends (arguments or results), and removes
+// the protection from the data of the other end. Servers and clients use it. One goroutine at a
+// time uses it. Its slices are reused for the next call.
 type protector struct {
 	ctx     Context
 	service rpc.GSSService
 	seq     uint32
 
 	number [4]byte  // seq, or another word to sign
-	pieces [][]byte // of the current message
+	pieces [][]byte // parts of the current message
 }
 
-// set begins a call.
+// set prepares p for a call.
 func (p *protector) set(ctx Context, service rpc.GSSService, seq uint32) {
 	p.ctx, p.service, p.seq = ctx, service, seq
 	binary.BigEndian.PutUint32(p.number[:], seq)
 }
 
-// clear forgets what belongs to the call.
+// clear removes all references to the call.
 func (p *protector) clear() {
 	clear(p.pieces[:cap(p.pieces)])
 	p.ctx, p.pieces = nil, p.pieces[:0]
 }
 
-// foldRoom is the number of bytes that Writer.FoldPadding may need in one reply.
+// foldRoom is the largest number of bytes that Writer.FoldPadding needs in one reply: four for each
+// payload.
 const foldRoom = 64
 
 // overhead returns the size of the protection.
@@ -40,7 +41,8 @@ func (p *protector) overhead() rpc.Overhead {
 	o := rpc.Overhead{Verifier: mic}
 	switch p.service {
 	case rpc.GSSIntegrity:
-		// The length of the body and its sequence number before; the checksum after.
+		// Before the results are the length of the body and the sequence number. After them is the
+		// checksum.
 		o.Wraps, o.Before, o.Behind = true, 2*4, 4+mic
 	case rpc.GSSPrivacy:
 		before, behind := p.ctx.WrapSize(true)
@@ -52,16 +54,16 @@ func (p *protector) overhead() rpc.Overhead {
 
 func padded(n int) int { return n + xdr.Pad(n) }
 
-// verify checks the token of one piece.
+// verify reports whether token is the peer's MIC of piece.
 func (p *protector) verify(token, piece []byte) bool {
 	p.pieces = append(p.pieces[:0], piece)
 	return p.ctx.VerifyMIC(token, p.pieces...) == nil
 }
 
-// verifyNumber checks the token of the call's sequence number.
+// verifyNumber reports whether token is the peer's MIC of the call's sequence number.
 func (p *protector) verifyNumber(token []byte) bool { return p.verify(token, p.number[:]) }
 
-// putMIC writes the token over the pieces as an opaque. It returns false if there is no room.
+// putMIC writes the MIC of the pieces as an opaque. It returns false if w is full.
 func (p *protector) putMIC(w *xdr.Writer) bool {
 	n := p.ctx.MICSize()
 	w.Uint32(uint32(n))
@@ -74,15 +76,15 @@ func (p *protector) putMIC(w *xdr.Writer) bool {
 	return len(token) == n && &token[0] == &b[0]
 }
 
-// putVerifier writes a verifier over one piece.
+// putVerifier writes a verifier, flavor and body. The body is the MIC of piece.
 func (p *protector) putVerifier(w *xdr.Writer, piece []byte) bool {
 	p.pieces = append(p.pieces[:0], piece)
 	w.Uint32(uint32(rpc.AuthGSS))
 	return p.putMIC(w)
 }
 
-// wrap protects the data that starts at byte from of the words of w. The caller has left the room
-// that overhead requires.
+// wrap protects the data that starts at byte from of w.Bytes(). Before the data, the caller has
+// reserved overhead().Before bytes.
 func (p *protector) wrap(w *xdr.Writer, from int) bool {
 	switch p.service {
 	case rpc.GSSIntegrity:
@@ -119,8 +121,9 @@ func (p *protector) seal(w *xdr.Writer, from int) bool {
 	return true
 }
 
-// gather writes the sequence number in front of the data. It sets the pieces to the number and
-// everything after it: words, payloads and their padding. It returns their length.
+// gather writes the sequence number in front of the data. It sets p.pieces to the number and all
+// data after it, with the payloads and their padding inserted. It returns the length of the pieces
+// in bytes.
 func (p *protector) gather(w *xdr.Writer, from int) (n int) {
 	words := w.Bytes()
 	binary.BigEndian.PutUint32(words[from-4:], p.seq)
@@ -139,11 +142,12 @@ func (p *protector) gather(w *xdr.Writer, from int) (n int) {
 	return n + len(words) - at
 }
 
-// zeros is the padding that transports send.
+// zeros are the padding bytes that transports send after a payload.
 var zeros [3]byte
 
 // unwrap removes the protection from body, in place: afterwards body[from:to] is the protected
-// data, without the sequence number. It fails if the number is not the call's.
+// data, without the sequence number. ok is false if the checksum is wrong, or if the number is not
+// that of the call.
 func (p *protector) unwrap(body []byte) (from, to int, ok bool) {
 	var d xdr.Decoder
 	d.Reset(body, 0, nil)

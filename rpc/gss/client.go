@@ -10,71 +10,75 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// ErrReply: a reply did not come from the server, or was changed on its way. The server may or
-// may not have executed the call.
+// ErrReply means that a reply did not come from the server, or was changed in transit. The server
+// may or may not have executed the call.
 var ErrReply = errors.New("gss: reply cannot be verified")
 
-// ErrRefused: the server did not accept the initiator's token. It wraps the server's *Error.
+// ErrRefused means that the server did not accept the initiator's token. The error that wraps it
+// also wraps the server's *Error.
 var ErrRefused = errors.New("gss: the server refused the context")
 
-// ErrClosed: the Client was closed.
+// ErrClosed means that the Client was closed.
 var ErrClosed = errors.New("gss: client closed")
 
-// ErrEnded: the context of a Back has ended.
+// ErrEnded means that the context of a Back has ended.
 var ErrEnded = errors.New("gss: the context has ended")
 
 // ClientConfig configures a Client.
 type ClientConfig struct {
-	// Mechanism makes the contexts with Target, such as "nfs@server.example.com" or
-	// "nfs/server.example.com@EXAMPLE.COM".
+	// Mechanism makes the contexts. Target is the server's name, such as "nfs@server.example.com"
+	// or "nfs/server.example.com@EXAMPLE.COM".
 	Mechanism Mechanism
 	Target    string
 	// Service protects the calls.
 	Service rpc.GSSService
-	// Program and Version are those of the NULL calls that carry the tokens.
+	// Program and Version are the program and version of the NULL calls that carry the tokens.
 	Program, Version uint32
-	// Timeout bounds the time to make a new context when the old one has ended, and the wait of
-	// Close for the server's answer, which is two seconds at most anyway (default 30 s).
+	// Timeout bounds the time to make a new context when the old one has ended (default 30 s). It
+	// also bounds the time that Close waits for the server's answer, which is never more than two
+	// seconds.
 	Timeout time.Duration
 }
 
-// destroyTime is the longest time that Close waits for the server's answer. Nothing depends on
-// that answer.
+// destroyTime is the longest time that Close waits for the server's answer. It is short because
+// nothing depends on that answer.
 const destroyTime = 2 * time.Second
 
-// maxUnderWay is the largest number of calls of a Client under way at once, even if the server's
-// window is larger. Further calls wait.
+// maxUnderWay is the largest number of outstanding calls of a Client, even if the server's window
+// is larger. Further calls wait.
 const maxUnderWay = 1024
 
 // A Client makes calls under RPCSEC_GSS on another Caller. If the server no longer knows its
-// context, the Client makes a new one and repeats the call, once. The Client sets Exchange.Cred
-// and Sign. With services that protect the arguments, no result is placed in Sinks: read it from
-// Results. It implements rpc.Client. Its user closes the Caller beneath, after the Client.
+// context, the Client makes a new one and repeats the call once. It replaces Exchange.Cred and
+// Exchange.Sign. If the service is not GSSNone, no result is placed in Sinks: read all results from
+// Results. A Client implements rpc.Client. Close does not close the underlying Caller; close that
+// after the Client.
 type Client struct {
 	k   rpc.Caller
 	cfg ClientConfig
-	// Closing the Client ends this context.
+	// ends is a context that ends when the Client is closed. end ends it.
 	ends   context.Context
 	end    context.CancelCauseFunc
 	making sync.WaitGroup
 
-	// fixed: ctx is never replaced.
+	// fixed is true if ctx is never replaced by a new context.
 	fixed bool
 
 	mu  sync.Mutex
 	ctx *clientContext
-	// renewing: a new context is being made.
+	// renewing is true while a new context is being made.
 	renewing bool
 	// waiting are the calls that wait for a context or for the window, in the order of Start.
 	waiting callList
-	// sent are the calls under way.
+	// sent are the outstanding calls, underWay is their number.
 	sent     callList
 	underWay int
 	closed   bool
 	idle     *sync.Cond // signalled when underWay becomes 0
 }
 
-// NewClient makes a context with the server at the other end of k.
+// NewClient makes a context with the server at the other end of k, and returns a Client that uses
+// it.
 func NewClient(ctx context.Context, k rpc.Caller, cfg ClientConfig) (*Client, error) {
 	p, err := Prepare(ctx, cfg)
 	if err != nil {
@@ -83,14 +87,14 @@ func NewClient(ctx context.Context, k rpc.Caller, cfg ClientConfig) (*Client, er
 	return p.Client(ctx, k)
 }
 
-// Prepared holds everything that a context needs from elsewhere, such as a ticket.
+// Prepared has everything that a new context needs from other machines, such as a ticket.
 type Prepared struct {
 	cfg ClientConfig
 	by  Initiator
 }
 
-// Prepare gets what a context needs from elsewhere, before there is a connection. It waits until
-// ctx ends at most.
+// Prepare gets everything that a new context needs from other machines, such as a ticket. It needs
+// no connection to the server. It waits for the other machines until ctx ends.
 func Prepare(ctx context.Context, cfg ClientConfig) (*Prepared, error) {
 	if !goodService(cfg.Service) {
 		return nil, errors.New("gss: no such service")
@@ -113,7 +117,8 @@ func (cfg *ClientConfig) initiator(ctx context.Context) (Initiator, error) {
 	return by, nil
 }
 
-// Client makes a context with the server at the other end of k. Call it once.
+// Client makes a context with the server at the other end of k, and returns a Client that uses it.
+// Call it once.
 func (p *Prepared) Client(ctx context.Context, k rpc.Caller) (*Client, error) {
 	c := &Client{k: k, cfg: p.cfg}
 	c.idle = sync.NewCond(&c.mu)
@@ -131,7 +136,7 @@ func (c *Client) make(ctx context.Context, by Initiator) (*clientContext, error)
 	return i.initiate(ctx, by, c.cfg.Target)
 }
 
-// remake makes a new context.
+// remake makes another context with the same server.
 func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 	by, err := c.cfg.initiator(ctx)
 	if err != nil {
@@ -140,10 +145,10 @@ func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 	return c.make(ctx, by)
 }
 
-// Principal returns the server's name.
+// Principal returns the server's name as proven by the current context.
 func (c *Client) Principal() string { return c.Context().Principal() }
 
-// Context returns the current context. A new one replaces it when it ends.
+// Context returns the current context. The Client replaces it when it ends.
 func (c *Client) Context() Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +189,7 @@ func (c *Client) over() error {
 	return nil
 }
 
-// pump sends waiting calls as long as context and window allow it.
+// pump sends waiting calls until there are none, or the context or its window allows no more.
 func (c *Client) pump() {
 	for {
 		c.mu.Lock()
@@ -204,7 +209,8 @@ func (c *Client) pump() {
 	}
 }
 
-// next takes the call to send now, or returns nil. The caller holds mu.
+// next removes the first waiting call from the queue, and returns it to be sent. It returns nil if
+// no call can be sent now. The caller holds mu.
 func (c *Client) next() *call {
 	if c.waiting.First == nil || c.renewing || c.underWay >= c.ctx.window {
 		return nil
@@ -242,7 +248,8 @@ func (c *Client) renew() {
 	})
 }
 
-// takeWaiting takes all waiting calls, which the caller then fails. The caller holds mu.
+// takeWaiting removes all waiting calls from the queue and returns them. The caller holds mu, and
+// calls failAll afterwards.
 func (c *Client) takeWaiting() callList {
 	all := c.waiting
 	for e := all.First; e != nil; e = e.Next {
@@ -252,8 +259,9 @@ func (c *Client) takeWaiting() callList {
 	return all
 }
 
-// again queues e once more, because the server does not know its context. It returns false if e
-// was already repeated.
+// again queues e a second time, because the server does not know its context. It returns false if e
+// may not be repeated: it was repeated before, the Client is closed, or its context is never
+// replaced.
 func (c *Client) again(e *call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +278,7 @@ func (c *Client) again(e *call) bool {
 	return true
 }
 
-// ended notes the end of a call that was sent.
+// ended removes a call whose reply has come, or will not come, from the outstanding calls.
 func (c *Client) ended(e *call) {
 	c.mu.Lock()
 	e.x.Transport = nil
@@ -304,7 +312,7 @@ func (c *Client) Cancel(x *rpc.Exchange, err error) {
 	}
 }
 
-// Close cancels calls that are not answered yet, and asks the server to forget the context.
+// Close cancels all waiting and outstanding calls, and asks the server to delete the context.
 func (c *Client) Close() {
 	c.mu.Lock()
 	if c.closed {
@@ -337,7 +345,8 @@ func (c *Client) Close() {
 }
 
 // destroy tells the server that the context is no longer needed (RFC 2203 §5.4). If the call does
-// not reach it, the context lasts until its ticket ends.
+// not reach the server, the server has the context until its ticket ends, or until it deletes it as
+// unused.
 func (c *Client) destroy() {
 	ctx, cancel := context.WithTimeout(context.Background(), min(c.cfg.Timeout, destroyTime))
 	defer cancel()

@@ -9,11 +9,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// maxOverhead is the largest size that protection adds to arguments or results, in bytes.
+// maxOverhead is the largest number of bytes that the protection adds to arguments or results.
 const maxOverhead = 1024
 
-// bound returns the largest size that protection adds to arguments or results, in bytes. It is
-// exact if the context is never replaced.
+// bound returns the largest number of bytes that the protection adds to the call's arguments or
+// results. The number is exact if the Client's context is never replaced, because another context
+// may have other sizes.
 func (e *call) bound() int {
 	if !e.client.fixed {
 		return maxOverhead
@@ -23,8 +24,8 @@ func (e *call) bound() int {
 	return o.Before + o.Behind
 }
 
-// A call is one call of a Client: the user's Exchange, and the inner Exchange that is sent for
-// it.
+// A call is one call of a Client. x is the user's Exchange; inner is the protected Exchange that
+// the Client sends for it.
 type call struct {
 	protector
 	client *Client
@@ -35,10 +36,10 @@ type call struct {
 
 	// The Client's mutex guards these fields.
 	queue.Links[call]
-	again bool // it was already repeated
-	waits bool // on Client.waiting
-	// started: the Caller beneath has it. If the user cancels before that, cancelled holds the
-	// user's error.
+	again bool // the call was already repeated once
+	waits bool // the call is in Client.waiting
+	// started is true once inner was passed to the underlying Caller. If the user cancels the call
+	// before that, cancelled is the user's error.
 	started   bool
 	cancelled error
 }
@@ -55,7 +56,7 @@ func newCall(c *Client, x *rpc.Exchange) *call {
 		y.Sinks, y.Locate = x.Sinks, x.Locate
 		return e
 	}
-	// No item travels beside the message (RFC 8166 §8.2.2).
+	// No item may travel outside the message (RFC 8166 §8.2.2).
 	more := e.bound()
 	y.Args, y.MaxArgs = e.args, x.MaxArgs+more
 	if n, known := e.largestResults(); known {
@@ -64,8 +65,8 @@ func newCall(c *Client, x *rpc.Exchange) *call {
 	return e
 }
 
-// largestResults returns the largest size of the results, all in the message, in bytes. known is
-// false if the exchange gives no bound: it has no MaxResults, no Binding and no Sinks.
+// largestResults returns the largest size of the results in bytes, with all items in the message.
+// known is false if the user's Exchange has no bound: no MaxResults, no Binding and no Sinks.
 func (e *call) largestResults() (n int, known bool) {
 	x := e.x
 	switch {
@@ -82,7 +83,8 @@ func (e *call) largestResults() (n int, known bool) {
 	return n, true
 }
 
-// shapeOfResults asks the Binding for the size of the results. It needs the encoded arguments.
+// shapeOfResults returns the largest size of the results in bytes, according to the Binding. It
+// encodes the arguments, because the Binding computes the size from them.
 func (e *call) shapeOfResults() int {
 	x := e.x
 	w := xdr.NewWriter(make([]byte, 0, x.MaxArgs))
@@ -103,8 +105,8 @@ func (e *call) shapeOfResults() int {
 	return shape.Words + padded(shape.Payload)
 }
 
-// authenticate writes credential and verifier with a new sequence number, because each
-// transmission needs its own (RFC 2203 §5.3.3.1).
+// authenticate writes credential and verifier. It takes a new sequence number, because each
+// transmission of a call needs its own (RFC 2203 §5.3.3.1).
 func (e *call) authenticate(_ *rpc.Exchange, w *xdr.Writer) {
 	e.set(e.under.ctx, e.service, e.under.seq.Add(1))
 	c := credential{proc: e.proc, seq: e.seq, service: e.service, handle: e.under.handle}
@@ -132,8 +134,8 @@ func (e *call) args(w *xdr.Writer) {
 	}
 }
 
-// ownPayloads copies the payloads of w, because encryption changes them and they belong to the
-// user.
+// ownPayloads replaces the payloads of w by copies, because encryption changes them and the
+// originals belong to the user.
 func ownPayloads(w *xdr.Writer) {
 	all := w.Payloads()
 	for i := range all {
@@ -168,14 +170,14 @@ func finish(x *rpc.Exchange, err error) {
 	}
 }
 
-// renewable reports whether a new context may help (RFC 2203 §5.3.3.3).
+// renewable reports whether the call may succeed under a new context (RFC 2203 §5.3.3.3).
 func renewable(err error) bool {
 	var re *rpc.ReplyError
 	return errors.As(err, &re) && re.Denied && (re.Auth == rpc.GSSCredProblem || re.Auth == rpc.GSSCtxProblem)
 }
 
 // judge verifies an accepted reply (RFC 2203 §5.3.3.2), removes the protection from its results,
-// and returns the error of the call. A denial carries no verifier.
+// and returns the error of the call. A reply with MSG_DENIED has no verifier.
 func (e *call) judge(y *rpc.Exchange) error {
 	var re *rpc.ReplyError
 	refused := errors.As(y.Err, &re)
@@ -200,7 +202,7 @@ func (e *call) judge(y *rpc.Exchange) error {
 // callList is a queue of calls.
 type callList = queue.List[call, *call]
 
-// failAll fails all calls of a list.
+// failAll ends all calls of a list with err.
 func failAll(l callList, err error) {
 	for e := l.First; e != nil; e = l.First {
 		l.Remove(e)

@@ -8,13 +8,14 @@ import (
 )
 
 // handleSize is the length of a handle, in bytes: the index in the table, and a random part. The
-// random part prevents guessing. It also lets the table reject handles of an earlier context at
-// that index, or of an earlier start of the server.
+// random part prevents guessing. It also lets the table reject the handle of an earlier context at
+// the same index, or of an earlier run of the server.
 const handleSize = 4 + 12
 
 type handle [handleSize]byte
 
-// A serverContext is the server's data of one context, established or half made.
+// A serverContext is the server's data of one context. The context is established, or half made: it
+// still needs a token of the initiator.
 type serverContext struct {
 	handle handle
 	// acceptor continues the negotiation. It is nil once the context is established.
@@ -30,32 +31,34 @@ type serverContext struct {
 	window window
 	// used is when the context was last used, in seconds since 1970.
 	used atomic.Int64
-	// who holds the caller's user and group numbers. refreshing: they are being looked up anew.
+	// who has the caller's user and group numbers. refreshing is true while they are looked up
+	// again.
 	who        atomic.Pointer[identity]
 	refreshing atomic.Bool
 
-	// backs are the handles for calls to the context's client.
+	// backs has the handles for the server's calls to the context's client.
 	backs backs
-	// destroyed: the client has destroyed the context.
+	// destroyed is true if the client has destroyed the context.
 	destroyed atomic.Bool
 
-	// The table's own fields.
-	queue.Links[serverContext] // in the list of its holder
+	// The following fields are data of the table.
+	queue.Links[serverContext] // links in the list of contexts of its holder
 	place                      uint32
 	holder                     *holder
-	at                         int   // index among its principal's contexts
+	at                         int   // index in the table's list of its principal's contexts
 	seen                       int64 // the value of used when eviction last visited it
 }
 
-// touch notes that x is used. It loads before it stores, because other processors share the cache
-// line.
+// touch sets used to the present time. It loads the old value before it stores, because a store to
+// memory that other processors read is slow.
 func (x *serverContext) touch(now time.Time) {
 	if s := now.Unix(); x.used.Load() != s {
 		x.used.Store(s)
 	}
 }
 
-// over reports whether to forget x: its ticket has ended, or it was not used for the time idle.
+// over reports whether the table has to delete x: its ticket has ended, or it was not used for the
+// time idle.
 func (x *serverContext) over(now time.Time, idle time.Duration) bool {
 	return !now.Before(x.expiry) || now.Unix()-x.used.Load() >= int64(idle/time.Second)
 }

@@ -8,14 +8,14 @@ import (
 // A destroyer serves RPCSEC_GSS_DESTROY (RFC 2203 §5.4). The call is already verified.
 type destroyer struct{ *guard }
 
-// destroying bounds the call. It has no arguments, but an empty body also takes room when it is
-// protected.
+// destroying has the bounds of such a call. The call has no arguments; MaxArgs is for the bytes
+// that the protection adds to an empty body.
 var destroying = rpc.Procedure{Name: "RPCSEC_GSS_DESTROY", MaxArgs: 1024, MaxResults: 0}
 
 // Procedure implements rpc.Handler.
 func (d *destroyer) Procedure() *rpc.Procedure { return &destroying }
 
-// Serve implements rpc.Handler. Calls under way are not affected.
+// Serve implements rpc.Handler. Calls that are already verified continue.
 func (d *destroyer) Serve(*rpc.Call, *xdr.Writer) rpc.Outcome {
 	d.x.destroyed.Store(true)
 	if d.server.contexts.remove(d.x) {

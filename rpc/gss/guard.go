@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A guard is the rpc.Guard of one call under a context.
+// A guard is the rpc.Guard of one call under an established context.
 type guard struct {
 	protector
 	server *Server

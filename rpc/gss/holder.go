@@ -6,17 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// A holder is a peer address with its contexts, in the order of their queue.
+// A holder has the contexts of one peer address.
 type holder struct {
-	queue.Links[holder] // in the rank of its count
+	queue.Links[holder] // links in the rank for its number of contexts
 	addr                netip.Addr
 	contexts            queue.List[serverContext, *serverContext]
 	count               int
 }
 
-// A ranking finds the holders with the most contexts.
+// A ranking sorts the holders by their numbers of contexts, to find a holder with the largest
+// number.
 type ranking struct {
-	ranks []rank // index: number of contexts
+	ranks []rank // ranks[n] has the holders with n contexts
 	most  int
 }
 
@@ -25,7 +26,7 @@ type rank = queue.List[holder, *holder]
 
 func newRanking(share int) ranking { return ranking{ranks: make([]rank, share+1)} }
 
-// count sets the number of contexts of h to n. With 0, h leaves the ranking.
+// count sets the number of contexts of h to n. If n is 0, it removes h from the ranking.
 func (r *ranking) count(h *holder, n int) {
 	if h.count > 0 {
 		r.ranks[h.count].Remove(h)

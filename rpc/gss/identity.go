@@ -7,17 +7,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// How long a result of Config.Identify is used: knownFor for numbers that were found, unknownFor
-// if the principal has none. If numbers cannot be confirmed any more, they are used for staleFor
-// after they were found.
+// knownFor is the time for which the Server uses user and group numbers that Config.Identify
+// returned. unknownFor is the time after which it asks again for a principal without numbers. If
+// Identify then fails, the Server uses the old numbers until staleFor has passed since Identify
+// returned them.
 const (
 	knownFor   = 10 * time.Minute
 	unknownFor = 30 * time.Second
 	staleFor   = time.Hour
 )
 
-// patience is the longest time that the making of a context waits for Identify. failedFor is the
-// pause before the next attempt after Identify failed.
+// patience is the longest time for which a call that makes a context waits for Identify. failedFor
+// is the time between a failure of Identify and the next attempt.
 const (
 	patience  = 5 * time.Second
 	failedFor = 5 * time.Second
@@ -29,13 +30,13 @@ type identity struct {
 	uid, gid uint32
 	groups   []uint32
 	known    bool
-	// unsure: Identify has failed, or did not answer in time.
+	// unsure is true if Identify has failed, or did not return in time.
 	unsure bool
-	found  time.Time // when Identify last returned an answer
+	found  time.Time // when Identify returned the result
 	until  time.Time // when to call Identify again
 }
 
-// fill writes the identity to a credential.
+// fill sets the identity in c.
 func (id *identity) fill(c *rpc.Cred) {
 	if id.known {
 		c.UID, c.GID, c.Groups = id.uid, id.gid, id.groups
@@ -44,8 +45,8 @@ func (id *identity) fill(c *rpc.Cred) {
 	c.Anonymous, c.Unsure, c.UID, c.GID = true, id.unsure, rpc.NobodyID, rpc.NobodyID
 }
 
-// or returns id. But if id is unsure and before has numbers that are less than staleFor old, or
-// returns a copy of before.
+// or returns id, unless id is unsure and before has numbers that are less than staleFor old. In
+// that case, it returns a copy of before.
 func (id *identity) or(before *identity, now time.Time) *identity {
 	if !id.unsure || before == nil || !before.known || now.Sub(before.found) >= staleFor {
 		return id
@@ -55,25 +56,25 @@ func (id *identity) or(before *identity, now time.Time) *identity {
 	return &still
 }
 
-// maxRemembered is the largest number of principals that the Server remembers.
+// maxRemembered is the largest number of principals in identities.
 const maxRemembered = 8192
 
-// identities remembers the identities of principals, so that a caller that makes one context
-// after another is looked up once.
+// identities is a cache of the identities of principals, so that a caller that makes many contexts
+// is looked up once.
 type identities struct {
 	mu sync.Mutex
 	of map[string]*question
 }
 
-// A question is one look-up of a principal. Its answer id is valid once done is closed.
+// A question is one look-up of a principal. Its result id is valid once done is closed.
 type question struct {
 	done chan struct{}
 	id   *identity
-	// before is the previous answer, or nil.
+	// before is the result of the previous look-up, or nil.
 	before *identity
 }
 
-// answered returns the answer, or nil if there is none yet.
+// answered returns the result, or nil if there is none yet.
 func (q *question) answered() *identity {
 	select {
 	case <-q.done:
@@ -83,8 +84,9 @@ func (q *question) answered() *identity {
 	}
 }
 
-// identify returns the identity of a principal. If it is not remembered, identify looks it up and
-// waits for patience (5 seconds) at most. Without an answer by then, the result is unsure.
+// identify returns the identity of a principal. If it is not in the cache, identify looks it up and
+// waits 5 seconds (patience) at most. If there is no result by then, identify returns an identity
+// that is unsure.
 func (s *Server) identify(principal string, now time.Time) *identity {
 	if s.cfg.Identify == nil {
 		return &identity{until: now.Add(knownFor)}
@@ -102,11 +104,12 @@ func (s *Server) identify(principal string, now time.Time) *identity {
 	case <-q.done:
 		return q.id
 	case <-t.C:
-		return &identity{unsure: true} // to be looked up again at once
+		return &identity{unsure: true} // until is zero, so that it is looked up again at the next call
 	}
 }
 
-// question returns the question to wait for. ours: the caller has to begin it.
+// question returns the look-up of a principal. ours is true if it is new and the caller has to
+// begin it.
 func (k *identities) question(principal string, now time.Time) (q *question, ours bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,8 +132,8 @@ func (k *identities) question(principal string, now time.Time) (q *question, our
 	return fresh, true
 }
 
-// forget forgets the outdated principals, and then others until half are left. The caller holds
-// mu.
+// forget deletes the outdated identities, and then others until half of maxRemembered are left. The
+// caller holds mu.
 func (k *identities) forget(now time.Time) {
 	for p, q := range k.of {
 		if id := q.answered(); id != nil && !now.Before(id.until) {
@@ -148,7 +151,7 @@ func (k *identities) forget(now time.Time) {
 // maxAsking is the largest number of look-ups that run at once.
 const maxAsking = 64
 
-// begin starts a look-up, or answers the question with a failure if too many are running.
+// begin starts a look-up on another goroutine. If too many are running, the look-up fails at once.
 func (s *Server) begin(principal string, q *question) {
 	r := &s.refresher
 	r.mu.Lock()
@@ -166,7 +169,7 @@ func (s *Server) begin(principal string, q *question) {
 	})
 }
 
-// ask does a look-up. It answers the question even if Identify panics.
+// ask performs a look-up. It sets the result even if Identify panics.
 func (s *Server) ask(principal string, q *question) {
 	id := &identity{unsure: true}
 	defer func() { q.answer(id, time.Now()) }()
@@ -176,7 +179,7 @@ func (s *Server) ask(principal string, q *question) {
 	}
 }
 
-// answer answers the question. It is called once.
+// answer sets the result of the look-up. It is called once.
 func (q *question) answer(id *identity, now time.Time) {
 	id.found = now
 	switch {
@@ -192,7 +195,8 @@ func (q *question) answer(id *identity, now time.Time) {
 }
 
 // maxRefreshers is the largest number of goroutines that refresh identities. maxRefreshes is the
-// largest number of contexts that wait for them. Later calls refresh the other contexts.
+// largest number of contexts that wait for them. The identities of further contexts are refreshed
+// at their next calls.
 const (
 	maxRefreshers = 4
 	maxRefreshes  = 1024
@@ -208,7 +212,7 @@ type refresher struct {
 	wg      sync.WaitGroup
 }
 
-// refresh has the identity of x looked up anew. It does not wait.
+// refresh starts a new look-up of the identity of x. It does not wait for the result.
 func (s *Server) refresh(x *serverContext) {
 	if x.refreshing.Load() || !x.refreshing.CompareAndSwap(false, true) {
 		return
@@ -227,7 +231,7 @@ func (s *Server) refresh(x *serverContext) {
 	}
 }
 
-// refreshOld refreshes the outdated identities of all contexts.
+// refreshOld starts new look-ups for all contexts whose identities are outdated.
 func (s *Server) refreshOld(now time.Time) {
 	for c := range s.contexts.parts() {
 		for i := range c {
@@ -238,8 +242,9 @@ func (s *Server) refreshOld(now time.Time) {
 	}
 }
 
-// Refresh has all identities looked up anew, because the users or the configuration may have
-// changed. It does not wait: the old identities hold until there are new ones.
+// Refresh starts new look-ups of all identities. Its caller knows that the users or the
+// configuration may have changed. It does not wait: the Server uses the old identities until it has
+// new ones.
 func (s *Server) Refresh() {
 	now := time.Now()
 	k := &s.identities
@@ -261,7 +266,7 @@ func (s *Server) Refresh() {
 	s.refreshOld(now)
 }
 
-// old returns a copy of the identity that is outdated.
+// old returns a copy of id that counts as outdated.
 func (id *identity) old() *identity {
 	old := *id
 	old.until = time.Time{}
@@ -289,7 +294,7 @@ func (s *Server) refreshAll() {
 	}
 }
 
-// close returns when no look-up runs any more.
+// close stops further look-ups, and returns when the running ones have ended.
 func (r *refresher) close() {
 	r.mu.Lock()
 	r.closed = true

@@ -17,11 +17,11 @@ type clientContext struct {
 	ctx    Context
 	handle []byte
 	window int
-	seq    atomic.Uint32 // the last number used
+	seq    atomic.Uint32 // the last sequence number used
 }
 
-// lastSeq is the number at which a client makes a new context. It is 65,536 below maxSeq, because
-// repeated calls need numbers as well.
+// lastSeq is the sequence number at which a client makes a new context. It is 65,536 below maxSeq,
+// because calls that are sent again under the old context need numbers as well.
 const lastSeq = maxSeq - 1<<16
 
 // usable reports whether calls can be sent under x.
@@ -29,19 +29,20 @@ func (x *clientContext) usable(now time.Time) bool {
 	return now.Before(x.ctx.Expiry()) && x.seq.Load() < lastSeq
 }
 
-// maxLegs is the largest number of tokens that a client sends for one context.
+// maxLegs is the largest number of tokens that a client sends to make one context.
 const maxLegs = 16
 
-// An initiation makes a context with a server.
+// An initiation is the client's state while it makes a context with a server.
 type initiation struct {
 	k                rpc.Caller
 	program, version uint32
 
 	handle []byte
-	// answer is the last answer, with slices of its own. verf is its verifier.
+	// answer is the server's last answer, whose slices are copies. verf is the body of its
+	// verifier.
 	answer   initResult
 	verf     []byte
-	verified bool // verf has the flavor RPCSEC_GSS
+	verified bool // the last verifier had the flavor RPCSEC_GSS
 }
 
 // initiate makes a context by calls of procedure NULL (RFC 2203 §5.2.2).
@@ -74,7 +75,7 @@ func (i *initiation) initiate(ctx context.Context, by Initiator, target string) 
 
 func (i *initiation) answered() bool { return i.handle != nil }
 
-// send makes one call, and checks its answer.
+// send sends one token in a call, and stores the answer.
 func (i *initiation) send(ctx context.Context, token []byte) error {
 	cred := credential{proc: procInit, service: rpc.GSSNone, handle: i.handle}
 	if i.answered() {
@@ -110,8 +111,8 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 	})
 }
 
-// established returns the context, if the server's signature of its window is right (RFC 2203
-// §5.2.3.1).
+// established returns the finished context. It checks the server's MIC of the window size in the
+// last answer (RFC 2203 §5.2.3.1).
 func (i *initiation) established(c Context, rest []byte, target string) (*clientContext, error) {
 	if c == nil || len(rest) > 0 {
 		return nil, fmt.Errorf("gss: context with %s: the server has enough, and the mechanism has not", target)

@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// Bounds of Initiators: maxOwnNames is the largest number of this server's names, restTime the
-// pause after a failure before the next attempt with the same peer, and maxResting the largest
-// number of such peers that it remembers.
+// Limits of Initiators. maxOwnNames is the largest number of names of this server. restTime is the
+// time between a failure and the next attempt with the same peer. maxResting is the largest number
+// of peers whose failures are stored.
 const (
 	maxOwnNames = 16
 	restTime    = 30 * time.Second
 	maxResting  = 1024
 )
 
-// Initiators make contexts with a server's clients, for calls to them (RFC 7530 §3.3.3). The
-// clients choose the peers, so a peer for which there is no ticket costs one attempt in 30
-// seconds at most. The methods may be called from any goroutine.
+// Initiators prepares contexts with a server's clients, for the server's calls to them (RFC 7530
+// §3.3.3). After a failure with a peer, it does not try that peer again for 30 seconds, because any
+// client can name a peer for which the KDC has no ticket. The methods may be called from any
+// goroutine.
 type Initiators struct {
 	mechanism func(own string) Mechanism
 
@@ -27,20 +28,21 @@ type Initiators struct {
 	resting    map[string]resting
 }
 
-// A resting peer is not tried again before until.
+// A resting is the last failure with a peer. No new attempt is made before until.
 type resting struct {
 	until time.Time
 	err   error
 }
 
-// NewInitiators returns Initiators. mechanism returns the Mechanism that initiates contexts under
-// a name of this server.
+// NewInitiators returns Initiators. mechanism returns the Mechanism that makes contexts under this
+// server's name own.
 func NewInitiators(mechanism func(own string) Mechanism) *Initiators {
 	return &Initiators{mechanism: mechanism, mechanisms: make(map[string]Mechanism), resting: make(map[string]resting)}
 }
 
-// Prepare gets what a context with cfg.Target needs, to be initiated under this server's name
-// own. It replaces cfg.Mechanism. It waits until ctx ends at most.
+// Prepare is like the function Prepare, for a context with cfg.Target under this server's name own.
+// It ignores cfg.Mechanism. It returns the stored error if an attempt with cfg.Target has failed in
+// the last 30 seconds.
 func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) (*Prepared, error) {
 	m, err := i.choose(own, cfg.Target, time.Now())
 	if err != nil {
@@ -54,8 +56,8 @@ func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) 
 	return p, err
 }
 
-// choose returns the mechanism for the name own. While the target rests after a failure, it
-// returns that failure.
+// choose returns the mechanism for the name own. If an attempt with target has failed within
+// restTime, it returns that error.
 func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -74,8 +76,8 @@ func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error
 	return m, nil
 }
 
-// rest records a failure. Until its time is over, choose fails for the target. If too many
-// targets rest, it forgets those whose time is over, and then any.
+// rest stores the error of a failed attempt with target, for restTime. If too many errors are
+// stored, it deletes the outdated ones, and then any others.
 func (i *Initiators) rest(target string, err error, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -11,30 +11,30 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A maker serves a call that makes a context (RFC 2203 §5.2.2). The caller may be anyone.
+// A maker serves a call that makes a context (RFC 2203 §5.2.2). The caller is not authenticated.
 type maker struct {
 	server *Server
 	peer   netip.AddrPort
-	// on: the call continues the half-made context with this handle.
+	// on is true if the call continues the half-made context with this handle.
 	on     bool
 	handle handle
 }
 
-// making bounds the call.
+// making has the bounds of such a call.
 var making = rpc.Procedure{
 	Name: "RPCSEC_GSS_INIT", MaxArgs: 4 + maxToken,
 	MaxResults: 4 + handleSize + 3*4 + 4 + maxReplyToken,
 }
 
-// makeLane is the lane of calls that make contexts. They have a lane of their own, because the
+// makeLane is the lane of calls that make contexts. They have a lane of their own, because a
 // mechanism computes for long and may wait for files.
 type makeLane struct{}
 
-// String names the lane.
+// String returns the lane's name.
 func (makeLane) String() string { return "RPCSEC_GSS contexts" }
 
-// verifyMaking checks a call that makes a context. Of its credential only the procedure counts,
-// and for a half-made context the handle (RFC 2203 §5.2.2).
+// verifyMaking checks a call that makes a context. It uses only two fields of the credential: the
+// procedure and, for a half-made context, the handle (RFC 2203 §5.2.2).
 func (s *Server) verifyMaking(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Outcome) {
 	switch {
 	case a.Header.Procedure != nullProcedure:
@@ -52,10 +52,11 @@ func (s *Server) verifyMaking(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Out
 // Procedure implements rpc.Handler.
 func (m *maker) Procedure() *rpc.Procedure { return &making }
 
-// Overhead implements rpc.Guard. The verifier's size is known only with the context.
+// Overhead implements rpc.Guard. It reserves the largest size of a verifier, because the size is
+// known only when the context is established.
 func (m *maker) Overhead() rpc.Overhead { return rpc.Overhead{Verifier: rpc.MaxAuthBytes} }
 
-// Unwrap implements rpc.Guard. It is never called.
+// Unwrap implements rpc.Guard. The rpc package does not call it for a Handler.
 func (m *maker) Unwrap([]byte) (from, to int, ok bool) { return 0, 0, false }
 
 // PutVerifier implements rpc.Guard. It writes the verifier of replies that make no context (RFC
@@ -65,7 +66,7 @@ func (m *maker) PutVerifier(w *xdr.Writer) bool {
 	return true
 }
 
-// Wrap implements rpc.Guard. It is never called.
+// Wrap implements rpc.Guard. The rpc package does not call it for a Handler.
 func (m *maker) Wrap(*xdr.Writer, int) bool { return false }
 
 // Release implements rpc.Guard.
@@ -97,15 +98,15 @@ func (m *maker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// refused returns the results without a context. They have no handle and no token, even if the
-// mechanism has a token with an explanation (RFC 2203 §5.2.3.1). The initiator gets the reason as
-// major and minor.
+// refused returns the results for an initiator that gets no context. They have no handle and no
+// token, even if the mechanism made a token with an explanation (RFC 2203 §5.2.3.1). They have the
+// reason as major and minor.
 func refused(major Major, minor uint32) initResult {
 	return initResult{major: major, minor: minor}
 }
 
-// make takes the initiator's token. It returns the context, established or half made, or nil if
-// there is none, and the results.
+// make passes the initiator's token to the mechanism. It returns the results of the call, and the
+// context: established, half made, or nil if it was refused.
 func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 	x, err := m.begun(token)
 	if err != nil {
@@ -126,21 +127,24 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 	return m.whole(x, ctx, reply, now)
 }
 
-// step lets the mechanism take a token. Few do so at once (Server.steps), because it computes for
-// long and anyone may send many such calls: the other calls need processors as well.
+// step passes a token to the mechanism. Server.steps bounds how many goroutines do so at once,
+// because it takes long and anyone may send many tokens: the processors are also needed for other
+// calls.
 func (s *Server) step(x *serverContext, token []byte, now time.Time) (Context, []byte, error) {
 	s.steps <- struct{}{}
 	defer func() { <-s.steps }()
 	return x.acceptor.Step(token, nil, now)
 }
 
-// mayGoOn reports whether the initiator may send another token instead of the refused one.
+// mayGoOn reports whether the initiator may send another token instead of the refused one: the
+// Major of err is ContinueNeeded.
 func mayGoOn(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Major == ContinueNeeded
 }
 
-// begun returns the context that the token belongs to.
+// begun returns the context for the token: a new one, or the half-made context that the call
+// continues, which it removes from Server.halves.
 func (m *maker) begun(token []byte) (*serverContext, error) {
 	s := m.server
 	if !m.on {
@@ -158,7 +162,7 @@ func (m *maker) begun(token []byte) (*serverContext, error) {
 	return &serverContext{acceptor: x.acceptor, mechanism: x.mechanism}, nil
 }
 
-// half keeps a context that needs another token.
+// half stores a context that needs another token in Server.halves.
 func (m *maker) half(x *serverContext, reply []byte, now time.Time) (*serverContext, initResult) {
 	x.expiry = now.Add(halfLife)
 	m.server.halves.add(x, m.peer.Addr(), now)
@@ -166,7 +170,7 @@ func (m *maker) half(x *serverContext, reply []byte, now time.Time) (*serverCont
 	return x, initResult{handle: x.handle[:], major: ContinueNeeded, window: windowSize, token: reply}
 }
 
-// whole makes an established context usable.
+// whole stores an established context in Server.contexts, so that calls can use it.
 func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time) (*serverContext, initResult) {
 	s := m.server
 	x.acceptor, x.ctx, x.principal, x.own, x.expiry = nil, ctx, ctx.Principal(), ctx.Own(), ctx.Expiry()

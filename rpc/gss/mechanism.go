@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// A Mechanism makes contexts of one mechanism of the Generic Security Service (RFC 2743). Its
+// A Mechanism is a mechanism of the Generic Security Service (RFC 2743). It makes contexts. Its
 // methods may be called from many goroutines at once.
 type Mechanism interface {
-	// OID identifies the mechanism: the content octets of its DER encoding, without tag and
-	// length.
+	// OID returns the object identifier of the mechanism: the content octets of its DER encoding,
+	// without tag and length.
 	OID() []byte
-	// Accept makes the acceptor's context from the initiator's token (GSS_Accept_sec_context, RFC
-	// 2743 §2.2.2). It returns the token of the answer, or nil if there is none. The mechanism
-	// never needs a second token. Accept does not keep the token. bindings is the application
-	// data of the connection's channel bindings, or nil. The error is an *Error; a reply beside
-	// it tells the initiator the reason. With the error ContinueNeeded, the initiator may send
-	// another token after it got the reply. Accept may read files, and computes for some hundred
-	// microseconds: do not call it on a receiving goroutine.
+	// Accept makes the acceptor's context from the initiator's only token (GSS_Accept_sec_context,
+	// RFC 2743 §2.2.2). reply is the token to send to the initiator, or nil if there is none.
+	// bindings is the application data of the connection's channel bindings, or nil. The error is
+	// an *Error; if reply is not nil as well, it tells the initiator the reason. If the error's
+	// Major is ContinueNeeded, the initiator may send another token after it got reply. Accept does
+	// not use token after it has returned. It may read files, and computes for some hundred
+	// microseconds, so it must not be called on a goroutine that receives for a connection.
 	Accept(token, bindings []byte, now time.Time) (c Context, reply []byte, err error)
-	// Initiate starts a context with an acceptor such as "nfs@server.example.com" (RFC 2743
-	// §4.1). It may ask other machines, and waits for them until ctx ends. The error is an
-	// *Error.
+	// Initiate starts a context with an acceptor such as "nfs@server.example.com" (RFC 2743 §4.1).
+	// It may send requests to other machines, such as a KDC, and waits for their answers until ctx
+	// ends. The error is an *Error.
 	Initiate(ctx context.Context, target string) (Initiator, error)
 }
 
@@ -34,40 +34,43 @@ type Initiator interface {
 	Step(token []byte, now time.Time) (reply []byte, c Context, err error)
 }
 
-// MaxPrincipal is the longest principal that is served, in bytes. The server stores it with each
-// context, and with each NFSv4 client on disk.
+// MaxPrincipal is the longest name of a principal, in bytes. It is bounded because the server
+// stores the name with each context, and with each NFSv4 client on disk.
 const MaxPrincipal = 1 << 10
 
 // A Context is an established security context. Its methods may be called from many goroutines at
-// once and do not wait. The mechanism numbers messages but does not check their order: RPCSEC_GSS
-// has its own sequence numbers.
+// once and do not wait. The mechanism puts a sequence number into each token but does not check the
+// order of tokens, because RPCSEC_GSS has its own sequence numbers.
 //
-// A message is given in pieces, and consists of their concatenation. To avoid allocation,
-// frequent callers keep a slice of pieces and pass it as pieces... .
+// The parameter pieces is a message in several slices: the message is their concatenation. To avoid
+// an allocation for each call, a caller may reuse one slice of slices and pass it as pieces... .
 type Context interface {
-	// Principal returns the peer's name: user@REALM, nfs/host@REALM. It has MaxPrincipal bytes at
-	// most.
+	// Principal returns the peer's name, such as user@REALM or nfs/host@REALM. It has MaxPrincipal
+	// bytes at most.
 	Principal() string
-	// Own returns this end's name towards the peer. For an acceptor, it is the name that the
-	// initiator asked for.
+	// Own returns the name of this end of the context. For an acceptor, it is the name for which
+	// the initiator got its ticket.
 	Own() string
 	// Expiry returns when the context ends. The methods of Context do not check it.
 	Expiry() time.Time
-	// Bound reports that the peer has proven that it uses the channel whose bindings Accept got.
+	// Bound reports whether the peer has proven that it uses the channel whose bindings were passed
+	// to Accept.
 	Bound() bool
-	// MICSize returns the length of a token of MIC, in bytes. It is constant.
+	// MICSize returns the length, in bytes, of a token that MIC makes. It is the same for all
+	// messages.
 	MICSize() int
 	// MIC appends to dst the token that proves the message's origin and integrity
 	// (GSS_GetMIC, RFC 2743 §2.3.1).
 	MIC(dst []byte, pieces ...[]byte) []byte
 	// VerifyMIC checks a token of the peer's MIC. The error is an *Error.
 	VerifyMIC(token []byte, pieces ...[]byte) error
-	// WrapSize returns how many bytes Wrap puts before and after a message. They are the same for
-	// all messages; before is a multiple of four.
+	// WrapSize returns how many bytes Wrap adds before and after a message. sealed is the argument
+	// for Wrap. The numbers are the same for all messages; before is a multiple of four.
 	WrapSize(sealed bool) (before, behind int)
-	// Wrap protects a message in place (GSS_Wrap, RFC 2743 §2.3.3). The token consists of before,
-	// the pieces, and behind. With sealed, Wrap encrypts the pieces. The lengths of before and
-	// behind are those of WrapSize. No two of these slices may overlap.
+	// Wrap protects a message in place (GSS_Wrap, RFC 2743 §2.3.3). Wrap fills in before and
+	// behind, whose lengths have to be those of WrapSize. If sealed is set, it also encrypts the
+	// pieces. The token is the concatenation of before, the pieces, and behind. None of these
+	// slices may overlap another.
 	Wrap(sealed bool, before, behind []byte, pieces ...[]byte)
 	// Unwrap removes the protection from a token of the peer's Wrap, in place: afterwards
 	// token[from:to] is the message. sealed reports whether it was encrypted. The error is an
@@ -79,7 +82,7 @@ type Context interface {
 // in the results of a call that makes a context.
 type Major uint32
 
-// Routine errors, in bits 16 to 23, and supplementary bits.
+// Values of Major: routine errors, in bits 16 to 23, and supplementary bits, from bit 0 on.
 const (
 	Complete       Major = 0
 	ContinueNeeded Major = 1

@@ -1,7 +1,8 @@
 package gss
 
-// mechanismOf returns the object identifier in the frame of an initial token (RFC 2743 §3.1): the
-// content octets of its DER encoding. ok is false if the frame is malformed.
+// mechanismOf returns the object identifier of the mechanism that made an initial token (RFC 2743
+// §3.1), as the content octets of its DER encoding. ok is false if the header of the token is
+// malformed.
 func mechanismOf(token []byte) (oid []byte, ok bool) {
 	const application0, objectIdentifier = 0x60, 0x06
 	if len(token) < 2 || token[0] != application0 {
@@ -18,8 +19,8 @@ func mechanismOf(token []byte) (oid []byte, ok bool) {
 	return rest[:n], true
 }
 
-// derLength reads a length in DER: one octet if it is below 128, else the number of octets that
-// follow, without leading zeros.
+// derLength reads a length in DER. A length below 128 takes one octet. A larger one is 0x80 plus
+// the number of octets that follow, and then these octets, without leading zeros.
 func derLength(b []byte) (n int, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return 0, nil, false

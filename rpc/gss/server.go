@@ -18,21 +18,23 @@ const ContextSize = 8 << 10
 type Config struct {
 	// Mechanisms make the contexts.
 	Mechanisms []Mechanism
-	// Identify returns a principal's user number and groups on this machine. ok is false if it
-	// has none: the caller is then anonymous (rpc.Cred.Anonymous), as without Identify. The
-	// Server calls it when a context is made, on a goroutine that may wait, and again in the
-	// background of later calls: for one principal once in ten minutes, or in 30 seconds if it
-	// has no numbers. groups must not be changed afterwards.
+	// Identify returns a principal's user number and groups on this machine. ok is false if the
+	// principal has none: the caller is then anonymous (rpc.Cred.Anonymous). If Identify is nil,
+	// all callers are anonymous. The Server calls Identify when a context is made, on a goroutine
+	// that may block. It calls it again in the background of later calls when the result is ten
+	// minutes old, or 30 seconds if the principal has no numbers. groups must not be changed
+	// afterwards.
 	//
-	// An error means that the principal cannot be identified at present. The Server then uses an
-	// earlier result for up to another hour; without one the caller is rpc.Cred.Unsure. It calls
-	// Identify again after five seconds. If a call takes longer than five seconds, the context is
-	// made without its result.
+	// An error means that the principal cannot be identified at present. The Server then uses the
+	// last result until that is an hour old. Without such a result, rpc.Cred.Unsure is set. The
+	// Server calls Identify again after five seconds. If Identify takes longer than five seconds,
+	// the Server makes the context without its result, and rpc.Cred.Unsure is set.
 	Identify func(principal string) (uid, gid uint32, groups []uint32, ok bool, err error)
-	// MaxContexts bounds the contexts (default 65,536); each takes ContextSize at most.
-	// MaxPerAddress and MaxPerPrincipal bound those of one peer address, and of one principal at
-	// all addresses (default a quarter of MaxContexts). If a bound is reached, the least recently
-	// used context of that address or principal goes.
+	// MaxContexts is the largest number of contexts (default 65,536). Each takes ContextSize bytes
+	// at most. MaxPerAddress is the largest number for one peer address, and MaxPerPrincipal for
+	// one principal at all addresses (default a quarter of MaxContexts). If an address or a
+	// principal reaches its bound, the Server deletes its least recently used context. If
+	// MaxContexts is reached, the Server deletes a context of an address with the most contexts.
 	MaxContexts, MaxPerAddress, MaxPerPrincipal int
 	// Idle is how long the Server keeps an unused context (default one hour).
 	Idle time.Duration
@@ -41,7 +43,9 @@ type Config struct {
 	Notify func(e *Event)
 }
 
-// Bounds of half-made contexts (in all, of one address, and their life), and defaults of Config.
+// maxHalves is the largest number of half-made contexts in all, maxHalvesOfOne the largest number
+// of one address, and halfLife the time after which the Server deletes one. sweepEvery is the
+// period of Server.sweep. The other constants are defaults of Config.
 const (
 	maxHalves        = 1024
 	maxHalvesOfOne   = 64
@@ -67,9 +71,9 @@ func (c *Config) defaults() {
 	}
 }
 
-// A Server is RPCSEC_GSS for an rpc.Server. Register it with Protect. It holds the contexts of
-// all connections: a client may make a context over TCP and use it over RDMA. All methods may be
-// called from any goroutine.
+// A Server implements RPCSEC_GSS for an rpc.Server. Register it with rpc.Server.Protect. It has the
+// contexts of all connections: a client may make a context over TCP and use it over RDMA. All
+// methods may be called from any goroutine.
 type Server struct {
 	cfg        Config
 	mechanisms []served
@@ -78,8 +82,8 @@ type Server struct {
 	count      counters
 	refresher  refresher
 	identities identities
-	// steps has an element for each token that a mechanism is taking now. Half as many run at
-	// once as there are processors.
+	// steps is a semaphore: it has an element for each Acceptor.Step that runs now. Half as many
+	// may run at once as there are processors.
 	steps chan struct{}
 
 	mu     sync.Mutex
@@ -87,7 +91,7 @@ type Server struct {
 	closed bool
 }
 
-// served is a mechanism with its object identifier.
+// served is a registered mechanism with its object identifier.
 type served struct {
 	Mechanism
 	oid []byte
@@ -99,7 +103,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg:      cfg,
 		contexts: newTable(cfg.MaxContexts, cfg.MaxPerAddress, cfg.MaxPerPrincipal, cfg.Idle),
-		halves:   newTable(maxHalves, maxHalvesOfOne, maxHalves+1, halfLife), // half-made contexts have no principal yet
+		halves:   newTable(maxHalves, maxHalvesOfOne, maxHalves+1, halfLife), // no bound for one principal, because half-made contexts have none
 		steps:    make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 	}
 	for _, m := range cfg.Mechanisms {
@@ -108,7 +112,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Close forgets all contexts, and returns when no goroutine of the Server is left.
+// Close deletes all contexts, and returns when all goroutines of the Server have ended.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -121,7 +125,8 @@ func (s *Server) Close() {
 	s.refresher.close()
 }
 
-// mechanism returns the mechanism of a token.
+// mechanism returns the registered mechanism that an initial token names. It returns false if there
+// is none.
 func (s *Server) mechanism(token []byte) (served, bool) {
 	oid, ok := mechanismOf(token)
 	if !ok {
@@ -135,7 +140,7 @@ func (s *Server) mechanism(token []byte) (served, bool) {
 	return served{}, false
 }
 
-// keep starts the sweeps, if they are not running.
+// keep starts the timer for sweep, if it is not running.
 func (s *Server) keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +149,9 @@ func (s *Server) keep() {
 	}
 }
 
-// sweep forgets contexts that are over, and refreshes outdated identities, so that a context that
-// was idle for a while acts as its principal's present user.
+// sweep deletes expired and unused contexts, and refreshes outdated identities. It refreshes them
+// even without calls, so that the next call under an idle context already has the present user and
+// group numbers.
 func (s *Server) sweep() {
 	now := time.Now()
 	s.count.expired.Add(uint64(s.contexts.sweep(now)))
@@ -156,7 +162,8 @@ func (s *Server) sweep() {
 	switch {
 	case s.closed || s.timer == nil:
 	case s.contexts.len()+s.halves.len() > 0:
-		// Counted under the lock, because a goroutine that adds a context calls keep afterwards.
+		// The contexts are counted under the lock. A goroutine that adds one later calls keep,
+		// which starts the timer again.
 		s.timer.Reset(sweepEvery)
 	default:
 		s.timer = nil
@@ -181,8 +188,9 @@ func (s *Server) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	return nil, s.badCredential(a, "its credential has a procedure that RFC 2203 does not have")
 }
 
-// otherVersion refuses versions 2 and 3 of RPCSEC_GSS, and later ones: AUTH_BADCRED for a context
-// of this server (RFC 2203 §5.3.3.3), else AUTH_REJECTEDCRED (§5.2.3.2).
+// otherVersion refuses a call under another version of RPCSEC_GSS than 1. The reason is
+// AUTH_BADCRED if the call names a context of this server (RFC 2203 §5.3.3.3), else
+// AUTH_REJECTEDCRED (§5.2.3.2).
 func (s *Server) otherVersion(a *rpc.Arrived, c *credential) rpc.Outcome {
 	s.note(OtherVersion, a.Conn.Peer, "", "a call under another version of RPCSEC_GSS than 1")
 	if s.contexts.find(c.handle) != nil {
@@ -239,7 +247,8 @@ func (s *Server) verifyCall(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Outco
 	return g, rpc.Done
 }
 
-// admit checks a call whose header is authentic.
+// admit checks a call whose header checksum is right: its sequence number, and the expiry of its
+// context.
 func (s *Server) admit(a *rpc.Arrived, c *credential, x *serverContext, now time.Time) rpc.Outcome {
 	switch {
 	case c.seq > maxSeq:
@@ -265,7 +274,7 @@ func (s *Server) admit(a *rpc.Arrived, c *credential, x *serverContext, now time
 	return rpc.Done
 }
 
-// fill writes the caller's identity to a credential.
+// fill sets the caller's identity in c.
 func (x *serverContext) fill(c *rpc.Cred, service rpc.GSSService) {
 	c.Principal, c.Target, c.Mechanism, c.GSS = x.principal, x.own, x.mechanism, service
 	x.who.Load().fill(c)

@@ -9,51 +9,53 @@ import (
 // Reason is the reason for a refusal, for counters and events.
 type Reason uint8
 
-// Reasons. Those up to RefusedOther concern calls that make a context.
+// Reasons. The reasons up to RefusedOther are for calls that make a context.
 const (
-	// RefusedMechanism: the token belongs to a mechanism that is not served.
+	// RefusedMechanism means that the token is of a mechanism that the server does not have.
 	RefusedMechanism Reason = iota
-	// RefusedToken: the token is malformed, or was changed on its way.
+	// RefusedToken means that the token is malformed, or was changed in transit.
 	RefusedToken
-	// RefusedCredential: the server has no key for the initiator's ticket.
+	// RefusedCredential means that the server has no key for the initiator's ticket.
 	RefusedCredential
-	// RefusedExpired: the initiator's ticket is not valid at this time.
+	// RefusedExpired means that the initiator's ticket is not valid at this time.
 	RefusedExpired
-	// RefusedReplay: the token was used before.
+	// RefusedReplay means that the token was used before.
 	RefusedReplay
-	// RefusedHandle: the half-made context to continue is not known.
+	// RefusedHandle means that the server does not have the half-made context that the call
+	// continues.
 	RefusedHandle
-	// RefusedBindings: the channel bindings do not match.
+	// RefusedBindings means that the channel bindings do not match.
 	RefusedBindings
 	RefusedOther
 
-	// BadCredential: a credential that is malformed by RFC 2203.
+	// BadCredential means that the call's credential violates the format of RFC 2203.
 	BadCredential
-	// OtherVersion: another version of RPCSEC_GSS.
+	// OtherVersion means that the call is under another version of RPCSEC_GSS than 1.
 	OtherVersion
-	// UnknownHandle: the call names a context that is not known, or no longer. That is usual
-	// after a restart of the server.
+	// UnknownHandle means that the server does not have the context that the call names. This is
+	// normal after a restart of the server.
 	UnknownHandle
-	// BadHeader: the header's checksum is wrong.
+	// BadHeader means that the checksum of the call's header is wrong.
 	BadHeader
-	// BadBody: arguments that cannot be unwrapped.
+	// BadBody means that the protection of the call's arguments is malformed or wrong.
 	BadBody
-	// Replayed: the sequence number was used before. The call was dropped.
+	// Replayed means that the sequence number was used before. The call was dropped.
 	Replayed
-	// BelowWindow: the sequence number is too old to check. The call was dropped, and the
-	// connection ended.
+	// BelowWindow means that the sequence number is too old to check. The call was dropped, and its
+	// connection closed.
 	BelowWindow
-	// SeqExhausted: the context has used all its sequence numbers.
+	// SeqExhausted means that the context has used all its sequence numbers.
 	SeqExhausted
-	// Stale: the context's ticket has ended.
+	// Stale means that the context's ticket has ended.
 	Stale
-	// UnknownPrincipal: a context was made for a caller without numbers. The caller acts as the
-	// anonymous user, unless the program refuses it. The context itself was not refused.
+	// UnknownPrincipal means that a context was made for a caller without a user number on this
+	// machine. The context was not refused. The caller acts as the anonymous user, unless the
+	// program refuses it.
 	UnknownPrincipal
-	// Evicted: a context had to go to make room for another.
+	// Evicted means that a context was deleted because a bound on contexts was reached.
 	Evicted
-	// Unidentified: a context was made, but its caller's numbers could not be looked up. Nothing
-	// was refused.
+	// Unidentified means that a context was made, but that the look-up of its caller's user number
+	// failed. Nothing was refused.
 	Unidentified
 
 	reasons
@@ -65,7 +67,7 @@ var reasonNames = [reasons]string{
 	"seq_exhausted", "stale", "unknown_principal", "evicted", "unidentified",
 }
 
-// String returns the reason as metrics label it.
+// String returns the reason as it appears in the labels of metrics.
 func (r Reason) String() string {
 	if r < reasons {
 		return reasonNames[r]
@@ -73,7 +75,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// remedies are the advice to the administrator.
+// remedies has the advice to the administrator for each reason.
 var remedies = [reasons]string{
 	RefusedMechanism:  "mount with sec=krb5, krb5i or krb5p",
 	RefusedToken:      "if this persists, look for a machine between the two that changes what passes",
@@ -109,25 +111,26 @@ func reasonOf(m Major) Reason {
 
 // Stats is a snapshot of a Server's counters.
 type Stats struct {
-	// Contexts is the number of established contexts; HalfMade that of contexts that wait for
-	// another token.
+	// Contexts is the number of established contexts. HalfMade is the number of contexts that wait
+	// for another token of their initiator.
 	Contexts, HalfMade int
-	// Made counts the established contexts, Destroyed the contexts that their clients destroyed,
-	// and Expired the contexts that expired.
+	// Made counts the contexts that were established. Destroyed counts the contexts that their
+	// clients destroyed. Expired counts the contexts that were deleted because they had expired or
+	// were unused.
 	Made, Destroyed, Expired uint64
 	// Calls counts verified calls.
 	Calls uint64
-	// Refused counts by Reason.
+	// Refused counts the refusals by Reason.
 	Refused [reasons]uint64
 }
 
-// Event describes a refusal.
+// Event describes a refusal, or another event that has a Reason.
 type Event struct {
 	Reason Reason
 	Peer   netip.AddrPort
 	// Principal is the caller, if known.
 	Principal string
-	// Cause is the event in words, and Remedy the advice to the administrator, or "".
+	// Cause describes the event. Remedy is the advice to the administrator, or "".
 	Cause, Remedy string
 }
 
@@ -137,7 +140,7 @@ type counters struct {
 	refused                         [reasons]atomic.Uint64
 }
 
-// note counts a refusal, and calls Config.Notify.
+// note counts an event by its reason, and calls Config.Notify.
 func (s *Server) note(r Reason, peer netip.AddrPort, principal, cause string) {
 	s.count.refused[r].Add(1)
 	if s.cfg.Notify != nil {

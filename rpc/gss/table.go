@@ -13,30 +13,30 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
-// chunkSize is the number of places of a table that are allocated at once.
+// chunkSize is the number of slots of a table that are allocated at once.
 const chunkSize = 256
 
 type chunk [chunkSize]atomic.Pointer[serverContext]
 
-// A table finds contexts by their handles. The table is bounded, and so is the share of one
-// address and of one principal. If a share is used up, the least recently used context of that
-// address or principal goes; if the table is full, one of an address that has most. find takes no
-// lock.
+// A table finds contexts by their handles. It has at most max contexts, at most share of them from
+// one address, and at most each of one principal. If an address or a principal reaches its bound,
+// add deletes a context of that address or principal that was not used for long. If the table is
+// full, add deletes one from an address that has the most contexts. find takes no lock.
 type table struct {
 	max, share int
-	// each is the bound for one principal.
+	// each is the largest number of contexts of one principal.
 	each   int
 	idle   time.Duration
 	chunks []atomic.Pointer[chunk]
 
 	mu      sync.Mutex
 	holders map[netip.Addr]*holder
-	// principals lists the contexts of each principal; serverContext.at is the index.
+	// principals has the contexts of each principal. serverContext.at is the index in the slice.
 	principals map[string][]*serverContext
 	ranking    ranking
 	count      int
-	unused     []uint32 // places to use again
-	next       uint32   // the first place never used
+	unused     []uint32 // free slot numbers that were used before
+	next       uint32   // the first slot number that was never used
 }
 
 func newTable(most, share, each int, idle time.Duration) *table {
@@ -48,7 +48,7 @@ func newTable(most, share, each int, idle time.Duration) *table {
 	}
 }
 
-// find returns the context of a handle, or nil.
+// find returns the context with the handle h, or nil.
 func (t *table) find(h []byte) *serverContext {
 	if len(h) != handleSize {
 		return nil
@@ -67,8 +67,8 @@ func (t *table) find(h []byte) *serverContext {
 	return nil
 }
 
-// add gives x a handle and puts it into the table. It returns how many contexts it evicted for
-// that.
+// add sets the handle of x and adds x to the table. It returns how many contexts it deleted because
+// a bound was reached.
 func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
 	x.touch(now)
 	rand.Read(x.handle[4:]) // it never fails
@@ -105,8 +105,8 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 	return evicted
 }
 
-// idlest returns the longest idle of maxPassed random contexts. A search through all contexts
-// would hold the lock for too long.
+// idlest takes maxPassed random contexts, and returns the one that was not used for the longest
+// time. It does not compare all contexts, because that would hold the lock for too long.
 func idlest(all []*serverContext) *serverContext {
 	x := all[0]
 	for range maxPassed {
@@ -117,7 +117,7 @@ func idlest(all []*serverContext) *serverContext {
 	return x
 }
 
-// takePlace returns a free place. The caller holds mu, and count is below max.
+// takePlace returns a free slot number. The caller holds mu, and count is below max.
 func (t *table) takePlace() uint32 {
 	if n := len(t.unused); n > 0 {
 		place := t.unused[n-1]
@@ -128,7 +128,7 @@ func (t *table) takePlace() uint32 {
 	return t.next - 1
 }
 
-// slot returns the slot of a place. The caller holds mu.
+// slot returns the slot with the number place. The caller holds mu.
 func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
 	c := t.chunks[place/chunkSize].Load()
 	if c == nil {
@@ -138,11 +138,13 @@ func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
 	return &c[place%chunkSize]
 }
 
-// maxPassed is the number of recently used contexts that a search for one to evict passes over.
+// maxPassed is the largest number of recently used contexts that evict and makeRoom skip, and the
+// number that idlest compares.
 const maxPassed = 64
 
-// evict forgets a context of h that was not used for long. It moves contexts that were used since
-// its last visit to the end of the queue. The caller holds mu.
+// evict deletes a context of h that was not used for long. If the first context in the list was
+// used since evict last looked at it, evict moves it to the end and tries the next. The caller
+// holds mu.
 func (t *table) evict(h *holder) {
 	for range maxPassed {
 		x := h.contexts.First
@@ -157,8 +159,8 @@ func (t *table) evict(h *holder) {
 	t.drop(h.contexts.First)
 }
 
-// makeRoom evicts a context of an address that has most contexts. Of several such addresses it
-// takes one that did not use its oldest context recently. The caller holds mu.
+// makeRoom deletes a context of an address that has the most contexts. If several addresses have as
+// many, it prefers one whose first context was not used recently. The caller holds mu.
 func (t *table) makeRoom() {
 	r := &t.ranking.ranks[t.ranking.most]
 	for range maxPassed {
@@ -175,7 +177,7 @@ func (t *table) makeRoom() {
 	t.evict(r.First)
 }
 
-// remove forgets x. It returns false if x was already removed.
+// remove deletes x. It returns false if x was already deleted.
 func (t *table) remove(x *serverContext) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +188,7 @@ func (t *table) remove(x *serverContext) bool {
 	return true
 }
 
-// drop forgets x, which is in the table. The caller holds mu.
+// drop deletes x, which is in the table. The caller holds mu.
 func (t *table) drop(x *serverContext) {
 	h := x.holder
 	h.contexts.Remove(x)
@@ -207,7 +209,8 @@ func (t *table) drop(x *serverContext) {
 	}
 }
 
-// sweep forgets contexts that are over, one chunk at a time, and returns their number.
+// sweep deletes expired and unused contexts, and returns their number. It holds the lock for one
+// chunk at a time.
 func (t *table) sweep(now time.Time) (gone int) {
 	for c := range t.parts() {
 		t.mu.Lock()
@@ -233,7 +236,7 @@ func (t *table) parts() iter.Seq[*chunk] {
 	}
 }
 
-// clear forgets all contexts.
+// clear deletes all contexts.
 func (t *table) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,12 +2,12 @@ package gss
 
 import "sync"
 
-// windowSize is the largest number of calls of a context under way (RFC 2203 §5.3.3.1), over
+// windowSize is the largest number of outstanding calls under one context (RFC 2203 §5.3.3.1), over
 // all connections of the client together.
 const windowSize = 1024
 
-// A window remembers which of the last windowSize sequence numbers a context has used. The zero
-// value has seen none.
+// A window records which of the last windowSize sequence numbers were used under a context. In the
+// zero window, no number is recorded.
 type window struct {
 	mu   sync.Mutex
 	high uint32                  // the largest number seen
@@ -23,7 +23,7 @@ const (
 	below // older than the window
 )
 
-// see notes the number n.
+// see records the number n, and returns whether n is fresh (new), repeated, or below the window.
 func (w *window) see(n uint32) sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// version1 is RPCSEC_GSS_VERS_1 (RFC 2203 §5.2), the only version served.
+// version1 is RPCSEC_GSS_VERS_1 (RFC 2203 §5.2), the only version that this package accepts.
 const version1 = 1
 
 // A procedure is rpc_gss_proc_t, the purpose of a call (RFC 2203 §5.2).
@@ -31,8 +31,8 @@ const maxToken = 64 << 10
 // maxReplyToken is the longest token of an acceptor, in bytes.
 const maxReplyToken = 2 << 10
 
-// maxHandle is the longest handle that a server may choose, in bytes: a credential consists of it
-// and five words.
+// maxHandle is the longest handle that a server may choose, in bytes. A credential consists of five
+// 4-byte words and the handle.
 const maxHandle = rpc.MaxAuthBytes - 5*4
 
 // nullProcedure is the procedure number of calls that make or destroy a context (RFC 2203 §5.2.2,

@@ -17,7 +17,8 @@ const Program = 100000
 // Port is the port of rpcbind (RFC 1833 §2.1).
 const Port = 111
 
-// The addresses of this machine's rpcbind. Over the socket, rpcbind learns which user registers.
+// The addresses of this machine's rpcbind. If a process registers over the Unix socket, rpcbind can
+// see which user it runs as.
 const (
 	LocalSocket  = "/run/rpcbind.sock"
 	LocalAddress = "127.0.0.1:111"
@@ -41,25 +42,26 @@ const (
 	procGetTime = 6
 )
 
-// protocolTCP means TCP in calls of version 2 (RFC 1833 §3.1).
+// protocolTCP is the protocol number of TCP in calls of version 2 (RFC 1833 §3.1).
 const protocolTCP = 6
 
-// maxString bounds the strings of a mapping, in bytes. The protocol has no bound.
+// maxString is the longest string of a mapping, in bytes. The protocol itself has no limit.
 const maxString = 1024
 
-// maxMapping bounds the encoding of a mapping, in bytes.
+// maxMapping is the largest encoding of a mapping, in bytes.
 const maxMapping = 8 + 3*(4+maxString)
 
-// maxMappings bounds the result of a Dump.
+// maxMappings is the largest number of mappings that Dump accepts.
 const maxMappings = 4096
 
 // Errors of a Client, besides those of its Dialer and *rpc.ReplyError.
 var (
-	// ErrTaken: another owner has registered the service.
+	// ErrTaken means that another owner has registered the service.
 	ErrTaken = errors.New("rpcbind: another owner has registered the service")
-	// ErrElsewhere: rpcbind names another server for the service, and that server answers.
+	// ErrElsewhere means that rpcbind has the address of another server for the service, and that
+	// this other server answers.
 	ErrElsewhere = errors.New("rpcbind: another server is registered for the service, and answers")
-	// ErrNotRegistered: rpcbind knows no such service.
+	// ErrNotRegistered means that rpcbind has no registration of the service.
 	ErrNotRegistered = errors.New("rpcbind: no such service is registered")
 )
 
@@ -79,7 +81,8 @@ type Client struct {
 	// Network and Address are the address of rpcbind. If they are empty, it is this machine's:
 	// LocalSocket or, failing that, LocalAddress.
 	Network, Address string
-	// Owner is the name to register under. rpcbind may replace it by the user that it knows.
+	// Owner is the name to register under. rpcbind may replace it by the user that it sees on the
+	// Unix socket.
 	Owner string
 }
 
@@ -103,10 +106,10 @@ func (c *Client) Unset(ctx context.Context, m Mapping) error {
 	return c.session(ctx, func(s *session) error { return s.unset(ctx, &m) })
 }
 
-// Register makes rpcbind return the addresses in all for these services, whatever an earlier
-// process left behind. If rpcbind has another address for a service, and serves reports that a
-// server answers there, that registration stays, and the error is ErrElsewhere. One failure does
-// not stop the other registrations.
+// Register registers each mapping in all, and replaces registrations that an earlier process left.
+// If rpcbind has another address for a service, and serves reports that a server answers at that
+// address, Register leaves that registration and returns ErrElsewhere. After an error, Register
+// continues with the other mappings.
 func (c *Client) Register(ctx context.Context, all []Mapping, serves func(context.Context, Mapping) bool) error {
 	return c.compare(ctx, all, func(s *session, m, known *Mapping) error {
 		if known != nil {
@@ -124,8 +127,9 @@ func (c *Client) Register(ctx context.Context, all []Mapping, serves func(contex
 	})
 }
 
-// Unregister removes the registrations of all. A registration stays if it has another address, or
-// if serves reports that a server still answers there, because it then belongs to another server.
+// Unregister removes the registrations of all. It leaves a registration that has another address,
+// or at whose address a server still answers (serves returns true), because that registration
+// belongs to another server.
 func (c *Client) Unregister(ctx context.Context, all []Mapping, serves func(context.Context, Mapping) bool) error {
 	return c.compare(ctx, all, func(s *session, m, known *Mapping) error {
 		if known == nil || known.Address != m.Address || serves(ctx, *known) {
@@ -135,7 +139,8 @@ func (c *Client) Unregister(ctx context.Context, all []Mapping, serves func(cont
 	})
 }
 
-// compare calls do for each mapping of all, with rpcbind's registration of that service, or nil.
+// compare calls do for each mapping m in all. known is rpcbind's registration of the same service,
+// or nil if there is none.
 func (c *Client) compare(ctx context.Context, all []Mapping, do func(s *session, m, known *Mapping) error) error {
 	return c.session(ctx, func(s *session) error {
 		registered, err := s.dump(ctx)
@@ -165,10 +170,10 @@ func (m *Mapping) wrap(err error) error {
 	return fmt.Errorf("program %d version %d on %s: %w", m.Program, m.Version, m.Netid, err)
 }
 
-// GetAddr asks for the address of a service. rpcbind answers with an address of the network over
-// which the call came (RFC 1833 §2.2.1). If rpcbind has only version 2, which knows TCP over IPv4
-// and returns no addresses, the address is unspecified and only the port is valid. The error for
-// an unregistered service is ErrNotRegistered.
+// GetAddr returns the address of a service. rpcbind chooses an address in the network from which
+// the call came (RFC 1833 §2.2.1). If rpcbind has only version 2, GetAddr works for TCP over IPv4
+// alone, and only the port of the result is valid. The error for an unregistered service is
+// ErrNotRegistered.
 func (c *Client) GetAddr(ctx context.Context, program, version uint32, netid string) (a netip.AddrPort, err error) {
 	err = c.session(ctx, func(s *session) error {
 		a, err = s.getAddr(ctx, &Mapping{Program: program, Version: version, Netid: netid, Owner: c.Owner})
@@ -195,7 +200,7 @@ func (s *session) getAddr(ctx context.Context, m *Mapping) (a netip.AddrPort, er
 	return ParseUniversalAddress(text)
 }
 
-// getPort is GETPORT of version 2 (RFC 1833 §3.2), for TCP.
+// getPort calls GETPORT of version 2 (RFC 1833 §3.2) for TCP.
 func (s *session) getPort(ctx context.Context, program, version uint32) (a netip.AddrPort, err error) {
 	var port uint32
 	err = rpc.Do(ctx, s, &rpc.Exchange{
@@ -218,8 +223,8 @@ func (s *session) getPort(ctx context.Context, program, version uint32) (a netip
 	return netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)), nil
 }
 
-// Dump lists all registrations. A mapping with an address that is not an Internet address has a
-// zero Address.
+// Dump returns all registrations. If an address is not an Internet address, the Address of its
+// mapping is zero.
 func (c *Client) Dump(ctx context.Context) (all []Mapping, err error) {
 	err = c.session(ctx, func(s *session) error {
 		all, err = s.dump(ctx)
@@ -247,7 +252,7 @@ func (s *session) dump(ctx context.Context) (all []Mapping, err error) {
 	return all, err
 }
 
-// A session is a connection to rpcbind, with the version to use.
+// A session is a connection to rpcbind, with the protocol version to use.
 type session struct {
 	rpc.Client
 	version uint32
@@ -293,7 +298,7 @@ func (s *session) call(ctx context.Context, proc uint32, args func(*xdr.Writer),
 	}
 }
 
-// change does SET or UNSET.
+// change calls SET or UNSET. It returns ErrTaken if rpcbind refuses.
 func (s *session) change(ctx context.Context, proc uint32, m *Mapping, address string) error {
 	done := false
 	err := s.call(ctx, proc, func(w *xdr.Writer) { putMapping(w, m, address) }, func(d *xdr.Decoder) error {
@@ -306,9 +311,9 @@ func (s *session) change(ctx context.Context, proc uint32, m *Mapping, address s
 	return err
 }
 
-// unset removes a registration. It does not report ErrTaken, because rpcbind gives the same
-// answer for a service that is not registered. If another owner holds the service, a following
-// SET fails.
+// unset removes a registration. It does not return ErrTaken, because rpcbind also refuses to remove
+// a registration that does not exist. If another owner has registered the service, a following SET
+// fails.
 func (s *session) unset(ctx context.Context, m *Mapping) error {
 	if err := s.change(ctx, procUnset, m, ""); err != ErrTaken {
 		return err

@@ -8,11 +8,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A Server answers calls to rpcbind, in versions 2 to 4, for a fixed list of services. All of
-// them are on TCP, at one port of the address that the call came to. Nothing can be registered
-// with it. It is an rpc.Program.
+// A Server answers calls to rpcbind, versions 2 to 4, for a fixed list of services. All services
+// are on TCP, at one port of the local address of the call's connection. Clients cannot register
+// services. It is an rpc.Program.
 type Server struct {
-	// Services lists the services, in the order of DUMP.
+	// Services lists the services, in the order in which DUMP returns them.
 	Services []Service
 	// Port is the TCP port of all services.
 	Port uint16
@@ -84,8 +84,9 @@ func (s *Server) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// serves reports whether any version of the program is served. rpcbind answers even for another
-// version than the requested one (RFC 1833 §2.2.1, RPCBPROC_GETADDR).
+// serves reports whether any version of the program is in the list. The version does not matter:
+// GETADDR returns an address even if the service has another version than the requested one (RFC
+// 1833 §2.2.1).
 func (s *Server) serves(program uint32) bool {
 	for _, v := range s.Services {
 		if v.Program == program {
@@ -108,7 +109,7 @@ func (s *Server) getPort(args *xdr.Decoder, w *xdr.Writer) {
 func (s *Server) getAddr(args *xdr.Decoder, at netip.AddrPort, w *xdr.Writer) {
 	program, _ := args.Uint32(), args.Uint32()
 	netid := string(args.Opaque(maxString))
-	args.Opaque(maxString) // the address by which the caller reaches rpcbind
+	args.Opaque(maxString) // the address at which the caller reaches rpcbind
 	args.Opaque(maxString) // the owner
 	if netid == Netid("tcp", at.Addr()) && s.serves(program) {
 		w.String(UniversalAddress(at))
