@@ -5,7 +5,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Binding is the toy program's upper-layer binding.
+// Binding is the upper-layer binding of the test program.
 var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 	NULL: {Name: "NULL"},
 	ECHO: {Name: "ECHO", MaxArgs: 4 + MaxEcho, MaxResults: 4 + MaxEcho, Walk: func(args *xdr.Decoder, s *rpc.Shape) {
@@ -49,8 +49,8 @@ var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 	COMPOUND: {Name: "COMPOUND", MaxArgs: MaxCompound, MaxResults: MaxCompound, Walk: walkCompound},
 }}
 
-// size returns the memory for a count from the wire, or 0 if the count is too large and
-// the call is refused.
+// size returns the size of a payload of n bytes. It returns 0 if n is larger than MaxData, because
+// the call is then refused.
 func size(n uint32) int {
 	if n > MaxData {
 		return 0

@@ -8,30 +8,31 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Operations of COMPOUND. An operation on the wire consists of its number, a How, and its
-// arguments. A result consists of the operation's number and the data below.
+// Operations of COMPOUND. An operation on the wire consists of its number, one of the constants
+// Straight, Blocking and Pending, and its arguments. Its result consists of its number and the data
+// described below.
 const (
-	// OpCount has no arguments. Its result is an unsigned hyper: the number of operations
-	// that the program has executed so far, this one included.
+	// OpCount has no arguments. Its result is an unsigned hyper: the number of operations that the
+	// program has executed so far, including this one.
 	OpCount = iota + 1
-	// OpRead has the argument unsigned count. Its result is opaque<MaxData>, eligible. It
-	// is shorter than count if the reply has less room.
+	// OpRead has the argument unsigned count. Its result is opaque<MaxData>, eligible. It is
+	// shorter than count if the reply has less space.
 	OpRead
-	// OpWrite has the argument opaque<MaxData>, eligible. Its result is the length and
-	// the CRC.
+	// OpWrite has the argument opaque<MaxData>, eligible. Its result is the length and the CRC of
+	// the data.
 	OpWrite
 	// OpStall has the argument unsigned lane. It waits until the test releases the lane.
 	OpStall
 )
 
-// A How is the way in which the program executes an operation.
+// Values of Op.How, which tells how the program executes an operation.
 const (
-	// Straight: the first attempt executes it.
+	// Straight means that the first attempt executes it.
 	Straight = iota
-	// Blocking: a Try decodes the arguments, takes memory, writes a part of the result,
-	// and then answers WouldBlock.
+	// Blocking means that an attempt with Call.Try decodes the arguments, takes memory, writes the
+	// result, and then returns WouldBlock.
 	Blocking
-	// Pending: another goroutine resumes the call.
+	// Pending means that another goroutine continues the call with Call.Resume.
 	Pending
 )
 
@@ -40,14 +41,14 @@ const (
 const (
 	MaxCompound = 4 + maxOps*opWords + MaxData
 	maxOps      = 64
-	opWords     = 4 + 4 + 8 // the words of an operation's arguments or result, in bytes
+	opWords     = 4 + 4 + 8 // the size of an operation's arguments or result without payload, in bytes
 )
 
 // An Op is one operation of a COMPOUND.
 type Op struct {
 	Code, How uint32
-	N         uint32 // count or lane
-	Data      []byte // of OpWrite
+	N         uint32 // the count of OpRead, or the lane of OpStall
+	Data      []byte // the data of OpWrite
 }
 
 // PutCompound writes the arguments of COMPOUND.
@@ -65,7 +66,7 @@ func PutCompound(w *xdr.Writer, ops []Op) {
 	}
 }
 
-// walkCompound is the Walk of COMPOUND. It reads the operations that have arrived.
+// walkCompound is Procedure.Walk of COMPOUND. It reads the operations that have arrived.
 func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	n := args.Uint32()
 	if n > maxOps {
@@ -87,13 +88,14 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	s.Words = 4 + int(n)*opWords
 }
 
-// progress is the place at which an interrupted COMPOUND continues.
+// progress is the state of an interrupted COMPOUND. left is the number of operations that are not
+// executed yet.
 type progress struct {
 	left   uint32
-	resume bool // the operation under way was pending
+	resume bool // the next operation returned Pending at the last attempt
 }
 
-// compound runs the operations that were not executed yet.
+// compound executes the operations that are not executed yet.
 func (p *Program) compound(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome {
 	at, begun := c.Progress.(*progress)
 	if !begun {
@@ -121,8 +123,8 @@ func (p *Program) compound(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outco
 	return rpc.Done
 }
 
-// operation runs one operation. If again is true, compound returns out: the operation has
-// to continue later, or ended the compound.
+// operation executes one operation. If again is true, compound has to return out, because the
+// operation has to continue later, or is invalid.
 func (p *Program) operation(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer, at *progress) (out rpc.Outcome, again bool) {
 	code, how := d.Uint32(), d.Uint32()
 	w.Uint32(code)
@@ -131,7 +133,7 @@ func (p *Program) operation(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer, at *prog
 	case OpCount:
 		w.Uint64(uint64(p.Steps.Load()) + 1)
 	case OpRead:
-		// Leave room for the words of the operations after this one.
+		// Leave space for the results of the operations after this one.
 		n = min(d.Uint32(), MaxData, uint32(min(c.ResultRoom(w, 4+int(at.left-1)*opWords), math.MaxInt32)))
 		payload(c, w, int(n))
 	case OpWrite:

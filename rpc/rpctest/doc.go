@@ -1,8 +1,8 @@
-// Package rpctest helps to test package rpc and the transports. Its Call has a Way
-// without a network, which records the end of the call and offers a Room of the test's
-// choice. Its toy program has a Binding and procedures for everything that a transport
-// must carry: arguments and results that may be placed directly, unions around them,
-// calls that stall, and calls that must not be executed twice.
+// Package rpctest is for tests of package rpc and of the transports. Its Call is an rpc.Call with a
+// Way that uses no network: it records the end of the call, and the test chooses its Room. Its test
+// program has procedures for all cases that a transport has to handle: arguments and results that
+// are eligible for direct data placement, unions around them, calls that block, and calls that must
+// not be executed twice.
 //
-// The package knows no real upper layer.
+// The package imports no real program, such as NFS.
 package rpctest

@@ -5,13 +5,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Message returns a call of the toy program with AUTH_NONE. args may be nil.
+// Message returns the RPC message of a call to the test program with AUTH_NONE. args writes the
+// arguments; it may be nil.
 func Message(xid, procedure uint32, args func(w *xdr.Writer)) []byte {
 	return CallMessage(rpc.CallHeader{XID: xid, Program: Number, Version: 1, Procedure: procedure}, args)
 }
 
-// CallMessage returns a call with the header h. Payloads that args writes are in the
-// message.
+// CallMessage returns the RPC message of a call with the header h. It contains the payloads that
+// args writes.
 func CallMessage(h rpc.CallHeader, args func(w *xdr.Writer)) []byte {
 	w := xdr.NewWriter(make([]byte, 0, 64<<10))
 	rpc.PutCall(w, &h)

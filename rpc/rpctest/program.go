@@ -9,82 +9,83 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Number is the toy program's number, from the range for local administrators (RFC 5531
-// §8.3).
+// Number is the test program's number, from the range for local administrators (RFC 5531 §8.3).
 const Number = 0x2000_0f5d
 
-// Procedures of the toy program, in XDR language:
+// Procedures of the test program, in XDR language:
 const (
 	// NULL: void NULL(void) = 0.
 	NULL = iota
-	// ECHO: opaque<MaxEcho> ECHO(opaque<MaxEcho>) = 1; nothing is eligible.
+	// ECHO: opaque<MaxEcho> ECHO(opaque<MaxEcho>) = 1. Neither argument nor result is eligible.
 	ECHO
-	// PUT: struct {count; crc} PUT(string name<255>, opaque data<MaxData>) = 2;
-	// data is eligible. Not to be executed twice.
+	// PUT: struct {count; crc} PUT(string name<255>, opaque data<MaxData>) = 2. data is eligible. A
+	// PUT must not be executed twice.
 	PUT
-	// GET: opaque<MaxData> GET(unsigned count) = 3; the result is eligible, its
-	// bytes are Pattern's.
+	// GET: opaque<MaxData> GET(unsigned count) = 3; the result is eligible. Its bytes are those of
+	// Pattern.
 	GET
-	// BUMP: unsigned hyper BUMP(opaque tag<64>) = 4 returns the number of BUMPs executed
-	// so far. Not to be executed twice.
+	// BUMP: unsigned hyper BUMP(opaque tag<64>) = 4 returns the number of BUMPs executed so far. A
+	// BUMP must not be executed twice.
 	BUMP
-	// STALL: unsigned STALL(unsigned lane) = 5 may block: it waits until the test
-	// releases the lane, and returns the lane's number.
+	// STALL: unsigned STALL(unsigned lane) = 5 waits until the test releases the lane
+	// (Program.Release), and returns the lane's number.
 	STALL
-	// PAIR: two unions, switch (bool) {case TRUE: opaque<MaxData>; default: void},
-	// PAIR(bool first, bool second, unsigned count) = 6; both contents are
-	// eligible.
+	// PAIR: two unions PAIR(bool first, bool second, unsigned count) = 6. Each union is switch
+	// (bool) {case TRUE: opaque<MaxData>; default: void}. The contents of both are eligible.
 	PAIR
-	// LATER: unsigned LATER(unsigned n) = 7 returns n. Another goroutine completes the
-	// call.
+	// LATER: unsigned LATER(unsigned n) = 7 returns n. Another goroutine ends the call with
+	// Call.Complete.
 	LATER
-	// WIDE: opaque<MaxWide> WIDE(unsigned count) = 8. Its results are words.
-	// Not to be executed twice.
+	// WIDE: opaque<MaxWide> WIDE(unsigned count) = 8. Its result is not eligible. A WIDE must not
+	// be executed twice.
 	WIDE
-	// FAIL: void FAIL(unsigned accept_stat, unsigned auth_stat) = 9 ends with the given
+	// FAIL: void FAIL(unsigned accept_stat, unsigned auth_stat) = 9 returns an Outcome with these
 	// statuses.
 	FAIL
-	// SPILL: void SPILL(unsigned count) = 10 writes more than its Binding allows.
+	// SPILL: void SPILL(unsigned count) = 10 writes count words, which may be more than its Binding
+	// allows.
 	SPILL
-	// HOLD: unsigned hyper HOLD(unsigned lane) = 11 is STALL and BUMP in one.
-	// Not to be executed twice.
+	// HOLD: unsigned hyper HOLD(unsigned lane) = 11 waits like STALL, and then counts like BUMP. A
+	// HOLD must not be executed twice.
 	HOLD
-	// FETCH: struct {opaque<MaxData> data; unsigned count} FETCH(unsigned count) = 12;
-	// data is eligible. Not to be executed twice.
+	// FETCH: struct {opaque<MaxData> data; unsigned count} FETCH(unsigned count) = 12. data is
+	// eligible. A FETCH must not be executed twice.
 	FETCH
 
-	// SAME: opaque<MaxData> SAME(unsigned count) = 13 is GET for benchmarks: its bytes
-	// were made before.
+	// SAME: opaque<MaxData> SAME(unsigned count) = 13 is like GET, for benchmarks: its result is in
+	// memory before the call.
 	SAME
-	// STORE: struct {length; nth} STORE(unsigned key, opaque data<MaxData>) = 14; data is
-	// eligible. Not to be executed twice; nth counts the STOREs. If key is not 0, it may
-	// block: it waits until the test releases the lane with the number key.
+	// STORE: struct {length; nth} STORE(unsigned key, opaque data<MaxData>) = 14. data is eligible.
+	// nth is the number of STOREs executed so far. A STORE must not be executed twice. If key is
+	// not 0, it waits until the test releases the lane with the number key.
 	STORE
-	// COMPOUND: = 15. Its arguments are Ops.
+	// COMPOUND = 15 executes several operations. Its arguments are an array of Ops: see
+	// PutCompound.
 	COMPOUND
 
-	// CRASH: void CRASH(unsigned how) = 16 panics. how is one of the Crash constants.
+	// CRASH: void CRASH(unsigned how) = 16 panics. how is one of the constants with the prefix
+	// Crash.
 	CRASH
 
 	procedures
 )
 
-// Ways to CRASH.
+// Values of CRASH's argument.
 const (
-	// CrashAtOnce panics at the first attempt.
+	// CrashAtOnce panics at once.
 	CrashAtOnce = iota
-	// CrashWithPayload first writes a payload from the call's memory, and then panics.
+	// CrashWithPayload writes a payload in the call's memory, and then panics.
 	CrashWithPayload
-	// CrashBlocking answers a Try with WouldBlock, and panics when it may block.
+	// CrashBlocking returns WouldBlock if Call.Try is set, and panics when it is called again
+	// without Try.
 	CrashBlocking
 	// CrashCompleting panics in the function that it passes to Complete.
 	CrashCompleting
-	// CrashPending panics after it has started another goroutine. That goroutine
-	// completes the call.
+	// CrashPending panics after it has started a goroutine that ends the call with Complete.
 	CrashPending
 )
 
-// Early is the result of a call for which Judging sets Judgement.Early.
+// Early is the result of all calls for which Judging sets Judgement.Early.
 const Early = 0xea51
 
 // Limits, in bytes.
@@ -94,26 +95,25 @@ const (
 	MaxWide = 64 << 10
 )
 
-// LowVersion and HighVersion are the versions of the toy program; the one
-// between them does not exist.
+// LowVersion and HighVersion are the versions of the test program. Version 2 does not exist.
 const (
 	LowVersion  = 1
 	HighVersion = 3
 )
 
-// A Program is the toy program.
+// A Program is the test program.
 type Program struct {
 	// Judging, if not nil, replaces Judge.
 	Judging func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome
-	// Served counts executions, by procedure. A Try that would block does not count.
+	// Served counts executions, by procedure. It does not count attempts that returned WouldBlock.
 	Served [procedures]atomic.Int64
-	// Tried counts the attempts that answered WouldBlock.
+	// Tried counts the attempts that returned WouldBlock.
 	Tried atomic.Int64
 	// Steps counts the executed operations of COMPOUNDs.
 	Steps atomic.Int64
 	// Conn is the connection of the last call.
 	Conn atomic.Pointer[rpc.Conn]
-	// Caller is the credential of the last call.
+	// Caller is the credential of the last NULL call with AUTH_SYS.
 	Caller atomic.Pointer[Caller]
 
 	bumps  atomic.Uint64
@@ -124,7 +124,7 @@ type Program struct {
 	later  sync.WaitGroup
 }
 
-// A Caller is a copy of a credential.
+// A Caller is a copy of an AUTH_SYS credential.
 type Caller struct {
 	UID, GID uint32
 	Groups   []uint32
@@ -136,7 +136,7 @@ type gate struct {
 	arrived chan struct{}
 }
 
-// NewProgram returns a toy program with every lane closed.
+// NewProgram returns a test program. All its lanes make calls wait until Release.
 func NewProgram() *Program { return &Program{lanes: make(map[uint32]*gate)} }
 
 func (p *Program) gate(lane uint32) *gate {
@@ -150,14 +150,13 @@ func (p *Program) gate(lane uint32) *gate {
 	return g
 }
 
-// Release lets all calls that stall in a lane continue. Later calls in the lane do not
-// stall.
+// Release ends the wait of all calls in a lane. Later calls in the lane do not wait.
 func (p *Program) Release(lane uint32) { close(p.gate(lane).open) }
 
-// Arrived returns a channel with a token for each call that stalls in a lane.
+// Arrived returns a channel that receives a value whenever a call begins to wait in a lane.
 func (p *Program) Arrived(lane uint32) <-chan struct{} { return p.gate(lane).arrived }
 
-// Wait returns when other goroutines have no calls left to complete.
+// Wait returns when all goroutines that end calls with Complete or Resume have ended.
 func (p *Program) Wait() { p.later.Wait() }
 
 // Pattern fills b with the bytes of GET's result, and returns b.
@@ -202,7 +201,7 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	}
 	out := p.serve(c, &c.Args, w)
 	switch {
-	case out.Pending: // c may be another call by now
+	case out.Pending: // do not use c: its record may be reused already
 	case out.Block:
 		p.Tried.Add(1)
 	default:
@@ -350,13 +349,13 @@ func (p *Program) crash(c *rpc.Call, how uint32, w *xdr.Writer) rpc.Outcome {
 	panic("rpctest: CRASH")
 }
 
-// Same returns the memory of SAME's results.
+// Same returns the memory that SAME's results refer to.
 func Same() []byte { return same }
 
 var same = Pattern(make([]byte, MaxData))
 
-// payload writes n bytes of the pattern as a payload. It uses the call's own memory if
-// the call has enough.
+// payload writes n bytes of Pattern as an eligible payload, in the call's memory if that is large
+// enough.
 func payload(c *rpc.Call, w *xdr.Writer, n int) {
 	var item xdr.Eligible
 	if b := c.ResultMemory(n); b != nil {

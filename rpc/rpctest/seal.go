@@ -9,34 +9,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// FlavorSeal is a toy flavor. Its credential consists of the service, a key, and a
-// checksum of the call's header. It protects against no attack, but has the form of
-// flavors that do: a separate call makes a context, each reply has a verifier, and a
-// service wraps arguments and results.
+// FlavorSeal is an authentication flavor for tests. Its credential consists of the service, a key,
+// and a checksum of the call's header. It protects against no attack, but has the structure of
+// RPCSEC_GSS: a separate call makes a context, each reply has a verifier, and one of its services
+// wraps arguments and results.
 const FlavorSeal rpc.Flavor = 0x5ea1
 
 // Services of FlavorSeal.
 const (
-	// SealNew makes a context. The reply is the key, an unsigned int, whatever the
-	// procedure is.
+	// SealNew makes a context. The result is the key, an unsigned int, for any procedure number.
 	SealNew = iota
-	// SealNone leaves arguments and results as they are.
+	// SealNone does not change arguments and results.
 	SealNone
-	// SealWrap turns arguments and results into their length, their bytes each
-	// combined with the key, and their checksum.
+	// SealWrap replaces arguments and results by their length, their bytes XORed with a byte from
+	// the key, and their checksum.
 	SealWrap
 )
 
-// Keys that make Verify fail on purpose.
+// Keys with which Verify or Wrap fails, so that tests can see the failure.
 const (
-	KeyUnknown = 0 // the call is denied
-	KeyDrop    = 1 // no answer
-	KeyEnd     = 2 // no answer, and the connection ends
-	KeyBare    = 3 // replies cannot be protected
+	KeyUnknown = 0 // Verify denies the call
+	KeyDrop    = 1 // Verify drops the call
+	KeyEnd     = 2 // Verify drops the call and closes the connection
+	KeyBare    = 3 // Wrap fails
 	firstKey   = 16
 )
 
-// A Seal is the Protection of FlavorSeal.
+// A Seal is the rpc.Protection of FlavorSeal.
 type Seal struct {
 	next atomic.Uint32
 	// Guards is the number of sealGuards that are not released yet. Wrapped is the number
@@ -44,14 +43,14 @@ type Seal struct {
 	Guards, Wrapped atomic.Int64
 }
 
-// NewSeal returns a Seal without contexts.
+// NewSeal returns a Seal that has made no contexts.
 func NewSeal() *Seal {
 	s := new(Seal)
 	s.next.Store(firstKey)
 	return s
 }
 
-// sealSum is the checksum of a call's header.
+// sealSum returns the checksum of a call's header, service and key.
 func sealSum(message []byte, service, key uint32) uint32 {
 	var b [8]byte
 	binary.BigEndian.PutUint32(b[:], service)
@@ -86,7 +85,7 @@ func (s *Seal) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	return &sealGuard{seal: s, service: service, key: key, xid: a.Header.XID}, rpc.Done
 }
 
-// A sealGuard is the Guard of one call.
+// A sealGuard is the rpc.Guard of one call.
 type sealGuard struct {
 	seal              *Seal
 	service, key, xid uint32
@@ -180,7 +179,7 @@ func (g *sealMaker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// SealCred returns the credential of a call of the toy program.
+// SealCred returns the credential of a call of the test program with the header h.
 func SealCred(h rpc.CallHeader, service, key uint32) rpc.AuthBytes {
 	w := xdr.NewWriter(make([]byte, 0, 128))
 	rpc.PutCall(w, &h)
@@ -192,8 +191,8 @@ func SealCred(h rpc.CallHeader, service, key uint32) rpc.AuthBytes {
 	return rpc.AuthBytes{Flavor: FlavorSeal, Body: b}
 }
 
-// SealArgs wraps args for SealWrap. It puts payloads into the message, so that nothing
-// travels beside it.
+// SealArgs returns args wrapped for SealWrap. Payloads are in the message, because no item may
+// travel outside it.
 func SealArgs(args func(w *xdr.Writer), key uint32) func(w *xdr.Writer) {
 	plain := CallMessage(rpc.CallHeader{}, args)[40:]
 	sum := crc32.ChecksumIEEE(plain)
@@ -205,9 +204,9 @@ func SealArgs(args func(w *xdr.Writer), key uint32) func(w *xdr.Writer) {
 	}
 }
 
-// Unseal removes the protection of results. d is positioned after the reply's header. If
-// payload is not 0, a payload of that many bytes starts at byte at of the plain results,
-// and its padding is not protected.
+// Unseal removes the protection from the results, and returns a Decoder at the plain results. d is
+// behind the reply's header. If payload is not 0, the results have a payload of so many bytes,
+// which starts at byte at of the plain results; its padding is not protected.
 func Unseal(d *xdr.Decoder, key uint32, at, payload int) (*xdr.Decoder, bool) {
 	n := int(d.Uint32())
 	pad := xdr.Pad(payload)

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Suite tests calls over a transport. dial makes a new connection to s, whose only
-// program is p. The last test ends its connection.
+// Suite tests calls over a transport. dial makes a new connection to s, whose only program is p.
+// The last test makes s close the connection.
 func Suite(t *testing.T, s *rpc.Server, p *Program, dial func(t *testing.T) rpc.Caller) {
 	seal := NewSeal()
 	s.Protect(FlavorSeal, seal)
@@ -23,8 +23,8 @@ func Suite(t *testing.T, s *rpc.Server, p *Program, dial func(t *testing.T) rpc.
 	t.Run("endings", func(t *testing.T) { endings(t, p, dial(t)) })
 }
 
-// Calls is the part of Suite that works under any flavor. The Callers that dial returns
-// may protect the calls.
+// Calls has the tests of Suite that work under any authentication flavor. So the Callers that dial
+// returns may protect the calls.
 func Calls(t *testing.T, p *Program, dial func(t *testing.T) rpc.Caller) {
 	t.Run("sizes", func(t *testing.T) { sizes(t, dial(t)) })
 	t.Run("errors", func(t *testing.T) { failures(t, dial(t)) })
@@ -35,7 +35,7 @@ func Calls(t *testing.T, p *Program, dial func(t *testing.T) rpc.Caller) {
 	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, dial) })
 }
 
-// NewExchange returns a call of the toy program, with the sizes of its Binding.
+// NewExchange returns a call of a procedure of the test program, with the sizes of its Binding.
 func NewExchange(procedure uint32, args func(w *xdr.Writer)) *rpc.Exchange {
 	x := &rpc.Exchange{
 		Program: Number, Version: LowVersion, Procedure: procedure,
@@ -57,15 +57,15 @@ func NewExchange(procedure uint32, args func(w *xdr.Writer)) *rpc.Exchange {
 	return x
 }
 
-// Echo, Put, Get and the others make one call and check its results.
+// Echo, Put, Get and Wide make one call each and check its results.
 
-// Echo sends n bytes there and back, none of them eligible.
+// Echo makes an ECHO of n bytes, which are not eligible.
 func Echo(k rpc.Caller, n int) error {
 	want := Pattern(make([]byte, n))
 	return rpc.Do(context.Background(), k, NewExchange(ECHO, func(w *xdr.Writer) { w.Opaque(want) }), same1(want, (*xdr.Decoder).Opaque))
 }
 
-// Put sends n bytes that are eligible.
+// Put makes a PUT of n bytes, which are eligible.
 func Put(k rpc.Caller, n int) error {
 	data := Pattern(make([]byte, n))
 	x := NewExchange(PUT, func(w *xdr.Writer) {
@@ -80,7 +80,7 @@ func Put(k rpc.Caller, n int) error {
 	})
 }
 
-// Get fetches n bytes that are eligible, with or without a sink for them.
+// Get makes a GET of n bytes, which are eligible. If sink is set, the call has a sink for them.
 func Get(k rpc.Caller, n int, sink bool) error {
 	want := Pattern(make([]byte, n))
 	x := NewExchange(GET, func(w *xdr.Writer) { w.Uint32(uint32(n)) })
@@ -96,7 +96,7 @@ func Get(k rpc.Caller, n int, sink bool) error {
 	return rpc.Do(context.Background(), k, x, same1(want, (*xdr.Decoder).EligibleOpaque))
 }
 
-// Wide fetches n bytes that are not eligible.
+// Wide makes a WIDE of n bytes, which are not eligible.
 func Wide(k rpc.Caller, n int) error {
 	return rpc.Do(context.Background(), k, NewExchange(WIDE, func(w *xdr.Writer) { w.Uint32(uint32(n)) }),
 		same1(Pattern(make([]byte, n)), (*xdr.Decoder).Opaque))
@@ -177,13 +177,13 @@ func failures(t *testing.T, k rpc.Caller) {
 	}
 }
 
-// freshLane returns a lane that no other call uses.
+// freshLane returns the number of a lane that no other call uses.
 func (p *Program) freshLane() uint32 { return 0x5717_0000 + uint32(p.fresh.Add(1)) }
 
 func outOfOrder(t *testing.T, p *Program, k rpc.Caller) {
 	const calls = 8
 	lane := p.freshLane()
-	// A connection may allow only one call until its first reply.
+	// Make one call first, because a connection may allow only one call until its first reply.
 	if err := Echo(k, 1); err != nil {
 		t.Fatal(err)
 	}

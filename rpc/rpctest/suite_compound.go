@@ -11,20 +11,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Results holds the results of a COMPOUND, in the order of its operations.
+// Results has the results of a COMPOUND, for each kind of operation in order.
 type Results struct {
-	Counts []uint64 // of OpCount
-	Data   [][]byte // of OpRead
-	Sums   []uint32 // of OpWrite
+	Counts []uint64 // the results of OpCount
+	Data   [][]byte // the data of OpRead
+	Sums   []uint32 // the CRCs of OpWrite
 }
 
-// Run makes a COMPOUND with the sinks given and reads its results, which must be
-// those of its operations, in order.
+// Run makes a COMPOUND with these operations and sinks, and returns its results. It returns an
+// error if they are not the results of ops in order.
 func Run(k rpc.Caller, ops []Op, sinks ...[]byte) (res Results, err error) {
 	x := NewExchange(COMPOUND, func(w *xdr.Writer) { PutCompound(w, ops) })
 	x.MaxResults = 4 + len(ops)*opWords
-	// A transport without direct placement returns the payloads within the message, so
-	// they count towards MaxResults.
+	// MaxResults includes the payloads, because a transport without direct data placement returns
+	// them in the message.
 	for _, op := range ops {
 		if op.Code == OpRead {
 			x.MaxResults += padded(op.N)
@@ -59,7 +59,8 @@ func Run(k rpc.Caller, ops []Op, sinks ...[]byte) (res Results, err error) {
 	return res, err
 }
 
-// locateFirst finds the first OpRead among results that may be cut off.
+// locateFirst returns the position and the length of the data of the first OpRead, or 0. d reads
+// results that may be cut off.
 func locateFirst(d xdr.Decoder, ops []Op) (position, length int) {
 	d.Uint32()
 	for _, op := range ops {
@@ -78,8 +79,8 @@ func locateFirst(d xdr.Decoder, ops []Op) (position, length int) {
 	return 0, 0
 }
 
-// compounds: any operation of a compound may stop it, in any way. The compound then
-// continues at that operation, and no operation is executed twice.
+// compounds tests that a COMPOUND continues at the operation that interrupted it, Blocking or
+// Pending, and executes no operation twice.
 func compounds(t *testing.T, p *Program, k rpc.Caller) {
 	data := [][]byte{Pattern(make([]byte, 3001)), Pattern(make([]byte, 70_000))}
 	ops := []Op{
@@ -136,8 +137,9 @@ func clearHow(ops []Op) {
 	}
 }
 
-// severalReads: each eligible result has its own room. If one result is shorter than
-// requested, the results after it are still in their places.
+// severalReads tests that each eligible result goes into its own sink, and is as short as the sink
+// requires. If one result is shorter than requested, the later results are still in their own
+// sinks.
 func severalReads(t *testing.T, k rpc.Caller) {
 	ops := []Op{{Code: OpRead, N: 5000}, {Code: OpRead, N: 5000}, {Code: OpCount}, {Code: OpRead, N: 5000}}
 	for _, sizes := range [][]int{{5000, 5000, 5000}, {5001, 100, 5000}, {4, 0, 8192}, {5000}, {5000, 3}, {64 << 10, 1, 1}} {
@@ -163,8 +165,8 @@ func severalReads(t *testing.T, k rpc.Caller) {
 	}
 }
 
-// stalledCompound: a compound that stalls does not repeat its earlier operations, and
-// other calls overtake it.
+// stalledCompound tests that a COMPOUND that waits does not execute its earlier operations again,
+// and does not delay other calls.
 func stalledCompound(t *testing.T, p *Program, k rpc.Caller) {
 	lane := p.freshLane()
 	if err := Echo(k, 1); err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Races is a test of rpc.Callers under the race detector. It cancels calls at any time, even
-// while the transport writes them, cuts connections, and reuses an Exchange and its memory
-// as soon as Done was called. It checks that each call ends once, that none ends while the
-// transport writes its arguments, and that each successful call was executed with its own
+// Races tests an rpc.Caller under the race detector. It cancels calls at any time, even while the
+// transport writes them. It cuts connections. It reuses an Exchange and its memory as soon as Done
+// was called. It checks that Done is called once for each call, that it is not called while the
+// transport writes the call's arguments, and that each successful call was executed with its own
 // arguments.
 //
-// dial returns a Caller to the toy program, and cut, which ends the Caller's present
-// connection. The Caller may connect anew. Any goroutine may call both.
+// dial returns a Caller of the test program, and a function that cuts the Caller's present
+// connection. The Caller may connect again. Any goroutine may use both.
 func Races(t *testing.T, dial func(t *testing.T) (k rpc.Caller, cut func())) {
 	const rounds, goroutines, calls = 3, 8, 40
 	for round := range rounds {
@@ -48,7 +48,7 @@ func Races(t *testing.T, dial func(t *testing.T) (k rpc.Caller, cut func())) {
 
 var errGivenUp = errors.New("rpctest: given up")
 
-// A racer makes calls one after the other, all with one Exchange and one buffer.
+// A racer makes calls one after the other, all with the same Exchange and the same buffer.
 type racer struct {
 	t      *testing.T
 	k      rpc.Caller
@@ -57,15 +57,15 @@ type racer struct {
 	memory [96 << 10]byte
 }
 
-// The time at which a racer cancels a call: while the transport writes it, soon after, or
-// never (2 or more).
+// Values of call's parameter giveUp: when the racer cancels the call. All values from 2 on mean
+// never.
 const (
 	whileWritten = iota
 	soonAfter
 	never = 3
 )
 
-// call makes a call, and reports whether it succeeded.
+// call makes one call, and reports whether it succeeded.
 func (r *racer) call(giveUp int) bool {
 	data := r.memory[:r.random.IntN(1<<(r.random.IntN(17)+1))%len(r.memory)]
 	for i := range data {
@@ -122,7 +122,7 @@ func (r *racer) call(giveUp int) bool {
 	}
 	err := <-done
 	givenUp.Wait()
-	clear(data) // it belongs to the racer again
+	clear(data) // the transport must not use it any more
 	select {
 	case <-done:
 		r.t.Error("Done was called twice")

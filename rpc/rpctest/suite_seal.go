@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// sealed returns a call of the toy program under FlavorSeal.
+// sealed returns a call of the test program under FlavorSeal.
 func sealed(procedure, service, key uint32, args func(w *xdr.Writer)) *rpc.Exchange {
 	x := NewExchange(procedure, args)
 	h := rpc.CallHeader{Program: x.Program, Version: x.Version, Procedure: x.Procedure}
 	x.Cred = SealCred(h, service, key)
 	if service == SealWrap {
-		// No item travels beside the message, and the protection makes results longer.
+		// No item may travel outside the message, and the protection makes the results longer.
 		x.Binding = nil
 		x.Args = SealArgs(args, key)
 		x.MaxArgs += MaxData + 64
@@ -26,8 +26,8 @@ func sealed(procedure, service, key uint32, args func(w *xdr.Writer)) *rpc.Excha
 	return x
 }
 
-// protection: over any transport, the Seal makes contexts, verifies headers, unwraps
-// arguments and wraps results.
+// protection tests that the transport works with a flavor that makes contexts, verifies headers,
+// unwraps arguments and wraps results.
 func protection(t *testing.T, s *Seal, k rpc.Caller) {
 	do := func(x *rpc.Exchange, decode func(d *xdr.Decoder) error) error {
 		return rpc.Do(context.Background(), k, x, decode)
@@ -42,7 +42,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 		t.Fatalf("a context: key %d, %v", key, err)
 	}
 
-	// Under SealNone, arguments and results travel as without the flavor.
+	// Under SealNone, arguments and results are sent as without the flavor.
 	for _, n := range []int{0, 1000, 200_000} {
 		want := Pattern(make([]byte, n))
 		x := sealed(GET, SealNone, key, func(w *xdr.Writer) { w.Uint32(uint32(n)) })
@@ -53,7 +53,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 		}
 	}
 
-	// Wrapped calls, short ones and ones longer than one message.
+	// Under SealWrap, short calls, and calls longer than one message, work.
 	wrapped := s.Wrapped.Load()
 	for _, n := range []int{0, 1, 700, 3000, MaxEcho} {
 		want := Pattern(make([]byte, n))
@@ -78,7 +78,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 			w.String("name")
 			w.Payload(data, true, nil)
 		})
-		for range 2 { // the second is another call, with another XID
+		for range 2 { // the second call has another XID
 			err := do(x, func(d *xdr.Decoder) error {
 				plain, ok := Unseal(d, key, 0, 0)
 				if !ok || int(plain.Uint32()) != n || plain.Uint32() != crc32.ChecksumIEEE(data) {
@@ -107,7 +107,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 		t.Error("no results were wrapped")
 	}
 
-	// Refusals.
+	// The flavor refuses these calls.
 	denied := func(why rpc.AuthStat) rpc.ReplyError { return rpc.ReplyError{Denied: true, Auth: why} }
 	broken := func(x *rpc.Exchange, args func(w *xdr.Writer)) *rpc.Exchange {
 		x.Args = args
@@ -139,7 +139,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 	}
 }
 
-// endings: a call that the flavor drops gets no answer. If the flavor also ends the
+// endings tests that a call that the flavor drops gets no reply. If the flavor also closes the
 // connection, the functions passed to OnClose run.
 func endings(t *testing.T, p *Program, k rpc.Caller) {
 	null := func() {

@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// An End is the method that used a call's way.
+// An End is the method of rpc.Way that ended a call.
 type End int
 
-// Ends.
+// Values of End. Open means that the call has not ended.
 const (
 	Open End = iota
 	Sent
@@ -22,29 +22,29 @@ const (
 	DroppedAndClosed
 )
 
-// A Call is a call with a Way that records its use. The Way enforces the contract of rpc.Way: it
-// panics if it is used twice, or if Writer or Detach is called after its use. At the end of the
-// call it overwrites the message and the reply's words, because transports reuse such buffers.
-// So code that keeps a slice of them reads wrong bytes, and the test fails.
+// A Call is an rpc.Call with a Way that records the end of the call. It panics if the caller
+// violates the rules of rpc.Way: if it ends the call twice, or calls Writer or Detach after the
+// end. At the end of the call, it overwrites the message and the reply's buffer, as a transport
+// does that reuses them. So if code still uses a slice of them, it reads wrong bytes, and the test
+// fails.
 type Call struct {
 	rpc.Call
 	// Space is the result of Room.
 	Space rpc.Room
-	// Places are the results of Place. A negative number means that there is no place:
-	// the result is encoded with the other results.
+	// Places are the results of Place for the eligible results. A negative number means that there
+	// is no Write chunk.
 	Places []int
-	// Done gets a token after the use of the way.
+	// Done receives a value when the call has ended.
 	Done chan struct{}
 
-	// The end of the call. These fields are valid after the token of Done.
+	// The following fields are valid after the value from Done.
 	End      End
 	Why      rpc.Refusal
-	Reply    []byte // the whole reply, with payloads and padding in their places
+	Reply    []byte // the whole reply, with payloads and padding inserted
 	Words    []byte
-	Payloads []xdr.Payload // Data in Reply; released already
+	Payloads []xdr.Payload // Data is in Reply; Ref was released
 	Detached bool
-	// Lent holds the payloads as the procedure gave them, without a copy. A transport refers to
-	// them while it sends the reply.
+	// Lent has the payloads in the program's own memory, not copied, as a transport gets them.
 	Lent [][]byte
 
 	w       xdr.Writer
@@ -53,10 +53,10 @@ type Call struct {
 	used    atomic.Bool
 }
 
-// TCPRoom is the room of a call on a byte stream.
+// TCPRoom is the Room of a call over TCP.
 var TCPRoom = rpc.Room{Inline: 4 << 20}
 
-// NewCall returns a call on conn with a whole message, as on a byte stream.
+// NewCall returns a call on conn, as over TCP. message is the whole RPC message.
 func NewCall(conn *rpc.Conn, message []byte) *Call {
 	c := &Call{Space: TCPRoom, Done: make(chan struct{}, 1)}
 	c.Again(conn, message)
@@ -74,8 +74,8 @@ func (c *Call) Again(conn *rpc.Conn, message []byte) {
 	c.used.Store(false)
 }
 
-// Run admits and serves c as a transport does, and waits for its end. It panics if the
-// call does not end within patience.
+// Run admits and serves c as a transport does, and waits for its end. It panics if the call does
+// not end within 30 seconds (patience).
 func (c *Call) Run(s *rpc.Server) *Call {
 	if _, ok := s.Admit(&c.Call); ok {
 		s.Serve(&c.Call)
@@ -129,13 +129,12 @@ func (c *Call) Writer(words int) *xdr.Writer {
 	if cap(c.buf) < n {
 		c.buf = make([]byte, 0, n)
 	}
-	// The capacity is no larger than requested, so that tests notice a reply that does
-	// not fit.
+	// The capacity is not larger than requested, so that tests fail if a reply needs more.
 	c.w.Reset(c.buf[:0:n])
 	return &c.w
 }
 
-// Detach implements rpc.Way. It overwrites the borrowed memory.
+// Detach implements rpc.Way. It overwrites the old message and the old buffer.
 func (c *Call) Detach() {
 	c.inUse("Detach")
 	if c.Detached {
@@ -223,7 +222,7 @@ func (c *Call) use(what string) {
 	}
 }
 
-// Results reads the reply's header and returns a cursor at the results.
+// Results reads the reply's header and returns a Decoder at the results.
 func (c *Call) Results() (*xdr.Decoder, error) {
 	if c.End != Sent {
 		return nil, fmt.Errorf("rpctest: no reply (end %d, refusal %d)", c.End, c.Why)

@@ -5,69 +5,68 @@ import (
 	"errors"
 )
 
-// Errors of a Decoder. They describe the fault in the bytes; the caller adds where the bytes came
-// from.
+// Errors of a Decoder. They describe the fault in the bytes. The caller adds the source of the
+// bytes.
 var (
-	// ErrShort: the stream ends inside an item.
+	// ErrShort means that the stream ends inside an item.
 	ErrShort = errors.New("xdr: stream ends inside an item")
-	// ErrTooLong: a counted item is longer than its limit, from its definition or from the
-	// caller.
+	// ErrTooLong means that a counted item is longer than its limit.
 	ErrTooLong = errors.New("xdr: counted item exceeds its limit")
-	// ErrBadValue: a boolean that is neither 0 nor 1, or an enum or union
-	// discriminant without an arm.
+	// ErrBadValue means that a boolean is neither 0 nor 1, that an enum has an undefined value, or
+	// that a union has no arm for its discriminant.
 	ErrBadValue = errors.New("xdr: value has no meaning")
-	// ErrExcised: an excised item does not fit into the stream around it. Either its position is
-	// not that of an item that may be placed directly, or its length is neither the item's nor
-	// the item's with its padding (RFC 8166 §3.4.5, §6.1).
+	// ErrExcised means that an excised item does not fit the stream: there is no eligible item at
+	// its position, or its length is neither the item's length nor the item's length with padding
+	// (RFC 8166 §3.4.5, §6.1).
 	ErrExcised = errors.New("xdr: excised item does not match the stream")
-	// ErrNotPlaced: an eligible item is in the stream although a place was offered for it.
+	// ErrNotPlaced means that an eligible item is in the stream although a Write chunk was offered
+	// for it.
 	ErrNotPlaced = errors.New("xdr: eligible item was not put into its place")
-	// ErrTrailing: bytes are left after the last item.
+	// ErrTrailing means that bytes are left after the last item.
 	ErrTrailing = errors.New("xdr: bytes left after the last item")
 )
 
-// NoLimit is the limit of a counted item that its definition does not bound:
-// the largest count there is (RFC 4506 §4.10).
+// NoLimit is the limit of a counted item whose definition has no bound: the largest possible count
+// (RFC 4506 §4.10).
 const NoLimit = 1<<32 - 1
 
-// A Decoder is a cursor over one XDR stream. Its first error sticks: every later read returns
-// zero values, so a caller reads a whole structure and checks Err once. The zero Decoder is an
-// empty stream; Reset starts a new one without allocation.
+// A Decoder reads one XDR stream from front to back. After its first error, every read returns zero
+// values, so that a caller can read a whole structure and check Err once. The zero Decoder reads an
+// empty stream. Reset starts a new stream without allocation.
 //
-// Slices that it returns alias the stream or an excised item; they live as
-// long as those do.
+// Slices that it returns alias the stream or an excised item, and are valid as long as these are.
 type Decoder struct {
 	buf     []byte
 	off     int // next byte of buf
-	end     int // the end of buf, or the place of the next excised item
-	shift   int // bytes excised before off: unreduced position = off + shift
+	end     int // the end of buf, or the offset of the next excised item in buf
+	shift   int // the position in the unreduced stream is off + shift
 	excised []Excised
 	inOrder bool // see ResetPlaces
 	err     error
 }
 
-// NewDecoder returns a cursor at the start of stream.
+// NewDecoder returns a Decoder at the start of stream.
 func NewDecoder(stream []byte) *Decoder { return &Decoder{buf: stream, end: len(stream)} }
 
-// Reset makes d a cursor at the start of stream, from which the items in
-// excised, in ascending order of Position, were taken out. position is the
-// unreduced position of stream[0].
+// Reset moves d to the start of stream. excised are the items that are not in stream, in ascending
+// order of Position. The unreduced stream is stream with these items inserted. position is the
+// position of stream[0] in the unreduced stream.
 func (d *Decoder) Reset(stream []byte, position int, excised []Excised) {
 	*d = Decoder{buf: stream, shift: position, excised: excised}
 	d.findEnd()
 }
 
-// Err is the first error met, or nil.
+// Err returns the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
 
-// Fail records err unless an earlier one is recorded already.
+// Fail sets the error, unless d already has an error.
 func (d *Decoder) Fail(err error) {
 	if d.err == nil {
 		d.err = err
 	}
 }
 
-// Position is the cursor's place in the unreduced stream, in bytes.
+// Position returns the current position in the unreduced stream, in bytes.
 func (d *Decoder) Position() int { return d.off + d.shift }
 
 // Len returns how many bytes of the contiguous stream are left.
@@ -76,7 +75,8 @@ func (d *Decoder) Len() int { return len(d.buf) - d.off }
 // Rest returns the unread part of the contiguous stream.
 func (d *Decoder) Rest() []byte { return d.buf[d.off:] }
 
-// Finish returns Err, or ErrTrailing if bytes or excised items are left over.
+// Finish returns Err. If there is no error, but excised items or bytes are left over, it returns
+// ErrExcised or ErrTrailing.
 func (d *Decoder) Finish() error {
 	switch {
 	case d.err != nil:
@@ -89,15 +89,15 @@ func (d *Decoder) Finish() error {
 	return nil
 }
 
-// Skip skips n bytes of the contiguous stream; n is not rounded up.
+// Skip skips n bytes of the contiguous stream. It does not skip padding.
 func (d *Decoder) Skip(n int) { d.take(n) }
 
-// Jump moves the position over an item of n bytes and its padding that travels outside of the
-// contiguous stream. Reading continues after it.
+// Jump moves Position behind an item of n bytes and its padding that is not in the contiguous
+// stream. The next read starts at the same byte of the contiguous stream.
 func (d *Decoder) Jump(n int) { d.shift += n + Pad(n) }
 
-// Rebase continues in stream, a copy of the contiguous stream that d reads. Earlier results still
-// alias the old one.
+// Rebase makes d continue at the same offset in stream, a copy of the contiguous stream that d
+// reads. Slices that d returned before still alias the old stream.
 func (d *Decoder) Rebase(stream []byte) { d.buf = stream }
 
 func (d *Decoder) take(n int) []byte {
@@ -113,8 +113,8 @@ func (d *Decoder) take(n int) []byte {
 	return b
 }
 
-// failShort records why the stream cannot be read further: it ends, or an item that had to be in
-// it was excised.
+// failShort sets the error for a read beyond d.end: ErrExcised if an item that is not eligible was
+// excised, else ErrShort.
 func (d *Decoder) failShort() {
 	if len(d.excised) > 0 && !d.inOrder && int64(d.excised[0].Position) <= int64(d.shift)+int64(len(d.buf)) {
 		d.Fail(ErrExcised)
@@ -151,7 +151,7 @@ func (d *Decoder) Uint64() uint64 {
 // Int64 reads a hyper (RFC 4506 §4.5).
 func (d *Decoder) Int64() int64 { return int64(d.Uint64()) }
 
-// Bool reads a boolean; a value other than 0 and 1 is ErrBadValue (RFC 4506 §4.4).
+// Bool reads a boolean (RFC 4506 §4.4). The error for a value other than 0 and 1 is ErrBadValue.
 func (d *Decoder) Bool() bool {
 	switch d.Uint32() {
 	case 0:
@@ -177,8 +177,7 @@ func (d *Decoder) FixedOpaque(n int) []byte {
 	return b
 }
 
-// FixedOpaqueTo reads len(p) bytes into p, and their padding. After an error p
-// is zero.
+// FixedOpaqueTo reads len(p) bytes into p, and skips their padding. After an error, p is all zeros.
 func (d *Decoder) FixedOpaqueTo(p []byte) {
 	b := d.FixedOpaque(len(p))
 	if b == nil {
@@ -188,9 +187,9 @@ func (d *Decoder) FixedOpaqueTo(p []byte) {
 	copy(p, b)
 }
 
-// Count reads the element count of a variable-length array (RFC 4506 §4.13). The array has at
-// most limit elements of at least size bytes each. Count checks that the stream is long enough
-// for them, so that the caller may allocate memory by the result.
+// Count reads the element count of a variable-length array (RFC 4506 §4.13). limit is the largest
+// count; size is the smallest size of an element in bytes. Count fails if the rest of the stream is
+// too short for so many elements. So the caller may allocate memory for them.
 func (d *Decoder) Count(limit uint32, size int) int {
 	n := d.Uint32()
 	if d.err != nil {
@@ -207,8 +206,8 @@ func (d *Decoder) Count(limit uint32, size int) int {
 	return int(n)
 }
 
-// Opaque reads a variable-length opaque or string of at most limit bytes and its padding (RFC
-// 4506 §4.10, §4.11). The item must be in the stream: see EligibleOpaque.
+// Opaque reads a variable-length opaque or string of at most limit bytes and its padding (RFC 4506
+// §4.10, §4.11). For an item that may be excised, use EligibleOpaque.
 func (d *Decoder) Opaque(limit uint32) []byte {
 	return d.FixedOpaque(d.length(limit))
 }

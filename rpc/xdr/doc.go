@@ -1,13 +1,12 @@
-// Package xdr is the codec for External Data Representation (RFC 4506) as an RPC server needs it:
-// a cursor that decodes in place and a writer that encodes into a buffer that its caller owns.
+// Package xdr is a codec for External Data Representation (RFC 4506) for RPC. A Decoder decodes in
+// place. A Writer encodes into a buffer that its caller owns.
 //
-// Two things distinguish it from a general codec. First, payload need not be in the contiguous
-// stream: a Decoder reads opaque items that a transport received separately (the Read chunks of
-// RFC 8166 §3.4.5), and a Writer keeps references to payload, which it never copies, and marks
-// the payload that may travel by direct data placement. Second, neither allocates: scalars are
-// read from the slice, opaque items are sub-slices of it, and a Writer that runs out of room
-// remembers that instead of growing, because its buffer is memory that a device may have
-// registered.
+// It differs from a general codec in two ways. First, payload need not be in the contiguous stream.
+// A Decoder reads opaque items that a transport received separately (the Read chunks of RFC 8166
+// §3.4.5). A Writer stores references to payload, which it never copies, and marks the payload that
+// is eligible for direct data placement. Second, neither allocates memory. A Decoder returns opaque
+// items as sub-slices of the stream. A Writer whose buffer is full sets an error instead of
+// growing, because its buffer may be memory that is registered with a device.
 //
-// The package knows nothing of RPC messages, programs or transports.
+// The package is independent of RPC messages, programs and transports.
 package xdr

@@ -1,28 +1,26 @@
 package xdr
 
-// Excised is the content of an opaque item that travelled outside of the stream.
+// Excised is the content of an opaque item that a transport received outside of the stream.
 type Excised struct {
-	// Position is the item's first content byte, counted from the start of
-	// the stream as if nothing had been taken out: earlier excised items and
-	// their padding are counted.
+	// Position is the offset of the item's first content byte in the unreduced stream: the stream
+	// with all excised items and their padding inserted.
 	Position uint32
 	// Data is the content, perhaps followed by its 0 to 3 bytes of padding.
 	Data []byte
 }
 
-// ResetPlaces is Reset for results that a peer placed (RFC 8166 §4.3.2), whose positions are
-// known only from their definition. Each of places was offered to one eligible item, in order.
-// Its Position is ignored; its Data is the content that the peer placed there. If Data is nil,
-// the item is expected in the stream. If Data is empty but not nil, the place came back unused;
-// then a non-empty item in the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data may be
-// left over.
+// ResetPlaces is like Reset, for results that a peer returned in Write chunks (RFC 8166 §4.3.2).
+// Their positions are not known in advance: places has one element for each eligible item, in
+// order, and Position is ignored. Data is the content that the peer placed. If Data is nil, no
+// chunk was offered, and the item is in the stream. If Data is empty but not nil, the peer did not
+// use the chunk; a non-empty item in the stream is then an error, ErrNotPlaced (RFC 8166 §6.1).
+// Elements without Data may be left over at the end.
 func (d *Decoder) ResetPlaces(stream []byte, position int, places []Excised) {
 	*d = Decoder{buf: stream, end: len(stream), shift: position, excised: places, inOrder: true}
 }
 
-// findEnd sets the end up to which the stream can be read before the next excised item. No read
-// crosses the place of an excised item; so an item that may not be placed directly cannot be
-// hidden in a chunk.
+// findEnd sets d.end to the offset of the next excised item, or to the end of the stream. No read
+// may go beyond d.end. Therefore decoding fails if an item that is not eligible was excised.
 func (d *Decoder) findEnd() {
 	d.end = len(d.buf)
 	if len(d.excised) > 0 && !d.inOrder {
@@ -31,9 +29,9 @@ func (d *Decoder) findEnd() {
 	}
 }
 
-// EligibleOpaque reads a variable-length opaque of at most limit bytes that the upper-layer
-// binding lets a transport place directly. If the item's content was excised, it returns that.
-// The count word gives the item's length, never the chunk (RFC 8166 §3.4.4, §3.4.5).
+// EligibleOpaque reads a variable-length opaque of at most limit bytes that is eligible for direct
+// data placement. If the item's content was excised, it returns the excised content. The item's
+// length is that of the count in the stream, not the length of the chunk (RFC 8166 §3.4.4, §3.4.5).
 func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	n := d.length(limit)
 	if d.err == nil && len(d.excised) > 0 {
@@ -47,15 +45,16 @@ func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	return d.FixedOpaque(n)
 }
 
-// takeNext reads an item of n bytes from the next place, or from the stream if it may be there.
+// takeNext reads an item of n bytes after ResetPlaces: from the next element of places, or from the
+// stream.
 func (d *Decoder) takeNext(n int) []byte {
 	switch data := d.excised[0].Data; {
 	case data == nil:
 		d.excised = d.excised[1:]
 		return d.FixedOpaque(n)
 	case n == 0 && len(data) > 0:
-		// Peers differ in whether an empty item uses up its place. Here it did not: the place
-		// holds a later item.
+		// Some peers use up a chunk for an empty item, others do not. This peer does not: the chunk
+		// has the content of a later item.
 		return d.FixedOpaque(0)
 	case n > 0 && len(data) == 0:
 		d.err = ErrNotPlaced

@@ -2,38 +2,39 @@ package xdr
 
 import "encoding/binary"
 
-// Payload is opaque content that a Writer refers to instead of copying.
+// Payload is the content of an opaque item that a Writer refers to instead of copying it.
 type Payload struct {
-	// Position is the number of bytes of the Writer's words before the content.
+	// Position is the number of bytes of Writer.Bytes before the content.
 	Position int
-	// Data is the content without padding. It is released by Ref.
+	// Data is the content without padding.
 	Data []byte
-	// Eligible: the upper-layer binding lets this item be placed directly
-	// (RFC 8166 §3.4.2).
+	// Eligible is true if the item is eligible for direct data placement (RFC 8166 §3.4.2).
 	Eligible bool
-	// Ref owns Data; the last owner of the payload calls Ref.Release once. It may be nil, for
-	// memory without a pool.
+	// Ref is a reference to the memory of Data. The last user of the payload calls Ref.Release
+	// once. Ref is nil if the memory need not be released.
 	Ref Releaser
 }
 
-// Releaser is memory that goes back to its owner when its last user is done.
+// Releaser is a reference to memory. Its user calls Release once, when it no longer needs the
+// memory.
 type Releaser interface {
 	Release()
 }
 
-// A Writer encodes XDR words into a buffer of fixed capacity and keeps payloads beside them. The
-// first item that does not fit sets Overflow, which sticks: nothing more is written, so that a
-// caller encodes a whole result and checks Overflow once. A Writer never grows its buffer.
+// A Writer encodes XDR items into a buffer of fixed capacity, which never grows. The comments of
+// this package call the bytes in the buffer its words. Payloads are not copied into the buffer: the
+// Writer lists them. If an item does not fit, the Writer sets Overflow and writes nothing more, so
+// that a caller can encode a whole result and check Overflow once.
 //
 // The stream consists of the words, with each payload and its padding inserted at the payload's
 // position. The words do not contain that padding.
 type Writer struct {
-	buf      []byte // len: written; cap: the room
+	buf      []byte // the words written; its capacity is fixed
 	overflow bool
 	payloads []Payload
-	// payloadBytes counts payload content with padding.
+	// payloadBytes is the number of bytes of all payloads with padding.
 	payloadBytes int
-	inline       [2]Payload // first payloads, so that common replies need no allocation
+	inline       [2]Payload // memory for the first payloads, so that common replies need no allocation
 }
 
 // NewWriter returns a Writer that appends to buf up to its capacity.
@@ -43,16 +44,16 @@ func NewWriter(buf []byte) *Writer {
 	return w
 }
 
-// Reset makes w append to buf, up to cap(buf). It forgets payloads without releasing them: see
-// Release.
+// Reset makes w append to buf, up to cap(buf). It removes all payloads without releasing them: call
+// Release first to release them.
 func (w *Writer) Reset(buf []byte) {
 	w.buf, w.overflow, w.payloadBytes = buf, false, 0
 	w.inline = [2]Payload{}
 	w.payloads = w.inline[:0]
 }
 
-// Rebase copies the words to buf and continues there, up to cap(buf). The payloads stay. If the
-// words do not fit, it sets Overflow.
+// Rebase copies the words to buf, and makes w continue there, up to cap(buf). The payloads do not
+// change. If the words do not fit, Rebase sets Overflow.
 func (w *Writer) Rebase(buf []byte) {
 	if cap(buf) < len(w.buf) {
 		w.overflow = true
@@ -64,10 +65,10 @@ func (w *Writer) Rebase(buf []byte) {
 // Bytes returns the words written so far. They alias the buffer.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// Len returns how many bytes of words are written.
+// Len returns the number of bytes of words written.
 func (w *Writer) Len() int { return len(w.buf) }
 
-// Available returns how many bytes of words still fit.
+// Available returns how many bytes of words still fit into the buffer.
 func (w *Writer) Available() int { return cap(w.buf) - len(w.buf) }
 
 // StreamLen returns the length of the whole stream: words, payloads and padding.
@@ -76,10 +77,10 @@ func (w *Writer) StreamLen() int { return len(w.buf) + w.payloadBytes }
 // Payloads returns the payloads so far, in ascending order of position.
 func (w *Writer) Payloads() []Payload { return w.payloads }
 
-// Overflow reports whether something did not fit, or could not be encoded.
+// Overflow reports whether an item did not fit into the buffer, or could not be encoded.
 func (w *Writer) Overflow() bool { return w.overflow }
 
-// Fail sets Overflow: the value being written has no encoding.
+// Fail sets Overflow. Its caller has a value that cannot be encoded.
 func (w *Writer) Fail() { w.overflow = true }
 
 // Truncate drops all words beyond the first n, and releases and drops the
@@ -112,16 +113,16 @@ func (w *Writer) Release() {
 	w.payloads = w.inline[:0]
 }
 
-// TakePayloads passes the payloads to the caller, which has to release them. The slice is valid
-// until w is Reset or used again.
+// TakePayloads removes the payloads from w and returns them to the caller, which has to release
+// them. The slice is valid until w is used again.
 func (w *Writer) TakePayloads() []Payload {
 	p := w.payloads
 	w.payloads, w.payloadBytes = nil, 0
 	return p
 }
 
-// Reserve appends n bytes of words and returns them for the caller to fill in, or nil if they do
-// not fit. n must be a multiple of four.
+// Reserve appends n bytes of words and returns them, for the caller to fill in. It returns nil if
+// they do not fit. n must be a multiple of four.
 func (w *Writer) Reserve(n int) []byte {
 	if w.overflow || n > cap(w.buf)-len(w.buf) {
 		w.overflow = true
@@ -168,21 +169,21 @@ func (w *Writer) FixedOpaque(p []byte) {
 	}
 }
 
-// Opaque appends a count, p and zero padding.
+// Opaque appends the length of p, p and zero padding.
 func (w *Writer) Opaque(p []byte) {
 	w.Uint32(uint32(len(p)))
 	w.FixedOpaque(p)
 }
 
-// BoundedOpaque appends a count, p and zero padding. If p is longer than limit, w fails, because
-// no decoder would accept it.
+// BoundedOpaque appends the length of p, p and zero padding. If p is longer than limit, it sets
+// Overflow, because no decoder would accept the item.
 func (w *Writer) BoundedOpaque(p []byte, limit uint32) {
 	if w.Count(len(p), limit); !w.overflow {
 		w.FixedOpaque(p)
 	}
 }
 
-// Count appends the element count of an array. If n exceeds limit, w fails.
+// Count appends the element count of an array. If n exceeds limit, it sets Overflow.
 func (w *Writer) Count(n int, limit uint32) {
 	if uint64(n) > uint64(limit) {
 		w.Fail()
@@ -191,7 +192,7 @@ func (w *Writer) Count(n int, limit uint32) {
 	w.Uint32(uint32(n))
 }
 
-// String appends a count, s and zero padding.
+// String appends the length of s, s and zero padding.
 func (w *Writer) String(s string) {
 	w.Uint32(uint32(len(s)))
 	if b := w.Reserve(len(s) + Pad(len(s))); b != nil {
@@ -199,8 +200,9 @@ func (w *Writer) String(s string) {
 	}
 }
 
-// Payload appends a variable-length opaque: it writes the count among the words; the content p
-// stays where it is, owned by ref. After an overflow it releases ref at once.
+// Payload appends a variable-length opaque with the content p. It writes the length of p to the
+// buffer, and adds p to the payloads without copying it. w takes over the reference ref, which may
+// be nil. If Overflow is set, it releases ref at once.
 func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
 	w.put(Payload{Data: p, Eligible: eligible, Ref: ref})
 }
@@ -221,10 +223,10 @@ func (w *Writer) put(p Payload) {
 	w.payloadBytes += len(p.Data) + Pad(len(p.Data))
 }
 
-// FoldPadding moves the last one to three bytes of each payload whose length is not a multiple of
-// four to the words after it, followed by zeros as padding. The stream stays the same, but all
-// its bytes are then words or payload. Each such payload needs four bytes of room; if they do not
-// fit, FoldPadding sets Overflow and moves nothing.
+// FoldPadding makes the length of each payload a multiple of four, without changing the stream. If
+// a payload has one to three bytes more, FoldPadding moves these bytes, with zeros as padding, to
+// the words after it. Then no padding is left outside of words and payloads. Each such payload
+// needs four bytes of the buffer. If they do not fit, FoldPadding sets Overflow and moves nothing.
 func (w *Writer) FoldPadding() {
 	odd := 0
 	for i := range w.payloads {
@@ -253,7 +255,8 @@ func (w *Writer) FoldPadding() {
 	}
 }
 
-// fold moves the end of p to the four bytes of words after it.
+// fold moves the last bytes of p, whose length is not a multiple of four, to the four bytes of
+// words after it.
 func (w *Writer) fold(p *Payload) {
 	word := w.buf[p.Position : p.Position+4]
 	whole := len(p.Data) &^ 3

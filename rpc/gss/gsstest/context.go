@@ -30,7 +30,7 @@ type context struct {
 	out, in   direction
 }
 
-// direction makes and verifies the checksums of one direction.
+// direction computes the checksums of the tokens in one direction.
 type direction struct{ sums sync.Pool }
 
 func (m *Mechanism) context(principal, own string, initiator, acceptor []byte, initiating bool, expiry time.Time) gss.Context {
@@ -49,7 +49,7 @@ func (m *Mechanism) context(principal, own string, initiator, acceptor []byte, i
 	return c
 }
 
-// sum is the state of a checksum computation.
+// sum is reusable memory for the computation of a checksum.
 type sum struct {
 	hash.Hash
 	b [sha256.Size]byte
@@ -59,7 +59,7 @@ func (d *direction) key(key []byte) {
 	d.sums.New = func() any { return &sum{Hash: hmac.New(sha256.New, key)} }
 }
 
-// sum computes the checksum of a kind of token.
+// sum appends the checksum of the pieces of a token to dst, cut off after size bytes.
 func (d *direction) sum(kind byte, size int, dst []byte, pieces ...[]byte) []byte {
 	h := d.sums.Get().(*sum)
 	h.Reset()

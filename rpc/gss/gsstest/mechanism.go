@@ -14,18 +14,19 @@ import (
 // oid is the mechanism's object identifier, 1.2.840.4711.
 var oid = []byte{0x2a, 0x86, 0x48, 0xa4, 0x67}
 
-// A Mechanism is the toy mechanism. Both ends may use one value. Set its fields before
-// its first use.
+// A Mechanism is the test mechanism. Initiator and acceptor may use the same Mechanism. Set its
+// fields before its first use.
 type Mechanism struct {
 	// Secret is the secret that both ends share.
 	Secret string
-	// Name is the principal of initiators, and Host that of acceptors.
+	// Name is the principal of initiators. Host is the principal of acceptors.
 	Name, Host string
 	// Life is the lifetime of a context (default one hour).
 	Life time.Duration
-	// Refuse, if not nil, may refuse a token of a principal.
+	// Refuse, if not nil, is called for each token that the acceptor gets. If it returns an error,
+	// the acceptor refuses the token.
 	Refuse func(principal string) error
-	// Initiate calls Unreachable, if not nil, and returns its error. Unreachable may wait
+	// Unreachable, if not nil, is called by Initiate, which returns its error. Unreachable may wait
 	// until ctx ends.
 	Unreachable func(ctx stdcontext.Context) error
 
@@ -33,15 +34,15 @@ type Mechanism struct {
 	Accepted, Initiated atomic.Int64
 }
 
-// New returns a mechanism for user@TEST.
+// New returns a Mechanism whose initiators are user@TEST.
 func New() *Mechanism {
 	return &Mechanism{Secret: "between the two of us", Name: "user@TEST", Host: "nfs/server@TEST"}
 }
 
-// Legs is a Mechanism whose acceptor needs several tokens.
+// Legs is a Mechanism whose acceptor needs several tokens of the initiator.
 type Legs struct {
 	*Mechanism
-	// Tokens is the number of tokens, at least 1.
+	// Tokens is the number of tokens that the acceptor needs, at least 1.
 	Tokens int
 }
 
@@ -82,8 +83,8 @@ func (m *Mechanism) expiry(now time.Time) time.Time {
 	return now.Add(m.Life)
 }
 
-// A token consists of a frame (RFC 2743 §3.1; only in the first token), the content, and
-// a checksum.
+// A token consists of content and checksum. The initiator's first token also has a header (RFC 2743
+// §3.1).
 
 const sumSize = sha256.Size
 
@@ -105,7 +106,7 @@ func newNonce() []byte {
 	return b
 }
 
-// frame makes b an initial token (RFC 2743 §3.1).
+// frame returns b with the header of an initial token (RFC 2743 §3.1).
 func frame(b []byte) []byte {
 	inner := append([]byte{0x06, byte(len(oid))}, oid...)
 	inner = append(inner, b...)
@@ -115,10 +116,10 @@ func frame(b []byte) []byte {
 	return append([]byte{0x60, 0x82, byte(len(inner) >> 8), byte(len(inner))}, inner...)
 }
 
-// again is the first octet of every token after the first.
+// again is the first octet of all tokens of the initiator except the first.
 const again = 0
 
-// unframe returns a token without its frame.
+// unframe returns a token without its header or first octet.
 func unframe(b []byte) []byte {
 	if len(b) < 2 {
 		return nil
@@ -138,8 +139,8 @@ func unframe(b []byte) []byte {
 
 func defective(text string) error { return &gss.Error{Major: gss.DefectiveToken, Text: text} }
 
-// An initiator sends its nonce and its name as often as the acceptor needs tokens. The
-// acceptor then answers with its own nonce.
+// An initiator makes one context. It sends tokens with its nonce and its name until left is 0. Then
+// the acceptor answers with its own nonce.
 type initiator struct {
 	m      *Mechanism
 	target string
@@ -176,7 +177,8 @@ func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, erro
 	return nil, i.m.context(i.m.Host, i.m.Name, i.nonce, nonce, true, i.m.expiry(now)), nil
 }
 
-// An acceptor needs left more tokens, all with the same content.
+// An acceptor makes one context. left is the number of tokens that it still needs, all with the
+// content said.
 type acceptor struct {
 	m    *Mechanism
 	left int

@@ -13,7 +13,7 @@ import (
 )
 
 // Accept implements gss.Mechanism. The reply is an AP-REP if the initiator asked for mutual
-// authentication. With an error it is a KRB-ERROR.
+// authentication. If Accept returns an error, the reply is a KRB-ERROR or nil.
 func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
 	req, err := parseAPReq(token)
 	if err != nil {
@@ -26,7 +26,7 @@ func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, 
 	return c, reply, nil
 }
 
-// accept is the acceptor's part of the AP exchange (RFC 4120 §3.2.3, RFC 4121 §4.1).
+// accept performs the acceptor's part of the AP exchange (RFC 4120 §3.2.3, RFC 4121 §4.1).
 func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) (*context, []byte, error) {
 	keys, err := m.serviceKeys()
 	if err != nil {
@@ -83,8 +83,8 @@ func initiatorKey(a *types.Authenticator, session key) (key, error) {
 	return k, nil
 }
 
-// establish makes the context. If the initiator asked for mutual authentication, it makes a
-// fresh key for the context, and the AP-REP that carries the key.
+// establish returns the context. If the initiator asked for mutual authentication, it makes a fresh
+// key for the context, and returns the AP-REP that contains the key.
 func establish(a *types.Authenticator, w wishes, session key, e established) (*context, []byte) {
 	if w.flags&flagMutual == 0 {
 		return newContext(e), nil
@@ -94,16 +94,17 @@ func establish(a *types.Authenticator, w wishes, session key, e established) (*c
 	return newContext(e), answer.encode(session)
 }
 
-// freshSequence returns the sequence number of a context's first token. It has 30 bits, because
-// some implementations take a longer number for negative.
+// freshSequence returns a random sequence number for a context's first token. It has at most 30
+// bits, because some implementations take a longer number for a negative one.
 func freshSequence() uint32 {
 	var b [4]byte
 	rand.Read(b[:])
 	return binary.BigEndian.Uint32(b[:]) & 0x3fffffff
 }
 
-// unknownToken returns the token that asks the initiator for another kind of token, because the
-// acceptor does not know this one (RFC 4121 §4.1). For any other error it returns nil.
+// unknownToken returns a KRB-ERROR that tells the initiator that the acceptor does not know the
+// kind of its token, so that it may send another kind (RFC 4121 §4.1). If err has another reason,
+// it returns nil.
 func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 	if e := (*gss.Error)(nil); !errors.As(err, &e) || e.Major != gss.ContinueNeeded {
 		return nil
@@ -116,13 +117,12 @@ func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 	return errorToken(keys[0].realm, server, codeOf(err), now)
 }
 
-// maxErrorNames bounds the names in a KRB-ERROR together, in bytes, because the initiator sent
-// them.
+// maxErrorNames is the largest size of all names in a KRB-ERROR together, in bytes. It is bounded
+// because the names come from the initiator.
 const maxErrorNames = 1024
 
-// errorToken returns a KRB-ERROR, which tells the initiator why it failed (RFC 4120 §5.9.1), or
-// nil if the names are too long. It must stay cheap, because a stranger can make the acceptor
-// build it.
+// errorToken returns a KRB-ERROR with the code c (RFC 4120 §5.9.1), or nil if the names are too
+// long. It must take little time, because a client without a ticket can make the acceptor call it.
 func errorToken(realm string, server types.PrincipalName, c code, now time.Time) (token []byte) {
 	size := len(realm)
 	names := make([][]byte, 0, 4)

@@ -14,18 +14,18 @@ const (
 	usageAPRep         = 12
 )
 
-// An apRep is the encrypted part of an AP-REP (RFC 4120 §5.5.2). With it the acceptor proves its
-// identity and gives the context a key and a sequence number.
+// An apRep is the encrypted part of an AP-REP (RFC 4120 §5.5.2). By it, the acceptor proves its
+// identity, and sends the context's key and its first sequence number.
 type apRep struct {
-	// ctime, in whole seconds, and cusec, in microseconds, repeat the authenticator's time.
+	// ctime and cusec are the time in the authenticator: whole seconds, and microseconds.
 	ctime time.Time
 	cusec int
-	// subkey has no profile if the acceptor chose no key.
+	// subkey is the key that the acceptor chose. If it chose none, subkey.profile is nil.
 	subkey   key
 	sequence uint32
 }
 
-// encode makes the token that answers an AP-REQ.
+// encode returns the token that answers an AP-REQ.
 func (r *apRep) encode(session key) []byte {
 	part := der(application(27), der(tagSequence,
 		der(explicit(0), derTime(r.ctime)),

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// protocolVersion is in each message (RFC 4120 §5.2).
+// protocolVersion is the version of Kerberos in each message (RFC 4120 §5.2).
 const protocolVersion = 5
 
 // Bits of flag fields, numbered from the most significant (RFC 4120 §5.3, §5.5.1).

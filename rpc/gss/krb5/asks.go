@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// maxAsks is the largest number of requests to KDCs under way at once.
+// maxAsks is the largest number of requests to KDCs that run at once.
 const maxAsks = 8
 
-// asks are the requests to KDCs that are under way. The library cannot interrupt a request: it
-// waits for its own time-outs, five seconds for each KDC and protocol. So a request goes on after
-// its callers stopped waiting. Silent KDCs cost one goroutine and one socket for each request;
-// there are at most maxAsks requests, and at most one for each server.
+// asks has the requests to KDCs that run now. The library cannot interrupt a request: it waits for
+// its own time-outs, five seconds for each KDC and protocol. So a request continues after its
+// callers have stopped waiting. It uses a goroutine and a socket until then. Therefore at most
+// maxAsks requests run, and at most one for each server.
 type asks struct {
 	mu       sync.Mutex
 	underWay map[string]*ask // by the server's principal
@@ -25,8 +25,8 @@ type ask struct {
 	err    error
 }
 
-// ask calls f and waits for its result until ctx ends. If a request for the same server is under
-// way, it waits for that one instead.
+// ask calls f on another goroutine, and waits for its result until ctx ends. If a request for the
+// same server already runs, ask waits for the result of that one instead.
 func (a *asks) ask(ctx stdcontext.Context, server string, f func() (*ticket, error)) (*ticket, error) {
 	q, err := a.begin(server, f)
 	if err != nil {

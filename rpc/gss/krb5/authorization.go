@@ -5,17 +5,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// Types of authorization data that a server may ignore (RFC 4120 §5.2.6). The elements within the
-// first count only for a server that knows them; the second adds rights; the third is for KDCs.
+// Types of authorization data that this package ignores (RFC 4120 §5.2.6). AD-IF-RELEVANT contains
+// elements that a server may ignore if it does not know them. AD-KDCIssued adds rights, and does
+// not restrict the ticket. AD-MANDATORY-FOR-KDC is for KDCs only.
 const (
 	adIfRelevant      = 1
 	adKDCIssued       = 4
 	adMandatoryForKDC = 8
 )
 
-// checkAuthorization judges the authorization data of a ticket or an authenticator. The request
-// fails if it has a type other than those above, because this package implements no restriction
-// (RFC 4120 §5.2.6). The data of Active Directory and of MIT's KDC are within AD-IF-RELEVANT.
+// checkAuthorization checks the authorization data of a ticket or an authenticator. Other types
+// than those above may restrict the ticket's use. It returns an error for them, because this
+// package does not implement such restrictions (RFC 4120 §5.2.6). The data of Active Directory and
+// of MIT's KDC are within AD-IF-RELEVANT.
 func checkAuthorization(data types.AuthorizationData, who string) error {
 	for _, e := range data {
 		switch e.ADType {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// DefaultCache returns the name of this user's credential cache: KRB5CCNAME of the environment,
-// or else default_ccache_name of krb5.conf, or else /tmp/krb5cc_UID. It refuses a cache that is
-// neither a file nor a directory.
+// DefaultCache returns the name of this user's credential cache: the environment variable
+// KRB5CCNAME or, without it, default_ccache_name of krb5.conf or, without that, /tmp/krb5cc_UID. It
+// returns an error if the cache is neither a file nor a directory.
 func DefaultCache() (name string, err error) {
 	name, from := os.Getenv("KRB5CCNAME"), "KRB5CCNAME"
 	if name == "" {
@@ -35,20 +35,20 @@ func DefaultCache() (name string, err error) {
 	return name, nil
 }
 
-// Kinds of credential caches. The kind stands before the colon of the name; without a kind the
-// cache is a file.
+// Kinds of credential caches that this package can read. A cache's name begins with its kind and a
+// colon. A cache without a kind is a file.
 const (
 	kindFile      = "FILE"
 	kindDirectory = "DIR"
 )
 
-// kindNames are, in words, the places of caches that this package cannot read.
+// kindNames describes the kinds of caches that this package cannot read, for error messages.
 var kindNames = map[string]string{
 	"KCM": "of a KCM service, such as sssd-kcm", "KEYRING": "in the kernel's keyring",
 	"MEMORY": "in the memory of another process", "API": "of another system",
 }
 
-// cacheKind splits the name of a cache into kind and rest.
+// cacheKind splits the name of a cache at the first colon, into kind and rest.
 func cacheKind(name string) (kind, rest string) {
 	kind, rest, typed := strings.Cut(name, ":")
 	if !typed || strings.Contains(kind, "/") {
@@ -57,9 +57,9 @@ func cacheKind(name string) (kind, rest string) {
 	return kind, rest
 }
 
-// cacheFile returns the file that holds the named cache now. A directory holds several caches,
-// and its file primary names the one to use; without that file it is "tkt". The name DIR::PATH
-// names one file of a directory.
+// cacheFile returns the path of the file of the cache called name. A directory (DIR:) has several
+// caches. Its file "primary" contains the file name of the cache to use; without that file, it is
+// "tkt". The name DIR::PATH means the file at PATH.
 func cacheFile(name string) (path string, err error) {
 	kind, rest := cacheKind(name)
 	switch kind {

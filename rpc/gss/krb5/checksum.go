@@ -9,11 +9,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// checksumType is the type of the authenticator's checksum. It is no checksum: it carries the
-// initiator's flags and channel bindings (RFC 4121 §4.1.1).
+// checksumType is the type of the authenticator's checksum field. The field has no checksum, but
+// the initiator's flags and channel bindings (RFC 4121 §4.1.1).
 const checksumType = 0x8003
 
-// Flags that an initiator asks for (RFC 4121 §4.1.1.1, RFC 2744 §3.9.1).
+// The constants with the prefix flag are the flags that an initiator may set (RFC 4121 §4.1.1.1,
+// RFC 2744 §3.9.1). The others are sizes and offsets of the field, in bytes, and the type of a
+// delegation in it.
 const (
 	flagDelegate  = 1
 	flagMutual    = 2
@@ -28,13 +30,13 @@ const (
 	delegationTag = 1
 )
 
-// wishes are the contents of an authenticator's checksum.
+// wishes has the contents of an authenticator's checksum field.
 type wishes struct {
 	bindings [bindingsSize]byte
 	flags    uint32
 }
 
-// parseWishes decodes an authenticator's checksum. It ignores delegated credentials and
+// parseWishes decodes an authenticator's checksum field. It ignores delegated credentials and
 // extensions.
 func parseWishes(sum types.Checksum) (w wishes, err error) {
 	b := sum.Checksum
@@ -59,7 +61,7 @@ func holdsDelegation(b []byte) bool {
 	return len(b) >= 4 && binary.LittleEndian.Uint16(b) == delegationTag && len(b)-4 >= int(binary.LittleEndian.Uint16(b[2:]))
 }
 
-// encode makes the checksum of an authenticator.
+// encode returns w as the checksum field of an authenticator.
 func (w wishes) encode() types.Checksum {
 	b := binary.LittleEndian.AppendUint32(nil, bindingsSize)
 	b = append(b, w.bindings[:]...)
@@ -73,14 +75,14 @@ func bindingsHash(data []byte) (sum [bindingsSize]byte) {
 	if data == nil {
 		return sum
 	}
-	// Type and length of both addresses (zeros), and the data's length.
+	// First come type and length of both addresses, all zero, then the data's length.
 	b := make([]byte, 16, 20+len(data))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(data)))
 	return md5.Sum(append(b, data...))
 }
 
-// bound reports whether the context is bound to this side's channel bindings, data. It is not if
-// either side has none. Bindings that differ are an error (RFC 4121 §4.1.1.2).
+// bound reports whether the initiator's channel bindings equal data, the bindings of this side. If
+// either side has none, it returns false. If they differ, it returns an error (RFC 4121 §4.1.1.2).
 func (w wishes) bound(data []byte) (bool, error) {
 	if data == nil || w.bindings == [bindingsSize]byte{} {
 		return false, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 )
 
-// preferred are the encryption types that the initiator asks for. Those that most servers have
-// come first: servers from before RFC 8009 have only these two.
+// preferred lists the encryption types that the initiator asks for. The types of RFC 3962 come
+// first, because servers from before RFC 8009 have only these two.
 var preferred = []int32{int32(AES256SHA1), int32(AES128SHA1), int32(AES256SHA2), int32(AES128SHA2)}
 
 // loadConf reads krb5.conf. If the file names no encryption types, it permits all of preferred,
@@ -24,7 +24,7 @@ func loadConf(path string) (*config.Config, error) {
 		c, err = config.Load(path)
 		return err
 	})
-	// With an UnsupportedDirective the library returns a Config as well.
+	// If the error is an UnsupportedDirective, the library also returns a Config.
 	if unsupported := (config.UnsupportedDirective{}); err != nil && !errors.As(err, &unsupported) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
@@ -40,8 +40,9 @@ func chooseETypes(l *config.LibDefaults) {
 	l.PermittedEnctypeIDs = permitted
 }
 
-// chosen returns the types in ids that are also in among. names are the words that ids were read
-// from; if they equal unset, the file has no such line, and chosen returns all of among.
+// chosen returns the types in ids that are also in among. names are the words of the line in
+// krb5.conf that ids were read from. If they equal the default, unset, the file has no such line,
+// and chosen returns all of among.
 func chosen(names, unset []string, ids, among []int32) []int32 {
 	if slices.Equal(names, unset) {
 		return slices.Clone(among)
@@ -57,7 +58,7 @@ func findKDCs(c *config.Config, realm string) {
 	}
 }
 
-// loadKeytab reads a keytab for the exchange with the KDC.
+// loadKeytab reads a keytab in the library's form, for the exchange with the KDC.
 func loadKeytab(path string) (*keytab.Keytab, error) {
 	var kt *keytab.Keytab
 	err := guarded(func() (err error) {

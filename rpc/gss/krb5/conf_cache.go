@@ -14,8 +14,8 @@ import (
 )
 
 // confCache returns default_ccache_name in [libdefaults] of the krb5.conf at path, or "" if there
-// is no such line or no file. The library that reads the rest of the file ignores this line, and
-// included files.
+// is no such line or no file. This package reads the line itself, because the library that reads
+// krb5.conf ignores it, and ignores included files.
 func confCache(path string) (name string, err error) {
 	c := confReader{relation: "default_ccache_name"}
 	if err := c.read(path); err != nil {
@@ -27,7 +27,8 @@ func confCache(path string) (name string, err error) {
 	return name, nil
 }
 
-// Bounds: how deep files may include each other, how many files are read, and the bytes of each.
+// maxConfDepth is the largest depth of included files. maxConfFiles is the largest number of files
+// that are read. maxConfSize is the number of bytes that are read of each.
 const (
 	maxConfDepth = 10
 	maxConfFiles = 256

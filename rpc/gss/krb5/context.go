@@ -16,24 +16,26 @@ const (
 	usageInitiatorSign = 25
 )
 
-// context is an established security context: gss.Context. Only next changes after newContext.
+// context is an established security context. It implements gss.Context. After newContext, only
+// next and wrapping change.
 type context struct {
 	profile   *profile
 	principal string
 	own       string
 	expiry    time.Time
 	bound     bool
-	// flags are the flags of each token that this side sends, peerFlags those of each token
-	// that it receives. Sealed tokens have sealedFlag as well.
+	// flags are the flags of each token that this side sends. peerFlags are the flags of each token
+	// that it receives. Encrypted tokens have sealedFlag as well.
 	flags, peerFlags byte
 	next             atomic.Uint64
-	// sign and verify are the keys of this side's and of the peer's MIC tokens.
+	// sign is the key of this side's MIC tokens, verify the key of the peer's.
 	sign, verify *macKey
 	wrapping     wrapKeys
 }
 
-// wrapKeys are the keys of Wrap tokens, sealed (seal, open) or not (plain, unplain). The first
-// Wrap token derives them, because most contexts of RPCSEC_GSS never have one.
+// wrapKeys has the keys of Wrap tokens. seal and open are for encrypted tokens, plain and unplain
+// for tokens with a checksum only; seal and plain are for the tokens that this side sends. The keys
+// are derived for the first Wrap token, because most contexts of RPCSEC_GSS never have one.
 type wrapKeys struct {
 	base           key
 	acceptor       bool
@@ -44,7 +46,7 @@ type wrapKeys struct {
 
 var _ gss.Context = (*context)(nil)
 
-// established holds the results of an AP exchange, from which newContext makes a context.
+// established has the results of an AP exchange, from which newContext makes a context.
 type established struct {
 	key       key
 	acceptor  bool // this side is the acceptor
@@ -70,7 +72,8 @@ func newContext(e established) *context {
 	return c
 }
 
-// sides orders the acceptor's and the initiator's value as this side's and the peer's.
+// sides returns the value for this side, and the value for the peer. acceptor is true if this side
+// is the acceptor.
 func sides[T any](acceptor bool, acceptors, initiators T) (ours, theirs T) {
 	if acceptor {
 		return acceptors, initiators
@@ -78,7 +81,7 @@ func sides[T any](acceptor bool, acceptors, initiators T) (ours, theirs T) {
 	return initiators, acceptors
 }
 
-// wrapKeys returns the keys of Wrap tokens.
+// wrapKeys returns the keys of Wrap tokens. The first call derives them.
 func (c *context) wrapKeys() *wrapKeys {
 	c.wrapping.once.Do(c.wrapping.derive)
 	return &c.wrapping
@@ -93,8 +96,8 @@ func (w *wrapKeys) derive() {
 // Principal implements gss.Context.
 func (c *context) Principal() string { return c.principal }
 
-// Own implements gss.Context. An acceptor's name is that of its key in the keytab, because a
-// ticket may give the host another name.
+// Own implements gss.Context. An acceptor's name is the principal of its key in the keytab, because
+// the ticket may contain another name of the host.
 func (c *context) Own() string { return c.own }
 
 // Expiry implements gss.Context.

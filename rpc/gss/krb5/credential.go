@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// FirstPrincipal returns the principal of the first key in a keytab whose encryption type is
-// supported.
+// FirstPrincipal returns the principal of the first key in the keytab at path whose encryption type
+// this package supports.
 func FirstPrincipal(path string) (string, error) {
 	read, err := readKeytab(path)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 
 const blockSize = aes.BlockSize
 
-// A ctsKey encrypts with AES in CBC mode with ciphertext stealing, from an initialization vector
-// of zeros (RFC 3962 §5, CBC-CS3 of NIST SP 800-38A). The ciphertext has the plaintext's length
-// and replaces it in place.
+// A ctsKey encrypts with AES in CBC mode with ciphertext stealing (RFC 3962 §5, CBC-CS3 of NIST SP
+// 800-38A). The initialization vector is zero. The ciphertext replaces the plaintext in place, and
+// has the same length.
 type ctsKey struct {
 	block cipher.Block
-	// Idle chains are kept, because making one copies the key schedule.
+	// These are chains for reuse. They are stored because a new chain has to copy the key schedule.
 	encrypters, decrypters chains
 }
 
@@ -26,17 +26,18 @@ func newCTSKey(key []byte) *ctsKey {
 	return &ctsKey{block: block}
 }
 
-// A chain is CBC mode with memory for a block that spans pieces.
+// A chain is a CBC mode of the standard library, with memory for a block that spans two pieces, and
+// for the last two blocks.
 type chain struct {
 	mode    cipher.BlockMode
 	scratch [2 * blockSize]byte
 	cursor  cursor
 }
 
-// maxChains is the largest number of idle chains kept for a key and direction.
+// maxChains is the largest number of unused chains that are stored for one key and direction.
 const maxChains = 2
 
-// chains are the idle chains of one key and direction.
+// chains has the unused chains of one key and direction.
 type chains struct {
 	mu   sync.Mutex
 	idle [maxChains]*chain
@@ -60,7 +61,7 @@ func (c *chains) get(block cipher.Block, create func(cipher.Block, []byte) ciphe
 	return &chain{mode: create(block, zeros[:])}
 }
 
-// put keeps a chain for later if its vector can be reset.
+// put stores a chain for reuse, if its initialization vector can be reset.
 func (c *chains) put(ch *chain) {
 	mode, ok := ch.mode.(resettable)
 	if !ok {
@@ -78,8 +79,8 @@ func (c *chains) put(ch *chain) {
 	}
 }
 
-// tail returns how many of n bytes belong to the last two blocks, which stealing swaps: 17 to 32,
-// or all of a single block.
+// tail returns how many of n bytes are in the last two blocks, which ciphertext stealing swaps: 17
+// to 32 bytes, or all n if there is only one block.
 func tail(n int) int {
 	if n <= 2*blockSize {
 		return n
@@ -87,7 +88,7 @@ func tail(n int) int {
 	return (n-1)%blockSize + 1 + blockSize
 }
 
-// encrypt encrypts pieces in place. Together they are at least one block.
+// encrypt encrypts pieces in place. Together they must have at least one block.
 func (k *ctsKey) encrypt(pieces [][]byte) {
 	ch := k.encrypters.get(k.block, cipher.NewCBCEncrypter)
 	n := length(pieces)
@@ -121,8 +122,9 @@ func (k *ctsKey) decrypt(pieces [][]byte) {
 	k.decrypters.put(ch)
 }
 
-// unsteal restores the last two blocks of plain CBC from a whole block and the first n bytes of
-// the block before it. The other bytes of that block are in the decrypted whole block.
+// unsteal restores the last two blocks of plain CBC. final has them swapped: first the last block,
+// then the first n bytes of the block before it. The missing bytes of that block are at the end of
+// the decrypted last block.
 func (k *ctsKey) unsteal(final []byte, n int) {
 	whole, short := final[:blockSize], final[blockSize:]
 	var last [blockSize]byte
@@ -133,7 +135,7 @@ func (k *ctsKey) unsteal(final []byte, n int) {
 	copy(short, last[:])
 }
 
-// crypt passes the next n bytes, which are whole blocks, through the chain.
+// crypt encrypts or decrypts the next n bytes at the cursor, which must be whole blocks.
 func (c *chain) crypt(n int) {
 	for n > 0 {
 		run := c.cursor.run()
@@ -148,7 +150,7 @@ func (c *chain) crypt(n int) {
 	}
 }
 
-// cryptAcross passes one block that spans pieces through the chain.
+// cryptAcross encrypts or decrypts one block that spans several pieces.
 func (c *chain) cryptAcross() int {
 	block, start := c.scratch[:blockSize], c.cursor
 	c.cursor.gather(block)
@@ -158,7 +160,7 @@ func (c *chain) cryptAcross() int {
 	return blockSize
 }
 
-// gatherTail returns the last n bytes, padded with zeros to whole blocks.
+// gatherTail returns a copy of the last n bytes, padded with zeros to whole blocks.
 func (c *chain) gatherTail(n int) []byte {
 	final := c.scratch[:(n+blockSize-1)&^(blockSize-1)]
 	clear(final)

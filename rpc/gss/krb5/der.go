@@ -14,14 +14,14 @@ const (
 	tagTime     = 0x18
 	tagGeneral  = 0x1b
 	tagSequence = 0x30
-	// tagFraming is [APPLICATION 0] of an initial token.
+	// tagFraming is [APPLICATION 0], the first octet of a context-establishment token.
 	tagFraming = 0x60
 )
 
 func application(n byte) byte { return 0x60 | n }
 func explicit(n byte) byte    { return 0xa0 | n }
 
-// der encodes a value whose content is the concatenation of parts.
+// der returns the encoding of a value. Its content is the concatenation of parts.
 func der(tag byte, parts ...[]byte) []byte {
 	n := length(parts)
 	out := append(make([]byte, 0, n+6), tag)
@@ -40,7 +40,7 @@ func der(tag byte, parts ...[]byte) []byte {
 	return out
 }
 
-// derContent returns the content of b, which must be one value with this tag.
+// derContent returns the content of b. ok is false if b is not exactly one value with this tag.
 func derContent(b []byte, tag byte) (content []byte, ok bool) {
 	if len(b) < 2 || b[0] != tag {
 		return nil, false

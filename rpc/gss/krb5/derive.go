@@ -13,7 +13,8 @@ const (
 	forIntegrity  = 0x55
 )
 
-// derive returns a key of n bytes for a usage of a protocol key.
+// derive returns the key of n bytes for one usage and purpose of a protocol key. purpose is one of
+// the constants above.
 func (p *profile) derive(key []byte, usage uint32, purpose byte, n int) []byte {
 	constant := append(binary.BigEndian.AppendUint32(nil, usage), purpose)
 	if p.macFirst {
@@ -22,7 +23,8 @@ func (p *profile) derive(key []byte, usage uint32, purpose byte, n int) []byte {
 	return p.deriveByHash(key, constant, n)
 }
 
-// deriveByCipher is DK of RFC 3961 §5.1 with AES: it encrypts the folded constant repeatedly.
+// deriveByCipher is the function DK of RFC 3961 §5.1 with AES: it encrypts the n-folded constant
+// repeatedly.
 func deriveByCipher(key, constant []byte, n int) []byte {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -37,8 +39,8 @@ func deriveByCipher(key, constant []byte, n int) []byte {
 	return out[:n]
 }
 
-// deriveByHash is KDF-HMAC-SHA2 of RFC 8009 §3. One block of its output is long enough for every
-// key.
+// deriveByHash is the function KDF-HMAC-SHA2 of RFC 8009 §3. It computes only one block, which is
+// long enough for every key.
 func (p *profile) deriveByHash(key, label []byte, n int) []byte {
 	h := hmac.New(p.hash, key)
 	h.Write([]byte{0, 0, 0, 1})

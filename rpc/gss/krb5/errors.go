@@ -11,7 +11,7 @@ import (
 // code is an error code of Kerberos (RFC 4120 §7.5.9).
 type code int32
 
-// Codes of errors of contexts.
+// The codes that this package uses.
 const (
 	badIntegrity    code = 31
 	ticketExpired   code = 32
@@ -30,16 +30,16 @@ const (
 )
 
 // minorBase is the number that the C libraries of Kerberos add to a code to make a minor status.
-// Initiators print such a status as text.
+// This package uses the same minor statuses, so that initiators can print them as text.
 const minorBase = -1765328384
 
 func (c code) minor() uint32 { return uint32(int64(minorBase) + int64(c)) }
 
-// maxText bounds the text of an error, in bytes, because it may contain names from a peer's token,
-// and is written to logs.
+// maxText is the longest text of an error, in bytes. It is bounded because the text may contain
+// names from a peer's token, and is written to logs.
 const maxText = 512
 
-// failed returns the error of an exchange.
+// failed returns a *gss.Error with the given statuses and text.
 func failed(major gss.Major, c code, format string, args ...any) *gss.Error {
 	text := fmt.Sprintf(format, args...)
 	if len(text) > maxText {
@@ -48,7 +48,7 @@ func failed(major gss.Major, c code, format string, args ...any) *gss.Error {
 	return &gss.Error{Major: major, Minor: c.minor(), Text: text}
 }
 
-// codeOf returns the code that an error was made with by failed, or generic for any other error.
+// codeOf returns the code of an error that failed has made, or generic for any other error.
 func codeOf(err error) code {
 	var e *gss.Error
 	if errors.As(err, &e) {
@@ -59,8 +59,8 @@ func codeOf(err error) code {
 	return generic
 }
 
-// guarded calls f and returns a panic of f as an error. f uses library code that may panic on
-// bytes from a peer or a file.
+// guarded calls f. If f panics, guarded returns an error. It is for library code that may panic on
+// malformed bytes from a peer or a file.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

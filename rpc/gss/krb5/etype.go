@@ -25,13 +25,13 @@ type profile struct {
 	name  string
 	// key is the length of a protocol key and of the cipher's key, in bytes.
 	key int
-	// mac is the length of a checksum and of the integrity check behind a ciphertext. macKey is
-	// the length of the keys for both.
+	// mac is the length of a checksum, and of the integrity check after a ciphertext. macKey is the
+	// length of the keys for both. Both are in bytes.
 	mac, macKey int
 	// hash is the hash function of the checksums.
 	hash func() hash.Hash
-	// macFirst: the integrity check covers the plaintext (RFC 3962), not the
-	// ciphertext (RFC 8009).
+	// macFirst is true if the integrity check is computed over the plaintext (RFC 3962), and false
+	// if it is computed over the ciphertext (RFC 8009).
 	macFirst bool
 	hashers  *hasherPool
 }
@@ -59,7 +59,7 @@ func (e EType) profile() *profile {
 	return nil
 }
 
-// String returns the type's name in krb5.conf.
+// String returns the name that the type has in krb5.conf.
 func (e EType) String() string {
 	if p := e.profile(); p != nil {
 		return p.name

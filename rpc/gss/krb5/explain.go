@@ -10,8 +10,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/krberror"
 )
 
-// answers are the KDC's errors that have a remedy (RFC 4120 §7.5.9). byCache is the remedy for an
-// initiator with a credential cache, if it differs.
+// answers lists the KDC's errors that have a remedy (RFC 4120 §7.5.9). says describes the error and
+// its remedy. byCache, if set, replaces says for an initiator with a credential cache.
 var answers = []struct {
 	code          int32
 	says, byCache string
@@ -45,15 +45,16 @@ func (m *Mechanism) explained(err error) error {
 		return errors.New(says)
 	}
 	if e.RootCause == krberror.NetworkingError {
-		// The library lists all attempts. The last error of the last attempt says most.
+		// The library's text lists all attempts. The last error of the last attempt is the most
+		// useful.
 		last := text[strings.LastIndex(text, ": ")+len(": "):]
 		return fmt.Errorf("no KDC is reached: see the lines kdc of %s, and whether one runs there (%s)", m.config.Conf, strings.Trim(last, "()"))
 	}
 	return err
 }
 
-// pathless returns an error of a file without operation and path, for sentences that name the
-// file.
+// pathless returns a file error without operation and path, for messages that contain the path
+// already.
 func pathless(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

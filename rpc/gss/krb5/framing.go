@@ -7,22 +7,24 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// oid is 1.2.840.113554.1.2.2 (RFC 4121 §2); derOID is the same with tag and length.
+// oid is the mechanism's object identifier, 1.2.840.113554.1.2.2 (RFC 4121 §2). derOID is oid with
+// tag and length.
 var (
 	oid    = []byte{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02}
 	derOID = append([]byte{tagOID, byte(len(oid))}, oid...)
 )
 
-// maxToken is the longest context-establishment token, in bytes. Tickets with much authorization
-// data have tens of kilobytes.
+// maxToken is the longest context-establishment token, in bytes. It has room for tickets with much
+// authorization data, which have tens of kilobytes.
 const maxToken = 64 << 10
 
-// frame makes a context-establishment token (RFC 2743 §3.1, RFC 4121 §4.1).
+// frame returns a context-establishment token with the given ID and message (RFC 2743 §3.1, RFC
+// 4121 §4.1).
 func frame(id uint16, message []byte) []byte {
 	return der(tagFraming, derOID, binary.BigEndian.AppendUint16(nil, id), message)
 }
 
-// unframe is the inverse of frame. The message is a part of the token.
+// unframe is the inverse of frame. The returned message aliases token.
 func unframe(token []byte) (id uint16, message []byte, err error) {
 	if len(token) > maxToken {
 		return 0, nil, failed(gss.DefectiveToken, generic, "a token of %d bytes, the most are %d", len(token), maxToken)

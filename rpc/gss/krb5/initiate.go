@@ -12,12 +12,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// initiator makes one context: gss.Initiator.
+// initiator makes one context. It implements gss.Initiator.
 type initiator struct {
 	config  *Config
 	ticket  *ticket
-	tickets *tickets // keeps the ticket once the acceptor accepted it
-	// The AP-REQ's contents, after it was sent.
+	tickets *tickets // stores the ticket if the acceptor accepts it
+	// sent is true once the AP-REQ was made. The next four fields are its contents. done is true
+	// once the initiator has succeeded or failed.
 	sent     bool
 	ctime    time.Time
 	cusec    int
@@ -69,7 +70,7 @@ func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, erro
 	return nil, c, nil
 }
 
-// start makes the AP-REQ.
+// start returns the AP-REQ. Without mutual authentication, it also returns the context.
 func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
 	now = now.UTC()
 	i.sent = true
@@ -122,7 +123,7 @@ func (i *initiator) request(w wishes) (token []byte, err error) {
 	return token, err
 }
 
-// finish handles the acceptor's answer.
+// finish returns the context that the acceptor's token establishes.
 func (i *initiator) finish(token []byte) (gss.Context, error) {
 	id, message, err := unframe(token)
 	if err != nil {
@@ -149,7 +150,8 @@ func (i *initiator) finish(token []byte) (gss.Context, error) {
 	return i.context(r.subkey, true), nil
 }
 
-// context returns this side of the context.
+// context returns the initiator's side of the context with the key base. acceptors is true if base
+// is the acceptor's subkey.
 func (i *initiator) context(base key, acceptors bool) gss.Context {
 	return newContext(established{
 		key: base, ownSubkey: acceptors, sequence: uint64(i.sequence),

@@ -11,7 +11,8 @@ type key struct {
 	value []byte
 }
 
-// newKey checks a key that came from a peer or a file.
+// newKey returns the key with the given type and value, which come from a peer or a file. It
+// returns an error if the type is not supported, or if the length is wrong.
 func newKey(e EType, value []byte) (key, error) {
 	p := e.profile()
 	if p == nil {
@@ -31,12 +32,12 @@ func (k key) freshKey() key {
 	return fresh
 }
 
-// checksumKey derives the key for checksums.
+// checksumKey derives the key for the checksums of a usage.
 func (k key) checksumKey(usage uint32) *macKey {
 	return newMACKey(k.profile, k.derive(k.value, usage, forChecksum, k.macKey))
 }
 
-// cipherKeys derives the keys for encryption.
+// cipherKeys derives the keys for the encryption of a usage.
 func (k key) cipherKeys(usage uint32) *cipherKeys {
 	return &cipherKeys{
 		cts:       newCTSKey(k.derive(k.value, usage, forEncryption, k.profile.key)),
@@ -44,7 +45,7 @@ func (k key) cipherKeys(usage uint32) *cipherKeys {
 	}
 }
 
-// encrypt encrypts a Kerberos message (RFC 3961 §5.3, RFC 8009 §5).
+// encrypt returns plaintext encrypted for a usage (RFC 3961 §5.3, RFC 8009 §5).
 func (k key) encrypt(usage uint32, plaintext []byte) []byte {
 	out := make([]byte, blockSize+len(plaintext), blockSize+len(plaintext)+k.mac)
 	rand.Read(out[:blockSize])
@@ -66,14 +67,15 @@ func (k key) decrypt(usage uint32, ciphertext []byte) (plaintext []byte, ok bool
 	return out[blockSize:], true
 }
 
-// cipherKeys encrypt with an integrity check, for one usage of a key.
+// cipherKeys has the keys for encryption and for the integrity check, for one usage of a protocol
+// key.
 type cipherKeys struct {
 	cts       *ctsKey
 	integrity *macKey
 }
 
-// seal encrypts pieces in place and appends the integrity check to dst. The pieces begin with the
-// confounder.
+// seal encrypts pieces in place and appends the integrity check to dst. The pieces must begin with
+// the confounder.
 func (k *cipherKeys) seal(dst []byte, pieces [][]byte) []byte {
 	h := k.integrity.start()
 	if k.integrity.profile.macFirst {

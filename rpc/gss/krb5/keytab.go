@@ -13,7 +13,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 )
 
-// maxKeytab is the longest keytab that is read, in bytes.
+// maxKeytab is the size of the largest keytab that this package reads, in bytes.
 const maxKeytab = 16 << 20
 
 // A serviceKey is a key of a keytab.
@@ -24,23 +24,22 @@ type serviceKey struct {
 	key        key
 }
 
-// A keytabFile is a keytab that is read again when its file changes.
+// A keytabFile is a keytab. It is read again when its file has changed.
 type keytabFile struct {
 	path string
 	read atomic.Pointer[keytabRead]
-	// failed, if not nil, is told once why the previous keys stay in use.
+	// failed is Config.KeytabFailed.
 	failed func(error)
 	silent atomic.Bool // failed was called
 }
 
-// keytabRead is the result of reading the file, with the file's state at that time. It is
-// immutable.
+// keytabRead has the keys of the file, and the state of the file when it was read. It is immutable.
 type keytabRead struct {
 	stamp fileStamp
 	keys  []serviceKey
 }
 
-// A fileStamp distinguishes states of a file.
+// A fileStamp identifies a state of a file: if the file changes, its fileStamp changes.
 type fileStamp struct {
 	device, inode uint64
 	size          int64
@@ -50,14 +49,14 @@ type fileStamp struct {
 func stampOf(info os.FileInfo) fileStamp {
 	s := fileStamp{size: info.Size(), changed: info.ModTime()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode, s.changed = uint64(st.Dev), st.Ino, time.Unix(st.Ctim.Unix()) // chmod changes ctime as well
+		s.device, s.inode, s.changed = uint64(st.Dev), st.Ino, time.Unix(st.Ctim.Unix()) // use ctime, because chmod and rename change it as well
 	}
 	return s
 }
 
-// keys returns the file's keys of supported encryption types. If a file that was read before
-// cannot be read now, for example because a program is writing it, keys returns the previous keys.
-// A file that does not exist has no keys.
+// keys returns the file's keys of supported encryption types. If a file that was read before cannot
+// be read now, for example because a program is writing it, keys returns the previous keys. If the
+// file does not exist, keys returns an error even if it had keys before.
 func (f *keytabFile) keys() ([]serviceKey, error) {
 	before := f.read.Load()
 	info, err := os.Stat(f.path)
@@ -127,7 +126,7 @@ func parseKeytab(content []byte) (keys []serviceKey, err error) {
 	return keys, nil
 }
 
-// ofService returns the keys of a service on any host.
+// ofService returns the keys of the principals service/HOST, for any HOST.
 func ofService(keys []serviceKey, service string) []serviceKey {
 	return slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
 		return len(k.components) != 2 || k.components[0] != service

@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// A macKey makes truncated HMACs (RFC 2104) with one derived key. It holds the state of the hash
-// after the inner and the outer pad. It is immutable.
+// A macKey computes truncated HMACs (RFC 2104) with one derived key. It is immutable. inner and
+// outer are the states of the hash after the inner and after the outer padded key.
 type macKey struct {
 	profile      *profile
 	inner, outer []byte
 }
 
-// newMACKey makes a macKey.
+// newMACKey returns a macKey for a derived key.
 func newMACKey(p *profile, key []byte) *macKey {
 	return &macKey{profile: p, inner: padded(p, key, 0x36), outer: padded(p, key, 0x5c)}
 }
 
-// padded returns the state of p's hash after the key combined with a pad. No derived key is longer
-// than the hash's block.
+// padded returns the state of p's hash after the key XORed with pad. The key must not be longer
+// than the hash's block, which is so for all derived keys.
 func padded(p *profile, key []byte, pad byte) []byte {
 	h := p.hash()
 	block := make([]byte, h.BlockSize())
@@ -36,14 +36,14 @@ func padded(p *profile, key []byte, pad byte) []byte {
 	return state
 }
 
-// A hasher is a hash for one computation, with memory for the result.
+// A hasher is a hash function with memory for its result. One computation at a time uses it.
 type hasher struct {
 	hash.Hash
 	state encoding.BinaryUnmarshaler
 	sum   []byte
 }
 
-// A hasherPool keeps idle hashers.
+// A hasherPool is a pool of unused hashers.
 type hasherPool struct{ pool sync.Pool }
 
 func newHasherPool(create func() hash.Hash) *hasherPool {
@@ -53,7 +53,8 @@ func newHasherPool(create func() hash.Hash) *hasherPool {
 	}}}
 }
 
-// start takes a hasher from the pool, in the state after k's inner pad.
+// start begins an HMAC with k. It returns a hasher from the pool, to which the caller writes the
+// message.
 func (k *macKey) start() *hasher {
 	h := k.profile.hashers.pool.Get().(*hasher)
 	h.become(k.inner)
@@ -62,18 +63,18 @@ func (k *macKey) start() *hasher {
 
 func (h *hasher) become(state []byte) {
 	if err := h.state.UnmarshalBinary(state); err != nil {
-		panic(err) // the state is one of the same hash
+		panic(err) // a state of the same hash function is always valid
 	}
 }
 
-// writeAll hashes pieces.
+// writeAll writes all pieces to the hash.
 func (h *hasher) writeAll(pieces [][]byte) {
 	for _, p := range pieces {
 		h.Write(p)
 	}
 }
 
-// finish completes the HMAC that start began. The result is valid until giveBack.
+// finish returns the HMAC that start began. The result is valid until giveBack.
 func (k *macKey) finish(h *hasher) []byte {
 	h.sum = h.Sum(h.sum[:0])
 	h.become(k.outer)
@@ -84,14 +85,14 @@ func (k *macKey) finish(h *hasher) []byte {
 
 func (k *macKey) giveBack(h *hasher) { k.profile.hashers.pool.Put(h) }
 
-// appendMAC appends the HMAC that start began to dst, and gives the hasher back.
+// appendMAC appends the HMAC that start began to dst, and returns the hasher to the pool.
 func (k *macKey) appendMAC(dst []byte, h *hasher) []byte {
 	dst = append(dst, k.finish(h)...)
 	k.giveBack(h)
 	return dst
 }
 
-// matches compares mac with the HMAC that start began, and gives the hasher back.
+// matches reports whether mac is the HMAC that start began, and returns the hasher to the pool.
 func (k *macKey) matches(mac []byte, h *hasher) bool {
 	ok := subtle.ConstantTimeCompare(k.finish(h), mac) == 1
 	k.giveBack(h)

@@ -10,35 +10,36 @@ import (
 
 // Config names the sources of a Mechanism's keys and tickets.
 type Config struct {
-	// Keytab is the path of the acceptor's keytab, /etc/krb5.keytab if it is "".
+	// Keytab is the path of the acceptor's keytab (default /etc/krb5.keytab).
 	Keytab string
-	// KeytabFailed, if not nil, is called when the keytab has changed and cannot be read; the
-	// previous keys stay in use. It is called once, by any goroutine, until the keytab can be read
-	// again.
+	// KeytabFailed, if not nil, is called if the keytab has changed and cannot be read. The
+	// Mechanism then continues to use the previous keys. After one call, it is not called again
+	// until the keytab was read successfully. Any goroutine may call it.
 	KeytabFailed func(error)
-	// Service is the first component of the acceptor's principals, nfs if it is "". Each key of
-	// such a principal is used, for any host.
+	// Service is the first component of the acceptor's principals (default nfs). The acceptor uses
+	// all keys of such principals in the keytab, for any host.
 	Service string
-	// Skew is the largest allowed difference of clocks. 0 means five minutes.
+	// Skew is the largest allowed difference between the clocks of initiator and acceptor (default
+	// five minutes).
 	Skew time.Duration
 
-	// Conf is the path of krb5.conf. If it is "", it is the first path in KRB5_CONFIG of the
-	// environment, or else /etc/krb5.conf.
+	// Conf is the path of krb5.conf. The default is the first path in the environment variable
+	// KRB5_CONFIG or, without it, /etc/krb5.conf.
 	Conf string
 	// Cache is the initiator's credential cache: the path of a file, with or without FILE:, or
 	// DIR: and the path of a directory. If it is "", the initiator uses Keytab.
 	Cache string
-	// Principal is the initiator's principal, with keys in Keytab. If it is "", it is the first
-	// principal of Service there.
+	// Principal is the initiator's principal, which must have a key in Keytab. The default is the
+	// first principal of Service in Keytab.
 	Principal string
-	// OneSided makes the initiator ask for no mutual authentication. The context then has no
-	// subkey of the acceptor.
+	// OneSided is true if the initiator does not ask for mutual authentication. The acceptor then
+	// does not authenticate itself, and the context has no subkey of the acceptor.
 	OneSided bool
 	// Bindings is the application data of the initiator's channel bindings, or nil for none.
 	Bindings []byte
 }
 
-// A Mechanism is Kerberos version 5: gss.Mechanism.
+// A Mechanism is Kerberos version 5. It implements gss.Mechanism.
 type Mechanism struct {
 	config   Config
 	keytab   keytabFile
@@ -49,7 +50,7 @@ type Mechanism struct {
 
 var _ gss.Mechanism = (*Mechanism)(nil)
 
-// New returns a Mechanism. It reads no files; Check does.
+// New returns a Mechanism. It does not read files: call Check to see whether the keytab is usable.
 func New(c Config) *Mechanism {
 	defaults := []struct {
 		field *string
@@ -79,7 +80,8 @@ func (m *Mechanism) Check() error {
 // Exposed returns an error if users other than the keytab's owner and group can read it.
 func (m *Mechanism) Exposed() error { return m.keytab.exposed() }
 
-// serviceKeys returns the acceptor's keys.
+// serviceKeys returns the keys of Config.Service in the keytab. It returns an error if there are
+// none.
 func (m *Mechanism) serviceKeys() ([]serviceKey, error) {
 	all, err := m.keytab.keys()
 	if err != nil {
@@ -92,7 +94,8 @@ func (m *Mechanism) serviceKeys() ([]serviceKey, error) {
 	return keys, nil
 }
 
-// seamError turns any error into a *gss.Error.
+// seamError returns err if it is a *gss.Error. It wraps any other error in a *gss.Error with major
+// and c.
 func seamError(err error, major gss.Major, c code) error {
 	var e *gss.Error
 	if err == nil || errors.As(err, &e) {

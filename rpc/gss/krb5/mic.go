@@ -44,8 +44,8 @@ func filled(b []byte) bool {
 	return true
 }
 
-// Errors of per-message tokens. They are made once, because a peer can send any number of bad
-// tokens.
+// Errors of per-message tokens. They are variables, so that a peer that sends many bad tokens
+// causes no allocations.
 var (
 	errNotMIC     = &gss.Error{Major: gss.DefectiveToken, Text: "not a MIC token, or not of the context's encryption type"}
 	errMICHeader  = &gss.Error{Major: gss.DefectiveToken, Text: "a MIC token of the wrong direction or key"}

@@ -1,9 +1,8 @@
 package krb5
 
-// nfold stretches or folds in to n bytes, so that each bit of in has the same influence on the
-// result (RFC 3961 §5.1). Copies of in, each rotated right by 13 bits more than the one before,
-// fill the least common multiple of both lengths. The n-byte parts of that are added in ones'
-// complement.
+// nfold returns the n-fold of in: n bytes that depend equally on all bits of in (RFC 3961 §5.1). It
+// concatenates copies of in, each rotated right by 13 bits more than the copy before, up to the
+// least common multiple of len(in) and n. Then it adds all parts of n bytes in ones' complement.
 func nfold(in []byte, n int) []byte {
 	total := len(in) * n / gcd(len(in), n)
 	out := make([]byte, n)
@@ -19,7 +18,7 @@ func nfold(in []byte, n int) []byte {
 	return out
 }
 
-// rotatedByte returns byte i of the endless sequence of rotated copies of in.
+// rotatedByte returns byte i of the concatenation of rotated copies of in.
 func rotatedByte(in []byte, i int) byte {
 	bits := 8 * len(in)
 	turn := 13 * (i / len(in)) % bits

@@ -1,12 +1,13 @@
 package krb5
 
-// A cursor walks over the bytes of pieces as if they were concatenated.
+// A cursor is a position in the concatenation of pieces.
 type cursor struct {
 	pieces [][]byte
-	at     int // in pieces[0]
+	at     int // offset in pieces[0]
 }
 
-// run returns the bytes from the cursor to the end of its piece. It is empty only at the end.
+// run returns the bytes from the cursor to the end of the current piece. The result is empty only
+// at the end of all pieces.
 func (c *cursor) run() []byte {
 	for len(c.pieces) > 0 && c.at == len(c.pieces[0]) {
 		c.pieces, c.at = c.pieces[1:], 0
@@ -17,10 +18,10 @@ func (c *cursor) run() []byte {
 	return c.pieces[0][c.at:]
 }
 
-// skip moves the cursor n bytes within a run.
+// skip moves the cursor n bytes within the current piece.
 func (c *cursor) skip(n int) { c.at += n }
 
-// gather copies the next len(to) bytes.
+// gather copies the next len(to) bytes to to, and moves the cursor behind them.
 func (c *cursor) gather(to []byte) {
 	for len(to) > 0 {
 		n := copy(to, c.run())
@@ -29,7 +30,7 @@ func (c *cursor) gather(to []byte) {
 	}
 }
 
-// scatter replaces the next len(from) bytes.
+// scatter replaces the next len(from) bytes by from, and moves the cursor behind them.
 func (c *cursor) scatter(from []byte) {
 	for len(from) > 0 {
 		n := copy(c.run(), from)

@@ -8,9 +8,9 @@ import (
 
 var escapes = strings.NewReplacer(`\`, `\\`, `/`, `\/`, `@`, `\@`, "\n", `\n`, "\t", `\t`, "\b", `\b`, "\x00", `\0`)
 
-// principalText returns a principal as text: user@REALM, nfs/host@REALM. It puts a backslash
-// before each character that would change the name's meaning, so that no two principals have the
-// same text.
+// principalText returns a principal as text, such as user@REALM or nfs/host@REALM. It puts a
+// backslash before each character that would change the name's meaning, so that no two principals
+// have the same text.
 func principalText(components []string, realm string) string {
 	var b strings.Builder
 	for i, c := range components {
@@ -24,15 +24,16 @@ func principalText(components []string, realm string) string {
 	return b.String()
 }
 
-// IsService reports whether a principal is a service on a host, such as nfs/host@REALM, so that it
-// can accept contexts.
+// IsService reports whether a principal has the form of a service on a host, such as
+// nfs/host@REALM. Such a principal can accept contexts.
 func IsService(principal string) bool {
 	components, realm, err := parsePrincipal(principal)
 	return err == nil && len(components) == 2 && realm != ""
 }
 
-// IsMachine reports whether machines mount under the principal (rpc.gssd(8)): nfs/HOST, host/HOST,
-// root/HOST, or HOST$, an account of Active Directory.
+// IsMachine reports whether a principal has the form of those under which machines mount
+// (rpc.gssd(8)): nfs/HOST, host/HOST, root/HOST, or HOST$, which is a machine account of Active
+// Directory.
 func IsMachine(principal string) bool {
 	components, realm, err := parsePrincipal(principal)
 	switch {
@@ -44,8 +45,8 @@ func IsMachine(principal string) bool {
 	return len(components) == 2 && slices.Contains([]string{"nfs", "host", "root"}, components[0])
 }
 
-// parsePrincipal splits a name that a person wrote into components and realm, which is "" if the
-// name has none. It refuses names with backslashes.
+// parsePrincipal splits a principal in a configuration into components and realm. realm is "" if
+// text has none. It returns an error for a text with a backslash.
 func parsePrincipal(text string) (components []string, realm string, err error) {
 	name, realm, named := strings.Cut(text, "@")
 	components = strings.Split(name, "/")

@@ -6,20 +6,24 @@ import (
 	"time"
 )
 
-// maxReplays is the largest number of authenticators remembered, over both generations.
+// maxReplays is the largest number of authenticators in replayed.
 const maxReplays = 1 << 16
 
-// replayed remembers accepted authenticators, so that none is accepted twice (RFC 4120 §3.2.3). It
-// remembers each for twice the allowed skew, because an authenticator's time may be one skew in
-// the future. If more than maxReplays come within that time, it forgets the older half. Only
-// callers with a ticket get that far, and contexts with the acceptor's subkey are safe without it.
+// replayed stores accepted authenticators, so that none is accepted twice (RFC 4120 §3.2.3). It
+// stores each for at least twice the allowed skew, because an authenticator's time may be one skew
+// in the future. If maxReplays come within that time, it deletes the older half. That does little
+// harm: only clients with a ticket can fill it, and contexts with the acceptor's subkey need no
+// protection against repeated authenticators.
+//
+// The two maps are generations. If young is full or too old, it becomes old, and the previous old
+// is deleted.
 type replayed struct {
 	mu         sync.Mutex
 	young, old map[[sha256.Size]byte]struct{}
-	since      time.Time // start of the younger generation
+	since      time.Time // when young was created
 }
 
-// take returns false if the authenticator, in its encrypted form, was accepted before.
+// take stores an encrypted authenticator. It returns false if the authenticator was already stored.
 func (r *replayed) take(authenticator []byte, now time.Time, skew time.Duration) bool {
 	id := sha256.Sum256(authenticator)
 	r.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// The acceptor tries at most maxTrials keys on a ticket. It tries fewer on a long ticket, because
-// each trial costs time for each byte, and a stranger may send it; but at least fewTrials. The
-// keys that fit the ticket's name and version best come first.
+// The acceptor tries at most maxTrials keys on a ticket. For a long ticket it tries fewer, but at
+// least fewTrials, so that it decrypts about maxTrialBytes in all. The trials are bounded because
+// anyone can send a ticket. Keys with the ticket's principal and version are tried first.
 const (
 	maxTrials     = 64
 	fewTrials     = 4
@@ -21,9 +21,9 @@ func trials(keys, length int) int {
 	return min(keys, maxTrials, max(maxTrialBytes/max(length, 1), fewTrials))
 }
 
-// openTicket decrypts a ticket with a key of the service. The ticket may name the host differently
-// than the keytab. So the key's name and version decide only which key is tried first; a key that
-// decrypts the ticket proves that the ticket is for this service.
+// openTicket decrypts a ticket with one of keys. The ticket may contain another name of the host
+// than the keytab. So the principal and the version of a key only decide which key is tried first.
+// If a key decrypts the ticket, the ticket is for this service.
 func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart, *serviceKey, error) {
 	plain, by, err := decryptTicket(t, keys)
 	if err != nil {
@@ -36,7 +36,7 @@ func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart,
 	return part, by, nil
 }
 
-// decryptTicket returns a ticket's content and the key that decrypted it.
+// decryptTicket returns the decrypted part of a ticket, and the key that decrypted it.
 func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, error) {
 	name, etype := principalText(t.SName.NameString, t.Realm), EType(t.EncPart.EType)
 	fitting := slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
@@ -60,11 +60,11 @@ func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, 
 			return plain, &k, nil
 		}
 	}
-	// Linux's rpc.gssd gets another ticket after this code, and after no other.
+	// Use this code, because it is the only one after which Linux's rpc.gssd gets a new ticket.
 	return nil, nil, failed(gss.NoCredential, badIntegrity, "the ticket for %s, key version %d, fits no key of the keytab: it may be older or newer than the keytab", name, t.EncPart.KVNO)
 }
 
-// checkTicket judges a decrypted ticket (RFC 4120 §3.2.3, §2.7).
+// checkTicket returns an error if a decrypted ticket is not valid (RFC 4120 §3.2.3, §2.7).
 func checkTicket(t *messages.EncTicketPart, now time.Time, skew time.Duration) error {
 	start := t.StartTime
 	if start.IsZero() {

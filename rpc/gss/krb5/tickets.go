@@ -23,21 +23,21 @@ type ticket struct {
 	end     time.Time
 	client  types.PrincipalName
 	realm   string // the client's
-	server  string // as the caller named it
+	server  string // the server's principal as the caller wrote it
 }
 
-// maxTickets is the largest number of tickets kept.
+// maxTickets is the largest number of tickets that tickets stores.
 const maxTickets = 64
 
-// tickets keeps the initiator's tickets that servers accepted, by the server's principal.
+// tickets stores the initiator's tickets that servers have accepted, by the server's principal.
 type tickets struct {
 	mu   sync.Mutex
 	kept map[string]*ticket
 }
 
-// take removes and returns a ticket that has not expired. The caller puts it back if the server
-// accepts it. A ticket that the server refuses, for example because its keys changed, is not tried
-// twice.
+// take removes and returns a ticket that has not expired. If the server accepts the ticket, the
+// caller stores it again with put. So a ticket that the server refuses, for example because its
+// keys have changed, is not used twice.
 func (t *tickets) take(server string, now time.Time) *ticket {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *tickets) take(server string, now time.Time) *ticket {
 	return nil
 }
 
-// put keeps a ticket. If there is no room, it drops any other.
+// put stores a ticket. If maxTickets is reached, it deletes any other ticket.
 func (t *tickets) put(k *ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,8 +65,8 @@ func (t *tickets) put(k *ticket) {
 	t.kept[k.server] = k
 }
 
-// ticketFor returns a ticket for a server. If none is kept, it asks the KDC, and waits at most
-// until ctx ends.
+// ticketFor returns a ticket for a server. If none is stored, it gets one with askFor, and waits
+// until ctx ends at most.
 func (m *Mechanism) ticketFor(ctx stdcontext.Context, server []string, realm string, now time.Time) (*ticket, error) {
 	name := principalText(server, realm)
 	if k := m.tickets.take(name, now); k != nil {
@@ -75,7 +75,8 @@ func (m *Mechanism) ticketFor(ctx stdcontext.Context, server []string, realm str
 	return m.asks.ask(ctx, name, func() (*ticket, error) { return m.askFor(name, server, realm, now) })
 }
 
-// askFor asks the KDC and waits at most until the library's time-outs.
+// askFor gets a ticket from the credential cache or from the KDC. It waits for the KDC until the
+// library's time-outs.
 func (m *Mechanism) askFor(name string, server []string, realm string, now time.Time) (*ticket, error) {
 	var k *ticket
 	err := guarded(func() (err error) {
@@ -93,8 +94,9 @@ func (m *Mechanism) askFor(name string, server []string, realm string, now time.
 	return k, nil
 }
 
-// ticketByKeytab logs in with a key of the keytab. It does not keep the ticket-granting ticket,
-// because a service ticket lasts as long.
+// ticketByKeytab gets a ticket-granting ticket with a key of the keytab, and with it a ticket for
+// the server. It does not store the ticket-granting ticket, because the server's ticket is valid as
+// long.
 func (m *Mechanism) ticketByKeytab(server []string, realm string) (*ticket, error) {
 	conf, err := loadConf(m.config.Conf)
 	if err != nil {
@@ -126,7 +128,7 @@ func (m *Mechanism) ticketByKeytab(server []string, realm string) (*ticket, erro
 	return grant(c, conf, rep.Ticket, rep.DecryptedEncPart.Key, server, realm)
 }
 
-// initiatingKey returns the key of the initiator's principal in the keytab.
+// initiatingKey returns the first key of the initiator's principal in the keytab.
 func (m *Mechanism) initiatingKey(defaultRealm string) (serviceKey, error) {
 	keys, err := m.keytab.keys()
 	if err != nil {
@@ -153,8 +155,8 @@ func (m *Mechanism) initiatingKey(defaultRealm string) (serviceKey, error) {
 	return serviceKey{}, fmt.Errorf("the keytab %s has no key of AES for %s", m.config.Keytab, principalText(components, realm))
 }
 
-// ticketByCache takes the service ticket from the credential cache, or asks for it with the
-// cache's ticket-granting ticket.
+// ticketByCache returns the server's ticket from the credential cache. If the cache has none, it
+// gets one from the KDC with the cache's ticket-granting ticket.
 func (m *Mechanism) ticketByCache(server []string, realm string, now time.Time) (*ticket, error) {
 	path, err := cacheFile(m.config.Cache)
 	if err != nil {
@@ -193,8 +195,8 @@ func (m *Mechanism) ticketByCache(server []string, realm string, now time.Time) 
 	return grant(c, conf, t, granting.Key, server, realm)
 }
 
-// cached returns the cache's ticket for a server if it has not expired. A server without a realm
-// matches any realm.
+// cached returns the cache's ticket for a server, or nil if there is none that has not expired. If
+// realm is "", the ticket may be of any realm.
 func cached(cache *credentials.CCache, server []string, realm string, now time.Time) *credentials.Credential {
 	for _, c := range cache.GetEntries() {
 		if slices.Equal(c.Server.PrincipalName.NameString, server) && (realm == "" || c.Server.Realm == realm) && now.Before(c.EndTime) {
@@ -204,8 +206,8 @@ func cached(cache *credentials.CCache, server []string, realm string, now time.T
 	return nil
 }
 
-// grant exchanges a ticket-granting ticket for a service ticket. If the server's realm is known
-// and differs from the client's, it asks the KDC of that realm.
+// grant exchanges a ticket-granting ticket for a service ticket. If the server's realm is known and
+// differs from the client's, it gets the service ticket from the KDC of the server's realm.
 func grant(c *client.Client, conf *config.Config, granting messages.Ticket, session types.EncryptionKey, server []string, realm string) (*ticket, error) {
 	home := c.Credentials.Domain()
 	if realm == "" {

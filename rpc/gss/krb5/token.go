@@ -19,11 +19,11 @@ const (
 	sentByAcceptor = 1 << iota
 	sealedFlag
 	acceptorSubkey
-	// knownFlags are the flags that are judged. Others are ignored.
+	// knownFlags are the flags that are compared. A receiver ignores all others.
 	knownFlags = sentByAcceptor | sealedFlag | acceptorSubkey
 )
 
-// filler fills the places of a header that have no field.
+// filler is the value of the unused bytes of a header.
 const filler = 0xFF
 
 // putHeader writes the header of a MIC token, or of a Wrap token whose EC and RRC
@@ -39,7 +39,7 @@ func putHeader(h []byte, id uint16, flags byte, sequence uint64) {
 	binary.BigEndian.PutUint64(h[8:], sequence)
 }
 
-// EC and RRC of a Wrap token's header.
+// These functions read and write the fields EC and RRC of a Wrap token's header.
 func extraCount(h []byte) int             { return int(binary.BigEndian.Uint16(h[4:])) }
 func putExtraCount(h []byte, n int)       { binary.BigEndian.PutUint16(h[4:], uint16(n)) }
 func rightRotation(h []byte) int          { return int(binary.BigEndian.Uint16(h[6:])) }

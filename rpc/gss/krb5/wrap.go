@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// WrapSize implements gss.Context. The header, and in a sealed token the confounder, come before
-// the message. Behind it come the encrypted copy of the header and the integrity check, or the
-// checksum.
+// WrapSize implements gss.Context. In an encrypted token, header and confounder come before the
+// message, and the encrypted copy of the header and the integrity check come after it. In another
+// token, the header comes before the message, and the checksum after it.
 func (c *context) WrapSize(sealed bool) (before, behind int) {
 	if sealed {
 		return headerSize + blockSize, headerSize + c.profile.mac
@@ -15,7 +15,8 @@ func (c *context) WrapSize(sealed bool) (before, behind int) {
 	return headerSize, c.profile.mac
 }
 
-// Wrap implements gss.Context (RFC 4121 §4.2.4, §4.2.6.2). It neither rotates nor pads.
+// Wrap implements gss.Context (RFC 4121 §4.2.4, §4.2.6.2). It does not rotate the token (RRC), and
+// adds no padding (EC of an encrypted token).
 func (c *context) Wrap(sealed bool, before, behind []byte, pieces ...[]byte) {
 	if b, e := c.WrapSize(sealed); len(before) != b || len(behind) != e {
 		panic("krb5: Wrap with other room than WrapSize says")
@@ -84,7 +85,8 @@ func (c *context) unwrapSealed(header, token []byte) (from, to int, err error) {
 	one.pieces = append(one.pieces, token[headerSize:end])
 	ok := c.wrapKeys().open.open(one.pieces, token[end:])
 	one.giveBack()
-	// The copy of the header is authentic. The sender made it before the rotation.
+	// Compare the header with its encrypted copy, which is authentic. The sender made the copy
+	// before it rotated the token.
 	if !ok || string(token[end-headerSize:end]) != string(header) {
 		return 0, 0, errBadWrap
 	}
@@ -110,10 +112,10 @@ func (c *context) unwrapPlain(header, token []byte) (from, to int, err error) {
 	return from, to, nil
 }
 
-// A list is memory for pieces during one computation.
+// A list is reusable memory for a slice of pieces.
 type list struct{ pieces [][]byte }
 
-// lists keeps idle lists of at most maxList pieces.
+// lists is a pool of unused lists. Lists with memory for more than maxList pieces are not reused.
 var lists = sync.Pool{New: func() any { return &list{make([][]byte, 0, 16)} }}
 
 const maxList = 1024

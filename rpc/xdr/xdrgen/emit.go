@@ -13,13 +13,13 @@ type emitter struct {
 	m         *model
 	out       bytes.Buffer
 	constants map[string]bool // names of const definitions
-	// queue holds the types that shapes need. They are written after the current
-	// definition. queued has the names of all types that were ever queued.
+	// queue has a function for each type that shapes need; it writes the type after the current
+	// definition. queued has the names of all types that were ever in the queue.
 	queue  []func()
 	queued map[string]bool
 }
 
-// emit returns the whole source file, formatted.
+// emit returns the whole generated source file, formatted.
 func emit(pkg, name string, m *model) ([]byte, error) {
 	e := &emitter{m: m, constants: map[string]bool{}, queued: map[string]bool{}}
 	e.emitConstants()
@@ -76,7 +76,8 @@ func (e *emitter) file(pkg, name string) []byte {
 
 func (e *emitter) printf(format string, a ...any) { fmt.Fprintf(&e.out, format, a...) }
 
-// later queues a type under its Go name, once.
+// later adds write, which writes the type called name, to the queue, unless it was in the queue
+// before.
 func (e *emitter) later(name string, write func()) {
 	if !e.queued[name] {
 		e.queued[name] = true
@@ -96,7 +97,8 @@ func (e *emitter) emitConstants() {
 	}
 }
 
-// emitMethods writes Decode and Encode of name around their statements.
+// emitMethods writes the methods Decode and Encode of the type called name. decode and encode are
+// their statements.
 func (e *emitter) emitMethods(name, decode, encode string) {
 	e.printf("// Decode reads v from d; errors stick to d.\nfunc (v *%s) Decode(d *xdr.Decoder) %s\n\n", name, body(decode))
 	e.printf("// Encode appends v to w.\nfunc (v *%s) Encode(w *xdr.Writer) %s\n\n", name, body(encode))
@@ -110,7 +112,7 @@ func body(statements string) string {
 	return "{\n" + statements + "\n}"
 }
 
-// emitSizes writes the constants for the size of the type xdrName.
+// emitSizes writes the constants for the largest sizes of the type xdrName, whose Go name is name.
 func (e *emitter) emitSizes(xdrName, name string) {
 	s := e.m.sizes[xdrName]
 	if s.max != unbounded {

@@ -42,7 +42,7 @@ func (e *emitter) emitEnum(d *enumDef) {
 	e.emitSizes(d.name, name)
 }
 
-// ranges returns the Go condition that v is one of values.
+// ranges returns a Go condition that is true if v is one of values.
 func ranges(values []int64) string {
 	values = slices.Clone(values)
 	slices.Sort(values)

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// iteratorType queues the type of the iterator over the array d and returns its name.
+// iteratorType adds the iterator type for the array d to the queue, and returns its name.
 func (e *emitter) iteratorType(d *declaration, owner, limit string, elem shape) string {
 	name := owner + goName(&d.header)
-	// skip steps over all elements, next decodes one into the pointer elem.
+	// skip is code that skips all elements. next is code that decodes one element into *elem.
 	skip := "var elem {{E}}\nfor i := 0; i < v.left && d.Err() == nil; i++ {\n" + elem.decode("elem") + "\n}"
 	next := elem.decode("elem")
 	if s, ok := elem.(scalar); ok {
 		next = elem.decode("*elem")
 		skip = fmt.Sprintf("d.Skip(v.left * %d)", s.size)
-		if s.name == "bool" { // a word other than 0 and 1 is no bool, so skip decodes each element
+		if s.name == "bool" { // skip decodes each element, because a word other than 0 and 1 is not a valid bool
 			skip = "for i := 0; i < v.left && d.Err() == nil; i++ {\nd.Bool()\n}"
 		}
 	}
@@ -75,7 +75,7 @@ func (v *{{N}}) Encode(w *xdr.Writer) {
 	return name
 }
 
-// expand writes text with {{N}} for name and {{E}} for elem.
+// expand writes text, with {{N}} replaced by name and {{E}} by elem.
 func (e *emitter) expand(text, name, elem string) {
 	e.out.WriteString(strings.NewReplacer("{{N}}", name, "{{E}}", elem).Replace(text))
 	e.out.WriteString("\n")

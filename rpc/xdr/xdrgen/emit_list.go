@@ -1,7 +1,6 @@
 package main
 
-// listType queues the type of the iterator over a linked list of node and returns its
-// name.
+// listType adds the iterator type for a linked list of node to the queue, and returns its name.
 func (e *emitter) listType(node string) string {
 	d := e.m.types[node].(*structDef)
 	elem := goName(&d.header)

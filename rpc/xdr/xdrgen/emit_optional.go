@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// optionalType queues the type for optional data of elem (RFC 4506 §4.19) and returns its
-// name.
+// optionalType adds the type for optional data of elem (RFC 4506 §4.19) to the queue, and returns
+// its name.
 func (e *emitter) optionalType(elem shape) string {
 	t := elem.goType()
 	name := "Opt" + strings.ToUpper(t[:1]) + t[1:]

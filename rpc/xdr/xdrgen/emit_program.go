@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// emitProgram writes the numbers of a program, its version and its procedures. An
-// annotation on the program is a prefix for all names. If the program has several
-// versions, the names contain the version's number.
+// emitProgram writes the numbers of a program, its version and its procedures. All names begin with
+// the @go annotation of the program, if there is one. If the program has several versions, the
+// names contain the version's number.
 func (e *emitter) emitProgram(d *programDef) {
 	prefix := d.notes.goName
 	e.printf("// %sProgram is the number of the RPC program %s.\nconst %sProgram = %d\n\n",
@@ -38,7 +38,7 @@ func (e *emitter) emitProcedures(v *versionDef, prefix, suffix string) {
 		"if s, ok := names%s[p]; ok {\nreturn s\n}\nreturn \"procedure \" + strconv.Itoa(int(p))\n}\n\n", t, t)
 }
 
-// signature returns a procedure's Go types, for its comment.
+// signature returns the Go types of a procedure's arguments and result, for its comment.
 func (e *emitter) signature(c *procedureDef) string {
 	name := func(s typeSpec) string {
 		if s.builtin == builtinVoid {

@@ -34,8 +34,7 @@ func (e *emitter) emitStruct(d *structDef) {
 	e.emitSizes(d.name, name)
 }
 
-// emitField writes one field of a struct type. tag is its struct tag, with facts for
-// reflection that the Go type does not show.
+// emitField writes one field of a struct type. tag is the content of its struct tag, or "".
 func (e *emitter) emitField(f *declaration, s shape, tag string) {
 	for line := range strings.Lines(f.doc) {
 		e.printf("// %s\n", strings.TrimSpace(line))
@@ -46,7 +45,7 @@ func (e *emitter) emitField(f *declaration, s shape, tag string) {
 	e.printf("%s %s%s\n", goName(&f.header), s.goType(), tag)
 }
 
-// maxTag returns the tag of a counted item with a bound, else "".
+// maxTag returns the struct tag for a counted item with a bound. For any other item, it returns "".
 func (e *emitter) maxTag(d *declaration) string {
 	d = e.m.plain(d)
 	if d.kind != declVarArray || d.bound == nil {
@@ -56,7 +55,8 @@ func (e *emitter) maxTag(d *declaration) string {
 	return "max=" + strconv.FormatInt(n, 10)
 }
 
-// emitHeadTail writes the two halves of Encode around the type's one iterator.
+// emitHeadTail writes the methods EncodeHead and EncodeTail. head and tail are the statements
+// before and after the type's only iterator.
 func (e *emitter) emitHeadTail(name, head, tail string) {
 	const text = "// Encode%[2]s appends what stands %[3]s v's list to w.\n" +
 		"func (v *%[1]s) Encode%[2]s(w *xdr.Writer) %[4]s\n\n"
@@ -64,9 +64,8 @@ func (e *emitter) emitHeadTail(name, head, tail string) {
 	e.printf(text, name, "Tail", "after", body(tail))
 }
 
-// splitField returns the index of the field that is, or contains, the only iterator of d.
-// d can then be encoded in two halves around that field. It returns -1 if there is no
-// such field.
+// splitField returns the index of the field that is, or contains, the only iterator of d. It
+// returns -1 if d has no iterator, or several.
 func (m *model) splitField(d *structDef) int {
 	at := -1
 	for i, f := range m.valueFields(d) {
@@ -89,7 +88,7 @@ func (m *model) isIterator(d *declaration) bool {
 	return d.kind == declVarArray && !d.isBytes() && (d.bound == nil || d.notes.iterate)
 }
 
-// iterators counts the iterators in d. It returns 2 for any larger number.
+// iterators returns the number of iterators in d. The number is only exact if it is 0 or 1.
 func (m *model) iterators(d *declaration) int {
 	if d.kind == declVoid {
 		return 0

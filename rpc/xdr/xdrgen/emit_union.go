@@ -67,7 +67,7 @@ func (e *emitter) emitUnion(d *unionDef) {
 	e.emitSizes(d.name, name)
 }
 
-// caseLabels returns the cases of a as Go values of the discriminant's type.
+// caseLabels returns the case list of arm a, as Go values of the discriminant's type.
 func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 	enum, kind := e.m.discriminant(d)
 	var labels []string
@@ -83,7 +83,7 @@ func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 	return strings.Join(labels, ", ")
 }
 
-// switchTag returns the discriminant's tag, which lists the cases of the void arms.
+// switchTag returns the discriminant's struct tag, which lists the cases of the void arms.
 func (e *emitter) switchTag(d *unionDef) string {
 	tag := "switch"
 	for _, a := range d.everyArm() {
@@ -94,7 +94,7 @@ func (e *emitter) switchTag(d *unionDef) string {
 	return tag
 }
 
-// armTag returns the tag of a's field: the numbers of its cases, or "default".
+// armTag returns the struct tag of arm a's field: the numbers of its cases, or "default".
 func (e *emitter) armTag(d *unionDef, a *arm) string {
 	if a == d.otherwise {
 		return "default"
@@ -107,8 +107,8 @@ func (e *emitter) armTag(d *unionDef, a *arm) string {
 	return "case=" + strings.Join(cases, ",")
 }
 
-// exhaustive reports that every value of the discriminant has an arm: there is a default
-// arm, or both arms of a bool.
+// exhaustive reports whether every value of the discriminant has an arm: d has a default arm, or
+// both arms of a bool.
 func (e *emitter) exhaustive(d *unionDef) bool {
 	if d.otherwise != nil {
 		return true

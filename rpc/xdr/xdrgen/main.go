@@ -1,42 +1,40 @@
-// Command xdrgen compiles definitions in the XDR language (RFC 4506 §6, with
-// the program definitions of RFC 5531 §12) to Go types that decode in place
-// and encode into an xdr.Writer, without allocation wherever the definition
-// permits.
+// Command xdrgen compiles definitions in the XDR language (RFC 4506 §6, with the program
+// definitions of RFC 5531 §12) to Go types that decode in place and encode into an xdr.Writer. Only
+// arrays with a bound allocate memory.
 //
 //	xdrgen -package P -o FILE DEFINITION.x
 //
-// Comments of the form /*@name value*/ before a definition, a declaration or a procedure
-// are annotations; notes.go lists them. Other comments become the documentation of the
-// definition or declaration after them.
+// Comments of the form /*@name value*/ before a definition, a declaration or a procedure are
+// annotations; notes.go lists them. Other comments become the documentation of the definition or
+// declaration after them.
 //
 // Types map to Go as follows:
 //
-//   - Scalars are Go scalars. Typedefs that only rename a scalar or another type
-//     vanish. Opaque items and strings are []byte that alias the stream.
-//   - A union is a struct with its discriminant and a field for each arm.
-//     Optional data is a struct {Present, Value}, and so is an array of at most
-//     one element, which is the same on the wire (RFC 4506 §4.19).
-//   - A linked list (a struct that ends in optional data of itself) and an
-//     array without a bound are iterators over the stream, checked once when
-//     they are decoded; they are encoded element by element.
-//   - An array with a bound is a slice, and the only thing that allocates:
-//     after its count was checked against both the bound and the stream.
-//   - A typedef of an array with a bound that is annotated @external has its Go type,
-//     with Decode and Encode, in a file written by hand, for what these rules would
-//     make slow or clumsy. The definition gives its name and its sizes: the bound is
-//     what the type encodes at most, and it may decode more.
+//   - Scalars are Go scalars. A typedef that only renames a scalar or another type gives no Go
+//     type. Opaque items and strings are []byte that alias the stream.
+//   - A union is a struct with its discriminant and a field for each arm. Optional data is a struct
+//     {Present, Value}. An array of at most one element is the same, because it has the same
+//     encoding (RFC 4506 §4.19).
+//   - A linked list (a struct that ends in optional data of itself) and an array without a bound
+//     are iterators over the stream. Decode checks all elements once. The elements are encoded one
+//     by one.
+//   - An array with a bound is a slice, and the only thing that allocates: after its count was
+//     checked against both the bound and the stream.
+//   - If a typedef of an array with a bound is annotated @external, its Go type, with Decode and
+//     Encode, is written by hand in another file. This is for types for which these rules give slow
+//     or clumsy code. The definition gives only the name and the sizes. The bound is the largest
+//     number of elements that the type encodes; it may decode more.
 //
-// Struct tags tell reflection (rpc/xdr/xdrtest) what Go types do not: a union's
-// discriminant is tagged xdr:"switch", with the values of its void arms, its
-// other arms xdr:"case=0,1" or xdr:"default", and a counted item with a bound
-// xdr:"max=64".
+// Struct tags have the facts that reflection (rpc/xdr/xdrtest) cannot see in Go types. A union's
+// discriminant has the tag xdr:"switch", with the values of its void arms. The other arms have
+// xdr:"case=0,1" or xdr:"default". A counted item with a bound has xdr:"max=64".
 //
-// A type T with a largest encoding has a constant TMaxSize. If there is a largest
-// encoding only without the DDP-eligible content, the constant is TMaxReducedSize. A type
-// with one list or iterator in it can be encoded in two halves around that, by EncodeHead
-// and EncodeTail.
+// If the size of a type T is bounded, there is a constant TMaxSize. If its size without
+// DDP-eligible content is bounded and smaller, there is a constant TMaxReducedSize. A type that
+// contains exactly one list or iterator also has EncodeHead and EncodeTail, which encode the parts
+// before and after the list.
 //
-// It does not compile recursive types other than linked lists.
+// Recursive types other than linked lists are not supported.
 package main
 
 import (
@@ -72,8 +70,8 @@ func compileFile(pkg, in, out string) error {
 	return os.WriteFile(out, code, 0o644)
 }
 
-// Compile compiles the definitions in text to the source of a Go package. name is the
-// file name for messages.
+// Compile compiles the definitions in text to the source of a Go package. name is the file name for
+// error messages.
 func Compile(pkg, name string, text []byte) ([]byte, error) {
 	spec, err := parse(name, text)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// wholeWords has the spelling in Go names of words that need more than a first capital:
-// initialisms, and words that the protocols join.
+// wholeWords has the Go spelling of words that need more than a capital first letter: initialisms,
+// and words that consist of several words.
 var wholeWords = map[string]string{
 	"resok": "ResOK", "resfail": "ResFail", "ok": "OK", "id": "ID", "uid": "UID",
 	"gid": "GID", "eof": "EOF", "fh": "FH", "io": "IO", "nfs": "NFS",
@@ -15,9 +15,9 @@ var wholeWords = map[string]string{
 	"utf": "UTF", "pnfs": "PNFS",
 }
 
-// goName returns the exported Go name of a definition: the name in its annotation, or
-// else the words of the XDR name, each with a capital. An underscore ends a word, and so
-// does the begin or end of digits.
+// goName returns the exported Go name of a definition. It is the name in the @go annotation or,
+// without one, the words of the XDR name, each with a capital first letter. A word ends at an
+// underscore, and where digits begin or end.
 func goName(h *header) string {
 	if h.notes.goName != "" {
 		return h.notes.goName
@@ -50,8 +50,8 @@ func capital(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// procedureName returns the name of a procedure's constant: NFSPROC3_GETATTR becomes
-// ProcGetattr.
+// procedureName returns the Go name of a procedure's constant, such as ProcGetattr for
+// NFSPROC3_GETATTR.
 func procedureName(prefix string, h *header) string {
 	if h.notes.goName != "" {
 		return prefix + "Proc" + h.notes.goName
@@ -113,7 +113,7 @@ func (m *model) checkGoNames() error {
 	return nil
 }
 
-// documentation returns the doc comment of the Go name for h.
+// documentation returns the doc comment of the Go name that is generated for h.
 func documentation(name string, h *header, what string) string {
 	text := fmt.Sprintf("// %s is the XDR %s %s.", name, what, h.name)
 	if h.doc != "" {

@@ -7,19 +7,19 @@ import (
 
 // notes are the annotations before a definition, declaration or procedure.
 type notes struct {
-	// goName replaces the derived Go name: /*@go NFSStat3*/. On a program it is a prefix
-	// for its constants.
+	// goName is the Go name to use instead of the derived one: /*@go NFSStat3*/. For a program, it
+	// is a prefix of the names of its constants.
 	goName string
-	// ddp: the upper-layer binding lets this opaque item be placed directly
-	// (RFC 8166 §3.4.2): /*@ddp*/.
+	// ddp is true if this opaque item is eligible for direct data placement (RFC 8166 §3.4.2):
+	// /*@ddp*/.
 	ddp bool
-	// open: the decoder accepts values of this enum without a name, because a union arm
-	// or the caller handles them: /*@open*/.
+	// open is true if the decoder accepts values of this enum that have no name, because a union
+	// arm or the caller handles them: /*@open*/.
 	open bool
-	// external: the Go type of this typedef is written by hand, with Decode and Encode.
-	// The typedef is an array with a bound, and gives the sizes: /*@external*/.
+	// external is true if the Go type of this typedef, with Decode and Encode, is written by hand.
+	// The typedef must be an array with a bound, from which the sizes follow: /*@external*/.
 	external bool
-	// iterate: the array is decoded as an iterator although it has a bound: /*@iterate*/.
+	// iterate is true if the array is decoded as an iterator although it has a bound: /*@iterate*/.
 	iterate bool
 }
 

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// parser is a recursive-descent parser for the grammar of RFC 4506 §6.3. Its methods
-// panic with a *syntaxError, which parse recovers and returns.
+// parser is a recursive-descent parser for the grammar of RFC 4506 §6.3. Its methods panic with a
+// *syntaxError, which the function parse recovers and returns.
 type parser struct {
 	file   string
 	tokens []token
 	at     int
 	spec   *spec
-	// placeholders counts the types defined inside declarations.
+	// placeholders counts the types that are defined inside declarations.
 	placeholders int
 }
 
@@ -68,7 +68,7 @@ func (p *parser) expect(text string) token {
 	return t
 }
 
-// keywords cannot be names (RFC 4506 §6.4 note 1).
+// keywords has the words that cannot be names (RFC 4506 §6.4 note 1).
 var keywords = map[string]bool{
 	"bool": true, "case": true, "const": true, "default": true, "double": true,
 	"quadruple": true, "enum": true, "float": true, "hyper": true, "int": true,
@@ -85,7 +85,8 @@ func (p *parser) name() token {
 	return t
 }
 
-// startHeader makes a header with the comments of the first token of a definition.
+// startHeader returns a header with the line and the comments of t, the first token of a
+// definition.
 func startHeader(t token) header {
 	return header{line: t.line, doc: t.doc, notes: t.notes}
 }
@@ -110,7 +111,7 @@ func (p *parser) definition() {
 			p.fail(h.line, "typedef of void")
 		}
 		if len(p.spec.definitions) > inline && d.kind == declPlain {
-			// A body with a name is a definition (RFC 4506 §4.18).
+			// A typedef of a new enum, struct or union defines that type (RFC 4506 §4.18).
 			*p.spec.definitions[len(p.spec.definitions)-1].head() = h
 			break
 		}
@@ -218,8 +219,8 @@ func (p *parser) unionBody(u *unionDef) {
 	}
 }
 
-// declaration reads one declaration. owner is the name of the type around it. The names
-// of types defined within the declaration begin with it.
+// declaration reads one declaration. owner is the name of the type that contains it, with which the
+// names of types defined inside the declaration begin.
 func (p *parser) declaration(owner string) *declaration {
 	first := p.peek()
 	d := &declaration{header: startHeader(first)}
@@ -267,9 +268,9 @@ func (p *parser) declaration(owner string) *declaration {
 	return d
 }
 
-// nameInline replaces the placeholder names of the types that were defined inside d.
-// These are the definitions from index from on: the type of d itself, if it was defined
-// there, and the types deeper inside.
+// nameInline gives names to the types that were defined inside d, and that have placeholders as
+// names. They are the definitions from index from on: the type of d, and the types inside that
+// type.
 func (p *parser) nameInline(from int, d *declaration, owner string) {
 	inline := p.spec.definitions[from:]
 	if len(inline) == 0 {
@@ -330,9 +331,9 @@ func (p *parser) typeSpec() typeSpec {
 	return s
 }
 
-// inline reads the rest of an enum, struct or union specifier. That is the name of a type
-// defined elsewhere, or a body. A body gets a placeholder as its name until the name of
-// the declaration around it is known.
+// inline reads an enum, struct or union specifier after its keyword, and returns the name of the
+// type. The specifier is the name of a type defined elsewhere, or a body. The type of a body gets a
+// placeholder as its name, until the name of the declaration is known.
 func (p *parser) inline(t token, body func(header) definition) string {
 	if next := p.peek(); next.kind == tokenName && next.text != "switch" {
 		return p.take().text

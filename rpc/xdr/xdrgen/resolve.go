@@ -2,21 +2,21 @@ package main
 
 import "fmt"
 
-// model is a spec with resolved names: each name is bound to its definition or number.
+// model is a spec with tables from names to their definitions and numbers.
 type model struct {
 	file  string
 	spec  *spec
 	types map[string]definition
-	// values are the constants and enum members; goValues are the Go
-	// expressions for them.
+	// values has the numbers of constants and enum members. goValues has the Go expressions for
+	// them.
 	values   map[string]int64
 	goValues map[string]string
-	// enumOf maps the name of a member to its enum.
+	// enumOf maps the name of an enum member to its enum.
 	enumOf map[string]*enumDef
-	// nodes are the structs that end in optional data of themselves, and
-	// are therefore elements of linked lists.
+	// nodes has the elements of linked lists: structs whose last field is optional data of the same
+	// struct.
 	nodes map[string]bool
-	// sizing are the types whose size is being computed, to find recursion.
+	// sizing has the types whose sizes are being computed. It serves to find recursive types.
 	sizing map[string]bool
 	sizes  map[string]size
 }
@@ -25,8 +25,8 @@ func (m *model) errorf(line int, format string, a ...any) error {
 	return &syntaxError{m.file, line, fmt.Sprintf(format, a...)}
 }
 
-// resolve binds names to definitions. It returns an error for an unknown name, a type
-// that contains itself, and the like.
+// resolve makes the model of a spec. It returns an error for an unknown name, a type that contains
+// itself, and other faults.
 func resolve(s *spec) (*model, error) {
 	m := &model{
 		file: s.file, spec: s,
@@ -95,7 +95,7 @@ func (m *model) addValue(h *header, v value) error {
 	return nil
 }
 
-// number returns the number that v denotes: a literal or a constant defined before.
+// number returns the value of v, which is a literal or the name of a constant defined before.
 func (m *model) number(v value) (int64, error) {
 	if v.name == "" {
 		return v.number, nil
@@ -147,8 +147,7 @@ func (u *unionDef) everyArm() []*arm {
 	return append(u.arms[:len(u.arms):len(u.arms)], u.otherwise)
 }
 
-// checkTypes refuses undefined types, void instead of a value, and bounds and annotations
-// in wrong places.
+// checkTypes returns an error for undefined types, void fields, and invalid bounds and annotations.
 func (m *model) checkTypes() error {
 	for _, d := range m.spec.definitions {
 		if s, ok := d.(*structDef); ok {
@@ -208,8 +207,7 @@ func (m *model) checkDeclaration(d *declaration) error {
 	return nil
 }
 
-// checkExternal refuses @external on anything other than a typedef of an array with a
-// bound.
+// checkExternal returns an error if @external is not on a typedef of an array with a bound.
 func (m *model) checkExternal(d definition) error {
 	notes := d.head().notes
 	if t, ok := d.(*typedefDef); ok && notes.external {
@@ -231,7 +229,7 @@ func (d *declaration) isBytes() bool {
 	return d.spec.builtin == builtinOpaque || d.spec.builtin == builtinString
 }
 
-// findNodes finds the elements of linked lists.
+// findNodes fills in m.nodes.
 func (m *model) findNodes() error {
 	for _, d := range m.spec.definitions {
 		if s, ok := d.(*structDef); ok && m.optionalOf(s.fields[len(s.fields)-1]) == s.name {
@@ -244,8 +242,8 @@ func (m *model) findNodes() error {
 	return nil
 }
 
-// optionalOf returns T if d is optional data of the defined type T, directly or through
-// typedefs, and "" otherwise.
+// optionalOf returns T if d is optional data of a defined type T, directly or through typedefs.
+// Otherwise it returns "".
 func (m *model) optionalOf(d *declaration) string {
 	for range len(m.types) + 1 {
 		switch d.kind {
@@ -264,8 +262,8 @@ func (m *model) optionalOf(d *declaration) string {
 	return ""
 }
 
-// checkUnions refuses unions whose discriminant or cases have no meaning
-// (RFC 4506 §4.15).
+// checkUnions returns an error for a union with an invalid discriminant or invalid cases (RFC 4506
+// §4.15).
 func (m *model) checkUnions() error {
 	for _, d := range m.spec.definitions {
 		u, ok := d.(*unionDef)
@@ -300,7 +298,7 @@ func (m *model) checkUnions() error {
 	return nil
 }
 
-// discriminant returns the type of u's discriminant: an enum, or a built-in type.
+// discriminant returns the type of u's discriminant: an enum, or nil and a built-in type.
 func (m *model) discriminant(u *unionDef) (*enumDef, builtin) {
 	d := m.plain(u.discriminant)
 	e, _ := m.types[d.spec.name].(*enumDef)
@@ -316,7 +314,7 @@ func (m *model) hasMember(e *enumDef, n int64) bool {
 	return false
 }
 
-// plain follows typedefs that only rename a type.
+// plain returns the declaration that d means, after replacing typedefs that only rename a type.
 func (m *model) plain(d *declaration) *declaration {
 	for range len(m.types) {
 		t, ok := m.types[d.spec.name].(*typedefDef)

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// A shape is the Go form of a declaration: its type, and the statements that decode and
-// encode it. at is an addressable Go expression of goType. The generated code names the
-// decoder d and the writer w.
+// A shape generates the Go code for a declaration: its type, and the statements that decode and
+// encode it. at is an addressable Go expression of that type. In the generated code, the decoder is
+// d and the writer is w.
 type shape interface {
 	goType() string
 	decode(at string) string
@@ -27,7 +27,7 @@ var scalars = map[builtin]scalar{
 	builtinBool:   {"bool", 4, "d.Bool()", "w.Bool(%s)"},
 	builtinFloat:  {"float32", 4, "math.Float32frombits(d.Uint32())", "w.Uint32(math.Float32bits(%s))"},
 	builtinDouble: {"float64", 8, "math.Float64frombits(d.Uint64())", "w.Uint64(math.Float64bits(%s))"},
-	// A quadruple has no Go number type. The generated code passes on its sixteen bytes.
+	// Go has no type for a quadruple. The generated code has its sixteen bytes.
 	builtinQuadruple: {"[16]byte", 16, "", ""},
 }
 
@@ -35,14 +35,14 @@ func (s scalar) goType() string          { return s.name }
 func (s scalar) decode(at string) string { return at + " = " + s.read }
 func (s scalar) encode(at string) string { return fmt.Sprintf(s.written, at) }
 
-// fixedBytes is an opaque of fixed length: an array, copied.
+// fixedBytes is an opaque of fixed length. Its Go type is an array.
 type fixedBytes struct{ length string }
 
 func (s fixedBytes) goType() string        { return "[" + s.length + "]byte" }
 func (fixedBytes) decode(at string) string { return "d.FixedOpaqueTo(" + whole(at) + "[:])" }
 func (fixedBytes) encode(at string) string { return "w.FixedOpaque(" + whole(at) + "[:])" }
 
-// whole returns at in a form to which an index can be appended.
+// whole returns the expression at, in parentheses if an index cannot be appended otherwise.
 func whole(at string) string {
 	if at[0] == '*' {
 		return "(" + at + ")"
@@ -50,7 +50,8 @@ func whole(at string) string {
 	return at
 }
 
-// countedBytes is an opaque or string of variable length. It aliases the stream.
+// countedBytes is an opaque or string of variable length. Its Go type is a slice that aliases the
+// stream.
 type countedBytes struct{ limit string }
 
 func (countedBytes) goType() string { return "[]byte" }
@@ -68,14 +69,14 @@ func (s countedBytes) encode(at string) string {
 
 const noLimit = "xdr.NoLimit"
 
-// eligibleBytes is an opaque that may be placed directly.
+// eligibleBytes is an opaque that is eligible for direct data placement.
 type eligibleBytes struct{ limit string }
 
 func (eligibleBytes) goType() string            { return "xdr.Eligible" }
 func (s eligibleBytes) decode(at string) string { return at + ".Decode(d, " + s.limit + ")" }
 func (s eligibleBytes) encode(at string) string { return at + ".Encode(w, " + s.limit + ")" }
 
-// generated is a type that has its own Decode and Encode.
+// generated is a Go type with methods Decode and Encode.
 type generated struct{ name string }
 
 func (s generated) goType() string        { return s.name }
@@ -101,7 +102,7 @@ func everyElement(at string, do func(string) string) string {
 type slice struct {
 	limit string
 	elem  shape
-	min   int64 // least size of an element, in bytes
+	min   int64 // smallest size of an element, in bytes
 }
 
 func (s slice) goType() string { return "[]" + s.elem.goType() }

@@ -2,9 +2,9 @@ package main
 
 import "strconv"
 
-// shapeOf returns the shape of d. owner is the type that d is a part of; it is "" for the
-// declaration of a typedef. shapeOf adds generated types that the shape needs to the
-// emitter's queue.
+// shapeOf returns the shape of d. owner is the Go name of the type that contains d, or "" for the
+// declaration of a typedef. If the shape needs another generated type, shapeOf adds that type to
+// the emitter's queue.
 func (e *emitter) shapeOf(d *declaration, owner string) shape {
 	length := noLimit
 	if d.bound != nil {
@@ -55,7 +55,7 @@ func (e *emitter) shapeOfSpec(s typeSpec) shape {
 	return generated{goName(d.head())}
 }
 
-// lengthOf returns the Go expression for a bound: the constant's name, or else the
+// lengthOf returns the Go expression for a bound: the name of a constant or, if v is none, a
 // number.
 func (e *emitter) lengthOf(v value) string {
 	if e.constants[v.name] {
@@ -65,7 +65,7 @@ func (e *emitter) lengthOf(v value) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// minOf returns the least size of one value of type s, in bytes.
+// minOf returns the smallest size of a value of type s, in bytes.
 func (e *emitter) minOf(s typeSpec) int64 {
 	if s.builtin != builtinNone {
 		return scalars[s.builtin].size

@@ -2,22 +2,21 @@ package main
 
 // size is the size of a type's encoding, in bytes.
 type size struct {
-	// min is the least size. It bounds the number of elements in a stream.
+	// min is the smallest size. With it, a decoder checks an array's count against the length of
+	// the stream.
 	min int64
 	// max is the largest size, or unbounded.
 	max int64
-	// reduced is the largest size after the content and padding of every DDP-eligible
-	// item were moved out of the stream, so that only their counts are left (RFC 8166
-	// §3.4.4), or unbounded.
+	// reduced is the largest size without the content and padding of DDP-eligible items, of which
+	// only the counts are left (RFC 8166 §3.4.4), or unbounded.
 	reduced int64
 }
 
-// unbounded stands for a size that the definition does not limit, or that no
-// RPC message could have.
+// unbounded means that the definition does not limit the size, or that the limit is above
+// limitOfSizes.
 const unbounded = -1
 
-// limitOfSizes is the size from which on a type counts as unbounded, because no message
-// is as long.
+// limitOfSizes is the largest size that counts as bounded, because no RPC message is longer.
 const limitOfSizes = 1<<31 - 1
 
 func fixed(n int64) size { return size{n, n, n} }
@@ -54,7 +53,7 @@ func (a size) or(b size) size {
 	return size{min(a.min, b.min), most(a.max, b.max), most(a.reduced, b.reduced)}
 }
 
-// checkSizes computes the size of every type, and so finds recursive ones.
+// checkSizes computes the size of every type. It returns an error for a recursive type.
 func (m *model) checkSizes() error {
 	for _, d := range m.spec.definitions {
 		if _, ok := m.types[d.head().name]; ok {
@@ -156,7 +155,7 @@ func (m *model) sizeOfDeclaration(d *declaration) (size, error) {
 	return s, nil
 }
 
-// valueFields returns d's fields without the link to the next list element.
+// valueFields returns d's fields. For a list element, it leaves out the link to the next element.
 func (m *model) valueFields(d *structDef) []*declaration {
 	if m.nodes[d.name] {
 		return d.fields[:len(d.fields)-1]

@@ -1,6 +1,7 @@
 package main
 
-// The syntax tree: RFC 4506 §6.3 and RFC 5531 §12.2, name for name.
+// These types are the syntax tree. Their names are those of the grammar in RFC 4506 §6.3 and RFC
+// 5531 §12.2.
 
 type spec struct {
 	file        string
@@ -80,7 +81,7 @@ type procedureDef struct {
 // value is a number or the name of a constant or enum member.
 type value struct {
 	name   string
-	text   string // the number as it was written
+	text   string // the number as written in the file
 	number int64
 	line   int
 }
@@ -99,11 +100,11 @@ type declaration struct {
 	header
 	kind  declKind
 	spec  typeSpec
-	bound *value // nil: none given
+	bound *value // nil if there is none
 }
 
-// typeSpec is a built-in type or the name of a defined one. The parser gives a name to
-// types that are defined inside a declaration.
+// typeSpec is a built-in type or the name of a defined type. If a type is defined inside a
+// declaration, the parser gives it a name.
 type typeSpec struct {
 	builtin builtin
 	name    string // set if builtin is builtinNone

@@ -23,8 +23,7 @@ type token struct {
 	doc   string
 }
 
-// syntaxError is a fault with its place in the file. The parser panics with it, and parse
-// recovers it.
+// syntaxError is an error with its file and line. The parser panics with it; parse recovers it.
 type syntaxError struct {
 	file string
 	line int
@@ -33,8 +32,8 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.msg) }
 
-// tokenize splits text by the lexical rules of RFC 4506 §6.2. It skips lines that begin
-// with %, which rpcgen copies to its output.
+// tokenize splits text into tokens by the rules of RFC 4506 §6.2. It skips lines that begin with %,
+// because these are for the C output of rpcgen.
 func tokenize(file string, text []byte) ([]token, error) {
 	l := &lexer{file: file, text: string(text), line: 1}
 	var tokens []token
@@ -104,7 +103,8 @@ func (l *lexer) skipLine(rest string) {
 	}
 }
 
-// comment adds an annotation to t's notes, and any other comment to its doc.
+// comment handles a comment before token t. It adds an annotation to t.notes. Any other comment
+// becomes t.doc.
 func (l *lexer) comment(t *token, body string) error {
 	if note, ok := strings.CutPrefix(body, "@"); ok {
 		if err := t.notes.add(note); err != nil {

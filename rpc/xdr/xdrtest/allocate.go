@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// CheckAllocations checks that about twenty random values of fresh's type are encoded and
-// decoded without an allocation.
+// CheckAllocations checks that twenty random values of fresh's type are encoded and decoded without
+// an allocation.
 func CheckAllocations(t *testing.T, fresh func() Value) {
 	t.Helper()
 	for seed := range 20 {

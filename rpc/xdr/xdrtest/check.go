@@ -12,12 +12,12 @@ import (
 // room is larger than the encoding of any value that Draw makes, in bytes.
 const room = 1 << 16
 
-// Check draws a value of fresh's type and checks that
+// Check draws a random value of fresh's type, encodes it, and checks that
 //
-//   - it decodes to the same value from its encoding, whole or with its
-//     eligible items excised, with or without their padding, found by their
-//     positions or by their order;
-//   - it decodes from no proper prefix of that.
+//   - the encoding decodes to the same value: whole, or with its eligible items excised. The
+//     excised items may have padding or not. The Decoder may find them by their positions (Reset)
+//     or by their order (ResetPlaces);
+//   - a random proper prefix of the encoding does not decode.
 //
 // It returns the encoding and the result of Leaves for the value.
 func Check(t *rapid.T, fresh func() Value) (stream []byte, want []any) {
@@ -54,8 +54,8 @@ func Check(t *rapid.T, fresh func() Value) (stream []byte, want []any) {
 	return stream, want
 }
 
-// CheckForeign is Check, and also checks that theirs reads the same value from the
-// encoding and writes the same bytes.
+// CheckForeign does the same as Check. It also checks that the other implementation, theirs, reads
+// the same value from the encoding and writes the same bytes.
 func CheckForeign(t *rapid.T, fresh func() Value, theirs Foreign) {
 	stream, want := Check(t, fresh)
 	r := bytes.NewReader(stream)

@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Draw fills v, which points to the zero value of a generated type, at random:
-// unions on each of their arms, enums with their known values, opaque items
-// and strings of up to 16 bytes of ASCII, arrays and lists of up to 3 elements.
+// Draw fills v with random data. v points to the zero value of a generated type. Unions get any of
+// their arms, enums one of their named values, opaque items and strings up to 16 bytes of ASCII,
+// arrays and lists up to 3 elements.
 func Draw(t *rapid.T, v Value) { draw(t, reflect.ValueOf(v).Elem(), -1) }
 
-// Example returns a value of fresh's type, drawn as by Draw. It is always the same for
-// one seed.
+// Example returns a value of fresh's type, drawn as by Draw. The same seed always gives the same
+// value.
 func Example(fresh func() Value, seed int) Value {
 	return rapid.Custom(func(t *rapid.T) Value {
 		v := fresh()
@@ -105,8 +105,8 @@ func drawStruct(t *rapid.T, v reflect.Value, limit int) {
 	}
 }
 
-// drawDiscriminant draws from the values that the cases name and, if there is a default
-// arm, one other value. Each has the same chance.
+// drawDiscriminant sets the discriminant of a union to a random value of its cases. If the union
+// has a default arm, one other value is also possible. All these values have the same probability.
 func drawDiscriminant(t *rapid.T, v reflect.Value) {
 	var arms, named []int64
 	hasDefault := false
@@ -125,7 +125,8 @@ func drawDiscriminant(t *rapid.T, v reflect.Value) {
 	setNumber(v.Field(0), rapid.SampledFrom(arms).Draw(t, "arm"))
 }
 
-// otherValue returns a value that no case names, if the type has any.
+// otherValue returns a value of the discriminant's type that is not in named. If there is none, it
+// returns a value in named.
 func otherValue(t *rapid.T, disc reflect.Type, named []int64) int64 {
 	rest := slices.DeleteFunc(slices.Clone(knownValues(disc)), func(n int64) bool {
 		return slices.Contains(named, n)
@@ -187,10 +188,10 @@ var (
 	known   = map[reflect.Type][]int64{}
 )
 
-// largestEnum is larger than every value in the enums of the NFS protocols.
+// largestEnum is larger than all enum values of the NFS protocols.
 const largestEnum = 20000
 
-// knownValues returns the values of enum t that have names, or nil.
+// knownValues returns the named values of enum t up to largestEnum, or nil if t is not an enum.
 func knownValues(t reflect.Type) []int64 {
 	isKnown, ok := t.MethodByName("Known")
 	if !ok {

@@ -6,17 +6,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// External is a type that is written by hand (@external). Reflection cannot derive its
-// items on the wire from its Go form, so the type has its own methods. They may be in a
-// test file of its package.
+// External is implemented by types that are written by hand (@external). Reflection cannot find
+// their items on the wire, so they have these methods, which may be in a test file.
 type External interface {
 	// DrawExternal fills the zero value with a random value.
 	DrawExternal(t *rapid.T)
-	// ExternalLeaves returns the value's items for Leaves.
+	// ExternalLeaves returns the items of the value, as Leaves does for a generated type.
 	ExternalLeaves() []any
 }
 
-// external returns v as an External, if its type is one.
+// external returns v as an External. ok is false if v's type does not implement External.
 func external(v reflect.Value) (External, bool) {
 	if !v.CanAddr() {
 		return nil, false

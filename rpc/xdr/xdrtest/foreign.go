@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A Foreign reads and writes one type by another implementation. Values are pointers to
-// structs, interfaces for unions, and pointers for lists.
+// A Foreign reads and writes one type with another implementation of XDR. The values of Read and
+// Write have the types of that implementation.
 type Foreign struct {
-	// Read reads one value, which must take all of r.
+	// Read reads one value from r.
 	Read func(r io.Reader) (any, error)
 	// Write is the inverse of Read.
 	Write func(w io.Writer, v any) error
 }
 
-// ForeignStruct is the Foreign for a struct that has ReadFrom and WriteTo.
+// ForeignStruct returns the Foreign for a struct with the methods ReadFrom and WriteTo.
 func ForeignStruct[T any, P interface {
 	*T
 	io.ReaderFrom
@@ -36,7 +36,8 @@ func ForeignStruct[T any, P interface {
 	}
 }
 
-// ForeignUnion is the Foreign for a union: read is its function.
+// ForeignUnion returns the Foreign for a union. read is the other implementation's function that
+// reads it.
 func ForeignUnion[U io.WriterTo](read func(io.Reader) (U, int64, error)) Foreign {
 	return Foreign{
 		Read: func(r io.Reader) (any, error) {
@@ -50,7 +51,7 @@ func ForeignUnion[U io.WriterTo](read func(io.Reader) (U, int64, error)) Foreign
 	}
 }
 
-// ForeignFunc is the Foreign for a type that is read and written by functions.
+// ForeignFunc returns the Foreign for a type that the functions read and write read and write.
 func ForeignFunc[T any](read func(io.Reader) (T, int64, error), write func(io.Writer, T) (int64, error)) Foreign {
 	return Foreign{
 		Read: func(r io.Reader) (any, error) {
@@ -64,10 +65,12 @@ func ForeignFunc[T any](read func(io.Reader) (T, int64, error), write func(io.Wr
 	}
 }
 
-// inField keeps the static type of V in reflection: an interface or a pointer stays one.
+// inField wraps a value in a struct, so that reflection sees the static type of V even if it is an
+// interface.
 type inField[T any] struct{ V T }
 
-// ForeignLeaves is Leaves for a value that Foreign.Read returned.
+// ForeignLeaves returns the items of a value that Foreign.Read returned, as Leaves does for a
+// generated type.
 func ForeignLeaves(v any) []any {
 	var l leaves
 	l.foreign(reflect.ValueOf(v))
@@ -95,8 +98,9 @@ func (l *leaves) foreign(v reflect.Value) {
 	}
 }
 
-// foreignUnion walks an arm. Its method GetX returns the discriminant X. If several
-// values select the arm, X is a field as well.
+// foreignUnion adds the items of a union: its discriminant X, and the fields of the selected arm.
+// The arm's method GetX returns X. If several values select the arm, X is also a field, which is
+// left out.
 func (l *leaves) foreignUnion(arm reflect.Value) {
 	name := ""
 	for i := range arm.NumMethod() {

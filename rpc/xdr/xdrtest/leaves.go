@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Leaves returns the items of v on the wire, in the order of the definition: numbers,
-// booleans and enums as int64, opaque items and strings as string. An array's count comes
-// before its elements, and the presence of optional data before the data. Only the
-// selected arm of a union counts.
+// Leaves returns the items of v on the wire, in the order of the definition: numbers, booleans and
+// enums as int64, opaque items and strings as string. Before the elements of an array comes their
+// count. Before optional data comes 1, or 0 if it is absent. A union gives its discriminant and the
+// selected arm.
 func Leaves(v Value) []any {
 	var l leaves
 	l.own(reflect.ValueOf(v).Elem())
@@ -20,7 +20,7 @@ type leaves []any
 
 func (l *leaves) add(leaf any) { *l = append(*l, leaf) }
 
-// own walks a value of a type that xdrgen generated.
+// own adds the items of a value of a generated type.
 func (l *leaves) own(v reflect.Value) {
 	if e, ok := external(v); ok {
 		*l = append(*l, e.ExternalLeaves()...)
@@ -48,7 +48,7 @@ func (l *leaves) own(v reflect.Value) {
 	}
 }
 
-// iterator walks a copy, so that v stays where it is.
+// iterator adds the elements of the iterator v. It reads a copy, so that v does not advance.
 func (l *leaves) iterator(v reflect.Value) {
 	rest := reflect.New(v.Type())
 	rest.Elem().Set(v)
@@ -69,7 +69,7 @@ func (l *leaves) iterator(v reflect.Value) {
 	}
 }
 
-// scalar adds v if v is one item. It reports whether that is so.
+// scalar adds v if v is a single item, and reports whether it is.
 func (l *leaves) scalar(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Bool, reflect.Int32, reflect.Int64, reflect.Uint32, reflect.Uint64:
@@ -100,7 +100,8 @@ func (l *leaves) scalar(v reflect.Value) bool {
 	return true
 }
 
-// elements walks an array, after its count if it has one on the wire.
+// elements adds the elements of an array with walk. Before them it adds the count, if the array has
+// one on the wire.
 func (l *leaves) elements(v reflect.Value, walk func(reflect.Value)) {
 	if v.Kind() == reflect.Slice {
 		l.add(int64(v.Len()))

@@ -2,8 +2,8 @@ package xdrtest
 
 import "fmt"
 
-// SameNames compares two enums by the names of their values. It returns the differences,
-// or "" if there are none.
+// SameNames compares the names of the values of two enums. It returns a difference, or "" if there
+// is none.
 func SameNames[O, T ~int32](ours map[O]string, theirs map[T]string) string {
 	for v, name := range ours {
 		if theirs[T(v)] != name {

@@ -2,8 +2,7 @@ package xdrtest
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Stream returns the whole stream of w: its words with each payload and the payload's
-// padding in place.
+// Stream returns the whole stream of w: its words, with each payload and its padding inserted.
 func Stream(w *xdr.Writer) []byte {
 	var stream []byte
 	at := 0
@@ -16,8 +15,9 @@ func Stream(w *xdr.Writer) []byte {
 	return append(stream, w.Bytes()[at:]...)
 }
 
-// Reduce returns the stream of a requester that moves every eligible payload into a Read
-// chunk, with the padding if pad is set (RFC 8166 §3.4.5). Empty payloads need no chunk.
+// Reduce returns the reduced stream of w, and its payloads as excised items: the form in which a
+// requester sends a call with every payload in a Read chunk (RFC 8166 §3.4.5). If pad is set, the
+// chunks contain the padding. Empty payloads have no chunk.
 func Reduce(w *xdr.Writer, pad bool) (stream []byte, excised []xdr.Excised) {
 	before := 0 // payload bytes, with padding, before the current one
 	for _, p := range w.Payloads() {

@@ -9,13 +9,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Value is a generated type.
+// Value is implemented by pointers to generated types.
 type Value interface {
 	Decode(d *xdr.Decoder)
 	Encode(w *xdr.Writer)
 }
 
-// tag holds the content of a struct tag of xdrgen.
+// tag is the content of a struct tag that xdrgen has generated.
 type tag struct {
 	isSwitch  bool
 	cases     []int64
@@ -51,7 +51,7 @@ func parseTag(f reflect.StructField) tag {
 	return t
 }
 
-// isUnion reports whether t is a union or optional data: its first field is then the
+// isUnion reports whether t is a union or optional data. The first field of such a type is the
 // discriminant.
 func isUnion(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.NumField() > 0 && parseTag(t.Field(0)).isSwitch
@@ -101,8 +101,8 @@ func setNumber(v reflect.Value, n int64) {
 
 var eligibleType = reflect.TypeFor[xdr.Eligible]()
 
-// iterator returns the Next method of v's address. ok is false unless v is a list, or an
-// array that is decoded as an iterator.
+// iterator returns the method Next of v's address. ok is false if v has no such method: it is
+// neither a list, nor an array that is decoded as an iterator.
 func iterator(v reflect.Value) (next reflect.Value, ok bool) {
 	if !v.CanAddr() {
 		return next, false

@@ -2,11 +2,11 @@ package golden
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Bitset is the XDR type bitset of external.x, written by hand: 64 bits, the low word
-// first.
+// Bitset is the Go type, written by hand, of the XDR type bitset in external.x. It has 64 bits, and
+// encodes the low word first.
 type Bitset uint64
 
-// Decode reads words. It drops all words after the second.
+// Decode reads an array of words. It ignores all words after the second.
 func (v *Bitset) Decode(d *xdr.Decoder) {
 	*v = 0
 	for i := range d.Count(xdr.NoLimit, 4) {

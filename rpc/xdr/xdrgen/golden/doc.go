@@ -1,5 +1,5 @@
-// Package golden has the output of xdrgen for each construct of the language, one file for each: X.x is the
-// definition, X_gen.go the result. It exists to be read, compiled and tested.
+// Package golden has examples of the output of xdrgen for tests, one for each construct of the
+// language. X.x is the definition, X_gen.go the generated code.
 package golden
 
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package golden -o arrays_gen.go arrays.x
