@@ -47,8 +47,8 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// RFC 5531 §9: each reason not to execute a call has its own answer. V1-109: a version
-// without a Binding is not served.
+// A call that the server does not execute gets the status of RFC 5531 §9 for the reason. A version
+// without a Binding is not served (V1-109 in docs/conformance-rpcrdma-v1.md).
 func TestCallsThatAreNotExecuted(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	good := rpc.CallHeader{XID: 9, Program: rpctest.Number, Version: 1, Procedure: rpctest.NULL}
@@ -177,7 +177,8 @@ func TestJudgeDenies(t *testing.T) {
 	}
 }
 
-// putMessage returns a PUT whose data travels beside the message.
+// putMessage returns a PUT whose data travels outside the message, in a Read chunk. at is the
+// position of the data.
 func putMessage(xid uint32, name string, count uint32) (m []byte, at uint32) {
 	m = rpctest.Message(xid, rpctest.PUT, func(w *xdr.Writer) {
 		w.String(name)
@@ -186,8 +187,9 @@ func putMessage(xid uint32, name string, count uint32) (m []byte, at uint32) {
 	return m, uint32(len(m))
 }
 
-// V1-94: a call with a placed item that is not eligible is not executed. V1-98: the
-// server does not fetch an item that is too large for every procedure.
+// A call with an item in a Read chunk that is not eligible is not executed (RFC 8166 §6.1, V1-94 in
+// docs/conformance-rpcrdma-v1.md). The server does not fetch an item that is larger than the
+// procedure allows (RFC 8166 §8.1.4, V1-98).
 func TestPlacedArguments(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	m, at := putMessage(1, "file", 5000)
@@ -231,8 +233,8 @@ func TestPlacedArguments(t *testing.T) {
 	}
 }
 
-// A call that must not be executed twice is not executed at all if its largest reply
-// cannot be carried back.
+// If the largest reply of a call does not fit into the caller's space, and the call must not be
+// executed twice, the server does not execute it.
 func TestRoomForTheReply(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	const wide = rpc.ReplyHeader + 4 + rpctest.MaxWide
@@ -273,7 +275,8 @@ func TestRoomForTheReply(t *testing.T) {
 	}
 }
 
-// V1-57's synthetic binding: two results in unions, the first one void.
+// If the first of two eligible results is void, the second gets the first Write chunk (RFC 8166
+// §4.3.2, V1-57 in docs/conformance-rpcrdma-v1.md).
 func TestPairOfUnions(t *testing.T) {
 	s, _, conn := newServer(t, rpc.Config{})
 	call := rpctest.NewCall(conn, rpctest.Message(1, rpctest.PAIR, u32(0, 1, 10))).Run(s)
@@ -304,8 +307,8 @@ func TestPending(t *testing.T) {
 	p.Wait()
 }
 
-// While the server drains, it drops new calls, so that their callers send them again, and
-// answers the calls in progress.
+// A server that drains drops new calls, so that their clients send them again later, and answers
+// the calls in progress.
 func TestDrain(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	stalled := rpctest.NewCall(conn, rpctest.Message(1, rpctest.STALL, u32(3))).Go(s)

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// The end of a connection calls each OnClose function once, unless it was cancelled. Any
-// goroutine may cancel one at any time, also another OnClose function.
+// Conn.Close calls each function registered with OnClose once, unless it was removed (forget). A
+// function may be removed at any time, also after Close.
 func TestOnClose(t *testing.T) {
 	const all = 9
 	for _, taken := range [][]int{{}, {0}, {8}, {4}, {0, 1}, {7, 8}, {4, 3, 5}, {0, 8, 4}, {0, 1, 2, 3, 4, 5, 6, 7, 8}} {

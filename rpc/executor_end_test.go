@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// When a connection ends, the executor drops its waiting calls and their entries in the
-// duplicate-request cache. The same call over another connection is then executed. Calls that
-// run, or have run in part, continue to their end.
+// When a connection ends, the executor drops its calls that wait for a worker, and their entries in
+// the duplicate-request cache. Then the same call over another connection is executed. Calls that
+// run, or that were executed in part, continue to their end.
 func TestQueuedCallsOfEndedConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 1})
@@ -37,7 +37,7 @@ func TestQueuedCallsOfEndedConnections(t *testing.T) {
 		}
 		waiting = append(waiting, rpctest.NewCall(conn, hold).Go(s))
 		synctest.Wait()
-		theirs := rpctest.NewCall(other, hold).Go(s) // a call that may be another client's
+		theirs := rpctest.NewCall(other, hold).Go(s) // the same call from another port, so that it may be another client's
 		synctest.Wait()
 		if n := s.Stats().ReplyCache.Entries; n != 11 {
 			t.Errorf("%d entries", n)
@@ -72,9 +72,9 @@ func TestQueuedCallsOfEndedConnections(t *testing.T) {
 	})
 }
 
-// A copy that waits for the end of the first call is dropped when its connection ends, because no
-// peer is left to answer. So a peer that reconnects repeatedly while a call stalls causes no pile
-// of copies.
+// A copy of a running call that waits for that call's end is dropped when the copy's connection
+// ends, because there is no peer to answer. So a client that reconnects repeatedly while its call
+// is stalled does not fill the memory with copies.
 func TestCopiesOfEndedConnectionsAreDropped(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	const xid = 5
@@ -83,8 +83,8 @@ func TestCopiesOfEndedConnectionsAreDropped(t *testing.T) {
 	ended(t, p.Arrived(1))
 	var copies []*rpctest.Call
 	for i := range uint16(5) {
-		// A copy from the same port comes from the same client. A copy from another port only
-		// looks the same.
+		// A copy from the same port comes from the same client. A copy from another port may come
+		// from another client.
 		again := s.NewConn(netip.AddrPortFrom(conn.Peer.Addr(), conn.Peer.Port()+i%2), local, "tcp", true)
 		c := rpctest.NewCall(again, hold).Go(s)
 		again.Close()
@@ -133,7 +133,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 		time.Sleep(59 * time.Second)
-		stall(conn, 1).Run(s) // leaves one idle worker
+		stall(conn, 1).Run(s) // after this call, one worker is idle
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if st := s.Stats(); st.Workers != 1 {
@@ -185,7 +185,8 @@ func TestCloseOfServer(t *testing.T) {
 	})
 }
 
-// CloseWithin drops the waiting calls, and leaves behind the calls that do not end in time.
+// CloseWithin drops the waiting calls. If running calls do not end in time, it returns while they
+// still run.
 func TestCloseWithinLeavesStuckCallsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 2})

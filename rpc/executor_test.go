@@ -16,7 +16,8 @@ func stall(conn *rpc.Conn, lane uint32) *rpctest.Call {
 	return rpctest.NewCall(conn, rpctest.Message(lane<<16, rpctest.STALL, u32(lane)))
 }
 
-// A stalled lane holds only its own goroutines. The other lanes continue.
+// Calls that stall in one lane use only the workers of that lane. Calls in other lanes are
+// executed.
 func TestStalledLane(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{Workers: 8, LaneWorkers: 3})
 	var stalled []*rpctest.Call
@@ -47,8 +48,8 @@ func TestStalledLane(t *testing.T) {
 	}
 }
 
-// All lanes together have a bound, too. A lane takes at most half of the remaining goroutines.
-// Each lane has at least one, even if all other lanes stall.
+// Config.Workers bounds the workers of all lanes together. A lane takes at most half of the workers
+// that are left. Each lane has at least one, even if all other lanes stall.
 func TestWorkersBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{Workers: 16, LaneWorkers: 12})
@@ -79,8 +80,8 @@ func TestWorkersBound(t *testing.T) {
 	})
 }
 
-// Connections take turns: a connection with a hundred waiting calls does not delay another one's
-// first call.
+// The executor takes calls from the connections of a lane in turn: a connection with a hundred
+// waiting calls does not delay another connection's first call.
 func TestFairByConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -105,15 +106,16 @@ func TestFairByConnection(t *testing.T) {
 			ended(t, c.Done)
 		}
 		synctest.Wait()
-		// The first call ran already. After it the connections alternate.
+		// The first call ran before the others came. After it, the connections alternate.
 		if order[1] != busy.ID || order[2] != quiet.ID || order[3] != busy.ID || order[4] != quiet.ID {
 			t.Errorf("order %v, quiet is %d", order, quiet.ID)
 		}
 	})
 }
 
-// Client addresses take turns before connections do: a call waits for at most one call of each
-// other address, however many connections those have.
+// The executor takes calls from client addresses in turn, and only then from the connections of an
+// address. So a call waits for at most one call of each other address, however many connections
+// that address has.
 func TestFairByAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -151,7 +153,8 @@ func TestFairByAddress(t *testing.T) {
 	})
 }
 
-// An address whose calls stall leaves goroutines of the lane to later addresses.
+// An address whose calls stall does not use all workers of a lane: calls of later addresses are
+// executed.
 func TestAddressLeavesGoroutinesOfALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, busy := newServer(t, rpc.Config{LaneWorkers: 4})
@@ -215,8 +218,7 @@ func TestLanes(t *testing.T) {
 			}
 		}
 		check()
-		// The calls of lane 1 run, two at a time, and a goroutine passes from one call to the
-		// next.
+		// The calls of lane 1 now run, two at a time. A worker that ends one call begins another.
 		p.Release(1)
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -234,7 +236,7 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// A lane with calls keeps its last goroutine, although stalled lanes wait for one.
+// The last worker of a lane with calls stays in the lane, although stalled lanes wait for a worker.
 func TestLaneKeepsItsLastGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{Workers: 5})

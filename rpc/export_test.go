@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// ReplyLife is the time for which a reply is remembered.
+// ReplyLife is the time for which the cache stores a reply.
 const ReplyLife = replyLife
 
-// CheckReplies returns the first inconsistency of the duplicate-request cache.
+// CheckReplies returns an error if the data of the duplicate-request cache are inconsistent.
 func (s *Server) CheckReplies() error {
 	rc := s.replies
 	rc.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// rest serves procedures 0 to 2 of all programs: 1 doubles a number, 2 answers
-// PROG_MISMATCH.
+// rest is a Fallback. It serves procedures 0 to 2 of all programs. Procedure 1 doubles a number;
+// procedure 2 returns PROG_MISMATCH.
 type rest struct{ judged rpc.CallHeader }
 
 var restRows = []rpc.Procedure{{Name: "NULL"}, {Name: "DOUBLE", MaxArgs: 4, MaxResults: 4}, {Name: "OTHER", Once: true}}
@@ -37,8 +37,8 @@ func (r *rest) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// Calls to unregistered programs go to the fallback, all others to their programs, in
-// whichever order these were registered.
+// Calls to unregistered programs go to the Fallback. Calls to registered programs go to them, also
+// if they were registered after the Fallback.
 func TestFallback(t *testing.T) {
 	s, toy, conn := newServer(t, rpc.Config{})
 	message := func(program, version, procedure uint32, args func(w *xdr.Writer)) []byte {
@@ -83,7 +83,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// another is the toy program under another number.
+// another is the test program with another number.
 type another struct{ *rpctest.Program }
 
 func (another) Number() uint32 { return rpctest.Number + 1 }

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// FuzzAdmit: for any bytes of a peer, the way of each call is used exactly once, and a
-// reply can be read and has the call's XID.
+// FuzzAdmit checks that for any bytes of a peer each call's Way is used exactly once, and that the
+// reply is well-formed and has the call's XID.
 func FuzzAdmit(f *testing.F) {
 	cred, err := rpc.AuthSysCred(1, "box", 0, 0, []uint32{1, 2})
 	if err != nil {
@@ -21,7 +21,7 @@ func FuzzAdmit(f *testing.F) {
 	f.Add(rpctest.Message(1, rpctest.ECHO, bump("hello")), uint32(0), uint32(0), 1024)
 	f.Add(rpctest.Message(1, rpctest.PAIR, u32(1, 1, 9)), uint32(0), uint32(0), 1024)
 	f.Add(rpctest.Message(1, rpctest.FAIL, u32(2, 0)), uint32(0), uint32(0), 100)
-	// Results of 16 GiB.
+	// This call asks for results of 16 GiB.
 	f.Add(rpctest.Message(1, rpctest.SPILL, u32(1<<32-1)), uint32(0), uint32(0), 100)
 	f.Add(rpctest.CallMessage(rpc.CallHeader{XID: 5, Program: rpctest.Number, Version: 3, Procedure: rpctest.BUMP, Cred: cred},
 		bump("x")), uint32(0), uint32(0), 100)
@@ -29,7 +29,7 @@ func FuzzAdmit(f *testing.F) {
 	f.Add(put, at, uint32(500), 2048)
 	f.Fuzz(func(t *testing.T, m []byte, position, length uint32, inline int) {
 		if len(m) >= 24 && (m[23] == rpctest.STALL || m[23] == rpctest.HOLD) {
-			return // the call would stall for ever: the test releases no lane
+			return // the call would wait for ever, because the test does not call Release
 		}
 		s, p, conn := newServer(t, rpc.Config{})
 		c := rpctest.NewCall(conn, m)
@@ -65,7 +65,8 @@ func FuzzAdmit(f *testing.F) {
 	})
 }
 
-// FuzzReply: ReadReply reads a reply in one of the forms of RFC 5531 §9, or fails.
+// FuzzReply checks that ReadReply either returns an error, or has read a reply in one of the forms
+// of RFC 5531 §9.
 func FuzzReply(f *testing.F) {
 	put := func(fill func(w *xdr.Writer)) {
 		w := xdr.NewWriter(make([]byte, 0, 64))
@@ -86,7 +87,7 @@ func FuzzReply(f *testing.F) {
 		case err != nil && !errors.As(err, &re):
 			t.Fatalf("an error of no kind: %v", err)
 		}
-		// A reply that can be read is written back to the same bytes.
+		// Encoding what ReadReply returned gives the same bytes.
 		if verf.Flavor != 0 || len(verf.Body) != 0 {
 			return
 		}

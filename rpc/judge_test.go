@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// If the program refuses a call by its start, the server answers at once, reserves and
-// fetches nothing for it, and does not remember it.
+// If the program sets Judgement.Early, the server answers the call at once. It reserves no memory
+// for the call, and stores no reply in the duplicate-request cache.
 func TestEarly(t *testing.T) {
 	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
 	if err != nil {
@@ -33,7 +33,7 @@ func TestEarly(t *testing.T) {
 	} {
 		m := rpctest.Message(1, c.proc, c.args)
 		call := rpctest.NewCall(conn, m)
-		// The reply of an executed call would not fit.
+		// The largest reply of the procedure would not fit.
 		call.Space = rpc.Room{Inline: 100}
 		if c.proc == rpctest.PUT {
 			call.Placed = []rpc.Placed{{Position: uint32(len(m)), Length: 900_000}}
@@ -53,7 +53,8 @@ func TestEarly(t *testing.T) {
 	}
 }
 
-// A connection counts as unknown until a program knows a caller on it.
+// Conn.Known returns false until a program sets Judgement.Known for a call of the connection. The
+// function of OnKnown is called once.
 func TestKnown(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	told := 0
@@ -74,7 +75,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// versioned serves one version of a program number that several Programs share.
+// versioned serves one version of a program number that several Programs have.
 type versioned struct {
 	*rpctest.Program
 	version, low, high uint32
@@ -94,8 +95,8 @@ func (p *versioned) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// Several Programs share a number, and each version has one of them. PROG_MISMATCH names
-// the lowest and the highest version of all.
+// Several Programs may have the same number if each serves other versions. PROG_MISMATCH has the
+// lowest and the highest version of all of them.
 func TestVersionsOfOneNumber(t *testing.T) {
 	s := rpc.NewServer(rpc.Config{})
 	defer s.Close()

@@ -20,8 +20,8 @@ func (p *laned) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// The calls of one lane share a group, and each lane has another group. Calls without
-// payload memory or without a lane have none.
+// All calls of one lane have the same memory group, and each lane has a group of its own. Calls
+// without payload memory, or without a lane, have none.
 func TestGroupOfALane(t *testing.T) {
 	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
 	if err != nil {
@@ -57,7 +57,8 @@ func TestGroupOfALane(t *testing.T) {
 	if g := admit(1, rpctest.NULL, nil); g != nil {
 		t.Error("a call that needs no memory is in a group")
 	}
-	// If there are many lanes, the server forgets idle ones, but not busy ones.
+	// If there are many lanes, the server deletes the groups of idle lanes, but not groups whose
+	// memory is in use.
 	held, ok := pool.NewShare().TryGetIn(one, 1)
 	if !ok {
 		t.Fatal("no memory")
@@ -75,7 +76,7 @@ func TestGroupOfALane(t *testing.T) {
 	held.Release()
 }
 
-// Without a pool there are no groups.
+// Without Config.Pool, calls have no memory group.
 func TestNoGroupsWithoutAPool(t *testing.T) {
 	s := rpc.NewServer(rpc.Config{})
 	defer s.Close()

@@ -10,8 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ended waits for the end of something that the test began: a call, a server, a
-// goroutine.
+// ended waits until ch receives a value or is closed. It fails the test after a time limit.
 func ended[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
 	return await.Receive(t, "what the test began ends", ch)

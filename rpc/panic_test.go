@@ -16,10 +16,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// faulty is a program that can panic in each method that package rpc calls. Its procedure
-// must not be executed twice.
+// faulty is a program that panics in the method that in names. Its procedure must not be executed
+// twice.
 type faulty struct {
-	in       string // the place of the panic; "": none
+	in       string // the method that panics, or "" if none does
 	executed atomic.Int32
 	serve    func(c *rpc.Call, w *xdr.Writer) rpc.Outcome
 }
@@ -62,7 +62,7 @@ func (p *faulty) message(xid uint32) []byte {
 	return rpctest.CallMessage(rpc.CallHeader{XID: xid, Program: p.Number(), Version: 1}, nil)
 }
 
-// newFaulty makes a server with a faulty program.
+// newFaulty returns a server with a faulty program.
 func newFaulty(t testing.TB, cfg rpc.Config) (*rpc.Server, *faulty, *rpc.Conn) {
 	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
 	if err != nil {
@@ -88,8 +88,8 @@ func wantSystemErr(t *testing.T, c *rpctest.Call) {
 	}
 }
 
-// If a program panics, only this call is affected: the caller gets SYSTEM_ERR, the call's
-// memory is released, and the server continues.
+// If a program panics, only the present call fails: the caller gets SYSTEM_ERR, the call's memory
+// is released, and the server continues.
 func TestAPanicOfAProgramEndsItsCallOnly(t *testing.T) {
 	for _, where := range []string{"Walk", "Judge", "Serve"} {
 		t.Run(where, func(t *testing.T) {
@@ -119,7 +119,7 @@ type counted struct{ released atomic.Int32 }
 
 func (c *counted) Release() { c.released.Add(1) }
 
-// The payloads that the writer holds at a panic are released, once.
+// If a program panics, the payloads that it has written are released once.
 func TestAPanicGivesThePayloadsBack(t *testing.T) {
 	s, p, conn := newFaulty(t, rpc.Config{})
 	var first, second counted
@@ -135,8 +135,7 @@ func TestAPanicGivesThePayloadsBack(t *testing.T) {
 	}
 }
 
-// A goroutine of the executor survives the panic of its call, and continues with the
-// lane's next call.
+// If a call panics on a worker of the executor, the worker continues with the lane's next call.
 func TestTheExecutorSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newFaulty(t, rpc.Config{Workers: 1, LaneWorkers: 1})
@@ -164,7 +163,7 @@ func TestTheExecutorSurvivesAPanic(t *testing.T) {
 	})
 }
 
-// A function passed to Complete may panic as well.
+// If a function passed to Complete panics, the caller gets SYSTEM_ERR.
 func TestAPanicInComplete(t *testing.T) {
 	s, p, conn := newFaulty(t, rpc.Config{})
 	var held counted
@@ -186,9 +185,9 @@ func TestAPanicInComplete(t *testing.T) {
 	}
 }
 
-// If a program detaches a call and then panics, another of its goroutines still completes
-// the call. Package rpc does not answer in its place: after the completion the record may
-// already belong to another call.
+// If a program detaches a call and then panics, package rpc does not answer the call. Another
+// goroutine of the program still has to call Complete, or has already done so; then the call's
+// record may already be in use for another call.
 func TestAPanicOfADetachedCallIsNotAnsweredTwice(t *testing.T) {
 	s, p, conn := newFaulty(t, rpc.Config{})
 	for _, order := range []string{"completed before", "completed after"} {
@@ -227,8 +226,8 @@ func TestAPanicOfADetachedCallIsNotAnsweredTwice(t *testing.T) {
 	}
 }
 
-// A call that must not be executed twice is not executed again after a panic. Its
-// duplicates get its answer, including those that wait for it.
+// After a panic, a call that must not be executed twice is not executed again. Its duplicates get
+// the same answer, also those that wait for it.
 func TestDuplicatesOfACallThatPanicked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newFaulty(t, rpc.Config{})
@@ -257,7 +256,8 @@ func TestDuplicatesOfACallThatPanicked(t *testing.T) {
 	})
 }
 
-// Each place of a panic is reported once, with its stack. All panics are counted.
+// Config.Panicked is called once for each place in the code that panics, with the stack.
+// Stats.Panics counts all panics.
 func TestEachPlaceOfAPanicIsReportedOnce(t *testing.T) {
 	var reports []rpc.Panic
 	s, p, conn := newFaulty(t, rpc.Config{Panicked: func(p *rpc.Panic) { reports = append(reports, *p) }})
@@ -295,7 +295,7 @@ func TestEachPlaceOfAPanicIsReportedOnce(t *testing.T) {
 //go:noinline
 func placeOne() { panic("one") }
 
-// The list of places is bounded.
+// The number of places for which Config.Panicked is called is bounded.
 func TestPlacesOfPanicsAreBounded(t *testing.T) {
 	reports := 0
 	s, p, conn := newFaulty(t, rpc.Config{Panicked: func(p *rpc.Panic) { reports++ }})
@@ -312,7 +312,7 @@ func TestPlacesOfPanicsAreBounded(t *testing.T) {
 	}
 }
 
-// path panics after seven calls, with a different stack for each n.
+// path panics after seven nested calls. The stack is different for each n.
 func path(n uint) { walk(n, 7) }
 
 //go:noinline
@@ -323,6 +323,6 @@ func walk(n uint, left int) {
 	if n&1 == 0 {
 		walk(n>>1, left-1)
 	} else {
-		walk(n>>1, left-1) // a call from another line
+		walk(n>>1, left-1) // the same call from another line
 	}
 }

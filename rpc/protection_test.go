@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Results that take long to protect are not protected on the goroutine that received the
-// call.
+// Results that take long to protect are protected on the executor, not on the goroutine that
+// received the call.
 func TestLargeResultsAreWrappedOnTheExecutor(t *testing.T) {
 	for _, c := range []struct {
 		bytes    uint32
@@ -28,7 +28,7 @@ func TestLargeResultsAreWrappedOnTheExecutor(t *testing.T) {
 	}
 }
 
-// newKey makes a context.
+// newKey makes a context of FlavorSeal, and returns its key.
 func newKey(t *testing.T, s *rpc.Server, conn *rpc.Conn) uint32 {
 	t.Helper()
 	h := rpc.CallHeader{XID: 2, Program: rpctest.Number, Version: 1, Procedure: rpctest.ECHO}
@@ -40,7 +40,7 @@ func newKey(t *testing.T, s *rpc.Server, conn *rpc.Conn) uint32 {
 	return d.Uint32()
 }
 
-// Results that fit, but not together with their protection, are not sent.
+// If results fit into the caller's space without protection, but not with it, they are not sent.
 func TestResultsThatDoNotFitWhenProtected(t *testing.T) {
 	s, _, conn := newServer(t, rpc.Config{})
 	s.Protect(rpctest.FlavorSeal, rpctest.NewSeal())

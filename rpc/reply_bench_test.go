@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// BenchmarkReplyCache makes changing calls over many connections at once.
+// BenchmarkReplyCache makes calls that must not be executed twice, over many connections at once.
 func BenchmarkReplyCache(b *testing.B) {
 	for _, clients := range []int{1, 256} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {

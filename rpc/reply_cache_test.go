@@ -27,9 +27,9 @@ func counter(t *testing.T, c *rpctest.Call) uint64 {
 	return d.Uint64()
 }
 
-// A retransmission is answered from the cache: on the same connection or, if that has ended, on
-// another one, also from another port and with other chunks. A message that differs in anything
-// that identifies a call is another call.
+// A repeated call is answered from the cache: on the same connection or, if that has ended, on
+// another one, which may have another port and other chunks. A message that differs in any field
+// that identifies a call is a new call.
 func TestRetransmission(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.BUMP, bump("tag"))
@@ -79,7 +79,7 @@ func TestRetransmission(t *testing.T) {
 	if st.Hits != 4 || st.Misses != 12 || st.Entries != 12 {
 		t.Errorf("%+v", st)
 	}
-	// Another procedure with the same arguments.
+	// Another procedure with the same arguments is a new call.
 	for _, procedure := range []uint32{rpctest.WIDE, rpctest.FETCH} {
 		if _, err := rpctest.NewCall(conn, rpctest.Message(50, procedure, u32(8))).Run(s).Results(); err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestRetransmission(t *testing.T) {
 	}
 }
 
-// put makes a PUT or STORE whose data travel beside the message.
+// put makes a PUT or a STORE whose data travels outside the message, in a Read chunk.
 func put(t *testing.T, s *rpc.Server, conn *rpc.Conn, proc uint32, head func(w *xdr.Writer), data []byte) *rpctest.Call {
 	t.Helper()
 	m := rpctest.Message(1, proc, func(w *xdr.Writer) {
@@ -107,8 +107,8 @@ func put(t *testing.T, s *rpc.Server, conn *rpc.Conn, proc uint32, head func(w *
 	return c
 }
 
-// A cached answer must belong to exactly these bytes. A call that differs only in its payload,
-// or at the end of long arguments, is another call.
+// A call that differs from an earlier one only in its payload, or at the end of long arguments, is
+// a new call, and does not get the cached answer.
 func TestPayloadTellsCallsApart(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	name := func(w *xdr.Writer) { w.String("file") }
@@ -135,8 +135,8 @@ func TestPayloadTellsCallsApart(t *testing.T) {
 	}
 }
 
-// Duplicates of a running change are not executed, and each of them is answered, because a
-// client waits on each live connection.
+// Duplicates of a running call are not executed, but each of them is answered, because the client
+// may wait on any live connection.
 func TestDuplicatesOfARunningCallAreAnswered(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	store := func(conn *rpc.Conn) *rpctest.Call {
@@ -170,13 +170,14 @@ func TestDuplicatesOfARunningCallAreAnswered(t *testing.T) {
 	if n := p.Served[rpctest.STORE].Load(); n != 1 {
 		t.Errorf("executed %d times", n)
 	}
-	// InProgress falls only after the end of a call.
+	// Drain first, because InProgress falls only after the end of a call.
 	if err := s.Drain(context.Background()); err != nil || s.Stats().InProgress != 0 || s.Stats().ReplyCache.Joined < 3 {
 		t.Errorf("%v, %+v", err, s.Stats())
 	}
 }
 
-// Replies are remembered for 15 minutes. A client with many replies first displaces its own.
+// The cache stores replies for 15 minutes. If memory is short, a client with many replies first
+// loses its own.
 func TestReplyCacheIsSharedByClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, conn := newServer(t, rpc.Config{ReplyCacheBytes: 64 << 10})
@@ -192,8 +193,8 @@ func TestReplyCacheIsSharedByClients(t *testing.T) {
 		if do(conn, 1) != first {
 			t.Error("another client's calls pushed a reply out")
 		}
-		// The first client keeps its reply also when it makes another call, because the client
-		// that holds most loses first.
+		// The first client's reply stays in the cache also when that client makes another call,
+		// because the client with the most replies loses one first.
 		second := do(conn, 2)
 		if do(conn, 1) != first || do(conn, 2) != second {
 			t.Error("a client that holds little lost a reply to one that holds much")
@@ -210,7 +211,7 @@ func TestReplyCacheIsSharedByClients(t *testing.T) {
 		if st := s.Stats().ReplyCache; st.Expired == 0 {
 			t.Errorf("%+v", st)
 		}
-		// Replies that are too old are forgotten at the client's next call.
+		// Replies that are too old are deleted at a later call of any client.
 		do(other, 20_000)
 		if st := s.Stats().ReplyCache; st.Entries > 4 {
 			t.Errorf("%d entries of %d are left, all but two of them too old", st.Entries, many)
@@ -218,8 +219,8 @@ func TestReplyCacheIsSharedByClients(t *testing.T) {
 	})
 }
 
-// The cache keeps the results with the places of their payloads. A replay puts the payloads
-// into the chunks that the duplicate offers.
+// The cache stores the positions of payloads in the results. So the reply to a duplicate has its
+// payloads in the chunks that the duplicate offers.
 func TestReplayKeepsPayloadMarks(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.FETCH, u32(1001))
@@ -249,7 +250,7 @@ func TestReplayKeepsPayloadMarks(t *testing.T) {
 	}
 }
 
-// However many replies expire at once, no call waits until all of them are forgotten.
+// If many replies expire at once, no call has to wait until all of them are deleted.
 func TestReplySweepIsShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sweep = 256
@@ -283,8 +284,8 @@ func TestReplySweepIsShort(t *testing.T) {
 	})
 }
 
-// Memory from which a replay is still being sent is not reused, even if the cache forgets the
-// entry meanwhile.
+// While a reply to a duplicate is being sent, its memory is not reused, even if the cache deletes
+// the entry meanwhile.
 func TestReplayOutlivesItsEntry(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 8 << 10})
 	m := rpctest.Message(1, rpctest.FETCH, u32(500))
@@ -306,10 +307,11 @@ func TestReplayOutlivesItsEntry(t *testing.T) {
 	}
 }
 
-// The memory of the cache is bounded. The oldest reply goes first, recently repeated replies
-// stay, and a running call is never forgotten.
+// The memory of the cache is bounded. The reply that was not used for the longest time is deleted
+// first. The entry of a running call is not deleted.
 func TestReplyCacheBounds(t *testing.T) {
-	// A connection counts as 512 bytes, a reply as 320, and the result of a BUMP as 8.
+	// For the bound, a connection counts as 512 bytes, a reply as 320, and the result of a BUMP as
+	// 8.
 	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 512 + 3*328 + 100})
 	held := rpctest.Message(100, rpctest.HOLD, u32(1))
 	running := rpctest.NewCall(conn, held).Go(s)
@@ -353,7 +355,7 @@ func TestReplyCacheBoundedByBytes(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 	}
-	// A reply that is too large for the cache is sent, but not kept.
+	// A reply that is too large for the cache is sent, but not stored.
 	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 1 << 10})
 	for range 2 {
 		if _, err := rpctest.NewCall(conn, rpctest.Message(1, rpctest.WIDE, u32(2<<10))).Run(s).Results(); err != nil {
@@ -365,8 +367,8 @@ func TestReplyCacheBoundedByBytes(t *testing.T) {
 	}
 }
 
-// A short reply may use the memory of a longer one that was forgotten. It counts with all of that
-// memory, so that the bound holds for any order of replies.
+// A short reply may use the memory of a longer reply that was deleted. It counts with all of that
+// memory, so that the cache's bound holds for any order of replies.
 func TestReplyCountsWithItsMemory(t *testing.T) {
 	s, _, conn := newServer(t, rpc.Config{ReplyCacheBytes: 64 << 10})
 	for xid := range uint32(2000) {
@@ -383,8 +385,8 @@ func TestReplyCountsWithItsMemory(t *testing.T) {
 	}
 }
 
-// If the replay does not fit the duplicate's room, the duplicate is refused, and the reply
-// stays for a duplicate with enough room.
+// If the stored reply does not fit into the space that a duplicate offers, the duplicate is
+// refused, and the reply stays in the cache for a duplicate with enough space.
 func TestReplayWithoutRoom(t *testing.T) {
 	s, _, conn := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.HOLD, u32(2))
@@ -395,7 +397,7 @@ func TestReplayWithoutRoom(t *testing.T) {
 	}
 }
 
-// Of many concurrent duplicates one is executed, and all are answered with its result.
+// Of many concurrent duplicates, one is executed, and all get its result.
 func TestDuplicatesRace(t *testing.T) {
 	s, p, _ := newServer(t, rpc.Config{})
 	for xid := range uint32(200) {

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// modelConn is a connection of the model, modelReply the model's knowledge of a call.
+// modelConn is a connection of the model. modelReply is a reply that the model expects in the
+// cache.
 type modelConn struct {
 	*rpc.Conn
 	gone, succeeded bool
@@ -31,8 +32,8 @@ func (c *modelConn) gives(to *modelConn) bool {
 	return c.gone || c.left.Load() || c.Peer == to.Peer
 }
 
-// The cache keeps its contract for any sequence of new, half-closed, ended and succeeded
-// connections, and of repeated calls.
+// For any sequence of repeated calls on connections that begin, end, are left by their peers, and
+// are replaced by newer ones, the cache answers as the model does.
 func TestReplyCacheModel(t *testing.T) { checkInBubble(t, repliesByContract) }
 
 // checkInBubble checks a property in the fake time of testing/synctest.
@@ -114,7 +115,7 @@ func repliesByContract(t *rapid.T) {
 	})
 }
 
-// While a call runs, no possible copy of it runs. All calls that wait for it end, even if
+// While a call runs, no call that may be its copy runs. All calls that wait for it end, even if
 // memory is short and calls fail.
 func TestReplyCacheModelOfRunningCalls(t *testing.T) {
 	checkInBubble(t, runningByContract)
@@ -126,7 +127,7 @@ func runningByContract(t *rapid.T) {
 	s.Register(p)
 	var conns []*modelConn
 	var calls []*rpctest.Call
-	xids := make(map[uint32]bool) // the XIDs of the calls under way
+	xids := make(map[uint32]bool) // the XIDs of the outstanding calls
 	next := uint32(0)
 	connect := func(t *rapid.T) {
 		addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(1, 2).Draw(t, "host"))})

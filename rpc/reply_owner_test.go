@@ -13,13 +13,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// from makes a connection of a client at 192.0.2.7 from a port.
+// from returns a connection from the given port of 192.0.2.7.
 func from(s *rpc.Server, port uint16) *rpc.Conn {
 	return s.NewConn(netip.AddrPortFrom(peer.Addr(), port), local, "tcp", true)
 }
 
-// A copy on another connection is answered from the cache if the earlier connection cannot belong
-// to another client.
+// A copy on another connection is answered from the cache if both connections must belong to the
+// same client.
 func TestConnectionsThatMayClaimAReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		port uint16
@@ -50,13 +50,14 @@ func TestConnectionsThatMayClaimAReply(t *testing.T) {
 			if a, b := counter(t, first), counter(t, second); a != b {
 				t.Errorf("%d and %d: a running call was executed again", a, b)
 			}
-			// Calls that are still read from the earlier connection are older than those of the
-			// new one.
+			// A call that arrives on the old connection after that is older than the calls on the
+			// new one, so it is not executed.
 			late := rpctest.NewCall(old, rpctest.Message(3, rpctest.BUMP, bump(""))).Run(s)
 			if late.End != rpctest.DroppedAndClosed || s.Stats().ReplyCache.Lagging != 1 {
 				t.Errorf("a call of a connection that another one succeeds ended with %v", late.End)
 			}
-			// Copies there are not executed, and do not take the reply back.
+			// A copy on the old connection is not executed, and the reply still belongs to the new
+			// connection.
 			executed := p.Served[rpctest.BUMP].Load()
 			rpctest.NewCall(old, done).Run(s)
 			if p.Served[rpctest.BUMP].Load() != executed {
@@ -69,8 +70,7 @@ func TestConnectionsThatMayClaimAReply(t *testing.T) {
 	}
 }
 
-// Two connected clients behind one address that use the same XIDs do not get each other's
-// answers.
+// Two connected clients behind one address that use the same XIDs do not get each other's replies.
 func TestClientsBehindOneAddressShareNoReplies(t *testing.T) {
 	s, p, _ := newServer(t, rpc.Config{})
 	a, b := from(s, 700), from(s, 701)
@@ -82,8 +82,8 @@ func TestClientsBehindOneAddressShareNoReplies(t *testing.T) {
 	if x, y := counter(t, rpctest.NewCall(a, m).Run(s)), counter(t, rpctest.NewCall(b, m).Run(s)); x != first || y != second {
 		t.Errorf("asked again: %d and %d, before %d and %d", x, y, first, second)
 	}
-	// A call that comes while the other one runs begins after it, because it may come from the
-	// same client.
+	// The second call begins only after the first has ended, because both may come from the same
+	// client.
 	held := rpctest.Message(2, rpctest.HOLD, u32(9))
 	one := rpctest.NewCall(a, held).Go(s)
 	ended(t, p.Arrived(9))
@@ -103,8 +103,8 @@ func TestClientsBehindOneAddressShareNoReplies(t *testing.T) {
 	}
 }
 
-// A client whose credential names its machine gets its answer even if its earlier connection may
-// still live. Two such clients do not get each other's answers.
+// A client whose credential has a machine name gets its stored reply even if its earlier connection
+// may still be alive. Two such clients do not get each other's replies.
 func TestClientsThatNameTheirMachine(t *testing.T) {
 	s, _, _ := newServer(t, rpc.Config{})
 	as := func(machine string) []byte {
@@ -127,9 +127,9 @@ func TestClientsThatNameTheirMachine(t *testing.T) {
 	}
 }
 
-// If a newer connection of the client has made a call, the same call on an older connection is
-// not executed. The older connection ends. If it belongs to another client, that client repeats
-// the call over a new connection.
+// If the same call was already made on a newer connection, a call on an older connection is not
+// executed, and the older connection is closed. If it belongs to another client after all, that
+// client repeats the call over a new connection.
 func TestLaggingConnectionEnds(t *testing.T) {
 	s, p, _ := newServer(t, rpc.Config{})
 	old, now := from(s, 700), from(s, 701)
@@ -149,8 +149,7 @@ func TestLaggingConnectionEnds(t *testing.T) {
 	}
 }
 
-// A client that does not get the answer repeats the call. As long as it does, it is answered from
-// the cache.
+// A client that repeats a call every minute gets the stored reply each time.
 func TestClientThatKeepsAskingIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, conn := newServer(t, rpc.Config{})
@@ -165,11 +164,11 @@ func TestClientThatKeepsAskingIsAnswered(t *testing.T) {
 	})
 }
 
-// 1,000 clients each have 64 calls under way and repeat all of them after a switch restarts. The
-// cache has room for all replies, with results as long as those of CREATE.
+// 1,000 clients have 64 outstanding calls each, and repeat all of them, as after the restart of a
+// switch. The cache has memory for all replies, if the results are as long as those of CREATE.
 func TestRoomForRepliesOfManyClients(t *testing.T) {
 	const clients = 1000
-	s, p, _ := newServer(t, rpc.Config{}) // the daemon's default size
+	s, p, _ := newServer(t, rpc.Config{}) // the default of Config.ReplyCacheBytes
 	all := func(port uint16) {
 		conns := make([]*rpc.Conn, clients)
 		for i := range conns {
@@ -198,7 +197,7 @@ func TestRoomForRepliesOfManyClients(t *testing.T) {
 	}
 }
 
-// A host that opens any number of connections from any of its addresses does not displace the
+// A host that opens many connections from several addresses of one /64 prefix does not displace the
 // safe replies of other clients.
 func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
 	s, p, _ := newServer(t, rpc.Config{ReplyCacheBytes: 256 << 10})
@@ -225,7 +224,7 @@ func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
 	if p.Served[rpctest.BUMP].Load() != before || st.Young == 0 || st.Bytes > 256<<10 {
 		t.Errorf("%+v", st)
 	}
-	// Nor does a client that makes many calls: it first loses its own surplus.
+	// A client that makes many calls does not displace them either: it first loses its own surplus.
 	busy := s.NewConn(netip.MustParseAddrPort("192.0.2.9:700"), local, "tcp", true)
 	young := st.Young
 	for i := range uint32(5000) {
@@ -239,7 +238,8 @@ func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A connection may have more calls under way than the largest surplus. All of their replies stay.
+// If a connection's window is larger than the largest surplus, the cache stores the replies of the
+// whole window.
 func TestWindowOfManyCallsIsSafe(t *testing.T) {
 	const window = 5000
 	s, p, conn := newServer(t, rpc.Config{})
@@ -258,8 +258,8 @@ func TestWindowOfManyCallsIsSafe(t *testing.T) {
 	}
 }
 
-// If a call's own connection has its reply, the cache asks no other connection whether its peer
-// has left it: that is a system call under the lock of all.
+// If the cache has a reply for the call's own connection, it does not call Conn.Left of other
+// connections, because that is a system call under the lock of the cache.
 func TestCopyOnItsOwnConnectionAsksNoOther(t *testing.T) {
 	s, _, _ := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.BUMP, bump(""))
@@ -281,7 +281,7 @@ func TestCopyOnItsOwnConnectionAsksNoOther(t *testing.T) {
 	}
 }
 
-// If too many connections have the same call, the entry of the oldest is forgotten.
+// If too many connections have entries with the same key, the oldest entry is deleted.
 func TestTwinsAreFew(t *testing.T) {
 	s, _, _ := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.BUMP, bump(""))

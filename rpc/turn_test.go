@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// late is longer than the time after which a call is late.
+// late is a time after which a running Turn is late.
 const late = 3 * time.Millisecond
 
-// receiving plays the receiving goroutine of a connection.
+// receiving acts as the receiving goroutine of a connection.
 type receiving struct {
 	rpc.Lender
 	s        *rpc.Server
@@ -28,7 +28,7 @@ func newReceiving(s *rpc.Server, conn *rpc.Conn) *receiving {
 	return r
 }
 
-// call serves a call, and returns the Turn, or nil if the goroutine got none.
+// call serves a call, and returns its Turn, or nil if there is none.
 func (r *receiving) call(t testing.TB, message []byte) (*rpctest.Call, *rpc.Turn) {
 	t.Helper()
 	c := rpctest.NewCall(r.conn, message)
@@ -43,7 +43,7 @@ func (r *receiving) stall(t testing.TB, lane uint32) (*rpctest.Call, *rpc.Turn) 
 	return r.call(t, rpctest.Message(lane<<16, rpctest.STALL, u32(lane)))
 }
 
-// soon makes a call that may block, so that the next one comes within LendWithin.
+// soon makes a call that blocks, so that the next one comes within Config.LendWithin.
 func (r *receiving) soon(t testing.TB, p *rpctest.Program) {
 	t.Helper()
 	const lane = 1000
@@ -54,17 +54,17 @@ func (r *receiving) soon(t testing.TB, p *rpctest.Program) {
 	<-p.Arrived(lane)
 	p.Release(lane)
 	ended(t, c.Done)
-	synctest.Wait() // the worker has left the call
+	synctest.Wait() // the worker has ended the call
 }
 
-// run runs a Turn on another goroutine.
+// run calls Run on another goroutine, and returns its result in a channel.
 func run(turn *rpc.Turn) <-chan bool {
 	wasLate := make(chan bool, 1)
 	go func() { wasLate <- turn.Run() }()
 	return wasLate
 }
 
-// onTurns runs a test with a server in fake time.
+// onTurns runs f with a server in fake time.
 func onTurns(t *testing.T, cfg rpc.Config, f func(t *testing.T, p *rpctest.Program, r *receiving)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, cfg)
@@ -73,8 +73,8 @@ func onTurns(t *testing.T, cfg rpc.Config, f func(t *testing.T, p *rpctest.Progr
 	})
 }
 
-// A call that may block runs to its end on the goroutine that received it, with a worker's
-// place.
+// A call that would block runs to its end on the goroutine that received it, which counts as a
+// worker.
 func TestCallRunsOnTheGoroutineThatReceivedIt(t *testing.T) {
 	onTurns(t, rpc.Config{IdleWorker: time.Minute}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
@@ -103,8 +103,8 @@ func TestCallRunsOnTheGoroutineThatReceivedIt(t *testing.T) {
 	})
 }
 
-// A late call makes its connection get another receiving goroutine, once and within moments.
-// While it lasts, no other place is lent in its lane, but places are lent in other lanes.
+// If a Turn becomes late, its connection gets another receiving goroutine, once and within
+// milliseconds. Until it ends, its lane gives no other Turn, but other lanes do.
 func TestLateCallCostsItsConnectionTheGoroutine(t *testing.T) {
 	onTurns(t, rpc.Config{}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
@@ -147,7 +147,7 @@ func TestLateCallCostsItsConnectionTheGoroutine(t *testing.T) {
 	})
 }
 
-// soonAgain is soon without a check of the call's result.
+// soonAgain is like soon, but may get a Turn, and does not check the call's result.
 func (r *receiving) soonAgain(t testing.TB, p *rpctest.Program) {
 	t.Helper()
 	const lane = 1000
@@ -158,7 +158,7 @@ func (r *receiving) soonAgain(t testing.TB, p *rpctest.Program) {
 	ended(t, c.Done)
 }
 
-// A goroutine that has not called Run yet is not replaced, however long it takes.
+// A Turn whose Run was not called yet does not become late.
 func TestOnlyARunningCallIsLate(t *testing.T) {
 	onTurns(t, rpc.Config{}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
@@ -171,7 +171,7 @@ func TestOnlyARunningCallIsLate(t *testing.T) {
 	})
 }
 
-// Lent places count towards the executor's bounds, and waiting calls come first.
+// Turns count towards the executor's bounds. If a call waits for a worker, there is no Turn.
 func TestPlacesLentAreWorkers(t *testing.T) {
 	onTurns(t, rpc.Config{Workers: 4, LaneWorkers: 2}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
@@ -191,7 +191,7 @@ func TestPlacesLentAreWorkers(t *testing.T) {
 		if n := len(p.Arrived(1)); n != 2 {
 			t.Errorf("%d calls run", n)
 		}
-		p.Release(1) // the third call continues with a lent place
+		p.Release(1) // the worker of a Turn continues with the third call
 		ended(t, runs)
 		ended(t, runsToo)
 		synctest.Wait()
@@ -200,7 +200,7 @@ func TestPlacesLentAreWorkers(t *testing.T) {
 		}
 	})
 	onTurns(t, rpc.Config{Workers: 1, LaneWorkers: 2}, func(t *testing.T, p *rpctest.Program, r *receiving) {
-		r.soon(t, p) // its worker is idle, and no further worker is allowed
+		r.soon(t, p) // its worker is idle, and Workers allows no other
 		p.Release(1)
 		c, turn := r.stall(t, 1)
 		if turn != nil {
@@ -211,7 +211,7 @@ func TestPlacesLentAreWorkers(t *testing.T) {
 	})
 }
 
-// A watch without calls ends, and rare calls do not start one.
+// The goroutine watch ends if there are no Turns. Rare calls get no Turn, and do not start it.
 func TestRareCallsAreNotLentAPlace(t *testing.T) {
 	onTurns(t, rpc.Config{}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		p.Release(1)
@@ -227,7 +227,7 @@ func TestRareCallsAreNotLentAPlace(t *testing.T) {
 	})
 }
 
-// A duplicate, a panic, or the close of the server ends a call with a lent place like any
+// If a call in a Turn has a duplicate, if it panics, or if the server is closed, it ends like any
 // other call.
 func TestEndsOfCallsOnTheGoroutineThatReceivedThem(t *testing.T) {
 	t.Run("duplicate", func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestEndsOfCallsOnTheGoroutineThatReceivedThem(t *testing.T) {
 	})
 }
 
-// Lending a place allocates nothing.
+// A Turn allocates nothing.
 func TestTurnsDoNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{})

@@ -10,14 +10,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// prepared holds calls under a context, ready to be sent once each.
+// prepared has calls under a context, to be sent once each.
 type prepared struct {
 	r        *raw
 	messages [][]byte
 	call     *rpctest.Call
 }
 
-// prepare makes n ECHOs of 100 bytes.
+// prepare encodes n ECHOs of 100 bytes.
 func (r *raw) prepare(n int, service rpc.GSSService) *prepared {
 	p := &prepared{r: r, call: rpctest.NewCall(r.conn, nil)}
 	w := xdr.NewWriter(make([]byte, 0, 200))
@@ -46,8 +46,8 @@ func (p *prepared) next() rpctest.End {
 	return p.call.Run(p.r.s).End
 }
 
-// The server allocates nothing for a call with a verified header or with integrity. Only
-// the mechanism may allocate.
+// The server allocates nothing for a call with the service GSSNone or GSSIntegrity. Only the
+// mechanism may allocate.
 func TestCallsAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -92,7 +92,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkInit makes contexts with the toy mechanism.
+// BenchmarkInit makes contexts with the test mechanism.
 func BenchmarkInit(b *testing.B) {
 	m := gsstest.New()
 	s := newSite(b, gss.Config{Mechanisms: []gss.Mechanism{m}})

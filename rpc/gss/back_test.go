@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// ends holds both ends of a context: the server that accepted it, and a client that serves calls
-// under it.
+// ends has both ends of a context: the server that accepted it, and the client that made it and
+// serves the server's calls under it.
 type ends struct {
 	server, client *site
 	fore           *raw
@@ -75,7 +75,7 @@ func TestCallsBack(t *testing.T) {
 					t.Fatalf("a call of %d bytes, CallSize says %d", n, want)
 				}
 			}
-			// The sequence numbers of the fore channel have not changed.
+			// The calls of the server do not use sequence numbers of the client's calls.
 			if err := answer(e.fore.call(e.fore.ctx, e.fore.data(1, 1), put(tag))); err != nil {
 				t.Error(err)
 			}
@@ -86,7 +86,7 @@ func TestCallsBack(t *testing.T) {
 	}
 }
 
-// For another principal the context does not exist.
+// Server.Back returns nil for the context of another principal.
 func TestContextsOfOthersAreNotCalledBackUnder(t *testing.T) {
 	e := newEnds(t)
 	other := append([]byte{}, e.fore.handle...)
@@ -109,7 +109,7 @@ func TestContextsOfOthersAreNotCalledBackUnder(t *testing.T) {
 	}
 }
 
-// If the client no longer knows the context, the server does not repeat the call and makes no
+// If the client no longer knows the context, the server does not repeat its call, and makes no
 // other context.
 func TestClientHasForgottenTheContext(t *testing.T) {
 	e := newEnds(t)
@@ -123,8 +123,8 @@ func TestClientHasForgottenTheContext(t *testing.T) {
 	}
 }
 
-// No call is made under a context that its client has destroyed or whose ticket has ended. A
-// context that the server evicted for lack of room can still be used.
+// The server makes no call under a context that the client has destroyed, or whose ticket has
+// ended. It may use a context that it has evicted.
 func TestContextOfCallsBackEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnds(t)
@@ -152,9 +152,9 @@ func TestContextOfCallsBackEnds(t *testing.T) {
 	})
 }
 
-// If a client offers a context for calls a second time, the sequence numbers continue, because the
-// client drops numbers that it has seen (RFC 2203 §5.3.1). Under another handle it is a separate
-// context for the client.
+// If a client offers a context for callbacks again with the same handle, the sequence numbers
+// continue, because the client drops numbers that it has seen (RFC 2203 §5.3.1). With another
+// handle, they start again.
 func TestContextThatIsOfferedTwiceGoesOn(t *testing.T) {
 	e := newEnds(t)
 	w := e.client.wire()

@@ -29,7 +29,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// However many contexts one address begins or makes, other addresses keep theirs, and
+// If one address makes or begins any number of contexts, other addresses keep theirs, and the
 // memory is bounded.
 func TestFloodOfContextsFromOneAddress(t *testing.T) {
 	const calls = 12_000 // three times the share of an address
@@ -68,7 +68,8 @@ func TestFloodOfContextsFromOneAddress(t *testing.T) {
 	}
 }
 
-// However many contexts are being made, half of the processors remain for other calls.
+// At most half of the processors compute on tokens at once, so that the other half remains for
+// other calls.
 func TestTokensTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, gss.Config{})
@@ -100,7 +101,7 @@ func TestTokensTakeTurns(t *testing.T) {
 	})
 }
 
-// If the table is full, an address with the most contexts loses one.
+// If MaxContexts is reached, an address with the most contexts loses one.
 func TestFullTable(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 64, MaxPerAddress: 48, MaxPerPrincipal: 65})
 	var few []*raw
@@ -135,8 +136,8 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
-// A principal with its full share of contexts loses one that was idle for long. Other
-// principals lose none.
+// If a principal has MaxPerPrincipal contexts and makes another, it loses one that was idle for
+// long. Other principals lose none.
 func TestPrincipalWithTooManyContexts(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 16, MaxPerAddress: 16, MaxPerPrincipal: 4})
 	other := gsstest.New()
@@ -156,7 +157,8 @@ func TestPrincipalWithTooManyContexts(t *testing.T) {
 	}
 }
 
-// An address with its full share keeps the context that is in use.
+// If an address has MaxPerAddress contexts and makes another, it does not lose a context that is in
+// use.
 func TestUsedContextOutlivesIdleOnes(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 64, MaxPerAddress: 4})
 	w := s.wire()
@@ -176,7 +178,8 @@ func TestUsedContextOutlivesIdleOnes(t *testing.T) {
 	}
 }
 
-// A /64 prefix of IPv6 counts as one address, and so do all forms of one IPv4 address.
+// For MaxPerAddress, a /64 prefix of IPv6 counts as one address, and so do all forms of one IPv4
+// address.
 func TestAddressesThatCountAsOne(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 64, MaxPerAddress: 2})
 	for i := range 6 {
@@ -195,8 +198,7 @@ func TestAddressesThatCountAsOne(t *testing.T) {
 	}
 }
 
-// A context belongs to no connection: many goroutines may use it at once, over any
-// connections from any address.
+// Many goroutines may use one context at once, over any connection from any address.
 func TestManyUseOneContext(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// If the server no longer knows the context, the Client makes one new context for all
-// calls that notice, and each call is executed once.
+// If the server no longer knows the context, the Client makes one new context for all calls that
+// were denied, and each call is executed once.
 func TestClientMakesAnotherContext(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -46,7 +46,7 @@ func TestClientMakesAnotherContext(t *testing.T) {
 	}
 }
 
-// The Client does not try a third time if the server denies again.
+// If the server denies the repeated call as well, the Client does not repeat it again.
 func TestClientTriesAgainOnce(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	w := s.wire()
@@ -69,7 +69,8 @@ func TestClientTriesAgainOnce(t *testing.T) {
 	}
 }
 
-// If no new context can be made, the calls end with the reason. Later calls try again.
+// If the Client cannot make a new context, the waiting calls end with the error. A later call tries
+// again.
 func TestClientWithoutContext(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	var away atomic.Bool
@@ -101,7 +102,8 @@ func TestClientWithoutContext(t *testing.T) {
 	}
 }
 
-// The Client makes a new context before the ticket ends, without a denial by the server.
+// If the ticket has ended, the Client makes a new context before the next call, without waiting for
+// a denial by the server.
 func TestClientRenewsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, gss.Config{})
@@ -149,8 +151,8 @@ func TestRepliesThatAreRefused(t *testing.T) {
 	}
 }
 
-// An old reply cannot answer a new call, because its verifier signs another sequence
-// number.
+// The Client does not accept an old reply to a new call, because the verifier of the old reply
+// signs another sequence number.
 func TestReplayedReplyIsRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	w := s.wire()
@@ -167,7 +169,7 @@ func TestReplayedReplyIsRefused(t *testing.T) {
 	w.back = nil
 }
 
-// The server signs its refusals of calls, and they reach the caller.
+// The server signs replies with an error status, and the caller gets the status.
 func TestRefusalsReachTheCaller(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -189,7 +191,7 @@ func TestRefusalsReachTheCaller(t *testing.T) {
 	}
 }
 
-// Answers of a server from which no client can make a context.
+// With these answers of a server, the Client makes no context.
 func TestAnswersThatMakeNoContext(t *testing.T) {
 	init := func(change func(r *result)) func(m []byte) []byte {
 		return func(m []byte) []byte {
@@ -239,15 +241,15 @@ func TestAnswersThatMakeNoContext(t *testing.T) {
 	}
 }
 
-// The server's window bounds the calls under way. Further calls wait in the order of
-// Start, and can be cancelled there.
+// The server's window bounds the outstanding calls. Further calls wait in the order of Start, and
+// can be cancelled while they wait.
 func TestCallsWaitForTheWindow(t *testing.T) {
 	const lane = 7
 	s := newSite(t, gss.Config{})
 	w := s.wire()
 	k := s.client(w, rpc.GSSNone)
 	release := sync.OnceFunc(func() { s.program.Release(lane) })
-	t.Cleanup(release) // runs before the end of the site, which waits for calls
+	t.Cleanup(release) // runs before the cleanup of the site, which waits for the calls
 	const calls = gss.MaxUnderWay + 3
 	done := make(chan error, calls)
 	start := func() *rpc.Exchange {
@@ -280,7 +282,7 @@ func TestCallsWaitForTheWindow(t *testing.T) {
 	}
 }
 
-// Close makes the server forget the context. After it no call starts.
+// Close makes the server delete the context. After Close, no call starts.
 func TestClose(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	k := s.client(s.wire(), rpc.GSSPrivacy)
@@ -297,8 +299,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Close waits for a silent server for two seconds, or for Timeout if that is shorter. It
-// leaves no call behind.
+// If the server does not answer, Close waits for two seconds, or for Timeout if that is shorter.
+// Then it cancels its call.
 func TestCloseDoesNotWaitForASilentServer(t *testing.T) {
 	for _, c := range []struct{ timeout, most time.Duration }{
 		{0, 2 * time.Second}, {time.Hour, 2 * time.Second}, {time.Second / 2, time.Second / 2},
@@ -328,7 +330,7 @@ func TestCloseDoesNotWaitForASilentServer(t *testing.T) {
 	}
 }
 
-// mute is a wire to a server that stops answering.
+// mute is a wire whose server does not answer while silent is set.
 type mute struct {
 	*wire
 	silent           atomic.Bool
@@ -351,9 +353,8 @@ func (m *mute) Cancel(x *rpc.Exchange, err error) {
 	}
 }
 
-// A retransmission has a new sequence number. The server recognizes it by its unprotected
-// arguments and its principal, and answers with the stored reply of the first
-// transmission.
+// A repeated call has a new sequence number. The server recognizes it by its unprotected arguments
+// and its principal, and answers with the stored reply.
 func TestRetransmission(t *testing.T) {
 	for service := uint32(1); service <= 3; service++ {
 		s := newSite(t, gss.Config{})
@@ -394,7 +395,8 @@ func TestRetransmission(t *testing.T) {
 				t.Errorf("service %d, attempt %d: %d, %v", service, seq, n, err)
 			}
 		}
-		// Under another context of the same principal, whose user number has changed.
+		// The same call under another context of the same principal, whose user number has changed,
+		// gets the stored reply as well.
 		again := s.establish(s.wire(), s.mech)
 		if n, err := send(again, 1); err != nil || n != 1 {
 			t.Errorf("service %d, another context: %d, %v", service, n, err)
@@ -410,7 +412,7 @@ func TestRetransmission(t *testing.T) {
 	}
 }
 
-// A client sends at most maxLegs tokens, even if the server would continue.
+// A client sends at most maxLegs tokens, even if the server asks for more.
 func TestContextThatTakesTooManyTokens(t *testing.T) {
 	for tokens, made := range map[int]bool{16: true, 17: false} {
 		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: tokens}

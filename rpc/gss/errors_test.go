@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// Faults of a call's header, and the answer to each (RFC 2203 §5.3.3.3).
+// A call with a wrong header gets the answer of RFC 2203 §5.3.3.3 for the fault.
 func TestHeadersThatAreRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	r := s.establish(s.wire(), s.mech)
@@ -68,7 +68,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	if n := s.program.Served[rpctest.BUMP].Load(); n != 0 {
 		t.Errorf("%d calls were executed", n)
 	}
-	// None of them harmed the context or used up its sequence number.
+	// After these calls, the context is still usable, and no sequence number was used up.
 	for _, seq := range []uint32{1, 0x80000000} {
 		if err := answer(r.call(r.ctx, r.data(seq, 1), put(tag))); err != nil {
 			t.Errorf("a good call, number %#x: %v", seq, err)
@@ -76,7 +76,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	}
 }
 
-// A call that makes a context has no verifier (RFC 2203 §5.2.2).
+// A call that makes a context must have no verifier (RFC 2203 §5.2.2).
 func TestVerifierOfInit(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	for _, h := range []header{
@@ -89,8 +89,7 @@ func TestVerifierOfInit(t *testing.T) {
 	}
 }
 
-// Faults of arguments. The answer is GARBAGE_ARGS with a verifier, and nothing is
-// executed.
+// A call with wrong arguments gets GARBAGE_ARGS with a verifier, and is not executed.
 func TestBodiesThatAreRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	r := s.establish(s.wire(), s.mech)
@@ -148,8 +147,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A call with a used sequence number is dropped. A number too old for the window ends the
-// connection (RFC 2203 §5.3.3.1).
+// A call with a used sequence number is dropped. A call with a number too old for the window is
+// dropped with its connection (RFC 2203 §5.3.3.1).
 func TestSequenceNumbers(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	r := s.establish(s.wire(), s.mech)
@@ -186,7 +185,7 @@ func TestForgedHeadersMoveNothing(t *testing.T) {
 	}
 }
 
-// A context ends with its ticket, or after a long time without use.
+// The server deletes a context when its ticket has ended, or when it was not used for Config.Idle.
 func TestContextsEndWithTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, gss.Config{Idle: 10 * time.Minute})
@@ -203,7 +202,7 @@ func TestContextsEndWithTime(t *testing.T) {
 		if err := answer(idle.call(idle.ctx, idle.data(1, 1), put(tag))); !denied(err, rpc.GSSCredProblem) {
 			t.Errorf("a context that was not used: %v", err)
 		}
-		// Between two sweeps: the call itself finds that the ticket has ended.
+		// Between two sweeps, the server finds out at the next call that the ticket has ended.
 		time.Sleep(5*time.Minute + 25*time.Second - time.Millisecond)
 		if err := answer(used.call(used.ctx, used.data(seq+1, 1), put(tag))); err != nil {
 			t.Errorf("just before the ticket's end: %v", err)
@@ -221,7 +220,7 @@ func TestContextsEndWithTime(t *testing.T) {
 	})
 }
 
-// The server forgets a half-made context half a minute after its first token.
+// The server deletes a half-made context 30 seconds after its first token.
 func TestHalfMadeContextsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: 2}
@@ -244,7 +243,8 @@ func TestHalfMadeContextsEnd(t *testing.T) {
 	})
 }
 
-// hesitant refuses the first token of each context, with a token that gives the reason.
+// hesitant is a mechanism that refuses the first token of each context, with a token that gives the
+// reason.
 type hesitant struct {
 	*gsstest.Mechanism
 	reply []byte
@@ -265,8 +265,8 @@ func (a *hesitantAcceptor) Step(token, bindings []byte, now time.Time) (gss.Cont
 	return a.m.Accept(token, bindings, now)
 }
 
-// If the mechanism refuses a token but accepts another one, the initiator gets a token
-// with the reason, and can continue.
+// If the mechanism refuses a token with ContinueNeeded, the initiator gets the mechanism's reply,
+// and can send another token.
 func TestTokenThatIsRefusedForAnother(t *testing.T) {
 	m := &hesitant{gsstest.New(), []byte("another, please")}
 	s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
@@ -283,7 +283,7 @@ func TestTokenThatIsRefusedForAnother(t *testing.T) {
 	if r, err = w.make(procContinue, r.handle, token); err != nil || r.major != 0 {
 		t.Errorf("going on: %+v, %v", r, err)
 	}
-	// Without a reply token the mechanism has failed.
+	// Without a reply token, the refusal is a failure.
 	m.reply = nil
 	if r, err = w.make(procInit, nil, token); err != nil || r.major != uint32(gss.Failure) || len(r.handle)+len(r.token) > 0 {
 		t.Errorf("without a token: %+v, %v", r, err)
@@ -319,7 +319,7 @@ func TestDestroy(t *testing.T) {
 	}
 }
 
-// If no context is made, the answer has the reason, but no handle, token or verifier (RFC
+// If the server refuses a context, the answer has the reason, but no handle, token or verifier (RFC
 // 2203 §5.2.3.1).
 func TestContextsThatAreRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
@@ -381,7 +381,7 @@ func TestContextsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A wordy mechanism answers with a token of any length.
+// A wordy mechanism answers with the token reply, which may have any length.
 type wordy struct {
 	*gsstest.Mechanism
 	reply []byte
@@ -392,7 +392,7 @@ func (m *wordy) Accept(token, bindings []byte, now time.Time) (gss.Context, []by
 	return c, m.reply, err
 }
 
-// No context is made whose token is longer than the reply has room for.
+// The server refuses a context if the mechanism's token is longer than maxReplyToken.
 func TestTokenThatAnswersAtLength(t *testing.T) {
 	m := &wordy{Mechanism: gsstest.New()}
 	s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})

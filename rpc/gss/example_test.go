@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// A server and a client encrypt their messages. With Kerberos, the mechanism comes from
-// package krb5.
+// A server and a client encrypt their calls and replies. This example uses a mechanism for tests.
+// The mechanism of Kerberos is in package krb5.
 func Example() {
 	mechanism := gsstest.New()
 	security := gss.New(gss.Config{

@@ -2,7 +2,7 @@ package gss
 
 import "time"
 
-// MakeUsed makes a context count as used since its last visit by an eviction.
+// MakeUsed makes a context count as used since evict last looked at it.
 func (s *Server) MakeUsed(handle []byte) bool {
 	x := s.contexts.find(handle)
 	if x != nil {
@@ -11,40 +11,40 @@ func (s *Server) MakeUsed(handle []byte) bool {
 	return x != nil
 }
 
-// Sweep forgets contexts that are over.
+// Sweep deletes expired and unused contexts.
 func (s *Server) Sweep() { s.sweep() }
 
-// Forget forgets all contexts, as a restart does.
+// Forget deletes all contexts, as a restart does.
 func (s *Server) Forget() { s.contexts.clear() }
 
-// MaxUnderWay is the largest number of calls of a Client under way at once.
+// MaxUnderWay is the largest number of outstanding calls of a Client.
 const MaxUnderWay = maxUnderWay
 
-// AdoptContext is Adopt of a context without a Client.
+// AdoptContext is like Adopt, for a context without a Client.
 func (s *Server) AdoptContext(c Context) []byte { return s.adopt(c) }
 
-// MaxResting is the largest number of remembered peers without tickets.
+// MaxResting is the largest number of peers whose failures Initiators stores.
 const MaxResting = maxResting
 
-// Resting returns the number of resting peers.
+// Resting returns the number of peers whose failures are stored.
 func (i *Initiators) Resting() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return len(i.resting)
 }
 
-// MaxAsking is the largest number of look-ups at once.
+// MaxAsking is the largest number of look-ups that run at once.
 const MaxAsking = maxAsking
 
-// MaxRemembered is the largest number of remembered principals.
+// MaxRemembered is the largest number of principals in the cache of identities.
 const MaxRemembered = maxRemembered
 
-// Remembered returns the number of remembered principals.
+// Remembered returns the number of principals in the cache of identities.
 func (s *Server) Remembered() int {
 	s.identities.mu.Lock()
 	defer s.identities.mu.Unlock()
 	return len(s.identities.of)
 }
 
-// Identify looks a principal up, as the making of a context does.
+// Identify looks up the identity of a principal, as a call that makes a context does.
 func (s *Server) Identify(principal string) { s.identify(principal, time.Now()) }

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// unharmed checks that no call panicked or was executed.
+// unharmed checks that the server has not panicked, and that no BUMP was executed.
 func (s *site) unharmed(t *testing.T) {
 	t.Helper()
 	if n := s.rpc.Stats().Panics; n != 0 {
@@ -23,7 +23,8 @@ func (s *site) unharmed(t *testing.T) {
 	}
 }
 
-// FuzzCredential: with any credential and verifier, a call of a stranger is not executed.
+// FuzzCredential checks that a call of a client without a context is not executed, with any
+// credential and verifier.
 func FuzzCredential(f *testing.F) {
 	f.Add(words(1, procData, 1, 1, 16, 0, 0, 0, 0), uint32(6), []byte("checksum"), uint32(rpctest.BUMP))
 	f.Add(words(1, procInit, 0, 0, 0), uint32(0), []byte{}, uint32(0))
@@ -44,7 +45,7 @@ func FuzzCredential(f *testing.F) {
 			verifier = []byte{}
 		}
 		c := r.call(nil, header{body: body, verifier: verifier, flavor: rpc.Flavor(flavor), procedure: procedure}, put(tag))
-		// A call that fails to make a context is answered with the reason.
+		// A call that makes a context gets an accepted reply even if the context is refused.
 		if st := s.gss.Stats(); answer(c) == nil && st.Refused == ([len(st.Refused)]uint64{}) {
 			t.Errorf("credential %x, verifier %x: answered", body, verifier)
 		}
@@ -52,7 +53,7 @@ func FuzzCredential(f *testing.F) {
 	})
 }
 
-// FuzzToken: a stranger's token makes a context only if the mechanism makes one.
+// FuzzToken checks that a client gets a context only if the mechanism accepts its token.
 func FuzzToken(f *testing.F) {
 	m := gsstest.New()
 	i, err := m.Initiate(context.Background(), "nfs@server")
@@ -90,7 +91,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzBody: a call with a correct header and arbitrary arguments gets GARBAGE_ARGS.
+// FuzzBody checks that a call with a correct header and arbitrary arguments gets GARBAGE_ARGS.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte{}, false)
 	f.Add(words(8, 1, 1), false)
@@ -115,7 +116,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// FuzzReply: a client accepts only replies that the server signed.
+// FuzzReply checks that a client accepts only replies that the server has signed.
 func FuzzReply(f *testing.F) {
 	f.Add(append(words(0, 0, 0), words(0, 16, 0, 0, 0, 0, 0, 0, 1024, 0)...), true, uint8(1))
 	f.Add(words(0, 6, 30, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), false, uint8(2))

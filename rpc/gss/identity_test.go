@@ -14,14 +14,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/gsstest"
 )
 
-// A directory finds the users of principals, and is slow or fails on demand.
+// A directory looks up the users of principals. A test can make it slow, or make it fail.
 type directory struct {
 	mu    sync.Mutex
 	uid   uint32
 	known bool
 	fails error
 	asked atomic.Int64
-	slow  chan struct{} // an answer waits until it is closed; nil: it answers at once
+	slow  chan struct{} // if not nil, a look-up waits until it is closed
 }
 
 func (d *directory) set(uid uint32, known bool, slow chan struct{}) {
@@ -48,8 +48,8 @@ func (d *directory) identify(string) (uid, gid uint32, groups []uint32, ok bool,
 	return uid, 100, nil, known, fails
 }
 
-// The server looks up a principal's numbers when it makes a context, and again in the
-// background of later calls. These calls do not wait and use the earlier numbers.
+// The server looks up a principal's numbers when it makes a context, and again in the background of
+// later calls. These calls do not wait, and use the old numbers.
 func TestIdentitiesAreRefreshedBehindCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true}
@@ -98,8 +98,8 @@ func TestIdentitiesAreRefreshedBehindCalls(t *testing.T) {
 	})
 }
 
-// After an idle time a context has its principal's present numbers: the server refreshes
-// identities even without calls, and at once after Refresh.
+// The server looks up the numbers of idle contexts again, even without calls, and at once after
+// Refresh.
 func TestIdentitiesOfIdleContextsAreRefreshed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true}
@@ -135,9 +135,8 @@ func TestIdentitiesOfIdleContextsAreRefreshed(t *testing.T) {
 	})
 }
 
-// For a caller that makes many contexts the server looks the principal up once, even if the
-// directory is slow. Other callers do not wait for that. The number of remembered principals is
-// bounded.
+// If a principal makes many contexts at once, the server looks it up once, even if the directory is
+// slow. Other principals do not wait for that. The number of principals in the cache is bounded.
 func TestPrincipalsAreAskedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true, slow: make(chan struct{})}
@@ -177,7 +176,7 @@ func TestPrincipalsAreAskedForOnce(t *testing.T) {
 	})
 }
 
-// callers makes calls under one context and records the credentials that the program sees.
+// callers makes calls under one context, and records the credentials that the program gets.
 type callers struct {
 	*raw
 	cred rpc.Cred
@@ -194,8 +193,8 @@ func newCallers(s *site) *callers {
 	return c
 }
 
-// want makes a call and checks the user in its credential. uid 0 means that the caller must be
-// unsure (rpc.Cred.Unsure).
+// want makes a call and checks the user number in its credential. If uid is 0, rpc.Cred.Unsure must
+// be set.
 func (c *callers) want(t *testing.T, what string, uid uint32) {
 	t.Helper()
 	c.seq++
@@ -210,8 +209,8 @@ func (c *callers) want(t *testing.T, what string, uid uint32) {
 	synctest.Wait()
 }
 
-// If the directory stalls while a context is made, the caller is Unsure, not simply anonymous.
-// As soon as the directory answers, the program sees the right user.
+// If the directory does not answer while a context is made, rpc.Cred.Unsure is set for the caller,
+// not only Anonymous. As soon as the directory answers, the program gets the right user number.
 func TestDirectoryThatStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})
@@ -237,7 +236,7 @@ func TestDirectoryThatStalls(t *testing.T) {
 	})
 }
 
-// The server soon repeats a failed look-up. The earlier answer is valid for an hour.
+// The server repeats a failed look-up after some seconds. The last result is used for an hour.
 func TestDirectoryThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true, fails: errors.New("out of order")}
@@ -271,7 +270,7 @@ func TestDirectoryThatFails(t *testing.T) {
 	})
 }
 
-// The number of look-ups in a directory that does not answer is bounded.
+// If a directory does not answer, the number of look-ups that wait for it is bounded.
 func TestManyPrincipalsOfADirectoryThatStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true, slow: make(chan struct{})}

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// A server makes a context with its client under the given own name, and calls the
-// client.
+// A server makes a context with its client under the server's name that the test chose, and calls
+// the client.
 func TestInitiatorsMakeContexts(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	initiators := gss.NewInitiators(func(own string) gss.Mechanism {
@@ -45,9 +45,9 @@ func TestInitiatorsMakeContexts(t *testing.T) {
 	}
 }
 
-// If there is no ticket for a peer, the server does not try that peer again for a while,
-// however often its client comes. Other peers do not wait. The number of remembered peers
-// is bounded.
+// If there is no ticket for a peer, the server does not try that peer again for 30 seconds, however
+// often a client names it. Contexts with other peers do not wait. The number of stored failures is
+// bounded.
 func TestPeersWithoutTicketsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64

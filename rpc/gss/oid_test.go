@@ -42,7 +42,7 @@ func TestMechanismOfToken(t *testing.T) {
 	}
 }
 
-// FuzzMechanismOf: the identifier found lies in the token, after its tag and its length.
+// FuzzMechanismOf checks that the identifier found is in the token, after its tag and its length.
 func FuzzMechanismOf(f *testing.F) {
 	f.Add([]byte{0x60, 5, 0x06, 2, 42, 3, 0})
 	f.Add([]byte{0x60, 0x81, 0x80})
@@ -54,7 +54,7 @@ func FuzzMechanismOf(f *testing.F) {
 	})
 }
 
-// derPut puts the length in front of b.
+// derPut returns b with the DER encoding of the length n in front.
 func derPut(n int, b []byte) []byte {
 	switch {
 	case n < 0x80:

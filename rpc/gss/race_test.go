@@ -2,5 +2,5 @@
 
 package gss_test
 
-// raceEnabled: the race detector slows everything down, and allocates.
+// raceEnabled is true if the test runs under the race detector, which is slow and allocates.
 const raceEnabled = true

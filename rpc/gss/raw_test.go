@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Procedures of RPCSEC_GSS, as RFC 2203 §5.2 numbers them.
+// Procedures of RPCSEC_GSS, with the numbers of RFC 2203 §5.2.
 const (
 	procData     = 0
 	procInit     = 1
@@ -20,7 +20,7 @@ const (
 	procDestroy  = 3
 )
 
-// A header has the parts of a call that a test may falsify.
+// A header has the fields of a call's header that a test may change.
 type header struct {
 	version, proc, seq, service uint32
 	handle                      []byte
@@ -28,12 +28,12 @@ type header struct {
 	body []byte
 	// procedure is the program's procedure number.
 	procedure uint32
-	// verifier, if not nil, replaces the checksum; flavor is its flavor.
+	// verifier, if not nil, replaces the correct verifier. flavor is the flavor of the verifier.
 	verifier []byte
 	flavor   rpc.Flavor
 }
 
-// A raw is the client's side of a context for tests that write their calls themselves.
+// A raw is the client's side of a context, for tests that encode their calls themselves.
 type raw struct {
 	*wire
 	ctx    gss.Context
@@ -50,7 +50,7 @@ type result struct {
 	flavorOfReply rpc.Flavor
 }
 
-// call writes a call under c, which may be nil, and serves it.
+// call encodes a call under the context c, which may be nil, and serves it.
 func (w *wire) call(c gss.Context, h header, args func(w *xdr.Writer)) *rpctest.Call {
 	body := h.body
 	if body == nil {
@@ -82,7 +82,7 @@ func (w *wire) call(c gss.Context, h header, args func(w *xdr.Writer)) *rpctest.
 	return w.serve(message(x))
 }
 
-// make sends a token and reads the result.
+// make sends a token in a call, and returns the result of the call.
 func (w *wire) make(proc uint32, handle, token []byte) (r result, err error) {
 	c := w.call(nil, header{version: 1, proc: proc, handle: handle}, func(w *xdr.Writer) { w.Opaque(token) })
 	if c.End != rpctest.Sent {
@@ -98,7 +98,7 @@ func (w *wire) make(proc uint32, handle, token []byte) (r result, err error) {
 	return r, d.Finish()
 }
 
-// establish makes a context with as many tokens as the mechanism needs.
+// establish makes a context, with as many tokens as the mechanism needs.
 func (s *site) establish(w *wire, m gss.Mechanism) *raw {
 	s.Helper()
 	i, err := m.Initiate(context.Background(), "nfs@server")
@@ -130,14 +130,13 @@ func (s *site) establish(w *wire, m gss.Mechanism) *raw {
 	return &raw{wire: w, ctx: c, handle: r.handle}
 }
 
-// data returns the header of a call under the context, with a service and a sequence
-// number.
+// data returns the header of a BUMP under the context.
 func (r *raw) data(seq, service uint32) header {
 	return header{version: 1, proc: procData, seq: seq, service: service, handle: r.handle,
 		procedure: rpctest.BUMP, flavor: rpc.AuthGSS}
 }
 
-// signed returns arguments with integrity.
+// signed returns args as protected by GSSIntegrity.
 func signed(c gss.Context, seq uint32, args []byte) []byte {
 	inner := append(binary.BigEndian.AppendUint32(nil, seq), args...)
 	w := xdr.NewWriter(make([]byte, 0, 4096))
@@ -146,7 +145,7 @@ func signed(c gss.Context, seq uint32, args []byte) []byte {
 	return w.Bytes()
 }
 
-// sealed returns arguments with privacy. clear leaves them readable.
+// sealed returns args as protected by GSSPrivacy. If clear is set, the token is not encrypted.
 func sealed(c gss.Context, seq uint32, args []byte, clear bool) []byte {
 	inner := append(binary.BigEndian.AppendUint32(nil, seq), args...)
 	before, behind := c.WrapSize(!clear)
@@ -165,7 +164,7 @@ func put(b []byte) func(w *xdr.Writer) { return func(w *xdr.Writer) { w.FixedOpa
 // tag is the argument of BUMP.
 var tag = []byte{0, 0, 0, 4, 't', 'a', 'g', '!'}
 
-// answer returns the error of a reply, or nil for results.
+// answer returns the error of the call's reply, or nil for SUCCESS.
 func answer(c *rpctest.Call) error {
 	if c.End != rpctest.Sent {
 		return errNoAnswer
@@ -182,7 +181,7 @@ func stat(err error) rpc.AcceptStat {
 	return rpc.Success
 }
 
-// verified returns the fault of a reply's verifier, or nil.
+// verified returns an error if the verifier of the reply is wrong.
 func verified(c *rpctest.Call, ctx gss.Context, seq uint32) error {
 	_, v, _ := rpc.ReadReply(xdr.NewDecoder(c.Reply))
 	if v.Flavor != rpc.AuthGSS {

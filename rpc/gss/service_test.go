@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// exercise makes calls of all sizes and shapes, and checks their answers.
+// exercise makes calls of all sizes and kinds, and checks their results.
 func exercise(t *testing.T, k rpc.Caller, sizes ...int) {
 	t.Helper()
 	check := func(what string, n int, err error) {
@@ -42,7 +42,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// A mechanism may need several tokens of the initiator.
+// A mechanism that needs several tokens of the initiator makes a context.
 func TestContextOfSeveralTokens(t *testing.T) {
 	for _, tokens := range []int{2, 3, 7} {
 		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: tokens}
@@ -56,7 +56,7 @@ func TestContextOfSeveralTokens(t *testing.T) {
 	}
 }
 
-// The program sees the caller, and the protection of the call.
+// The program gets the caller's identity and the protection of the call in rpc.Cred.
 func TestCredentialReachesTheProgram(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -82,7 +82,7 @@ func TestCredentialReachesTheProgram(t *testing.T) {
 	}
 }
 
-// A principal without numbers is the anonymous user, without another user's numbers.
+// A principal without a user number is anonymous, and gets no groups.
 func TestPrincipalWithoutNumbersIsAnonymous(t *testing.T) {
 	var events []gss.Event
 	s := newSite(t, gss.Config{
@@ -108,7 +108,8 @@ func TestPrincipalWithoutNumbersIsAnonymous(t *testing.T) {
 	}
 }
 
-// Privacy does not encrypt a file's pages in place if a reply refers to them.
+// If a reply refers to memory that other replies also use, such as pages of a file, GSSPrivacy does
+// not encrypt that memory in place.
 func TestPrivacyLeavesSharedPayloadsAlone(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	k := s.client(s.wire(), rpc.GSSPrivacy)
@@ -122,7 +123,7 @@ func TestPrivacyLeavesSharedPayloadsAlone(t *testing.T) {
 	}
 }
 
-// Under privacy arguments and results cannot be read on their way, under integrity they
+// Under GSSPrivacy, arguments and results cannot be read in transit. Under the other services they
 // can.
 func TestOnlyPrivacyHidesArgumentsAndResults(t *testing.T) {
 	secret := bytes.Repeat([]byte("a secret."), 20)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var peer = netip.MustParseAddrPort("192.0.2.7:700")
 
-// A site is a server with the toy program, whose callers use the toy mechanism.
+// A site is a server with the test program and the test mechanism.
 type site struct {
 	testing.TB
 	rpc     *rpc.Server
@@ -53,15 +53,15 @@ func newSite(t testing.TB, cfg gss.Config) *site {
 	return s
 }
 
-// wire is a Caller without a transport: it serves each call on a separate goroutine.
+// wire is an rpc.Caller without a transport. It serves each call on a goroutine of its own.
 type wire struct {
 	s    *rpc.Server
 	conn *rpc.Conn
 	xid  atomic.Uint32
-	// change, if not nil, changes a message on its way to the server, back one on its way
-	// back.
+	// change, if not nil, changes each message to the server. back, if not nil, changes each
+	// message from the server.
 	change, back func(m []byte) []byte
-	// write, if not nil, gets the messages that call would send.
+	// write, if not nil, is called with each message of the method call instead of serving it.
 	write func(m []byte)
 	wg    sync.WaitGroup
 }
@@ -70,7 +70,7 @@ func (s *site) wire() *wire { return s.wireFrom(peer) }
 
 func (s *site) wireFrom(peer netip.AddrPort) *wire {
 	w := &wire{s: s.rpc, conn: s.rpc.NewConn(peer, peer, "tcp", true)}
-	// Each connection has separate XIDs.
+	// Each wire has XIDs of its own.
 	s.wires++
 	w.xid.Store(s.wires << 20)
 	s.Cleanup(w.wg.Wait)
@@ -79,7 +79,7 @@ func (s *site) wireFrom(peer netip.AddrPort) *wire {
 
 var errNoAnswer = errors.New("the call was dropped")
 
-// message returns the call of x as a message.
+// message returns the RPC message of the call x.
 func message(x *rpc.Exchange) []byte {
 	w := xdr.NewWriter(make([]byte, 0, x.HeaderSize()+x.MaxArgs))
 	x.Put(w)
@@ -118,7 +118,7 @@ func (w *wire) Start(x *rpc.Exchange) {
 	})
 }
 
-// serve serves one message and returns its call.
+// serve serves one message, and returns its call.
 func (w *wire) serve(m []byte) *rpctest.Call {
 	c := rpctest.NewCall(w.conn, append([]byte(nil), m...))
 	if _, ok := w.s.Admit(&c.Call); ok {
@@ -131,7 +131,7 @@ func (w *wire) serve(m []byte) *rpctest.Call {
 	return c
 }
 
-// Cancel implements rpc.Caller: calls end by themselves.
+// Cancel implements rpc.Caller. It does nothing, because all calls end by themselves.
 func (w *wire) Cancel(*rpc.Exchange, error) {}
 
 func (s *site) config(service rpc.GSSService) gss.ClientConfig {
@@ -141,7 +141,7 @@ func (s *site) config(service rpc.GSSService) gss.ClientConfig {
 	}
 }
 
-// client makes a context over k.
+// client returns a Client that makes its calls on k.
 func (s *site) client(k rpc.Caller, service rpc.GSSService) *gss.Client {
 	s.Helper()
 	return s.clientOf(k, s.config(service))
@@ -159,11 +159,10 @@ func (s *site) clientOf(k rpc.Caller, cfg gss.ClientConfig) *gss.Client {
 
 var services = map[string]rpc.GSSService{"none": rpc.GSSNone, "integrity": rpc.GSSIntegrity, "privacy": rpc.GSSPrivacy}
 
-// refused returns the number of the server's refusals for a reason.
+// refused returns how often the server has refused for the reason r.
 func (s *site) refused(r gss.Reason) uint64 { return s.gss.Stats().Refused[r] }
 
-// bump makes a call that must not be executed twice. It returns the number of such calls
-// executed so far.
+// bump makes a BUMP, and returns the number of BUMPs executed so far.
 func bump(k rpc.Caller) (n uint64, err error) {
 	x := rpctest.NewExchange(rpctest.BUMP, func(w *xdr.Writer) { w.Opaque([]byte("a tag")) })
 	err = rpc.Do(context.Background(), k, x, func(d *xdr.Decoder) error {
@@ -173,7 +172,7 @@ func bump(k rpc.Caller) (n uint64, err error) {
 	return n, err
 }
 
-// denied reports whether err is a denial with this reason.
+// denied reports whether err is a reply MSG_DENIED with this reason.
 func denied(err error, why rpc.AuthStat) bool {
 	var re *rpc.ReplyError
 	return errors.As(err, &re) && re.Denied && re.Auth == why

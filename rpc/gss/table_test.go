@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// With 100,000 contexts of one address, others keep theirs, and the table keeps only the
-// address's share.
+// If one address makes 100,000 contexts, it has at most its share in the table, and another address
+// keeps its contexts.
 func TestTableUnderFlood(t *testing.T) {
 	table := newTable(defaultContexts, defaultContexts/defaultShare, defaultContexts+1, time.Hour)
 	now := time.Now()
@@ -29,7 +29,7 @@ func TestTableUnderFlood(t *testing.T) {
 	if int(table.next) > table.len() {
 		t.Errorf("%d places were used for them", table.next)
 	}
-	// Many addresses fill the table, and it stays full.
+	// Many addresses fill the table. It does not grow beyond its bound.
 	var addr netip.Addr
 	for i := range 100_000 {
 		addr = netip.AddrFrom4([4]byte{198, byte(18 + i>>16), byte(i >> 8), byte(i)})
@@ -38,7 +38,7 @@ func TestTableUnderFlood(t *testing.T) {
 	if count, places := table.len(), int(table.next); count != defaultContexts || places != defaultContexts {
 		t.Errorf("%d contexts in %d places", count, places)
 	}
-	// The address with the most contexts lost them until it had no more than the others.
+	// The address with the most contexts has lost them, until it had no more than the others.
 	if most := table.ranking.most; most != 1 {
 		t.Errorf("an address has %d", most)
 	}
@@ -47,8 +47,8 @@ func TestTableUnderFlood(t *testing.T) {
 	}
 }
 
-// A principal at many addresses gets its share. Beyond that it loses its longest idle contexts,
-// and others lose none.
+// If a principal at many addresses makes more contexts than its share, it loses those that were
+// idle for the longest time. Other principals lose none.
 func TestOnePrincipalFromManyAddresses(t *testing.T) {
 	table := newTable(64, 16, 16, time.Hour)
 	now := time.Now()

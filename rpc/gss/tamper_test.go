@@ -10,16 +10,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Offsets of the parts of a call under the toy mechanism, in bytes. A credential of 36
-// bytes and a checksum of 30 make a header of 108.
+// Offsets of the parts of a call and a reply under the test mechanism, in bytes. A credential of 36
+// bytes and a checksum of 30 make a call header of 108.
 const (
 	callHeader  = 24 + 8 + 36 + 8 + 32
 	verifierPad = callHeader - 2
 	replyHeader = 12 + 8 + 32 + 4
 )
 
-// unread reports whether a byte of a protected message is padding that no code reads, or
-// is not protected by the service.
+// unread reports whether a change of byte at of a protected message has no effect, because the byte
+// is padding that no code reads, or because the service does not protect it. header is the length
+// of the message's header.
 func unread(at, header, length int, service rpc.GSSService) bool {
 	switch {
 	case service == rpc.GSSNone:
@@ -30,7 +31,7 @@ func unread(at, header, length int, service rpc.GSSService) bool {
 	return at >= length-3 // the padding after the token of odd length
 }
 
-// protectedBump is a BUMP of the context under a service.
+// protectedBump returns the message of a BUMP under the context and the given service.
 func (r *raw) protectedBump(seq uint32, service rpc.GSSService) []byte {
 	args := tag
 	switch service {
@@ -47,8 +48,8 @@ func (r *raw) protectedBump(seq uint32, service rpc.GSSService) []byte {
 	return m
 }
 
-// If any bit of a call is changed on its way, the call is refused or dropped, never
-// executed, and the context is not harmed.
+// If any bit of a call is changed in transit, the call is refused or dropped, not executed, and the
+// context stays usable.
 func TestEveryBitOfACallIsProtected(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -80,8 +81,7 @@ func TestEveryBitOfACallIsProtected(t *testing.T) {
 	}
 }
 
-// The client notices any bit that is changed in a reply. It accepts no result that the
-// server did not sign.
+// If any bit of a reply is changed in transit, the client does not accept the reply.
 func TestEveryBitOfAReplyIsProtected(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})
@@ -92,15 +92,15 @@ func TestEveryBitOfAReplyIsProtected(t *testing.T) {
 		if _, err := bump(k); err != nil {
 			t.Fatal(err)
 		}
-		// Skip the XID, which belongs to the transport.
+		// Skip the XID, because the transport checks it.
 		for at := 4; at < length; at++ {
 			if at >= replyHeader-6 && at < replyHeader-4 || unread(at, replyHeader, length, service) {
 				continue
 			}
 			for bit := range 8 {
 				w.back = func(m []byte) []byte {
-					// Keep the context: a denial is not signed, so a changed reply could
-					// make the client drop it.
+					// Change only replies of the expected length. A denial is shorter and not
+					// signed: if it were changed, the client could give up the context.
 					if len(m) > at && len(m) == length {
 						m[at] ^= 1 << bit
 					}
@@ -115,7 +115,7 @@ func TestEveryBitOfAReplyIsProtected(t *testing.T) {
 	}
 }
 
-// The payload of a large call is protected as well. The test changes one bit of it.
+// If one bit in the payload of a large call is changed, the call is refused.
 func TestLargePayloadIsProtected(t *testing.T) {
 	for name, service := range services {
 		if service == rpc.GSSNone {

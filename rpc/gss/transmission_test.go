@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A repeating caller signs each call three times and sends it once, like a caller that
-// lost its connection. It records the sequence numbers.
+// A repeating Caller encodes each call three times, and sends the last one, like a transport that
+// repeats calls after the loss of a connection. It records the sequence numbers.
 type repeating struct {
 	rpc.Caller
 	t       *testing.T
@@ -20,7 +20,7 @@ type repeating struct {
 func (r *repeating) Start(x *rpc.Exchange) {
 	for range 2 {
 		if x.Sign == nil {
-			break // a call that makes the context
+			break // the call that makes the context
 		}
 		w := xdr.NewWriter(make([]byte, 0, 1024))
 		x.Sign(x, w)
@@ -36,8 +36,8 @@ func (r *repeating) Start(x *rpc.Exchange) {
 	r.Caller.Start(x)
 }
 
-// Each transmission of a call has a new sequence number, even if the call is the same
-// (RFC 2203 §5.3.3.1), because a server drops calls with a number that it has seen.
+// Each transmission of a call has a new sequence number (RFC 2203 §5.3.3.1), because a server drops
+// calls with a number that it has seen.
 func TestEachTransmissionHasItsOwnNumber(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// A served is a site with listeners.
+// A served is a site that listens on transports.
 type served struct {
 	*site
 	pool *mem.Pool
@@ -28,7 +28,7 @@ type served struct {
 	rdma netip.AddrPort
 }
 
-// serve serves s over TCP and, if inline is not 0, over RDMA.
+// serve makes s listen on TCP and, if inline is not 0, on RDMA with that inline threshold in bytes.
 func (s *site) serve(inline int) *served {
 	s.Helper()
 	pool, err := mem.NewPool(mem.Config{Ceiling: 64 << 20})
@@ -75,7 +75,7 @@ func (v *served) serveRDMA(inline int) {
 	v.run(func() error { return overRDMA.Serve(l) }, func() { overRDMA.Close() })
 }
 
-// run serves until the end of the test.
+// run calls serve on a goroutine, and end at the end of the test.
 func (v *served) run(serve func() error, end func()) {
 	done := make(chan error, 1)
 	go func() { done <- serve() }()
@@ -103,7 +103,7 @@ func (v *served) overRDMA(t *testing.T, inline int) rpc.Caller {
 	return c
 }
 
-// under returns a Client on k for a test.
+// under returns a Client that makes its calls on k, for one test.
 func (v *served) under(t *testing.T, k rpc.Caller, service rpc.GSSService) rpc.Caller {
 	c, err := gss.NewClient(context.Background(), k, v.config(service))
 	if err != nil {
@@ -113,7 +113,7 @@ func (v *served) under(t *testing.T, k rpc.Caller, service rpc.GSSService) rpc.C
 	return c
 }
 
-// The rpctest suite passes over TCP under each service.
+// rpctest.Calls passes over TCP under each service.
 func TestOverTCP(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestOverTCP(t *testing.T) {
 	}
 }
 
-// The suite passes over RDMA, where protected data is not placed (RFC 8166 §8.2.2).
+// rpctest.Calls passes over RDMA, where protected data is never placed directly (RFC 8166 §8.2.2).
 func TestOverRDMA(t *testing.T) {
 	for _, c := range []struct {
 		inline  int
@@ -146,7 +146,7 @@ func (v *served) nothingRefused(t *testing.T) {
 	}
 }
 
-// A context that was made over TCP is used over RDMA.
+// A client can make a context over TCP and use it over RDMA.
 func TestContextOfBothTransports(t *testing.T) {
 	v := newSite(t, gss.Config{}).serve(4096)
 	s := &switched{to: v.overTCP(t)}
@@ -160,13 +160,13 @@ func TestContextOfBothTransports(t *testing.T) {
 	s.to = v.overTCP(t)
 }
 
-// switched is a Caller over one of several connections.
+// switched is a Caller that makes its calls on to, which the test may change.
 type switched struct{ to rpc.Caller }
 
 func (s *switched) Start(x *rpc.Exchange)             { s.to.Start(x) }
 func (s *switched) Cancel(x *rpc.Exchange, err error) { s.to.Cancel(x, err) }
 
-// A Dialer makes protected connections, and their Close closes all layers.
+// The connections of Dialer use RPCSEC_GSS. Their Close closes the Client and the connection.
 func TestDialer(t *testing.T) {
 	v := newSite(t, gss.Config{}).serve(0)
 	dial := gss.Dialer(func(ctx context.Context, _, address string) (rpc.Client, error) {
@@ -187,7 +187,7 @@ func TestDialer(t *testing.T) {
 	}
 }
 
-// Close does not wait for ever for an answer.
+// Close cancels calls that the server does not answer.
 func TestCloseGivesUpOnCalls(t *testing.T) {
 	v := newSite(t, gss.Config{}).serve(0)
 	const lane = 3

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The window gives the same results as a model that remembers all numbers.
+// The window gives the same results as a model that stores all numbers.
 func TestWindowAgainstModel(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
