@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is an rpcbind with these procedures as in RFC 1833 §2.2.1.
+// fake is an rpcbind for tests, with SET, UNSET, DUMP and other procedures as in RFC 1833 §2.2.1.
 type fake struct {
 	low, high uint32
 	mu        sync.Mutex
@@ -93,7 +93,7 @@ func (f *fake) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// serve runs p on a listener and returns a client of it.
+// serve serves p on l, and returns a Client of it.
 func serve(t *testing.T, p rpc.Program, l net.Listener) *rpcbind.Client {
 	pool, err := mem.NewPool(mem.Config{Ceiling: 4 << 20})
 	if err != nil {
@@ -121,11 +121,12 @@ func listen(t *testing.T, network, address string) net.Listener {
 	return l
 }
 
-// dead reports that no server answers, living that each does.
+// dead and living are for the parameter serves of Register: no server answers at an address, or a
+// server answers at each.
 func dead(context.Context, rpcbind.Mapping) bool   { return false }
 func living(context.Context, rpcbind.Mapping) bool { return true }
 
-// mappings returns the mappings of an NFS server: each netid of each program.
+// mappings returns the mappings of an NFS server: each program on each netid.
 func mappings() (all []rpcbind.Mapping) {
 	for _, a := range []struct{ transport, addr string }{
 		{"tcp", "0.0.0.0:2049"}, {"tcp", "[::]:2049"}, {"rdma", "0.0.0.0:20049"}, {"rdma", "[::]:20049"},
@@ -149,7 +150,7 @@ func TestRegister(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{low: c.low, high: c.high}
-			// The registrations that a killed server left behind.
+			// This is a registration that a killed server left.
 			f.entries = []entry{{100003, 3, "tcp", "0.0.0.0.9.9", "nfsrdmad"}}
 			b := serve(t, f, listen(t, c.network, c.address))
 			ctx := context.Background()
@@ -189,7 +190,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// A service that another owner registered is not changed, and the others are registered.
+// Register does not change the registration of another owner. It registers the other services.
 func TestRegisteredByOthers(t *testing.T) {
 	f := &fake{low: 2, high: 4, entries: []entry{{100003, 3, "tcp", "0.0.0.0.9.9", "superuser"}}}
 	b := serve(t, f, listen(t, "tcp", "127.0.0.1:0"))
@@ -202,9 +203,9 @@ func TestRegisteredByOthers(t *testing.T) {
 	}
 }
 
-// The registration of another server that answers stays, and the others are made. Unregister
-// also leaves it, and a registration with this server's address at which a successor
-// answers.
+// If another server answers at the registered address, Register leaves that registration, and makes
+// the others. Unregister also leaves it. It also leaves a registration with this server's address
+// if a server, such as this server's successor, answers there.
 func TestAnotherServerThatAnswersKeepsItsRegistration(t *testing.T) {
 	other := entry{100003, 3, "tcp", "0.0.0.0.9.9", "nfsrdmad"}
 	f := &fake{low: 2, high: 4, entries: []entry{other}}

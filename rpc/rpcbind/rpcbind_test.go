@@ -12,13 +12,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// inNamespace is the environment variable of a test that runs in a separate namespace
-// with its own rpcbind.
+// inNamespace is the environment variable that tells the test that it runs in the separate
+// namespaces.
 const inNamespace = "RPCBIND_TEST_NAMESPACE"
 
-// The usual rpcbind accepts our registrations over its socket and over its port. The test
-// runs again in a network and mount namespace, with an rpcbind separate from the
-// machine's.
+// The rpcbind of Linux distributions accepts our registrations over its socket and over its port.
+// The test runs itself again in a new network and mount namespace, with an rpcbind of its own.
 func TestRealRpcbind(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		for _, tool := range []string{"rpcbind", "unshare", "mount", "ip"} {
@@ -67,7 +66,7 @@ func TestRealRpcbind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if err := c.Register(ctx, mappings(), dead); err != nil {
 				if name == "port" {
-					// Some builds accept registrations over the socket only.
+					// Some builds of rpcbind accept registrations over the socket only.
 					t.Skip(err)
 				}
 				t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 const servedPort = 20490
 
-// run serves p on this machine.
+// run serves p on a loopback address, and returns a Client of it.
 func run(t *testing.T, p rpc.Program) *rpcbind.Client {
 	return serve(t, p, listen(t, "tcp", "127.0.0.1:0"))
 }
@@ -27,7 +27,7 @@ func newServer() *rpcbind.Server {
 	}
 }
 
-// An asker calls a Server, and reads the whole answer.
+// An asker makes calls to a Server.
 type asker struct {
 	t *testing.T
 	c *tcp.Conn
@@ -58,7 +58,7 @@ func dialServer(t *testing.T) *asker {
 	return &asker{t, c}
 }
 
-// GETPORT of version 2 (RFC 1833 §3.2).
+// The Server answers GETPORT of version 2 (RFC 1833 §3.2).
 func TestServerTellsPorts(t *testing.T) {
 	a := dialServer(t)
 	for _, q := range []struct{ program, version, protocol, want uint32 }{
@@ -76,7 +76,7 @@ func TestServerTellsPorts(t *testing.T) {
 	}
 }
 
-// GETADDR of versions 3 and 4, GETVERSADDR of version 4 (RFC 1833 §2.2).
+// The Server answers GETADDR of versions 3 and 4, and GETVERSADDR of version 4 (RFC 1833 §2.2).
 func TestServerTellsAddresses(t *testing.T) {
 	a := dialServer(t)
 	const uaddr = "127.0.0.1.80.10"
@@ -131,7 +131,7 @@ func TestServerListsServices(t *testing.T) {
 	}
 }
 
-// Calls that a Server does not serve or cannot decode.
+// The Server replies with an error to a call that it does not serve or cannot decode.
 func TestServerRefuses(t *testing.T) {
 	a := dialServer(t)
 	for what, q := range map[string]struct {
@@ -154,7 +154,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// upTo is a Server with fewer versions.
+// upTo is a Server whose highest version is high.
 type upTo struct {
 	*rpcbind.Server
 	high uint32
@@ -162,8 +162,8 @@ type upTo struct {
 
 func (u upTo) Versions() (low, high uint32) { return 2, u.high }
 
-// A Client finds a service with any version of rpcbind. A port mapper (version 2) returns
-// no address.
+// A Client finds a service with any version of rpcbind. From a port mapper (version 2) it gets the
+// port, but no address.
 func TestClientAsksEveryVersion(t *testing.T) {
 	for high, address := range map[uint32]string{2: "0.0.0.0", 3: "127.0.0.1", 4: "127.0.0.1"} {
 		c := run(t, upTo{newServer(), high})

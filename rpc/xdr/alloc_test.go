@@ -2,7 +2,7 @@ package xdr
 
 import "testing"
 
-// Neither direction allocates, two payloads and excised items included.
+// Writer and Decoder allocate nothing, also with two payloads and two excised items.
 func TestNoAllocation(t *testing.T) {
 	buf := make([]byte, 0, 256)
 	w := NewWriter(buf)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// octets decodes hexadecimal digits. It ignores spaces.
+// octets returns the bytes of a text in hexadecimal digits. It ignores spaces.
 func octets(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
@@ -17,7 +17,7 @@ func octets(t testing.TB, s string) []byte {
 	return b
 }
 
-// Every scalar is read in the form of RFC 4506 §4.
+// The Decoder reads each scalar in the form of RFC 4506 §4.
 func TestScalars(t *testing.T) {
 	d := NewDecoder(octets(t, "80000001 fffffffe 0102030405060708 ffffffffffffffff 00000001 00000000"))
 	if v := d.Uint32(); v != 0x80000001 {
@@ -40,8 +40,8 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-// Opaque items end at a multiple of four, and alias the stream, without capacity beyond
-// their end.
+// An opaque item is followed by padding to a multiple of four. The result aliases the stream, and
+// has no capacity beyond the item's end.
 func TestOpaqueItems(t *testing.T) {
 	for _, c := range []struct {
 		name, stream string
@@ -76,7 +76,7 @@ func TestOpaqueItems(t *testing.T) {
 	}
 }
 
-// After an error FixedOpaqueTo leaves zeros, not the earlier bytes.
+// After an error, FixedOpaqueTo fills its argument with zeros.
 func TestFixedOpaqueTo(t *testing.T) {
 	p := [5]byte{9, 9, 9, 9, 9}
 	NewDecoder(octets(t, "6162636465000000")).FixedOpaqueTo(p[:])
@@ -90,7 +90,7 @@ func TestFixedOpaqueTo(t *testing.T) {
 	}
 }
 
-// RFC 4506 §4.4: a boolean is 0 or 1.
+// A boolean other than 0 and 1 is an error (RFC 4506 §4.4).
 func TestBadBool(t *testing.T) {
 	d := NewDecoder(octets(t, "00000002 00000001"))
 	if d.Bool() || d.Err() != ErrBadValue {
@@ -101,7 +101,7 @@ func TestBadBool(t *testing.T) {
 	}
 }
 
-// The first error stays, and everything read after it is zero.
+// After an error, all reads return zero values, and Err returns the first error.
 func TestErrorsStick(t *testing.T) {
 	d := NewDecoder(octets(t, "00000009 00000001 00000001 00000001"))
 	if d.Opaque(8); d.Err() != ErrTooLong {
@@ -119,7 +119,7 @@ func TestErrorsStick(t *testing.T) {
 	}
 }
 
-// Only Finish reports bytes that are left over.
+// Finish, but not Err, reports bytes that are left over.
 func TestFinish(t *testing.T) {
 	d := NewDecoder(octets(t, "00000001 00000002"))
 	d.Uint32()
@@ -136,7 +136,8 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A count sizes an allocation only if both the limit and the stream allow it.
+// Count returns a count only if it is within the limit, and the stream is long enough for the
+// elements.
 func TestCount(t *testing.T) {
 	for _, c := range []struct {
 		name, stream string
@@ -162,7 +163,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// RFC 4506 §3: 0 to 3 bytes, to a multiple of four.
+// Pad returns the number of bytes to the next multiple of four (RFC 4506 §3).
 func TestPad(t *testing.T) {
 	for n, want := range []int{0, 3, 2, 1, 0, 3} {
 		if Pad(n) != want {

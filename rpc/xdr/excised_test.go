@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// reduced reads two numbers with an eligible item after each:
-// struct { uint a; opaque x<8>; uint b; opaque y<8>; uint c; }.
+// reduced reads a structure of two eligible items between numbers: struct { uint a; opaque x<8>;
+// uint b; opaque y<8>; uint c; }.
 func reduced(d *Decoder) (x, y []byte, numbers [3]uint32) {
 	numbers[0] = d.Uint32()
 	x = d.EligibleOpaque(8)
@@ -25,7 +25,7 @@ const (
 	wordsAndY = "00000001 00000005 00000002 00000004 6e657874 00000003"
 )
 
-// errAny means any error: the decoder reads words in the wrong place.
+// errAny means any error. Its cases make the Decoder read the wrong words.
 var errAny = errors.New("some error")
 
 func TestExcisedItems(t *testing.T) {
@@ -81,8 +81,8 @@ func TestExcisedItems(t *testing.T) {
 	}
 }
 
-// V1-36: positions count from the start of the RPC message, although the decoder starts
-// after its header.
+// Positions of excised items count from the start of the RPC message, although the Decoder starts
+// after the message's header (RFC 8166 §3.4.5, V1-36 in docs/conformance-rpcrdma-v1.md).
 func TestExcisedAfterHeader(t *testing.T) {
 	var d Decoder
 	d.Reset(octets(t, "00000005"), 100, []Excised{{104, []byte("first")}})
@@ -95,8 +95,8 @@ func TestExcisedAfterHeader(t *testing.T) {
 	}
 }
 
-// V1-28, V1-94: an item that is not eligible is not taken from a chunk, even if its
-// position and length are right.
+// An item that is not eligible is not read from a chunk, even if its position and length are right
+// (RFC 8166 §6.1, V1-28 and V1-94 in docs/conformance-rpcrdma-v1.md).
 func TestExcisedItemNotEligible(t *testing.T) {
 	var d Decoder
 	for name, read := range map[string]func() []byte{
@@ -111,7 +111,7 @@ func TestExcisedItemNotEligible(t *testing.T) {
 	}
 }
 
-// The limit also applies to items beside the stream.
+// The limit of EligibleOpaque also applies to excised items.
 func TestExcisedItemTooLong(t *testing.T) {
 	var d Decoder
 	d.Reset(octets(t, "00000009"), 0, []Excised{{4, []byte("nine long")}})
@@ -120,8 +120,7 @@ func TestExcisedItemTooLong(t *testing.T) {
 	}
 }
 
-// An empty item needs no chunk, but may have an empty one. It does not use up the chunk
-// of the next item.
+// An empty item may have an empty chunk, or none. It does not use the chunk of the next item.
 func TestExcisedEmptyItem(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -153,9 +152,9 @@ func TestExcisedEmptyItem(t *testing.T) {
 	}
 }
 
-// V1-30: of an array of counted items only the contents travel beside the stream. The
-// counts are in the stream, so Count bounds the number of items by the stream alone:
-// excised items make no difference.
+// Of an array of opaque items, only the contents may be excised; the counts stay in the stream (RFC
+// 8166 §3.4.4, V1-30 in docs/conformance-rpcrdma-v1.md). So Count checks the number of items
+// against the stream alone.
 func TestCountWithExcisedElements(t *testing.T) {
 	contents := []Excised{{8, []byte("aaaa")}, {16, []byte("bbbb")}}
 	for _, c := range []struct {

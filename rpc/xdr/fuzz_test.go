@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// FuzzDecoder reads stream by the operations in script, one for each byte, with an item
-// excised at a position. For any input: nothing panics, no item is longer than its limit,
-// no count is larger than the stream allows, nothing is read after an error, and the
-// cursor accounts for every byte.
+// FuzzDecoder reads stream by the operations in script, one for each byte, with one excised item.
+// It checks for any input that nothing panics, that no item is longer than its limit, that no count
+// is larger than the stream allows, that nothing is read after an error, and that Position and Len
+// are consistent.
 func FuzzDecoder(f *testing.F) {
 	f.Add(octets(f, words), []byte{0, 6, 0, 6, 0}, uint32(8), []byte("first"))
 	f.Add(octets(f, wordsAndY), []byte{0, 6, 0, 6, 0}, uint32(8), []byte("first\x00\x00\x00"))
@@ -78,8 +78,8 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// FuzzWriter writes items of random lengths, some as payloads. A Decoder finds the same
-// items in the result, with the payloads in the stream or beside it.
+// FuzzWriter writes items of random lengths, some as payloads. It checks that a Decoder reads the
+// same items, with the payloads in the stream or excised.
 func FuzzWriter(f *testing.F) {
 	f.Add([]byte{0, 3, 5, 4, 7, 255})
 	f.Add([]byte{1, 1, 1})

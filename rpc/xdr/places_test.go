@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Results that a peer placed are found by their definition: each eligible item
-// takes the next place (RFC 8166 §4.3.2, §6.1: V1-96, V1-97).
+// After ResetPlaces, each eligible item takes the next element of places (RFC 8166 §4.3.2, §6.1,
+// V1-96 and V1-97 in docs/conformance-rpcrdma-v1.md).
 func TestPlaces(t *testing.T) {
 	item := func(b []byte) Excised { return Excised{Data: b} }
 	unused := []byte{}

@@ -10,7 +10,7 @@ type counted struct{ released int }
 
 func (c *counted) Release() { c.released++ }
 
-// Every scalar is written as RFC 4506 §4 lays it out.
+// The Writer writes each scalar in the form of RFC 4506 §4.
 func TestWriteScalars(t *testing.T) {
 	w := NewWriter(make([]byte, 0, 64))
 	w.Uint32(0x80000001)
@@ -33,7 +33,7 @@ func TestWriteScalars(t *testing.T) {
 	}
 }
 
-// Padding is zero whatever the buffer held before.
+// Padding bytes are zero, whatever was in the buffer before.
 func TestWritePadding(t *testing.T) {
 	buf := bytes.Repeat([]byte{0xff}, 16)
 	w := NewWriter(buf[:0])
@@ -44,8 +44,8 @@ func TestWritePadding(t *testing.T) {
 	}
 }
 
-// The Writer does not write an item that does not fit, nor any later item, even if that one would
-// fit, because a reply with a hole is invalid.
+// If an item does not fit, the Writer writes neither this item nor any later one, even if the later
+// one would fit, because a reply without an item in the middle is invalid.
 func TestOverflowSticks(t *testing.T) {
 	w := NewWriter(make([]byte, 0, 12))
 	w.Uint32(1)
@@ -85,8 +85,9 @@ func TestWriteBounds(t *testing.T) {
 	}
 }
 
-// V1-29, V1-34: a payload's count is among the words, its content and padding are not; its
-// position is the one that it would have among the words.
+// The count of a payload is written to the buffer, but not its content and padding. Position is the
+// number of bytes in the buffer before the content (RFC 8166 §3.4.4, V1-29 and V1-34 in
+// docs/conformance-rpcrdma-v1.md).
 func TestPayload(t *testing.T) {
 	var ref counted
 	w := NewWriter(make([]byte, 0, 64))
@@ -113,8 +114,8 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// An eligible item is a marked payload that refers to its memory. The decoder reads it from the
-// stream or from a chunk.
+// Eligible.Encode adds a payload that is marked as eligible and refers to the item's memory. A
+// Decoder reads the item from the stream or from a chunk.
 func TestEligible(t *testing.T) {
 	var ref counted
 	w := NewWriter(make([]byte, 0, 64))
@@ -131,8 +132,8 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-// The Writer gives each reference back exactly once: by Release, by Truncate, at once if the item
-// does not fit, or through the code that took it.
+// The Writer releases each reference exactly once: by Release, by Truncate, or at once if the item
+// does not fit. If TakePayloads was called, its caller releases it.
 func TestPayloadReferences(t *testing.T) {
 	t.Run("overflow", func(t *testing.T) {
 		var ref counted
@@ -181,7 +182,7 @@ func TestPayloadReferences(t *testing.T) {
 	})
 }
 
-// stream returns the complete bytes of w, payloads included.
+// stream returns the whole stream of w, with the payloads inserted.
 func stream(w *Writer) []byte {
 	var b []byte
 	at := 0

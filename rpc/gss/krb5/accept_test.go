@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// exchange checks that two ends protect messages for each other.
+// exchange checks that each of two contexts accepts the tokens that the other one makes.
 func exchange(t *testing.T, a, b gss.Context) {
 	t.Helper()
 	for _, way := range []struct{ from, to gss.Context }{{a, b}, {b, a}} {
@@ -79,7 +79,8 @@ func freshTicket(t testing.TB, change func(*messages.EncTicketPart)) (*testKDC, 
 	return kdc, kdc.issue(t, part)
 }
 
-// A replayed AP-REQ after a restart makes a context with another key.
+// If an AP-REQ is sent again after a restart of the acceptor, the second context has another key
+// than the first.
 func TestEachContextHasAFreshSubkey(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	i, token := start(t, k, Config{})
@@ -105,7 +106,7 @@ func TestAcceptRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ticket func(*part)
-		holder func(*ticket) // changes the client's side of the ticket
+		holder func(*ticket) // changes the ticket on the client's side
 		config Config
 		bind   []byte
 		now    time.Time
@@ -141,7 +142,7 @@ func TestAcceptRefuses(t *testing.T) {
 			if got != nil || !errors.As(err, &e) || e.Major != c.major || e.Minor != c.code.minor() {
 				t.Fatalf("%v, %v; want %v and code %d", got, err, c.major, c.code)
 			}
-			// The initiator gets the reason.
+			// The initiator gets the reason in a KRB-ERROR.
 			i := &initiator{config: &Config{}, ticket: k, tickets: new(tickets), sent: true}
 			if _, _, err := i.Step(reply, noon); !errors.As(err, &e) || e.Minor != c.code.minor() || e.Major != gss.Failure {
 				t.Errorf("the initiator says: %v", err)
@@ -150,8 +151,8 @@ func TestAcceptRefuses(t *testing.T) {
 	}
 }
 
-// The answer to a token of an unknown kind is a KRB-ERROR, and the initiator may send another
-// token (RFC 4121 §4.1). A token of another exchange gets no such answer.
+// The answer to a token of an unknown kind is a KRB-ERROR, and the initiator may send another token
+// (RFC 4121 §4.1). A token of a known kind that is no AP-REQ gets no answer.
 func TestUnknownKindsOfTokens(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	for id, known := range map[uint16]bool{0x0104: false, 0x0404: false, 0xffff: false, idAPRep: true, idKRBError: true} {
@@ -222,7 +223,7 @@ func TestReplayCacheIsBounded(t *testing.T) {
 			t.Fatalf("%d are remembered", n)
 		}
 	}
-	// The latest authenticators are remembered for twice the skew, and not longer.
+	// The latest authenticators are stored for twice the skew, and not much longer.
 	last := fmt.Append(nil, 3*maxReplays-1)
 	if r.take(last, noon.Add(2*time.Minute), time.Minute) {
 		t.Error("forgotten too early")
@@ -322,7 +323,8 @@ func TestKeytabIsReadAgainWhenItChanges(t *testing.T) {
 	if _, _, err := m.Accept(token, nil, noon); err != nil {
 		t.Fatalf("with a key of the new keytab: %v", err)
 	}
-	// A keytab that is being written does not replace the keys; a removed keytab does.
+	// While the keytab is being written, the previous keys stay in use. After it was removed, there
+	// are no keys.
 	if err := os.WriteFile(kdc.path, []byte{5, 2, 0}, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -369,8 +371,8 @@ func TestAnAnswerToAnotherRequestIsRefused(t *testing.T) {
 	}
 }
 
-// The parser ignores some bits of DER outside the encrypted part. No flipped bit changes the
-// context.
+// If one bit of an AP-REP is flipped, the initiator refuses it, or makes the same context, because
+// the parser ignores some bits outside the encrypted part.
 func TestAReplyWithAnyBitFlippedMakesNoOtherContext(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	first, token := start(t, k, Config{})
@@ -393,7 +395,7 @@ func TestAReplyWithAnyBitFlippedMakesNoOtherContext(t *testing.T) {
 	}
 }
 
-// Our decryption opens a ticket that the library encrypted.
+// This package decrypts a ticket that the library has encrypted.
 func TestATicketOfTheLibraryIsOpened(t *testing.T) {
 	for _, e := range allETypes {
 		kdc := newTestKDC(t, e)
@@ -437,11 +439,8 @@ func TestPrincipalsHaveDistinctTexts(t *testing.T) {
 	}
 }
 
-// The encrypted part of a ticket comes from the KDC. The encrypted part of an authenticator comes
-// from any client with a ticket.
-
-// A principal of 30 KiB is refused, because the server stores principals with each context and on
-// disk.
+// A principal longer than gss.MaxPrincipal is refused, because the server stores the principal with
+// each context and on disk.
 func TestLongPrincipalIsRefused(t *testing.T) {
 	for length, good := range map[int]bool{gss.MaxPrincipal: true, gss.MaxPrincipal + 1: false, 30 << 10: false} {
 		kdc, k := freshTicket(t, func(p *messages.EncTicketPart) {
@@ -456,7 +455,7 @@ func TestLongPrincipalIsRefused(t *testing.T) {
 	}
 }
 
-// A ticket, and a context made with it, is valid until the ticket's end plus the skew, because
+// A ticket, and a context made with it, are valid until the ticket's end plus the skew, because
 // clocks may differ (RFC 4120 §3.2.3).
 func TestTicketEndsAfterTheSkew(t *testing.T) {
 	const skew = 5 * time.Minute

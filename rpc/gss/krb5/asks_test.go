@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A caller decides how long it waits for a silent KDC. Few requests are under way, one
-// for each server, and they end by themselves.
+// If a KDC does not answer, a caller waits until its own context ends. The requests continue until
+// the library's time-outs. The number of requests is bounded, and there is at most one for each
+// server.
 func TestSilentKDCsHoldFewQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a asks
@@ -20,7 +21,7 @@ func TestSilentKDCsHoldFewQuestions(t *testing.T) {
 			began.Add(1)
 			running.Add(1)
 			defer running.Add(-1)
-			time.Sleep(40 * time.Second) // until the library's time-outs end the requests
+			time.Sleep(40 * time.Second) // the library's time-outs
 			return nil, errors.New("no KDC answers")
 		}
 		ask := func(server string) error {
@@ -89,7 +90,8 @@ func TestIsService(t *testing.T) {
 	}
 }
 
-// Machines mount under certain names. Other principals with an instance belong to users.
+// IsMachine returns true for the names under which machines mount, and false for other principals,
+// such as a user's principal with an instance.
 func TestIsMachine(t *testing.T) {
 	for principal, want := range map[string]bool{
 		"nfs/host.example.org@EXAMPLE.ORG": true, "host/h@R": true, "root/h@R": true, "CLIENT$@R": true,

@@ -18,7 +18,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// says checks that the text of an error contains all of these words.
+// says checks that the text of err contains each string in all.
 func says(t *testing.T, what string, err error, all ...string) {
 	t.Helper()
 	for _, s := range all {
@@ -28,8 +28,9 @@ func says(t *testing.T, what string, err error, all ...string) {
 	}
 }
 
-// The cache is named by KRB5CCNAME, or else by krb5.conf, or else it is the traditional file.
-// An unsupported cache is refused with its kind, the place of its name, and the remedy.
+// DefaultCache returns the name in KRB5CCNAME or, without it, the name in krb5.conf or, without
+// that, /tmp/krb5cc_UID. If the kind of the cache is not supported, the error says the kind, where
+// the name comes from, and the remedy.
 func TestDefaultCache(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "krb5.conf")
@@ -81,7 +82,8 @@ func TestDefaultCache(t *testing.T) {
 	}
 }
 
-// Some distributions name the cache in a file that krb5.conf includes.
+// DefaultCache finds the name of the cache also in a file that krb5.conf includes, as in some
+// distributions.
 func TestDefaultCacheOfIncludedFiles(t *testing.T) {
 	dir := t.TempDir()
 	conf, more := filepath.Join(dir, "krb5.conf"), filepath.Join(dir, "conf.d")
@@ -103,7 +105,7 @@ func TestDefaultCacheOfIncludedFiles(t *testing.T) {
 	check("/a")
 	write(t, conf, "include "+filepath.Join(more, "b_cache-1")+"\n"+value("/own"))
 	check("/b")
-	// A file that includes itself.
+	// A file that includes itself is an error.
 	write(t, conf, "include "+conf+"\n")
 	_, err := DefaultCache()
 	says(t, "a circle", err, conf, "too many")
@@ -116,7 +118,7 @@ func TestDefaultCacheOfIncludedFiles(t *testing.T) {
 	says(t, "a directory in place of a file", err, conf)
 }
 
-// In a directory of caches the file primary names the one to use.
+// In a directory of caches, the file "primary" contains the name of the file to use.
 func TestCachesInADirectory(t *testing.T) {
 	dir := t.TempDir()
 	primary := filepath.Join(dir, "primary")

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 )
 
-// A server accepts the token of a client. Messages that it then verifies under the
-// context come from that client.
+// A server accepts a client's token and so gets a context. If a message's checksum is correct under
+// that context, the message comes from that client.
 func Example() {
 	server := krb5.New(krb5.Config{Keytab: "/nonexistent/krb5.keytab"})
 	if err := server.Check(); err != nil {

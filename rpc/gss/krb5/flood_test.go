@@ -21,18 +21,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// fromOne is the largest number of contexts of one address.
+// fromOne is Config.MaxPerAddress of the server.
 const fromOne = 4096
 
-// A flood is a server over TCP, and one address that floods it with calls that make
-// contexts.
+// A flood is a server over TCP, and a client address that sends it many calls that make contexts.
 type flood struct {
 	testing.TB
 	kdc    *testKDC
 	ticket *ticket
 	gss    *gss.Server
 	addr   string
-	// answered counts the answered hostile calls, made the hostile calls that made a
+	// answered counts the replies to the flood's calls. made counts those of its calls that made a
 	// context.
 	answered, made atomic.Int64
 }
@@ -71,7 +70,7 @@ func newFlood(t testing.TB) *flood {
 	return f
 }
 
-// token returns a fresh AP-REQ.
+// token returns a new AP-REQ.
 func (f *flood) token() []byte {
 	i := &initiator{config: &Config{}, ticket: f.ticket, tickets: new(tickets)}
 	token, _, err := i.Step(nil, time.Now())
@@ -81,7 +80,7 @@ func (f *flood) token() []byte {
 	return token
 }
 
-// initCall returns a record with the call that makes a context from a token.
+// initCall returns a TCP record with a call that makes a context from token.
 func initCall(token []byte) []byte {
 	w := xdr.NewWriter(make([]byte, 0, 128+len(token)))
 	w.Uint32(0) // record mark
@@ -94,7 +93,7 @@ func initCall(token []byte) []byte {
 	return b
 }
 
-// send pipelines calls, n in all, on a connection, and takes the answers.
+// send sends n calls on a connection without waiting for replies, and reads the replies.
 func (f *flood) send(call func(i int) []byte, n int) {
 	conn, err := net.Dial("tcp", f.addr)
 	if err != nil {
@@ -141,7 +140,7 @@ func (f *flood) send(call func(i int) []byte, n int) {
 	}
 }
 
-// honest connects a client at another address.
+// honest returns a client at another address.
 func (f *flood) honest() (*tcp.Conn, *gss.Client) {
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	conn, err := tcp.Dial(f.Context(), f.addr, tcp.DialConfig{Dial: from.DialContext})
@@ -163,10 +162,9 @@ func bump(ctx stdcontext.Context, k rpc.Caller) error {
 	return rpc.Do(ctx, k, x, nil)
 }
 
-// One address makes 100,000 calls with fresh AP-REQs, repeated ones and garbage. Another
-// address is still served, with its context and with new ones: its calls wait for their
-// turn among connections, not for all earlier calls. The memory that the flood leaves
-// behind is bounded.
+// One address makes 100,000 calls with new AP-REQs, repeated ones and garbage. A client at another
+// address still gets answers, under its context and for new contexts, because the executor serves
+// connections in turn. The memory that the flood leaves in use is bounded.
 func TestFloodOfContexts(t *testing.T) {
 	calls := 100_000
 	if raceEnabled || testing.Short() {
@@ -189,7 +187,7 @@ func TestFloodOfContexts(t *testing.T) {
 	var wg sync.WaitGroup
 	for c := range connections {
 		wg.Go(func() {
-			// Of twenty calls one has a fresh token, three repeat it, and the others are
+			// Of twenty calls, one has a new token, three repeat that token, and the others are
 			// garbage.
 			f.send(func(i int) []byte {
 				if i%20 < 4 {

@@ -100,7 +100,8 @@ func TestInitiateNamesTheMissingPart(t *testing.T) {
 	}
 }
 
-// The initiator reuses a ticket that a server accepted, but not a refused one.
+// The initiator uses a ticket again if a server has accepted it, but not if a server has refused
+// it.
 func TestTicketsAreKeptOnceTheyWereTaken(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	k.server = "nfs/" + testHost + "@"

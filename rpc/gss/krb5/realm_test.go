@@ -20,16 +20,16 @@ const (
 	target    = "nfs@" + testHost
 )
 
-// noon is the time of the tests.
+// noon is the present time in the tests.
 var noon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// A testKDC issues tickets for one service, without a network.
+// A testKDC makes tickets for one service, without a network.
 type testKDC struct {
 	path string // the service's keytab
 	key  key
 }
 
-// writeKeytab makes a keytab with a key of each type for a principal.
+// writeKeytab writes a keytab with a key of each type for a principal.
 func writeKeytab(t testing.TB, path, principal, password string, types ...EType) {
 	t.Helper()
 	kt := keytab.New()
@@ -69,7 +69,7 @@ func (kdc *testKDC) reload(t testing.TB, e EType) {
 	}
 }
 
-// ordinary returns a valid encrypted part of a ticket.
+// ordinary returns the content of a valid ticket with the given session key.
 func ordinary(session key) messages.EncTicketPart {
 	return messages.EncTicketPart{
 		Flags:  types.NewKrbFlags(),
@@ -79,7 +79,7 @@ func ordinary(session key) messages.EncTicketPart {
 	}
 }
 
-// issue makes a ticket that the service can open, for the client that it names.
+// issue returns a ticket for the service, with the encrypted part part.
 func (kdc *testKDC) issue(t testing.TB, part messages.EncTicketPart, sname ...string) *ticket {
 	t.Helper()
 	content, err := asn1.Marshal(part)
@@ -105,7 +105,7 @@ func (kdc *testKDC) issue(t testing.TB, part messages.EncTicketPart, sname ...st
 // acceptor returns a Mechanism with the service's keytab.
 func (kdc *testKDC) acceptor() *Mechanism { return New(Config{Keytab: kdc.path}) }
 
-// start makes the AP-REQ of a ticket's holder.
+// start returns an initiator with the ticket k, and its AP-REQ.
 func start(t testing.TB, k *ticket, c Config) (*initiator, []byte) {
 	t.Helper()
 	i := &initiator{config: &c, ticket: k, tickets: new(tickets)}

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// Each direction has separate keys, by the usages of RFC 4121 §2. So a token sent back to its
-// sender is refused even if the flag in the header is ignored.
+// Each direction has separate keys, by the usages of RFC 4121 §2. So a token that is sent back to
+// its sender is refused, even if the receiver ignores the direction flag in the header.
 func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 	const acceptorSeal, acceptorSign, initiatorSeal, initiatorSign = 22, 23, 24, 25
 	for _, e := range allETypes {
@@ -39,7 +39,7 @@ func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 				t.Errorf("%v: %s with another key than usage %d's", e, c.name, c.usage)
 			}
 		}
-		// Only the right key opens a sealed token.
+		// Only the key of the right direction decrypts a token.
 		message := text(40)
 		for _, c := range []struct{ from, to *context }{{initiator, acceptor}, {acceptor, initiator}} {
 			token := wrap(c.from, true, message, 3)
@@ -56,7 +56,7 @@ func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 	}
 }
 
-// A ticket without a client's name makes no context (RFC 4120 §3.2.3).
+// A ticket without the client's name is refused (RFC 4120 §3.2.3).
 func TestATicketWithoutAPrincipalIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		ticket func(*messages.EncTicketPart)
@@ -82,8 +82,8 @@ func TestATicketWithoutAPrincipalIsRefused(t *testing.T) {
 	}
 }
 
-// An AP-REQ whose ticket is encrypted with the session key of a user's ticket
-// (USE-SESSION-KEY) is refused (RFC 4120 §3.7).
+// An AP-REQ with the option USE-SESSION-KEY is refused (RFC 4120 §3.7). Its ticket is encrypted
+// with the session key of another ticket: this is user-to-user authentication.
 func TestUserToUserAuthenticationIsRefused(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	_, token := start(t, k, Config{})
@@ -106,13 +106,13 @@ func TestUserToUserAuthenticationIsRefused(t *testing.T) {
 	}
 }
 
-// An authenticator is remembered for twice the skew, because its time may be one skew in the
+// An authenticator is stored for at least twice the skew, because its time may be one skew in the
 // future (RFC 4120 §3.2.3).
 func TestAuthenticatorsAreRememberedForTwiceTheSkew(t *testing.T) {
 	const skew = 5 * time.Minute
 	for before := time.Duration(0); before <= 2*skew; before += time.Minute {
 		var r replayed
-		r.take([]byte("the first"), noon.Add(-before), skew) // starts the generation
+		r.take([]byte("the first"), noon.Add(-before), skew) // creates the map
 		if !r.take([]byte("this one"), noon, skew) {
 			t.Fatal("a new one is refused")
 		}
@@ -125,9 +125,9 @@ func TestAuthenticatorsAreRememberedForTwiceTheSkew(t *testing.T) {
 	}
 }
 
-// Authorization data of an unknown type, in the ticket or in the authenticator, makes the
-// request fail, because it may restrict the ticket. Within certain elements it is ignored (RFC
-// 4120 §5.2.6).
+// If a ticket or an authenticator has authorization data of an unknown type, the request is
+// refused, because the data may restrict the ticket. Within elements that a server may ignore, such
+// data is ignored (RFC 4120 §5.2.6).
 func TestUnknownAuthorizationDataIsRefused(t *testing.T) {
 	type data = types.AuthorizationData
 	const unknown = 4711
@@ -168,13 +168,14 @@ func TestUnknownAuthorizationDataIsRefused(t *testing.T) {
 	}
 }
 
-// requestWith makes an AP-REQ with a modified authenticator.
+// requestWith returns a token with an AP-REQ whose authenticator was modified by change.
 func requestWith(t *testing.T, k *ticket, change func(*types.Authenticator)) []byte {
 	t.Helper()
 	return frame(idAPReq, messageWith(t, k, change, func(*messages.APReq) {}))
 }
 
-// messageWith makes a modified AP-REQ without its frame.
+// messageWith returns an AP-REQ without the header of a token. change modifies its authenticator,
+// changeReq the AP-REQ itself.
 func messageWith(t *testing.T, k *ticket, change func(*types.Authenticator), changeReq func(*messages.APReq)) []byte {
 	t.Helper()
 	a := types.Authenticator{
@@ -195,7 +196,7 @@ func messageWith(t *testing.T, k *ticket, change func(*types.Authenticator), cha
 	return message
 }
 
-// Content that is encrypted with the right key is still checked (RFC 4120 §3.2.3, §5.5.1).
+// Content that is encrypted with the right key is also checked (RFC 4120 §3.2.3, §5.5.1).
 func TestRequestsOfAHolderThatAreRefused(t *testing.T) {
 	type auth = types.Authenticator
 	for _, c := range []struct {
@@ -237,7 +238,7 @@ func TestRequestsOfAHolderThatAreRefused(t *testing.T) {
 	}
 }
 
-// The filler in the header of a Wrap token is checked, even if the token was made with the
+// A Wrap token with a wrong filler byte in its header is refused, even if it was made with the
 // right key (RFC 4121 §4.2.6.2).
 func TestFillerOfAWrapHeader(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
@@ -270,7 +271,8 @@ func TestFillerOfAWrapHeader(t *testing.T) {
 	})
 }
 
-// Sequence numbers start below 2^30, because some initiators take longer numbers for negative.
+// The first sequence number is below 2^30, because some initiators take a longer number for a
+// negative one.
 func TestFirstNumbersAreOfThirtyBits(t *testing.T) {
 	for range 64 {
 		if n := freshSequence(); n >= 1<<30 {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A context takes a few kilobytes at most, because the server holds tens of thousands of
-// them.
+// A context takes a few kilobytes at most, because the server has tens of thousands of contexts.
 func TestAContextTakesFewKilobytes(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector has memory of its own")
@@ -32,7 +31,7 @@ func TestAContextTakesFewKilobytes(t *testing.T) {
 	}
 }
 
-// heap returns the bytes in use on the heap.
+// heap returns the memory in use, in bytes.
 func heap() int {
 	var m runtime.MemStats
 	runtime.GC()

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// The acceptor tries fewer keys on a longer ticket, because each trial costs time for
-// each byte, and a stranger may send the ticket.
+// The acceptor tries fewer keys on a longer ticket, because each trial takes time for each byte,
+// and anyone can send a ticket.
 func TestLongTicketsAreTriedWithFewKeys(t *testing.T) {
 	for _, c := range []struct{ keys, length, want int }{
 		{3, 500, 3}, {100, 500, 64}, {100, 2 << 10, 64}, {100, 16 << 10, 8}, {100, 60 << 10, 4}, {100, 1 << 20, 4}, {2, 1 << 20, 2}, {100, 0, 64},
@@ -19,7 +19,7 @@ func TestLongTicketsAreTriedWithFewKeys(t *testing.T) {
 			t.Errorf("a ticket of %d bytes is tried with %d of %d keys, want %d", c.length, n, c.keys, c.want)
 		}
 	}
-	// The key that fits by name and version is tried first.
+	// The key with the ticket's principal and version is tried first.
 	kdc, k := freshTicket(t, nil)
 	keys, err := kdc.acceptor().serviceKeys()
 	if err != nil {
@@ -42,7 +42,7 @@ func TestLongTicketsAreTriedWithFewKeys(t *testing.T) {
 	}
 }
 
-// A stranger's token causes neither a long log line nor a long answer.
+// A token of a client without a ticket causes neither a long log line nor a long answer.
 func TestErrorsAreShort(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
 	for _, name := range []types.PrincipalName{

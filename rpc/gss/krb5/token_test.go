@@ -98,7 +98,7 @@ func eachBitFlipped(b []byte, f func(bit int)) {
 	}
 }
 
-// wrap makes a Wrap token of a message in pieces, contiguous.
+// wrap returns a Wrap token of message, which it passes to Wrap in several pieces.
 func wrap(c *context, sealed bool, message []byte, seed int) []byte {
 	before, behind := c.WrapSize(sealed)
 	token := make([]byte, before+len(message)+behind)
@@ -108,7 +108,7 @@ func wrap(c *context, sealed bool, message []byte, seed int) []byte {
 	return token
 }
 
-// rotated returns a Wrap token rotated right by n bytes, with n in RRC.
+// rotated returns a Wrap token rotated right by n bytes. Its RRC is n.
 func rotated(token []byte, n int) []byte {
 	out := append([]byte(nil), token...)
 	body := out[headerSize:]
@@ -161,7 +161,8 @@ func TestWrapRotatedByAnyAmountIsUnwrapped(t *testing.T) {
 	})
 }
 
-// A sender may put filler after the message, with its length in EC (RFC 4121 §4.2.3).
+// Unwrap removes filler bytes after the message of an encrypted token, whose number is in EC (RFC
+// 4121 §4.2.3).
 func TestFillerOfASealedMessageIsTakenOff(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		for ec := range 20 {
@@ -184,7 +185,8 @@ func TestWrapWithAnyBitFlippedIsRefused(t *testing.T) {
 			eachBitFlipped(good, func(bit int) {
 				token := append([]byte(nil), good...)
 				at, end, _, err := to.Unwrap(token)
-				// A rotation by a multiple of the length changes nothing.
+				// A changed RRC is harmless if the rotation is the same: it differs by a multiple
+				// of the length.
 				if harmless := bit/8 == 6 || bit/8 == 7; err == nil && !(harmless && bytes.Equal(token[at:end], text(37))) {
 					t.Errorf("bit %d", bit)
 				}
@@ -239,8 +241,8 @@ func TestTokensOfTheOtherKeyAreRefused(t *testing.T) {
 	}
 }
 
-// A peer with the key can write any header with a correct checksum, so the header is checked
-// as well (RFC 4121 §4.2.2, §4.2.6).
+// A token with a wrong header is refused even if its checksum is correct, because a peer with the
+// key can write any header (RFC 4121 §4.2.2, §4.2.6).
 func TestHeadersAreJudgedThoughTheirChecksumIsRight(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		for _, flag := range []byte{sentByAcceptor, acceptorSubkey} {
@@ -272,7 +274,7 @@ func TestHeadersAreJudgedThoughTheirChecksumIsRight(t *testing.T) {
 	})
 }
 
-// Unknown flags are ignored (RFC 4121 §4.2.2), but the checksum covers them.
+// Unknown flags in a header are ignored (RFC 4121 §4.2.2), but the checksum covers them.
 func TestUnknownFlagsArePassedOver(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		for flag := byte(8); flag != 0; flag <<= 1 {

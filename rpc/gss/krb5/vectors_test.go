@@ -19,7 +19,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// RFC 3961 A.1.
+// nfold gives the results of RFC 3961 appendix A.1.
 func TestFoldingMatchesTheVectors(t *testing.T) {
 	for _, v := range []struct{ in, out string }{
 		{"012345", "be072631276b1955"},
@@ -40,7 +40,8 @@ func TestFoldingMatchesTheVectors(t *testing.T) {
 	}
 }
 
-// RFC 3962 appendix B: the string-to-key function derives its key by DK.
+// deriveByCipher gives the keys of RFC 3962 appendix B, where the string-to-key function uses it
+// (as DK).
 func TestDerivationByCipherMatchesTheVectors(t *testing.T) {
 	for _, v := range []struct {
 		passphrase, salt string
@@ -67,7 +68,7 @@ func TestDerivationByCipherMatchesTheVectors(t *testing.T) {
 	}
 }
 
-// RFC 3962 appendix B.
+// ctsKey gives the ciphertexts of RFC 3962 appendix B.
 func TestCiphertextStealingMatchesTheVectors(t *testing.T) {
 	k := newCTSKey([]byte("chicken teriyaki"))
 	const text = "I would like the General Gau's Chicken, please, and wonton soup."
@@ -91,7 +92,7 @@ func TestCiphertextStealingMatchesTheVectors(t *testing.T) {
 	}
 }
 
-// The keys and usage of RFC 8009 appendix A.
+// The base keys and the usage of the vectors in RFC 8009 appendix A.
 var (
 	base128 = "3705D96080C17728A0E800EAB6E0D23C"
 	base256 = "6D404D37FAF79F9DF0D33568D320669800EB4836472EA8A026D16B7182460C52"

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Invalid definitions are refused, with their line.
+// The compiler refuses invalid definitions with an error that has the line.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"character", "const A = 1;\nconst B = ?;", `2: character '?' has no meaning`},
@@ -71,7 +71,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Go names are made of words. Initialisms are spelled as in Go.
+// Go names are made from the words of XDR names. Initialisms are spelled as is usual in Go.
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"READ3resok": "Read3ResOK", "wcc_data": "WccData", "NFS3_OK": "NFS3OK",
@@ -84,7 +84,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The compiler never panics, and its output is valid Go.
+// FuzzCompile checks that the compiler never panics, and that its output is valid Go.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{
 		"const A = 1;",

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// directive matches the go:generate lines that call the compiler.
+// directive matches the go:generate lines that run xdrgen.
 var directive = regexp.MustCompile(`(?m)^//go:generate go run \S+/rpc/xdr/xdrgen -package (\S+) -o (\S+) (\S+)$`)
 
-// Every generated file in the repository equals the compiler's present output for its
+// Every generated file in the repository equals the present output of the compiler for its
 // definition.
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	root, err := filepath.Abs("../../..")

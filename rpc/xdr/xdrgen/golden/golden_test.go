@@ -24,7 +24,7 @@ func octets(t testing.TB, s string) []byte {
 	return b
 }
 
-// Each construct is encoded and decoded in the form of RFC 4506 §4.
+// Each construct is encoded and decoded as in RFC 4506 §4.
 func TestWireFormat(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -112,7 +112,7 @@ func TestRefused(t *testing.T) {
 			if !errors.Is(d.Finish(), c.want) {
 				t.Errorf("%v, want %v", d.Finish(), c.want)
 			}
-			// A list that is not sound is empty.
+			// An iterator whose Decode has failed is empty.
 			if next := reflect.ValueOf(c.value).MethodByName("Next"); next.IsValid() {
 				elem := reflect.New(next.Type().In(0).Elem())
 				if next.Call([]reflect.Value{elem})[0].Bool() {
@@ -140,7 +140,7 @@ func TestNotEncoded(t *testing.T) {
 	}
 }
 
-// Random values of all types survive a round trip.
+// Random values of all types decode to the same values from their encodings.
 func TestRoundTrip(t *testing.T) {
 	for _, v := range []xdrtest.Value{
 		new(Scalars), new(Opaques), new(Typed), new(Color), new(Weather), new(Arrays), new(Optional),
@@ -157,7 +157,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// EncodeHead and EncodeTail around a list, or a list in a list, make the whole encoding.
+// EncodeHead, the elements of the list, and EncodeTail give the same encoding as Encode, also for a
+// list within a list.
 func TestHalves(t *testing.T) {
 	v := Answer{Found: true, Content: Store{Before: 1, After: 2}}
 	w := xdr.NewWriter(make([]byte, 0, 128))
@@ -193,7 +194,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// Only arrays with a bound allocate.
+// Types without bounded arrays are encoded and decoded without allocation.
 func TestNoAllocation(t *testing.T) {
 	for _, v := range []xdrtest.Value{
 		new(Scalars), new(Opaques), new(Optional), new(ByEnum), new(WithDefault), new(Answer), new(Twice),
@@ -205,8 +206,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// The size constants are the largest sizes that the definitions permit, in the stream and
-// reduced (RFC 8166 §3.4.4: the count stays).
+// The size constants are the largest sizes that the definitions permit: of the whole encoding, and
+// without eligible content, of which only the count stays (RFC 8166 §3.4.4).
 func TestSizes(t *testing.T) {
 	for name, c := range map[string][2]int{
 		"Scalars":     {ScalarsMaxSize, 4*3 + 8*2 + 4 + 4 + 8 + 16},
@@ -225,7 +226,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Constants keep their value in any notation.
+// Constants have the right value in any notation.
 func TestConstants(t *testing.T) {
 	if Decimal != 12 || Negative != -3 || Hexadecimal != 0xdeadbeef || Octal != 493 || Largest != uint64(math.MaxUint64) ||
 		Renamed != 3 || Program != 0x20000001 || Version1 != 1 || Version2 != 2 || BackProgram != 0x20000002 {
