@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// A Conn is one connection as RPC sees it. Both ends may make calls (RFC 8167). A transport makes
-// a Conn for each connection with Server.NewConn, and calls Close on it when the connection has
-// ended.
+// A Conn is the rpc package's record of one connection. Both ends of a connection may make calls
+// (RFC 8167). A transport makes a Conn for each connection with Server.NewConn, and calls Close on
+// it when the connection has ended.
 type Conn struct {
 	// ID is unique within its Server, and never reused.
 	ID uint64
@@ -33,7 +33,7 @@ type Conn struct {
 
 	client netip.Addr  // the address under which the executor counts the peer's calls
 	server *Server     // nil for a Conn that no Server made
-	owner  *replyOwner // guarded by the mutex of the server's replies
+	owner  *replyOwner // guarded by replyCache.mu
 
 	caller  atomic.Pointer[callerBox]
 	known   atomic.Bool

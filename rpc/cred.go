@@ -44,7 +44,8 @@ type Cred struct {
 	// the client to try later.
 	Unsure bool
 	// GSS is the service by which RPCSEC_GSS protects the call, 0 for other flavors. Mechanism is
-	// the mechanism: the content octets of its object identifier, which must not be changed.
+	// the object identifier of the RPCSEC_GSS mechanism: its content octets, which must not be
+	// changed.
 	GSS       GSSService
 	Mechanism []byte
 

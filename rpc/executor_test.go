@@ -254,7 +254,7 @@ func TestLaneKeepsItsLastGoroutine(t *testing.T) {
 		call(b)
 		call(b)
 		second := call(healthy)
-		p.Release(healthy) // calls of this lane no longer stall
+		p.Release(healthy) // calls in this lane no longer wait
 		synctest.Wait()
 		ended(t, first.Done)
 		select {

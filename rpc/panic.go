@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A Panic reports that a Program panicked while it served a call. The call got SYSTEM_ERR, and
-// the server goes on.
+// A Panic reports that a Program panicked while it served a call. The caller got SYSTEM_ERR, and
+// the server continues.
 type Panic struct {
 	// Program and Procedure are the number of the call's program and the name of its procedure.
 	// They are zero if the call has no registered procedure.

@@ -31,8 +31,8 @@ type Procedure struct {
 // (RFC 5531 §9).
 type Outcome struct {
 	Stat AcceptStat
-	// Low and High are the versions for PROG_MISMATCH. If both are 0, the registered ones are
-	// sent.
+	// Low and High are the versions for PROG_MISMATCH. If both are 0, the server sends the lowest
+	// and the highest registered version.
 	Low, High uint32
 	// Auth, if not AuthOK, refuses the caller (MSG_DENIED).
 	Auth AuthStat

@@ -47,7 +47,7 @@ func TestResultsThatDoNotFitWhenProtected(t *testing.T) {
 	key := newKey(t, s, conn)
 	xid := uint32(2)
 	get := func(room int) *rpctest.Call {
-		xid++ // the Seal accepts a header only once
+		xid++ // each call has an XID of its own
 		h := rpc.CallHeader{XID: xid, Program: rpctest.Number, Version: 1, Procedure: rpctest.ECHO}
 		h.Cred = rpctest.SealCred(h, rpctest.SealWrap, key)
 		c := rpctest.NewCall(conn, rpctest.CallMessage(h, rpctest.SealArgs(func(w *xdr.Writer) { w.Opaque(make([]byte, 100)) }, key)))

@@ -68,7 +68,7 @@ type replyOwner struct {
 	queue.Links[replyOwner] // links in replyClient.owners
 	id                      uint64
 	peer                    netip.AddrPort
-	conn                    *Conn // nil: the connection has ended
+	conn                    *Conn // nil if the connection has ended
 	succeeded               bool  // true if the client repeats its calls on a newer connection
 	// joined maps each call of this connection that waits for an entry's call to that entry.
 	joined map[*Call]*reply

@@ -164,7 +164,7 @@ func runningByContract(t *rapid.T) {
 				t.Fatal(err)
 			}
 			for x := range xids {
-				// At most one call of each host runs.
+				// There are two hosts, and at most one call of each runs.
 				if n := len(p.Arrived(x)); n > 2 {
 					t.Fatalf("call %d runs %d times", x, n)
 				}

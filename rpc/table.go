@@ -6,7 +6,7 @@ import "fmt"
 // replace it.
 type table struct {
 	numbers  []*numberRow
-	fallback Fallback // nil: none
+	fallback Fallback // nil if there is none
 }
 
 // numberRow is one program number and its versions, each served by one Program.

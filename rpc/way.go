@@ -23,7 +23,7 @@ func (r Room) Largest() int { return max(r.Inline, r.ReplyChunk) }
 // message instead (RDMA_ERROR with ERR_CHUNK). A transport without error messages drops the call.
 type Refusal uint8
 
-// Reasons.
+// Values of Refusal.
 const (
 	// RefuseNotACall means that the message is not an RPC call.
 	RefuseNotACall Refusal = iota + 1

@@ -237,7 +237,7 @@ func TestManyUseOneContext(t *testing.T) {
 	}
 }
 
-// Many goroutines make, use, sweep and destroy contexts at once.
+// Many goroutines can make, use, sweep and destroy contexts at once.
 func TestContextsComeAndGo(t *testing.T) {
 	s := newSite(t, gss.Config{MaxContexts: 32, MaxPerAddress: 8, MaxPerPrincipal: 33})
 	var wg sync.WaitGroup

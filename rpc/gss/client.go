@@ -30,7 +30,7 @@ type ClientConfig struct {
 	// or "nfs/server.example.com@EXAMPLE.COM".
 	Mechanism Mechanism
 	Target    string
-	// Service protects the calls.
+	// Service is the protection of the calls.
 	Service rpc.GSSService
 	// Program and Version are the program and version of the NULL calls that carry the tokens.
 	Program, Version uint32
@@ -374,7 +374,7 @@ func Dialer(dial rpc.Dialer, cfg ClientConfig) rpc.Dialer {
 	}
 }
 
-// dialled is a Client that owns its connection.
+// dialled is a Client whose Close also closes the connection.
 type dialled struct {
 	*Client
 	conn rpc.Client

@@ -202,7 +202,8 @@ const (
 	maxRefreshes  = 1024
 )
 
-// refresher refreshes identities in the background.
+// refresher looks up identities in the background. asking is the number of look-ups that run.
+// waiting has the contexts whose identities are to be looked up again, by running goroutines.
 type refresher struct {
 	mu      sync.Mutex
 	asking  int
@@ -273,7 +274,7 @@ func (id *identity) old() *identity {
 	return &old
 }
 
-// refreshAll refreshes the waiting contexts, until there are none.
+// refreshAll looks up the identities of the contexts in refresher.waiting, until there are none.
 func (s *Server) refreshAll() {
 	r := &s.refresher
 	for {

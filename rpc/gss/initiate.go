@@ -88,7 +88,7 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 		Cred:    rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: w.Bytes()},
 		Args:    func(w *xdr.Writer) { w.Opaque(token) },
 		MaxArgs: 4 + padded(len(token)),
-		// A server may answer with a large token.
+		// The token of another server may be longer than maxReplyToken.
 		MaxResults: 4 + maxHandle + 3*4 + 4 + 4*maxReplyToken,
 	}
 	return rpc.Do(ctx, i.k, &x, func(d *xdr.Decoder) error {

@@ -38,8 +38,9 @@ type Config struct {
 	MaxContexts, MaxPerAddress, MaxPerPrincipal int
 	// Idle is how long the Server keeps an unused context (default one hour).
 	Idle time.Duration
-	// Notify, if not nil, is called for each refusal. It must not block, and has to bound its own
-	// log, because any peer can cause refusals. The Event is valid only during the call.
+	// Notify, if not nil, is called for each refusal, and for each other event with a Reason. It
+	// must not block. If it writes a log, it has to bound the log, because any peer can cause
+	// refusals. The Event is valid only during the call.
 	Notify func(e *Event)
 }
 
@@ -77,8 +78,8 @@ func (c *Config) defaults() {
 type Server struct {
 	cfg        Config
 	mechanisms []served
-	contexts   *table // established
-	halves     *table // half made
+	contexts   *table // established contexts
+	halves     *table // half-made contexts
 	count      counters
 	refresher  refresher
 	identities identities

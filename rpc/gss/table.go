@@ -71,7 +71,7 @@ func (t *table) find(h []byte) *serverContext {
 // a bound was reached.
 func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
 	x.touch(now)
-	rand.Read(x.handle[4:]) // it never fails
+	rand.Read(x.handle[4:]) // rand.Read never fails
 	addr := clientaddr.Of(peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()

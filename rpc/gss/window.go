@@ -14,7 +14,7 @@ type window struct {
 	seen [windowSize / 64]uint64 // a bit for each number, modulo windowSize
 }
 
-// A sighting is the result of see.
+// A sighting is the result of window.see.
 type sighting uint8
 
 const (

@@ -305,7 +305,7 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 		w.Opaque(Pattern(make([]byte, n)))
 	case FAIL:
 		stat, auth := rpc.AcceptStat(d.Uint32()), rpc.AuthStat(d.Uint32())
-		w.Uint64(0xdead) // the server must drop it
+		w.Uint64(0xdead) // the server must not send it
 		return rpc.Outcome{Stat: stat, Auth: auth}
 	case SPILL:
 		n := d.Uint32()

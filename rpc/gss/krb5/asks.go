@@ -15,7 +15,7 @@ const maxAsks = 8
 // maxAsks requests run, and at most one for each server.
 type asks struct {
 	mu       sync.Mutex
-	underWay map[string]*ask // by the server's principal
+	underWay map[string]*ask // the key is the server's principal
 }
 
 // An ask is one request. Its result is set before done is closed.

@@ -38,7 +38,7 @@ func TestDefaultCache(t *testing.T) {
 	usual := fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())
 	for _, c := range []struct {
 		environment, conf string
-		want              string // "": refused
+		want              string // "" if the cache is refused
 		says              []string
 	}{
 		{"", "", usual, nil},

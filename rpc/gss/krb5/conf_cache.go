@@ -83,7 +83,7 @@ func (c *confReader) read(path string) error {
 
 // readAll reads the files of a directory whose names confName accepts.
 func (c *confReader) readAll(dir string) error {
-	entries, err := os.ReadDir(dir) // by name
+	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

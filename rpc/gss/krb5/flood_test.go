@@ -83,7 +83,7 @@ func (f *flood) token() []byte {
 // initCall returns a TCP record with a call that makes a context from token.
 func initCall(token []byte) []byte {
 	w := xdr.NewWriter(make([]byte, 0, 128+len(token)))
-	w.Uint32(0) // record mark
+	w.Uint32(0) // space for the record mark
 	for _, v := range []uint32{7, 0, 2, rpctest.Number, rpctest.LowVersion, 0, uint32(rpc.AuthGSS), 20, 1, 1, 0, 1, 0, 0, 0} {
 		w.Uint32(v)
 	}

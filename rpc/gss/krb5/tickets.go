@@ -22,7 +22,7 @@ type ticket struct {
 	session key
 	end     time.Time
 	client  types.PrincipalName
-	realm   string // the client's
+	realm   string // the client's realm
 	server  string // the server's principal as the caller wrote it
 }
 

@@ -100,7 +100,7 @@ var (
 
 const vectorUsage = 2
 
-// RFC 8009 appendix A.
+// deriveByHash gives the keys of RFC 8009 appendix A.
 func TestDerivationByHashMatchesTheVectors(t *testing.T) {
 	for _, v := range []struct {
 		etype      EType
@@ -120,7 +120,7 @@ func TestDerivationByHashMatchesTheVectors(t *testing.T) {
 	}
 }
 
-// RFC 8009 appendix A.
+// cipherKeys gives the ciphertexts of RFC 8009 appendix A.
 func TestEncryptionBySHA2MatchesTheVectors(t *testing.T) {
 	for _, v := range []struct {
 		etype                  EType
@@ -150,7 +150,7 @@ func TestEncryptionBySHA2MatchesTheVectors(t *testing.T) {
 	}
 }
 
-// RFC 8009 appendix A.
+// checksumKey gives the checksums of RFC 8009 appendix A.
 func TestChecksumsBySHA2MatchTheVectors(t *testing.T) {
 	for _, v := range []struct {
 		etype     EType

@@ -11,7 +11,7 @@ func (e *emitter) emitTypedef(d *typedefDef) {
 		return
 	}
 	s := e.shapeOf(d.decl, "")
-	if e.m.isIterator(d.decl) { // the iterator has the typedef's name
+	if e.m.isIterator(d.decl) { // shapeOf has queued the iterator type, which has the typedef's name
 		return
 	}
 	e.printf("%s\ntype %s %s\n\n", documentation(name, &d.header, "type"), name, s.goType())
