@@ -9,8 +9,8 @@ import (
 // Admit decides on a call by the part of its message that has arrived, before the transport
 // receives the rest or reserves memory for it (RFC 8166 §6.1, §8.1.4). It checks the caller, the
 // procedure, the object, and whether the reply fits into the space that the caller offers. If it
-// returns false, it has already used the call's Way, to send an error or to drop the call. The
-// transport then forgets the call and skips the rest of it.
+// returns false, it has already ended the call: it has sent an error through the call's Way, or
+// dropped the call. The transport then skips the rest of the call.
 //
 // If a call's message is in a Position-Zero Read chunk, the transport has to fetch the start of the
 // message before it can call Admit. Until then it uses a memory bound of its own.
@@ -210,10 +210,11 @@ func (c *Call) carries(reply, payload int) bool {
 }
 
 // Oversize replies GARBAGE_ARGS to an admitted call whose message turns out to be longer than its
-// Plan allows. It uses the Way.
+// Plan allows. It ends the call.
 func (s *Server) Oversize(c *Call) { s.reject(c, GarbageArgs) }
 
-// refuse, drop, turnAway, reject and deny end a call that is not served. They use its Way.
+// refuse, drop, turnAway, reject and deny end a call that is not served. They send an error through
+// its Way, or drop it.
 
 func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
 	s.ended(c, StatusNotACall+Status(why-RefuseNotACall))

@@ -38,8 +38,8 @@ type Arrived struct {
 // A Call is one call on its way through the server. It passes these stages once: start received,
 // admitted, memory reserved, rest received, protection removed, served, results protected,
 // answered. A transport embeds it in its own record of the call, which is also the Way. The
-// transport may reuse the record after one of the Way's final methods (Send, Refuse, Drop,
-// DropAndClose) was called.
+// transport may reuse the record after the end of the call, which is a call of the Way's Send,
+// Refuse, Drop or DropAndClose.
 type Call struct {
 	Arrived
 
@@ -48,7 +48,7 @@ type Call struct {
 	// Excised are the contents of the items in Placed, in the same order.
 	Excised []xdr.Excised
 	// Memory is the block that the transport reserved for the call by its Plan, or nil. The
-	// transport holds one reference to it until the Way is used. ResultsAt is the offset of its
+	// transport holds one reference to it until the end of the call. ResultsAt is the offset of its
 	// first byte that no result uses yet: see ResultMemory.
 	Memory    *mem.Buffer
 	ResultsAt int
@@ -74,7 +74,7 @@ type Call struct {
 }
 
 // Reset clears the record of a finished call, so that another call can use it. The transport calls
-// it after the Way was used.
+// it after the end of the call.
 func (c *Call) Reset() {
 	c.Conn, c.Way = nil, nil
 	c.Message, c.MessageLen = nil, 0
@@ -88,9 +88,9 @@ func (c *Call) Reset() {
 // Changes reports whether the call changes something, so that it must not be executed twice.
 func (c *Call) Changes() bool { return c.state.judged.Once }
 
-// Mark records the present state of c.Args and w. If Serve later returns WouldBlock or Pending, the
-// server restores that state before it calls Serve again, and Serve continues from it. Without a
-// Mark, the next Serve starts from the beginning.
+// Mark records the present state of c.Args, w and c.ResultsAt. If Serve later returns WouldBlock or
+// Pending, the server restores that state before it calls Serve again, and Serve continues from it.
+// Without a Mark, the next Serve starts from the beginning.
 func (c *Call) Mark(w *xdr.Writer) {
 	c.state.mark = mark{words: w.Len(), results: c.ResultsAt, args: c.Args}
 }
@@ -144,15 +144,16 @@ func (c *Call) Resume(lane any) {
 	c.state.server.exec.submit(c, lane)
 }
 
-// Placed is the position and the length of an item that travels outside the message.
+// Placed is the position and the length of an item that travels outside the message, in a Read
+// chunk.
 type Placed struct {
 	Position uint32 // offset in bytes, in the RPC message with all items inserted
 	Length   uint32
 }
 
 // ResultMemory returns n bytes of the call's reserved memory for a result's payload. They are valid
-// until the Way is used. ResultMemory returns nil if fewer than n bytes are left of the memory that
-// the Plan reserved.
+// until the end of the call. ResultMemory returns nil if fewer than n bytes are left of the memory
+// that the Plan reserved.
 func (c *Call) ResultMemory(n int) []byte {
 	if c.Memory == nil || n > len(c.Memory.Bytes())-c.ResultsAt {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// FuzzAdmit checks that for any bytes of a peer each call's Way is used exactly once, and that the
-// reply is well-formed and has the call's XID.
+// FuzzAdmit checks that for any bytes of a peer each call ends exactly once, and that the reply is
+// well-formed and has the call's XID.
 func FuzzAdmit(f *testing.F) {
 	cred, err := rpc.AuthSysCred(1, "box", 0, 0, []uint32{1, 2})
 	if err != nil {

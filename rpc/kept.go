@@ -30,7 +30,7 @@ const markCost = 24
 // needs.
 func (k *Kept) Size() int { return cap(k.body) + markCost*cap(k.marks) }
 
-// Keep stores the outcome and the results in w in k. It reuses the memory of k.
+// Keep stores out, and the results that w has, in k. It reuses the memory of k.
 func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {
 	from := c.state.results
 	k.auth, k.stat, k.low, k.high = out.Auth, out.Stat, out.Low, out.High

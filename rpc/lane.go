@@ -6,8 +6,8 @@ import "github.com/nfsrdmad/nfsrdmad/mem"
 // memory.
 const laneReply = 2048
 
-// maxIdleLanes is a limit on the lanes that the Server remembers: if it knows as many, it forgets
-// the idle lanes when it adds a new one.
+// maxIdleLanes is a limit on the groups in laneGroups: if there are as many, newGroup deletes the
+// groups of idle lanes before it adds another.
 const maxIdleLanes = 64
 
 // laneGroups holds the memory group of each lane. It is immutable: a change replaces it.
@@ -38,8 +38,8 @@ func (s *Server) newGroup(lane any) *mem.Group {
 	}
 	now := make(laneGroups, len(old)+1)
 	for l, g := range old {
-		// A call that has just got an idle group may ask for memory after the group is forgotten.
-		// The group still bounds that call, but no later call of the lane shares it.
+		// A call that has just got an idle group may ask for memory after the group is deleted. The
+		// group still bounds that call, but no later call of the lane shares it.
 		if len(old) < maxIdleLanes || !g.Idle() {
 			now[l] = g
 		}

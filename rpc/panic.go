@@ -30,7 +30,7 @@ const maxPanics = 64
 // A place is the program counter of a panic and those of its callers, the innermost first.
 type place [8]uintptr
 
-// panics counts the panics of programs and remembers their places.
+// panics counts the panics of programs, and stores the places of reported panics.
 type panics struct {
 	count    atomic.Uint64
 	mu       sync.Mutex

@@ -22,8 +22,8 @@ type Procedure struct {
 	// Shape.Words.
 	MaxResults int
 	// Walk, if not nil, walks over the arguments and sets s. The arguments may be cut off after
-	// AdmitPrefix bytes, and do not contain the items that travel outside the message. Walk calls
-	// Shape.Item for each item that may travel so. If Walk is nil, no item may.
+	// AdmitPrefix bytes, and do not contain the items in Read chunks. Walk calls Shape.Item for
+	// each item that may be in a Read chunk. If Walk is nil, no item may.
 	Walk func(args *xdr.Decoder, s *Shape)
 }
 

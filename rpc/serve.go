@@ -7,8 +7,8 @@ import (
 )
 
 // Serve runs an admitted call. The transport has set its Message, Excised and Memory. Serve runs
-// the call on this goroutine until it would block, and then passes it to the executor. The Way may
-// be used before Serve returns, or later.
+// the call on this goroutine until it would block, and then passes it to the executor. The call may
+// end before Serve returns, or later.
 func (s *Server) Serve(c *Call) {
 	c.state.lender = nil
 	s.start(c, false)

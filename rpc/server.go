@@ -206,7 +206,7 @@ type callState struct {
 }
 
 // ended counts the end of c, releases its Guard, and calls Config.Observe. The server calls it
-// before it uses the Way, because the transport may reuse c afterwards.
+// before Send, Refuse or Drop of the Way, because the transport may reuse c after these.
 func (s *Server) ended(c *Call, how Status) {
 	st := &c.state
 	if st.guard != nil {

@@ -18,7 +18,7 @@ type Shape struct {
 	Object []byte
 
 	start  int
-	placed []Placed // items outside the message that the walk has not reached
+	placed []Placed // the items in Read chunks that the walk has not reached
 }
 
 // Item skips an opaque argument of variable length that is eligible for direct data placement. It
@@ -40,7 +40,8 @@ func (s *Shape) Item(args *xdr.Decoder) {
 	args.FixedOpaque(int(n))
 }
 
-// walk fills in s from the arguments. placed are the items that travel outside the message.
+// walk fills in s from the arguments. placed are the items that travel outside the message, in Read
+// chunks.
 func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
 	*s = Shape{Words: p.MaxResults, Once: p.Once, start: args.Position(), placed: placed}
 	if p.Walk != nil {
@@ -48,8 +49,8 @@ func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
 	}
 }
 
-// Shape walks over the arguments of a call. placed are the items that travel outside the message.
-// eligible is true if the Binding allows that for all of them.
+// Shape walks over the arguments of a call. placed are the items that travel outside the message,
+// in Read chunks. eligible is true if the Binding allows that for all of them.
 func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
 	eligible = p.Measure(&args, placed, &s)
 	return s, eligible

@@ -48,10 +48,10 @@ type Turn struct {
 	unused     *Turn
 }
 
-// ServeOrLend is Serve for a connection that has no more input and no other call under way. If the
-// call would block and the executor may have one more worker at once, ServeOrLend returns a Turn.
-// The calling goroutine then has to call Turn.Run, as soon as another goroutine can receive from
-// the connection. Otherwise ServeOrLend returns nil, and the call is served as by Serve.
+// ServeOrLend is Serve for a connection that has no more input and no other outstanding call. If
+// the call would block and the executor may have one more worker at once, ServeOrLend returns a
+// Turn. The calling goroutine then has to call Turn.Run, as soon as another goroutine can receive
+// from the connection. Otherwise ServeOrLend returns nil, and the call is served as by Serve.
 func (s *Server) ServeOrLend(c *Call, l *Lender) *Turn {
 	c.state.lender = l
 	s.start(c, false)

@@ -34,10 +34,9 @@ const (
 	RefuseRoom
 )
 
-// A Way is the transport's object for the reply to one call. The rpc package calls exactly one of
-// Send, Refuse, Drop and DropAndClose, once, from any goroutine; the comments of this package say
-// that it uses the Way. The Call and its memory then belong to the transport again. No method
-// blocks.
+// A Way is the transport's object for the reply to one call. To end the call, the rpc package calls
+// exactly one of Send, Refuse, Drop and DropAndClose, once, from any goroutine. The Call and its
+// memory then belong to the transport again. No method blocks.
 type Way interface {
 	// Room returns the space that the caller offers. It may be called from Admit on.
 	Room() Room
@@ -53,9 +52,9 @@ type Way interface {
 	// package releases them before it calls Refuse, Drop, DropAndClose or Writer again.
 	Writer(words int) *xdr.Writer
 	// Detach copies the Message and the Writer's content from memory that the connection shares to
-	// memory of the call's own, so that the call can continue after Serve has returned. A Writer
-	// returned before stays valid, and keeps its content and capacity. Further calls of Detach have
-	// no effect.
+	// memory of the call's own, so that the call can continue after Serve has returned. A writer
+	// that was returned before stays valid, with the same content and capacity. Further calls of
+	// Detach have no effect.
 	Detach()
 	// Send sends the Writer's content and payloads, and releases the payloads later. They may be in
 	// any memory. If the reply does not fit the Room, Send acts like Refuse(RefuseRoom).

@@ -15,7 +15,7 @@ type protector struct {
 	service rpc.GSSService
 	seq     uint32
 
-	number [4]byte  // seq, or another word to sign
+	number [4]byte  // the bytes that a verifier signs: seq or, when a context is made, the window size
 	pieces [][]byte // parts of the current message
 }
 

@@ -29,8 +29,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// If one address makes or begins any number of contexts, other addresses keep theirs, and the
-// memory is bounded.
+// If one address makes or begins any number of contexts, other addresses lose none, and the memory
+// is bounded.
 func TestFloodOfContextsFromOneAddress(t *testing.T) {
 	const calls = 12_000 // three times the share of an address
 	for _, c := range []struct {

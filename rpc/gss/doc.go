@@ -7,7 +7,7 @@
 // mechanism of Kerberos version 5.
 //
 // A Server is the rpc.Protection of the flavor. It verifies the checksum of each call's header
-// before it uses anything else of the call. It remembers which sequence numbers a context has used.
+// before it uses anything else of the call. It records which sequence numbers a context has used.
 // It unwraps arguments and wraps results in place. It makes contexts on the executor's goroutines,
 // because that takes long. It bounds the number of contexts, in all, of each client address and of
 // each principal. It looks up a principal's user and group numbers when the principal makes a

@@ -36,7 +36,7 @@ type Config struct {
 	// principal reaches its bound, the Server deletes its least recently used context. If
 	// MaxContexts is reached, the Server deletes a context of an address with the most contexts.
 	MaxContexts, MaxPerAddress, MaxPerPrincipal int
-	// Idle is how long the Server keeps an unused context (default one hour).
+	// Idle is the time after which the Server deletes an unused context (default one hour).
 	Idle time.Duration
 	// Notify, if not nil, is called for each refusal, and for each other event with a Reason. It
 	// must not block. If it writes a log, it has to bound the log, because any peer can cause

@@ -38,7 +38,7 @@ func TestTableUnderFlood(t *testing.T) {
 	if count, places := table.len(), int(table.next); count != defaultContexts || places != defaultContexts {
 		t.Errorf("%d contexts in %d places", count, places)
 	}
-	// The address with the most contexts has lost them, until it had no more than the others.
+	// The address with the most contexts has lost contexts until no address had more.
 	if most := table.ranking.most; most != 1 {
 		t.Errorf("an address has %d", most)
 	}

@@ -21,7 +21,7 @@ const (
 	// PUT: struct {count; crc} PUT(string name<255>, opaque data<MaxData>) = 2. data is eligible. A
 	// PUT must not be executed twice.
 	PUT
-	// GET: opaque<MaxData> GET(unsigned count) = 3; the result is eligible. Its bytes are those of
+	// GET: opaque<MaxData> GET(unsigned count) = 3; its result is eligible, and has the bytes of
 	// Pattern.
 	GET
 	// BUMP: unsigned hyper BUMP(opaque tag<64>) = 4 returns the number of BUMPs executed so far. A

@@ -25,7 +25,7 @@ const (
 	wordsAndY = "00000001 00000005 00000002 00000004 6e657874 00000003"
 )
 
-// errAny means any error. Its cases make the Decoder read the wrong words.
+// errAny means any error. It is for cases in which the Decoder reads the wrong items.
 var errAny = errors.New("some error")
 
 func TestExcisedItems(t *testing.T) {

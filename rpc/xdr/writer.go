@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // Payload is the content of an opaque item that a Writer refers to instead of copying it.
 type Payload struct {
-	// Position is the number of bytes of Writer.Bytes before the content.
+	// Position is the number of bytes in the Writer's buffer before the content.
 	Position int
 	// Data is the content without padding.
 	Data []byte
@@ -21,15 +21,14 @@ type Releaser interface {
 	Release()
 }
 
-// A Writer encodes XDR items into a buffer of fixed capacity, which never grows. The comments of
-// this package call the bytes in the buffer its words. Payloads are not copied into the buffer: the
-// Writer lists them. If an item does not fit, the Writer sets Overflow and writes nothing more, so
-// that a caller can encode a whole result and check Overflow once.
+// A Writer encodes XDR items into a buffer of fixed capacity, which never grows. It does not copy
+// payloads into the buffer, but lists them. If an item does not fit, the Writer sets Overflow and
+// writes nothing more, so that a caller can encode a whole result and check Overflow once.
 //
-// The stream consists of the words, with each payload and its padding inserted at the payload's
-// position. The words do not contain that padding.
+// The encoded stream consists of the bytes in the buffer, with each payload and its padding
+// inserted at the payload's position. The buffer does not contain that padding.
 type Writer struct {
-	buf      []byte // the words written; its capacity is fixed
+	buf      []byte // the bytes written; the capacity is fixed
 	overflow bool
 	payloads []Payload
 	// payloadBytes is the number of bytes of all payloads with padding.
@@ -52,8 +51,8 @@ func (w *Writer) Reset(buf []byte) {
 	w.payloads = w.inline[:0]
 }
 
-// Rebase copies the words to buf, and makes w continue there, up to cap(buf). The payloads do not
-// change. If the words do not fit, Rebase sets Overflow.
+// Rebase copies the bytes written to buf, and makes w continue there, up to cap(buf). The payloads
+// do not change. If the bytes do not fit, Rebase sets Overflow.
 func (w *Writer) Rebase(buf []byte) {
 	if cap(buf) < len(w.buf) {
 		w.overflow = true
@@ -62,16 +61,17 @@ func (w *Writer) Rebase(buf []byte) {
 	w.buf = append(buf[:0], w.buf...)
 }
 
-// Bytes returns the words written so far. They alias the buffer.
+// Bytes returns the bytes written to the buffer so far, without payloads. They alias the buffer.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// Len returns the number of bytes of words written.
+// Len returns the number of bytes written to the buffer, without payloads.
 func (w *Writer) Len() int { return len(w.buf) }
 
-// Available returns how many bytes of words still fit into the buffer.
+// Available returns how many bytes the buffer still has space for.
 func (w *Writer) Available() int { return cap(w.buf) - len(w.buf) }
 
-// StreamLen returns the length of the whole stream: words, payloads and padding.
+// StreamLen returns the length of the whole stream in bytes: the bytes in the buffer, the payloads
+// and their padding.
 func (w *Writer) StreamLen() int { return len(w.buf) + w.payloadBytes }
 
 // Payloads returns the payloads so far, in ascending order of position.
@@ -83,7 +83,7 @@ func (w *Writer) Overflow() bool { return w.overflow }
 // Fail sets Overflow. Its caller has a value that cannot be encoded.
 func (w *Writer) Fail() { w.overflow = true }
 
-// Truncate drops all words beyond the first n, and releases and drops the
+// Truncate removes all bytes of the buffer beyond the first n, and releases and removes the
 // payloads whose position is beyond n. It clears Overflow.
 func (w *Writer) Truncate(n int) {
 	w.overflow = false
@@ -105,7 +105,7 @@ func (w *Writer) dropPayload(i int) {
 	*p = Payload{}
 }
 
-// Release releases every payload that w still holds.
+// Release releases and removes all payloads.
 func (w *Writer) Release() {
 	for i := range w.payloads {
 		w.dropPayload(i)
@@ -121,8 +121,8 @@ func (w *Writer) TakePayloads() []Payload {
 	return p
 }
 
-// Reserve appends n bytes of words and returns them, for the caller to fill in. It returns nil if
-// they do not fit. n must be a multiple of four.
+// Reserve appends n bytes to the buffer and returns them, for the caller to fill in. It returns nil
+// if they do not fit. n must be a multiple of four.
 func (w *Writer) Reserve(n int) []byte {
 	if w.overflow || n > cap(w.buf)-len(w.buf) {
 		w.overflow = true
@@ -225,8 +225,9 @@ func (w *Writer) put(p Payload) {
 
 // FoldPadding makes the length of each payload a multiple of four, without changing the stream. If
 // a payload has one to three bytes more, FoldPadding moves these bytes, with zeros as padding, to
-// the words after it. Then no padding is left outside of words and payloads. Each such payload
-// needs four bytes of the buffer. If they do not fit, FoldPadding sets Overflow and moves nothing.
+// the bytes in the buffer that follow the payload. Then w.Payloads and w.Bytes together have all
+// bytes of the stream, padding included. Each such payload needs four bytes of the buffer. If they
+// do not fit, FoldPadding sets Overflow and moves nothing.
 func (w *Writer) FoldPadding() {
 	odd := 0
 	for i := range w.payloads {
@@ -255,8 +256,8 @@ func (w *Writer) FoldPadding() {
 	}
 }
 
-// fold moves the last bytes of p, whose length is not a multiple of four, to the four bytes of
-// words after it.
+// fold moves the last bytes of p, whose length is not a multiple of four, to the four bytes in the
+// buffer after p's position.
 func (w *Writer) fold(p *Payload) {
 	word := w.buf[p.Position : p.Position+4]
 	whole := len(p.Data) &^ 3

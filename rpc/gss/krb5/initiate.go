@@ -160,7 +160,7 @@ func (i *initiator) context(base key, acceptors bool) gss.Context {
 	})
 }
 
-// refusal turns a KRB-ERROR into an error.
+// refusal returns the error for a KRB-ERROR.
 func refusal(message []byte) error {
 	var e messages.KRBError
 	if err := guarded(func() error { return e.Unmarshal(message) }); err != nil {

@@ -88,7 +88,8 @@ func (m *model) isIterator(d *declaration) bool {
 	return d.kind == declVarArray && !d.isBytes() && (d.bound == nil || d.notes.iterate)
 }
 
-// iterators returns the number of iterators in d. The number is only exact if it is 0 or 1.
+// iterators returns the number of iterators in d. A result of 2 or more only means that there are
+// several.
 func (m *model) iterators(d *declaration) int {
 	if d.kind == declVoid {
 		return 0

@@ -9,7 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// room is larger than the encoding of any value that Draw makes, in bytes.
+// room is the capacity of the Writers, in bytes. It is larger than the encoding of any value that
+// Draw makes.
 const room = 1 << 16
 
 // Check draws a random value of fresh's type, encodes it, and checks that

@@ -2,7 +2,8 @@ package xdrtest
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Stream returns the whole stream of w: its words, with each payload and its padding inserted.
+// Stream returns the whole stream of w: the bytes in its buffer, with each payload and its padding
+// inserted.
 func Stream(w *xdr.Writer) []byte {
 	var stream []byte
 	at := 0
