@@ -275,8 +275,9 @@ func TestRoomForTheReply(t *testing.T) {
 	}
 }
 
-// If the first of two eligible results is void, the second gets the first Write chunk (RFC 8166
-// §4.3.2, V1-57 in docs/conformance-rpcrdma-v1.md).
+// If the first of two unions in the results is void, the reply has only the eligible payload of the
+// second, which is then the first eligible result (RFC 8166 §4.3.2, V1-57 in
+// docs/conformance-rpcrdma-v1.md).
 func TestPairOfUnions(t *testing.T) {
 	s, _, conn := newServer(t, rpc.Config{})
 	call := rpctest.NewCall(conn, rpctest.Message(1, rpctest.PAIR, u32(0, 1, 10))).Run(s)

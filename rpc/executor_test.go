@@ -113,8 +113,8 @@ func TestFairByConnection(t *testing.T) {
 	})
 }
 
-// The executor takes calls from client addresses in turn, and only then from the connections of an
-// address. So a call waits for at most one call of each other address, however many connections
+// The executor takes calls from client addresses in turn, and for each address from its connections
+// in turn. So a call waits for at most one call of each other address, however many connections
 // that address has.
 func TestFairByAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

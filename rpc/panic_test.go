@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// faulty is a program that panics in the method that in names. Its procedure must not be executed
-// twice.
+// faulty is a program that panics in the method named by the field in. Its procedure must not be
+// executed twice.
 type faulty struct {
 	in       string // the method that panics, or "" if none does
 	executed atomic.Int32
@@ -114,7 +114,7 @@ func TestAPanicOfAProgramEndsItsCallOnly(t *testing.T) {
 	}
 }
 
-// counted is payload memory that counts its releases.
+// counted is an xdr.Releaser that counts the calls of Release.
 type counted struct{ released atomic.Int32 }
 
 func (c *counted) Release() { c.released.Add(1) }

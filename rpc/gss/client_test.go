@@ -169,7 +169,7 @@ func TestReplayedReplyIsRefused(t *testing.T) {
 	w.back = nil
 }
 
-// The server signs replies with an error status, and the caller gets the status.
+// If the server answers a call with an error status or a denial, the caller gets that error.
 func TestRefusalsReachTheCaller(t *testing.T) {
 	for name, service := range services {
 		s := newSite(t, gss.Config{})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// counted is memory that counts its releases.
+// counted is a Releaser that counts the calls of Release.
 type counted struct{ released int }
 
 func (c *counted) Release() { c.released++ }

@@ -98,8 +98,8 @@ func (c *confReader) readAll(dir string) error {
 	return nil
 }
 
-// confName reports whether includedir includes a file with this name: the name has only letters,
-// digits, dashes and underscores, or ends in .conf.
+// confName reports whether includedir includes a file with this name: the name does not begin with
+// a dot, and has only letters, digits, dashes and underscores, or ends in .conf.
 func confName(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return false

@@ -30,7 +30,7 @@ func (e *emitter) shapeOf(d *declaration, owner string) shape {
 		if d.bound == nil || d.notes.iterate {
 			return generated{e.iteratorType(d, owner, length, elem)}
 		}
-		if n, _ := e.m.number(*d.bound); n == 1 { // RFC 4506 §4.19
+		if n, _ := e.m.number(*d.bound); n == 1 { // the same encoding as optional data (RFC 4506 §4.19)
 			return generated{e.optionalType(elem)}
 		}
 		return slice{length, elem, e.minOf(d.spec)}
