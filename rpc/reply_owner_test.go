@@ -50,8 +50,8 @@ func TestConnectionsThatMayClaimAReply(t *testing.T) {
 			if a, b := counter(t, first), counter(t, second); a != b {
 				t.Errorf("%d and %d: a running call was executed again", a, b)
 			}
-			// A call that arrives on the old connection after that is older than the calls on the
-			// new one, so it is not executed.
+			// A call that the server now reads from the old connection is older than the calls on
+			// the new one, so it is not executed.
 			late := rpctest.NewCall(old, rpctest.Message(3, rpctest.BUMP, bump(""))).Run(s)
 			if late.End != rpctest.DroppedAndClosed || s.Stats().ReplyCache.Lagging != 1 {
 				t.Errorf("a call of a connection that another one succeeds ended with %v", late.End)
