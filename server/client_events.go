@@ -12,15 +12,15 @@ import (
 
 // Log lines about the state of NFSv4 clients. Package state calls clientEvent.
 
-// namedClients is the largest number of clients that a line names. longestName is the
-// largest number of bytes that it shows of a name.
+// namedClients is the largest number of clients whose names one log line shows. longestName is
+// the largest number of bytes of a client's name that a line shows.
 const (
 	namedClients = 8
 	longestName  = 64
 )
 
-// whys has two texts for each Why: the reason in words, and the advice for the
-// administrator.
+// whys has two texts for each reason to take a client's state: the reason in words, and the
+// advice for the administrator.
 var whys = map[state.Why][2]string{
 	state.Wanted: {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
 	state.Named:  {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},
@@ -28,7 +28,7 @@ var whys = map[state.Why][2]string{
 	state.Greedy: {"clients of its address held so much that others got nothing", "raise memory.state, or find the program there that opens and locks so many files"},
 }
 
-// clientEvent is state.Config.Event.
+// clientEvent writes a log line for an event of a client's state. It is state.Config.Event.
 func (s *Server) clientEvent(e *state.Event) {
 	switch e.Kind {
 	case state.GraceBegan:

@@ -12,8 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
-// A client causes one line about a subject in clientLineEvery, and all clients together
-// mostClientLines. Two clients that disturb each other cause one line in nameLineEvery.
+// clientLineEvery is the shortest time between two log lines about one client and one subject.
+// mostClientLines is the largest number of lines in that time, for all clients together.
+// nameLineEvery is the shortest time between two lines about two clients with the same name.
 const (
 	clientLineEvery = 10 * time.Second
 	mostClientLines = 128
@@ -26,15 +27,18 @@ const (
 // its /64 prefix (clientaddr.Of). The methods may be called from any goroutine.
 type clientLines struct {
 	log *zap.Logger
-	// every is the time between two lines about a subject. 0 means clientLineEvery.
+	// every is the shortest time between two lines about one client and subject; 0 means
+	// clientLineEvery.
 	every time.Duration
 	mu    sync.Mutex
 	lines map[clientLine]*recentLine
-	// leftOut counts the lines left out for lack of room, and those of forgotten subjects.
+	// leftOut counts the lines that were left out because the map was full. It also has the
+	// counts of deleted entries.
 	leftOut int
 }
 
-// A clientLine is a client and a subject. Lines with both the same are counted together.
+// A clientLine is a client and a subject. It is the key under which lines are limited and
+// counted.
 type clientLine struct {
 	client netip.Addr
 	about  string
@@ -98,7 +102,8 @@ func (c *clientLines) due(line clientLine, now time.Time) (leftOut int, due bool
 	return leftOut, true
 }
 
-// forgetLocked forgets old lines. The caller holds c.mu.
+// forgetLocked deletes entries older than the interval, and adds their counts to c.leftOut. The
+// caller holds c.mu.
 func (c *clientLines) forgetLocked(now time.Time) {
 	for line, l := range c.lines {
 		if now.Sub(l.last) >= c.interval() {

@@ -15,11 +15,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// quietTimeout is how long a client may stay silent after it connected, while there are few such
-// clients. Linux's server closes idle connections after the same time.
+// quietTimeout is how long a client may stay silent after it connected, as long as only few
+// clients do so. Linux's server closes idle connections after the same time.
 const quietTimeout = 6 * time.Minute
 
-// newCensus makes the census, which counts the connections of all listeners.
+// newCensus makes the census, which counts and limits the connections of all listeners.
 func (s *Server) newCensus() *census.Census {
 	l := &s.cfg.Limits
 	seats := seatsWithin(descriptorLimit(), l.Connections)
@@ -42,7 +42,8 @@ func (s *Server) newCensus() *census.Census {
 // acceptLineEvery is the shortest time between two lines about a failed accept(2).
 const acceptLineEvery = time.Minute
 
-// acceptFailed is census.Config.AcceptFailed. It writes one line a minute at most.
+// acceptFailed logs an accept(2) that failed, at most once in acceptLineEvery. It is
+// census.Config.AcceptFailed.
 func (s *Server) acceptFailed(err error) {
 	now := time.Now().UnixNano()
 	if last := s.acceptLine.Load(); last != 0 && now-last < int64(acceptLineEvery) || !s.acceptLine.CompareAndSwap(last, now) {
@@ -54,9 +55,9 @@ func (s *Server) acceptFailed(err error) {
 		zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
 }
 
-// seatEvent writes a line for a connection that got no seat or lost it, so that an administrator
-// finds out why a client cannot connect. The level is debug for a connection that was only
-// silent, such as one that a client mounts with and does not use.
+// seatEvent writes a line for a connection that the census refused or ended, so that an
+// administrator finds out why a client cannot connect. If the connection was only silent, the
+// level is debug, because some clients connect when they mount and send nothing.
 func (s *Server) seatEvent(e census.Event) {
 	text, level := "connection ended", zapcore.InfoLevel
 	switch {
@@ -69,13 +70,13 @@ func (s *Server) seatEvent(e census.Event) {
 		zap.String("reason", e.Why.String()), zap.Stringer("stage", e.Stage), zap.Duration("age", e.Age.Round(time.Millisecond)), zap.NamedError("because", e.Why))
 }
 
-// rdmaEvent is providers.Config.Event.
+// rdmaEvent logs an event of an RDMA connection. It is providers.Config.Event.
 func (s *Server) rdmaEvent(e rdmacm.Event) {
 	s.connectionEvent("rdma", e.Kind.String(), e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
 }
 
-// rdmaFault is rdma.Config.Event. A peer can cause any number of faults, and each is counted, so
-// their lines are at the level debug.
+// rdmaFault logs a message that the server did not serve. It is rdma.Config.Event. The level is
+// debug, because a peer can cause any number of faults, and metrics count each one.
 func (s *Server) rdmaFault(e rdma.Event) {
 	if !s.log.Core().Enabled(zapcore.DebugLevel) {
 		return
@@ -85,7 +86,7 @@ func (s *Server) rdmaFault(e rdma.Event) {
 		zap.Uint32("xid", e.XID), zap.NamedError("because", e.Fault))
 }
 
-// tcpEvent is tcp.Config.Event.
+// tcpEvent logs an event of a TCP connection. It is tcp.Config.Event.
 func (s *Server) tcpEvent(e tcp.Event) {
 	s.connectionEvent("tcp", e.Kind.String(), e.Peer, e.Err, e.Fault())
 }
@@ -112,8 +113,8 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 // faultRemedy is the advice for connections that end by faults.
 const faultRemedy = "nothing, if it is rare: the client connects again. Else see whether the client restarts or stands still, packets are lost on the way, or a firewall or address translation forgets connections"
 
-// connectionLine writes a line about a connection. Above the level debug, the lines
-// about one client are limited in number.
+// connectionLine writes a log line about a connection. Lines above the level debug are limited in
+// number for each client.
 func (s *Server) connectionLine(level zapcore.Level, text, transport string, peer netip.AddrPort, fields ...zap.Field) {
 	fields = append([]zap.Field{zap.String("transport", transport), zap.Stringer("client", peer)}, fields...)
 	if level == zapcore.DebugLevel {

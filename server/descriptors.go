@@ -10,16 +10,17 @@ const (
 	// ownDescriptors is the number of descriptors that the daemon itself uses: for listeners,
 	// logs, the state directory, metrics and the runtime.
 	ownDescriptors = 64
-	// mostForCalls is the largest number of descriptors that running calls may hold. It is at
-	// most 1/callsPart of all descriptors.
+	// mostForCalls is the largest number of descriptors that running calls may hold. If
+	// 1/callsPart of all descriptors is less, that is the limit.
 	mostForCalls, callsPart = 1024, 16
-	// mostForCallbacks is the largest number of connections to NFSv4.0 clients. It is at most
-	// 1/callbacksPart of all descriptors.
+	// mostForCallbacks is the largest number of connections to NFSv4.0 clients for callbacks. If
+	// 1/callbacksPart of all descriptors is less, that is the limit.
 	mostForCallbacks, callbacksPart = 256, 64
-	// mostForFiles is the largest number of descriptors for file systems. There is a bound,
-	// because the file systems check each descriptor every second.
+	// mostForFiles is the largest number of descriptors for file systems. It is limited because
+	// the file systems check each open descriptor every second.
 	mostForFiles = 1 << 17
-	// mostConnections is the default number of connections. An idle one takes about 10 KiB.
+	// mostConnections is the largest default number of connections. An idle connection takes
+	// about 10 KiB.
 	mostConnections = 32768
 )
 
@@ -27,19 +28,20 @@ const (
 // neither takes all of them. Connections get half of them, or up to three quarters if the user
 // asks for more; files get the rest.
 
-// shared returns how many of limit descriptors are for connections and files together.
+// shared returns how many of the process's descriptors connections and files may use together.
+// limit is the number that the process may open.
 func shared(limit int) int {
 	left := max(limit-ownDescriptors, 0)
 	return left - min(mostForCalls, left/callsPart) - callbacksWithin(limit)
 }
 
-// callbacksWithin returns how many connections to clients there may be.
+// callbacksWithin returns how many connections to clients the server may open for callbacks.
 func callbacksWithin(limit int) int {
 	return min(mostForCallbacks, max(limit-ownDescriptors, callbacksPart)/callbacksPart)
 }
 
-// seatsWithin returns how many connections there may be if the user wants this many; wanted 0
-// means the default.
+// seatsWithin returns how many connections the server accepts if the process may open limit
+// descriptors. wanted is the configured number; 0 means the default.
 func seatsWithin(limit, wanted int) int {
 	if wanted == 0 {
 		return min(seatsIn(shared(limit)/2), mostConnections)
@@ -47,8 +49,8 @@ func seatsWithin(limit, wanted int) int {
 	return min(wanted, seatsIn(shared(limit)/4*3))
 }
 
-// seatsIn returns the number of connections for n descriptors, with room for connections that are
-// being closed.
+// seatsIn returns how many connections fit into n descriptors. census.Spare further ones are for
+// connections that are being closed.
 func seatsIn(n int) int {
 	seats := n - census.Spare(0)
 	for seats+census.Spare(seats) > n {
@@ -57,8 +59,8 @@ func seatsIn(n int) int {
 	return max(seats, 1)
 }
 
-// descriptorsForFiles returns how many descriptors the file systems may hold between calls,
-// beside this many connections.
+// descriptorsForFiles returns how many descriptors the file systems may hold between calls, if
+// there are this many connections.
 func descriptorsForFiles(limit, connections int) int {
 	return min(max(shared(limit)-connections-census.Spare(connections), 0), mostForFiles)
 }

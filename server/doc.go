@@ -2,9 +2,10 @@
 // ends it again. Only this package combines listeners, programs, file systems and memory, and
 // exports metrics; only it and server/exports log.
 //
-// Each kind of part has one registry: transports, programs and metrics here, and the settings and
-// options of exports in server/config. Help texts, checks and their errors, doctor, metrics and
-// the tables of docs/configuration.md and docs/running.md are generated from the entries.
+// Transports, programs and metrics each have a registry (a table of all of them) in this package.
+// The settings and the options of exports have theirs in server/config. Help texts, checks and
+// their errors, doctor, metrics and the tables of docs/configuration.md and docs/running.md are
+// generated from these tables.
 //
 // New checks a configuration and opens the directories and listeners that it names. Serve runs
 // until its context ends, and then drains: it answers calls in progress, and acknowledged data is

@@ -23,14 +23,14 @@ import (
 type Finding struct {
 	What string
 	OK   bool
-	// Needed: without it the server cannot run.
+	// Needed is true if the server cannot run without the capability.
 	Needed bool
-	// Detail describes the capability that the machine has, or the remedy if it has none.
+	// Detail describes the capability, or says what to do if the machine lacks it.
 	Detail string
 }
 
-// Doctor prints, a line each, what a server with this configuration can do on this machine. It
-// returns how many needed capabilities are missing.
+// Doctor checks what a server with this configuration can do on this machine, and prints one line
+// for each capability. It returns how many needed capabilities are missing.
 func Doctor(w io.Writer, cfg *config.Config) (missing int, err error) {
 	if err := cfg.Check(); err != nil {
 		return 0, cfg.Fault(err)
@@ -80,8 +80,8 @@ func findKernel() Finding {
 	return f
 }
 
-// findHandles tries on the state directory's file system: in a container there may be no other
-// directory that is sure to exist.
+// findHandles checks whether the kernel can open files by handle. It checks this on the state
+// directory's file system, because in a container no other directory may be sure to exist.
 func findHandles(cfg *config.Config) Finding {
 	f := Finding{What: "file handles by the kernel"}
 	dir, _ := exports.Existing(cfg.StateDir)
@@ -111,7 +111,8 @@ func findSwitch() Finding {
 	return f
 }
 
-// findLinks checks fs.protected_hardlinks, which clients cannot see.
+// findLinks checks whether clients can link to files of other users. fs.protected_hardlinks can
+// prevent that, and clients cannot see this setting.
 func findLinks() Finding {
 	f := Finding{What: "links to files of others", OK: true, Detail: "made for clients, as POSIX has it: fs.protected_hardlinks is 0"}
 	b, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")

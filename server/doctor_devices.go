@@ -17,11 +17,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// A deviceTree is where doctor looks for RDMA devices: the files of Linux beneath a root, and what
-// no file tells.
+// A deviceTree is where doctor gets its facts about RDMA devices: from files beneath a root
+// directory, and from functions if no file has the fact. Tests use a root and functions of their
+// own.
 type deviceTree struct {
-	root string // of sys, dev and proc
-	// library returns why devices cannot be reached at all, or nil.
+	root string // the directory that contains sys, dev and proc
+	// library returns an error with a remedy if this program cannot use RDMA devices at all.
 	library func() error
 	// addresses returns the addresses of a network interface.
 	addresses func(name string) []string
@@ -48,8 +49,8 @@ func addressesOf(name string) (found []string) {
 	return found
 }
 
-// findings reports on RDMA devices. What is missing is needed if the configuration has nothing
-// else to carry RDMA.
+// findings reports on RDMA devices. All but the single devices are needed if the server is to
+// listen for RDMA with the provider verbs.
 func (d *deviceTree) findings(cfg *config.Config) []Finding {
 	devices := d.devices()
 	all := []Finding{d.findLibraries(), d.findDevices(devices)}
@@ -66,7 +67,7 @@ func (d *deviceTree) findings(cfg *config.Config) []Finding {
 	return all
 }
 
-// read returns a file's text without the line's end; empty if it cannot be read.
+// read returns a file's text without the final newline. It returns "" if the file cannot be read.
 func (d *deviceTree) read(path ...string) string {
 	b, _ := os.ReadFile(filepath.Join(append([]string{d.root}, path...)...))
 	return strings.TrimSpace(string(b))
@@ -103,13 +104,13 @@ func (d *deviceTree) findDevices(names []string) Finding {
 	return f
 }
 
-// findManager checks the node of the connection manager.
+// findManager checks the device node of the RDMA connection manager (/dev/infiniband/rdma_cm).
 func (d *deviceTree) findManager() Finding {
 	return d.findNode("RDMA connection manager", "rdma_cm", "modprobe rdma_ucm; in a container also --device /dev/infiniband/rdma_cm")
 }
 
-// findNode checks that a node in /dev/infiniband can be opened. load is the
-// command that creates a missing node; the Finding shows it.
+// findNode checks that a device node in /dev/infiniband can be opened. The Finding shows load,
+// the command that creates a missing node.
 func (d *deviceTree) findNode(what, node, load string) Finding {
 	path := filepath.Join("dev/infiniband", node)
 	f := Finding{What: what, Detail: "/" + path}
@@ -128,10 +129,12 @@ func (d *deviceTree) findNode(what, node, load string) Finding {
 	return f
 }
 
-// lockingIsFree is CAP_IPC_LOCK, with which no limit of locked memory holds for most devices.
+// lockingIsFree is the bit of CAP_IPC_LOCK in a set of capabilities. For a process with this
+// capability most devices ignore the limit of locked memory.
 const lockingIsFree = 1 << unix.CAP_IPC_LOCK
 
-// findMemlock compares the limit of locked memory with payload memory and the connections'.
+// findMemlock compares the limit of locked memory with the memory that the server locks for
+// devices: payload memory, and memory for the messages of connections.
 func (d *deviceTree) findMemlock(cfg *config.Config) Finding {
 	need := uint64(cfg.Memory.Ceiling) + uint64(cfg.RNIC.DeviceMemory)
 	f := Finding{What: "locked memory", OK: true, Detail: "no limit"}
@@ -202,7 +205,8 @@ func (d *deviceTree) findDevice(name string) Finding {
 	return f
 }
 
-// rxeMTU is the network's MTU from which rxe uses InfiniBand's largest packets, of 4096 bytes.
+// rxeMTU is the smallest MTU of a network interface, in bytes, that lets rxe send packets of 4096
+// bytes, InfiniBand's largest.
 const rxeMTU = 4200
 
 func word(text, without string) string {
@@ -212,8 +216,8 @@ func word(text, without string) string {
 	return text
 }
 
-// netdevOf returns the network interface that a software device was made of, by the interface's
-// own name in its parent (rxe, siw), or that of a device in hardware.
+// netdevOf returns the network interface of an RDMA device. A software device (rxe, siw) names it
+// in its file parent; a hardware device has it in device/net.
 func (d *deviceTree) netdevOf(name string) string {
 	if parent := d.read(infiniband, name, "parent"); parent != "" {
 		return parent
@@ -225,7 +229,7 @@ func (d *deviceTree) netdevOf(name string) string {
 	return filepath.Base(all[0])
 }
 
-// gids counts the addresses that the port has in the table of its device.
+// gids returns how many entries of a port's table of addresses (GIDs) are in use.
 func (d *deviceTree) gids(port string) (n int) {
 	all, _ := filepath.Glob(filepath.Join(d.root, port, "gids/*"))
 	for _, g := range all {
@@ -236,7 +240,7 @@ func (d *deviceTree) gids(port string) (n int) {
 	return n
 }
 
-// nodeOf returns the node of a device in /dev/infiniband, such as "uverbs0".
+// nodeOf returns the name of a device's node in /dev/infiniband, such as "uverbs0".
 func (d *deviceTree) nodeOf(name string) string {
 	all, _ := filepath.Glob(filepath.Join(d.root, "sys/class/infiniband_verbs/*/ibdev"))
 	for _, a := range all {

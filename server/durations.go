@@ -12,8 +12,8 @@ import (
 // They exist only if metrics are served.
 type durations struct {
 	*prometheus.HistogramVec
-	// of finds a call's histogram without a lock: by the version of the program, then by the
-	// number of the procedure.
+	// of has the histogram of each procedure, by the version of the program and then by the
+	// number of the procedure. Calls read it without a lock.
 	of map[programVersion][]atomic.Pointer[prometheus.Observer]
 }
 
@@ -36,13 +36,13 @@ func newDurations() *durations {
 	}
 }
 
-// add makes room for the procedures of a program. It is called before the first call.
+// add allocates the entries for the procedures of a program. It is called before the first call.
 func (d *durations) add(p rpc.Program) {
 	_, version := p.Versions()
 	d.of[programVersion{p.Number(), version}] = make([]atomic.Pointer[prometheus.Observer], len(p.Binding(version).Procedures))
 }
 
-// observe is rpc.Config.Observe.
+// observe adds a call's duration to the histogram of its procedure. It is rpc.Config.Observe.
 func (d *durations) observe(e *rpc.Event) {
 	of := d.of[programVersion{e.Program, e.Version}]
 	if e.Nanoseconds == 0 || e.Name == "" || int(e.Procedure) >= len(of) {

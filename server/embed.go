@@ -19,11 +19,11 @@ import (
 // HandlerOptions configure ServeHandler. The zero value serves the Handler as nfs.Serve does, and
 // over RDMA as well.
 type HandlerOptions struct {
-	// Name is the path that clients mount, and that Handler.Mount gets; "/" if empty. Clients can
-	// also mount directories beneath it.
+	// Name is the path that clients mount and that Handler.Mount receives; "/" if empty. Clients
+	// can also mount directories beneath it.
 	Name string
-	// RDMA are the addresses to serve RDMA on, as config.Config.RDMA. If empty, it is port 20049
-	// of the listener's own address. An entry with None set means no RDMA.
+	// RDMA lists the addresses to serve RDMA on, as config.Config.RDMA does. If it is empty, the
+	// server uses port 20049 of the listener's own address. An entry with None set means no RDMA.
 	RDMA []config.Listen
 	// StateDir keeps the key that seals handles, so that clients continue after a restart if the
 	// Handler's own handles survive one. The Handler must not serve this directory. If empty, the
@@ -32,13 +32,14 @@ type HandlerOptions struct {
 	// Clients are the networks served; empty means every address. The Handler checks no
 	// permissions: a client that reaches the files may do anything.
 	Clients []netip.Prefix
-	// Secure serves only peers on privileged ports, as the export option does.
+	// Secure serves only peers on privileged ports (below 1024), as the export option does.
 	Secure bool
 	// ReadOnly refuses every change.
 	ReadOnly bool
 	// FileSystem configures the go-billy file system behind the Handler. Its Path is set to Name.
 	FileSystem billy.Options
-	// Memory, RNIC, Limits and DrainTimeout are as in config.Config; zero values mean the defaults.
+	// Memory, RNIC, Limits and DrainTimeout are as in config.Config. Zero values mean the
+	// defaults.
 	Memory       config.Memory
 	RNIC         config.RNIC
 	Limits       config.Limits

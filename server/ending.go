@@ -11,8 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// closing is the longest time that a Server takes to end after its calls were answered or their
-// time was over. Its steps get the first three quarters; the rest is for the process to exit.
+// closing is the longest time that a Server takes to end after the drain: after all calls are
+// answered, or the drain timeout is over. The steps of the ending get the first three quarters;
+// the rest is for the process to exit.
 const closing = 2 * time.Second
 
 // EndsWithin returns the longest time that a Server takes to end, even if something hangs: the
@@ -39,13 +40,13 @@ type ending struct {
 	began    time.Time
 	deadline time.Time
 	steps    []*step
-	left     []string // besides steps
+	left     []string // what is left behind, besides steps
 }
 
 // A step runs on a goroutine of its own.
 type step struct {
 	name  string
-	until time.Time // end of its time
+	until time.Time // the step's deadline
 	done  chan struct{}
 	err   error // set once done is closed
 }
@@ -61,7 +62,8 @@ func (e *ending) half() time.Time {
 	return now.Add(e.deadline.Sub(now) / 2)
 }
 
-// within returns the end of the time of a step with a limit of its own.
+// within returns the deadline of a step that may take at most limit, and at most half of the
+// remaining time.
 func (e *ending) within(limit time.Duration) time.Time {
 	if at := time.Now().Add(limit); at.Before(e.half()) {
 		return at
@@ -82,11 +84,13 @@ func (e *ending) begin(name string, until time.Time, do func(context.Context) er
 	return st
 }
 
-// punctual is how late a step may end that heeds its context. Close to the deadline it is half of
-// the remaining time.
+// punctual is how long wait continues to wait after a step's deadline, because a step that heeds
+// its context ends a little later. If less than twice that remains until the ending's deadline,
+// wait uses half of what remains.
 const punctual = 100 * time.Millisecond
 
-// wait returns when a step has ended, with its error, or when its time is over.
+// wait waits until a step has ended, and returns its error. If the step is still running a little
+// after its deadline, ended is false.
 func (e *ending) wait(st *step) (ended bool, err error) {
 	at := st.until.Add(min(punctual, e.deadline.Sub(st.until)/2))
 	late := time.NewTimer(time.Until(at))
@@ -105,10 +109,11 @@ func (e *ending) do(name string, until time.Time, do func(context.Context) error
 	return e.wait(e.begin(name, until, do))
 }
 
-// leave notes something that the ending leaves behind.
+// leave records something that the ending leaves behind. what describes it for the log.
 func (e *ending) leave(what string) { e.left = append(e.left, what) }
 
-// result returns nil if everything has ended, even if late. It writes the last line of the log.
+// result returns nil if everything has ended, even if late, and else an *Unfinished. It writes
+// the last line of the log.
 func (e *ending) result() error {
 	took := time.Since(e.began)
 	for _, st := range e.steps {

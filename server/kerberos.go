@@ -24,8 +24,9 @@ type principals struct {
 	account func(user string) (uid, gid uint32, groups []uint32, ok bool, err error)
 }
 
-// identify is gss.Config.Identify. It knows the principals of the configuration, and the users of
-// the server's realm.
+// identify returns the user of a principal. The configuration names users for some principals.
+// Any other principal of the server's realm is the user of the same name. It is
+// gss.Config.Identify.
 func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if user, named := p.named[principal]; named {
 		return p.account(user)
@@ -37,7 +38,8 @@ func (p *principals) identify(principal string) (uid, gid uint32, groups []uint3
 	return p.account(user)
 }
 
-// openKerberos adds callers with Kerberos.
+// openKerberos sets up RPCSEC_GSS with Kerberos for the calls of clients and for callbacks to
+// them.
 func (s *Server) openKerberos() {
 	k := &s.cfg.Kerberos
 	who := &principals{realm: k.Realm, named: make(map[string]string), account: s.users.Account}
@@ -75,16 +77,18 @@ func (s *Server) openKerberos() {
 	})
 }
 
-// maxContexts is the largest number of callers' contexts.
+// maxContexts is the largest number of RPCSEC_GSS contexts of callers.
 const maxContexts = 64 << 10
 
-// contextTime is how long a client with callbacks may take to make a new context after it lost
-// the old one.
+// contextTime is how long the making of a new RPCSEC_GSS context for callbacks may take, after
+// the client lost the old one.
 const contextTime = 10 * time.Second
 
-// protectCallbacks is nfs40.Config.Protect. Callbacks go to the client's own principal, from the
-// name by which the client knows this server, with the protection of the client's calls (RFC 7530
-// §3.3.3). A client whose principal is a user's gets no callbacks.
+// protectCallbacks returns a function that sets up Kerberos for callbacks to an NFSv4.0 client
+// (RFC 7530 §3.3.3). The callbacks have the protection of the client's calls. They go to the
+// principal of the client's calls, from the server principal that the client called. If the
+// client's principal is a user's and not a service's, there are no callbacks. It is
+// nfs40.Config.Protect.
 func (s *Server) protectCallbacks(c *rpc.Cred) nfs40.Protect {
 	if !krb5.IsService(c.Principal) || !krb5.IsService(c.Target) {
 		return nil
@@ -110,7 +114,8 @@ func (s *Server) protectCallbacks(c *rpc.Cred) nfs40.Protect {
 	}
 }
 
-// backContext is nfs41.Config.BackContext.
+// backContext returns the context that a client made for callbacks, or nil. It is
+// nfs41.Config.BackContext.
 func (s *Server) backContext(by *rpc.Cred, server, client []byte, service rpc.GSSService) nfs41.BackContext {
 	if b := s.gss.Back(server, client, service, by.Principal); b != nil {
 		return b

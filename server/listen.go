@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// network returns the name of addr's family for package net: 0.0.0.0 means every IPv4 address,
-// and "tcp" would add those of IPv6.
+// network returns the network name of addr for package net. For IPv4 it is "tcp4", because with
+// "tcp" a listener on 0.0.0.0 would also accept IPv6.
 func network(addr netip.AddrPort) string {
 	if addr.Addr().Is4() {
 		return "tcp4"
@@ -33,8 +33,8 @@ func listenError(what string, addr netip.AddrPort, err error) error {
 	return fmt.Errorf("cannot listen for %s on %s: %w: %s", what, addr, config.Cause(err), remedy)
 }
 
-// addresses returns the addresses to listen on. On a machine without IPv6, "every address" means
-// IPv4's.
+// addresses returns the addresses to listen on. If an entry means every address and the machine
+// has no IPv6, its address is that of IPv4, 0.0.0.0.
 func addresses(all []config.Listen) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, l := range all {

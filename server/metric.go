@@ -20,7 +20,7 @@ import (
 // a snapshot.
 type metric struct {
 	name string
-	// help is the text for Prometheus, meaning the text for docs/running.md.
+	// help is the text for Prometheus. meaning is the text for docs/running.md.
 	help, meaning string
 	labels        []string
 	kind          prometheus.ValueType
@@ -39,8 +39,8 @@ type counted struct {
 	memory     mem.Stats
 	seats      census.Stats
 	polls      busypoll.Stats
-	// held and limit count descriptors for files; limit is 0 if the exports bring their own file
-	// systems.
+	// held is how many descriptors the file systems hold, and limit how many they may hold. limit
+	// is 0 if a program embeds the server and provides the file system.
 	held, limit int
 	failedSyncs uint64
 	transports  []carried
@@ -52,7 +52,8 @@ type carried struct {
 	traffic
 }
 
-// count takes a snapshot. The counters of one package are from one moment.
+// count takes a snapshot. The counters of one package are read at the same moment, those of
+// different packages at different moments.
 func (s *Server) count() *counted {
 	c := &counted{calls: s.rpc.Stats(), memory: s.pool.Stats(), seats: s.census.Stats(), polls: s.polls.Stats(), groups: s.groups.Stats()}
 	if s.gss != nil {
@@ -284,7 +285,7 @@ func ofTransports(value func(*traffic) float64) func(*counted, func(float64, ...
 	}
 }
 
-// ofKinds returns a read function with several values for each transport.
+// ofKinds returns a read function with several values for each transport, each with a label.
 func ofKinds(values func(*traffic) []count) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
 		for i := range c.transports {

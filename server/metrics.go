@@ -18,7 +18,7 @@ import (
 // that metrics cost nothing during a call.
 type collector struct {
 	s     *Server
-	descs []*prometheus.Desc // of metrics, in the same order
+	descs []*prometheus.Desc // one for each entry of metrics, in its order
 }
 
 func newCollector(s *Server) *collector {
@@ -48,12 +48,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metricsConnections is how many connections to the metrics endpoint there may be at a time.
-// Further ones wait unaccepted, so that they use no descriptors of files and clients.
+// metricsConnections is the largest number of connections to the metrics endpoint at a time.
+// Further ones are not accepted until one ends, so that they use no descriptors of files and
+// clients.
 const metricsConnections = 16
 
-// serveMetrics serves metrics if configured, and returns a function that ends that. If it fails,
-// the server runs without metrics.
+// serveMetrics starts to serve metrics if they are configured, and returns a function that stops
+// that. If it cannot listen, the server runs without metrics.
 func (s *Server) serveMetrics() (stop func(context.Context)) {
 	if s.cfg.Metrics == "" {
 		return func(context.Context) {}

@@ -19,8 +19,8 @@ func (s *Server) MountCommands() []string {
 
 // mountCommands returns, for each address that another machine could use, the commands that mount
 // an export over RDMA and over TCP. A client uses the highest version that is served. If only
-// NFSv3 is served, the commands also name the port of MOUNT, which clients call over TCP with
-// both transports.
+// NFSv3 is served, the commands also name the port of the MOUNT program. Clients call MOUNT over
+// TCP, even if they call NFS over RDMA.
 func mountCommands(name string, only3 bool, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) []string {
 	if only3 && len(tcpAddrs) == 0 {
 		return []string{"# Nothing can be mounted: for NFSv3, Linux asks for the export by TCP, and this server does not listen for TCP (--tcp)."}

@@ -23,7 +23,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// openClients makes the state of NFSv4 clients, and opens their records.
+// openClients makes the state manager of NFSv4 clients, and opens the file that records the
+// clients.
 func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	s.identity = serverIdentity(key)
 	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8,
@@ -44,7 +45,7 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	return nil
 }
 
-// recordsFile stores which clients hold state.
+// recordsFile is the file in the state directory that stores which clients hold state.
 const recordsFile = "clients.db"
 
 // recordsFault explains why the server cannot start with these records, and what to do.
@@ -55,21 +56,22 @@ func recordsFault(file string, err error) error {
 	return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be read and written: %w; see that its directory can be written and has room, and that no other process has the file open, or name another directory with --state-dir, and clients lose what they hold open and locked at this start", file, config.Cause(err))
 }
 
-// toldRecords logs when the records cannot be written, and when they can be again. Clients have
-// to wait meanwhile, and nothing else tells the administrator why.
+// toldRecords are Records that log when they cannot be written, and when they can be again.
+// Clients have to wait meanwhile, and no other line tells the administrator why.
 type toldRecords struct {
 	state.Records
 	log  *zap.Logger
 	last time.Time // time of the last line; zero: the last write succeeded
 }
 
-// tellAgain is how often the line is repeated.
+// tellAgain is the time after which the line about failing writes is repeated.
 const tellAgain = time.Minute
 
 func (r *toldRecords) Put(more []state.Record) error    { return r.tell(r.Records.Put(more)) }
 func (r *toldRecords) Remove(gone []state.Record) error { return r.tell(r.Records.Remove(gone)) }
 
-// tell is called by one goroutine at a time, as the methods of Records are.
+// tell logs the result of a write and returns it. One goroutine at a time calls it, as for all
+// methods of Records.
 func (r *toldRecords) tell(err error) error {
 	switch {
 	case err == nil && !r.last.IsZero():
@@ -83,8 +85,8 @@ func (r *toldRecords) tell(err error) error {
 	return err
 }
 
-// closeClients ends the goroutines of the clients' state: sweeps and callbacks. Calls that still
-// hang continue without them.
+// closeClients ends the goroutines of the clients' state: the sweeps and the callbacks. Calls
+// that still hang run on without them.
 func (s *Server) closeClients() {
 	if s.nfs40 != nil {
 		s.nfs40.Close()
@@ -94,7 +96,7 @@ func (s *Server) closeClients() {
 	}
 }
 
-// closeRecords closes the clients' records. The server grants nothing any more that needs a
+// closeRecords closes the clients' records. By then the server grants nothing that needs a
 // record.
 func (s *Server) closeRecords() {
 	if s.records != nil {

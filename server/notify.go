@@ -22,8 +22,9 @@ func (s *Server) notifyReady(status string) {
 	s.tellSystemd(fmt.Sprintf("%s\nSTATUS=%s", daemon.SdNotifyReady, strings.ReplaceAll(status, "\n", "; ")))
 }
 
-// notifyReloading reports that the configuration is being read again; notifyReady follows. By the
-// time in it, systemd knows which request to reload it answers (Type=notify-reload).
+// notifyReloading reports that the configuration is being read again; notifyReady follows. The
+// message has the time, by which systemd (Type=notify-reload) knows which of its reload requests
+// is meant.
 func (s *Server) notifyReloading() {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) == nil {
@@ -31,8 +32,8 @@ func (s *Server) notifyReloading() {
 	}
 }
 
-// notifyStopping reports that the daemon ends within this time. TimeoutStopSec= of the unit may
-// be shorter, so it asks for more time, with a second for the process to exit.
+// notifyStopping reports that the daemon ends within this time. It asks systemd for that time and
+// a second for the process to exit, because TimeoutStopSec= of the unit may be shorter.
 func (s *Server) notifyStopping(within time.Duration) {
 	s.tellSystemd(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, (within + time.Second).Microseconds()))
 }

@@ -18,9 +18,10 @@ type program struct {
 	// name is the program's label in metrics and log lines.
 	name            string
 	number, version uint32
-	// over are the transports to register with rpcbind.
+	// over lists the transports for which the program is registered with rpcbind.
 	over []string
-	// versions are the versions of NFS that need the program. It is served if one of them is.
+	// versions lists the versions of NFS that need the program. The program is served if one of
+	// them is.
 	versions []string
 	open     func(*Server) rpc.Program
 }
@@ -28,7 +29,7 @@ type program struct {
 // served reports whether the configuration needs the program.
 func (p *program) served(c *config.Config) bool { return slices.ContainsFunc(p.versions, c.Serves) }
 
-// programs are all programs.
+// programs is the registry of programs.
 var programs = []program{
 	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program {
@@ -37,7 +38,7 @@ var programs = []program{
 			return nfs
 		}},
 	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[1:], (*Server).nfs4Program},
-	// Registered for TCP only (RFC 8267 §5.1), though served over both.
+	// MOUNT is registered for TCP only (RFC 8267 §5.1), but served over both transports.
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program { return mount3.New(s.exports.Table) }},
 }

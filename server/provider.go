@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// providers returns the names of the providers to open. A server within a program serves no
-// devices: the program's threads are its own, and nothing keeps them clean (see
+// providers returns the names of the RDMA providers to open. A server that another program embeds
+// uses no RDMA devices, because its threads may have acted as a user before (see
 // keepThreadsClean).
 func (s *Server) providers() []string {
 	switch name := string(s.cfg.RNIC.Provider); {
@@ -27,9 +27,9 @@ func (s *Server) providers() []string {
 	return []string{providers.IWARP}
 }
 
-// keepThreadsClean runs before any file system is opened. A thread that has once acted as a client
-// can no longer call verbs (the kernel compares its credentials with those of the descriptor's
-// opener), so a server with devices must keep some threads clean from the start.
+// keepThreadsClean makes the process keep threads that never take a user's credentials. It runs
+// before any file system is opened. RDMA devices need such threads: the kernel refuses a verbs
+// call by a thread whose credentials differ from those with which the device was opened.
 func (s *Server) keepThreadsClean() {
 	if slices.Contains(s.providers(), providers.Verbs) {
 		local.KeepThreadsClean()

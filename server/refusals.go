@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Log lines about refused callers, so that an administrator finds the reason. The packages below
-// call these functions for each refusal.
+// Log lines about refused callers, so that an administrator finds the reason. Lower layers call
+// these functions for each refusal.
 
 // longestPath is the largest number of bytes of a client's path that a line shows.
 const longestPath = 256
@@ -29,8 +29,9 @@ var remedies = map[export.Reason]string{
 	export.Stranger:         "add the address to the option clients= of an export",
 }
 
-// mountRefused writes a line for a refused mount. A name that an NFSv4 client looks up and that
-// no export has is no warning, because users and programs often look for names that do not exist.
+// mountRefused writes a warning for a refused mount. If an NFSv4 client looks up a name that no
+// export has, the level is only info, because users and programs often look for names that do not
+// exist.
 func (s *Server) mountRefused(r *export.Refusal) {
 	client, level, text := r.Client.Addr().Unmap(), zapcore.WarnLevel, "mount refused"
 	if _, v4 := r.Status.(nfs4wire.NFSStat4); v4 && r.Reason == export.NoExport {
@@ -55,9 +56,9 @@ func (s *Server) mountRefused(r *export.Refusal) {
 	})
 }
 
-// flavorRefused writes a line for a caller whose flavor the export does not accept. It is no
-// warning: a client that tries flavors by itself is refused at first. The export has at least one
-// flavor for the client, because it refused one.
+// flavorRefused writes a line for a caller whose security flavor the export does not accept. The
+// level is info, because a client that tries one flavor after the other is refused at first. An
+// export that refuses a flavor accepts at least one other, so taken[0] exists.
 func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security) {
 	client := c.Peer.Addr().Unmap()
 	s.lines.write(zapcore.InfoLevel, "flavor refused", client, func() []zap.Field {
@@ -84,18 +85,19 @@ func (s *Server) principalRefused(c *rpc.Conn, e *export.Export, principal strin
 	})
 }
 
-// usualReasons are reasons without a line: after a restart, for example, a client simply makes a
-// new context.
+// usualReasons are the reasons for which no line is written, because they are normal. After a
+// restart of the server, for example, a client simply makes a new context.
 var usualReasons = []gss.Reason{gss.UnknownHandle, gss.SeqExhausted, gss.Stale, gss.Replayed, gss.RefusedHandle, gss.Evicted}
 
-// contextRefused is gss.Config.Notify.
+// contextRefused logs that a Kerberos context or a call under one was refused. It is
+// gss.Config.Notify.
 func (s *Server) contextRefused(e *gss.Event) {
 	if slices.Contains(usualReasons, e.Reason) {
 		return
 	}
 	client, level := e.Peer.Addr().Unmap(), zapcore.WarnLevel
 	if e.Reason == gss.UnknownPrincipal && krb5.IsMachine(e.Principal) {
-		level = zapcore.DebugLevel // the client's machine mounts, and acts for no user
+		level = zapcore.DebugLevel // the client's machine itself, when it mounts; it needs no user here
 	}
 	s.lines.write(level, "Kerberos: "+e.Reason.String(), client, func() []zap.Field {
 		fields := []zap.Field{zap.Stringer("client", client), zap.Stringer("reason", e.Reason), zap.String("cause", e.Cause)}

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// registering bounds a conversation with rpcbind, which is on this machine.
+	// registering is the longest time for an exchange with rpcbind, which runs on this machine.
 	registering = 5 * time.Second
 	// registerEvery is how often the registration is checked, because rpcbind forgets it when it
 	// restarts.
 	registerEvery = time.Minute
-	// answering is how long a registered server may take to answer.
+	// answering is how long a server that rpcbind names may take to answer a NULL call.
 	answering = time.Second
 )
 
@@ -42,7 +42,7 @@ func (s *Server) newRegistration() *registration {
 	return &registration{s: s, now: make(chan struct{}, 1), client: rpcbind.Client{Dial: tcp.DialConfig{}.Dialer(), Owner: "nfsrdmad"}}
 }
 
-// wanted returns the mappings to register; none if the configuration disables rpcbind.
+// wanted returns the mappings to register. There are none if the configuration disables rpcbind.
 func (r *registration) wanted() []rpcbind.Mapping {
 	if on := r.s.cfg.Rpcbind; on != nil && !*on {
 		return nil
@@ -73,9 +73,9 @@ func (r *registration) soon() {
 	}
 }
 
-// compare registers NFS and MOUNT with rpcbind, if rpcbind does not have them. It writes a line
-// when the result changes. A failure does not matter much: without rpcbind clients name the ports
-// themselves.
+// compare registers NFS and MOUNT with rpcbind, unless rpcbind has them already. It writes a log
+// line if the result differs from the last one. A failure is not serious: without rpcbind, the
+// user of a client names the ports in the mount options.
 func (r *registration) compare(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,12 +101,12 @@ func (r *registration) compare(ctx context.Context) {
 		r.s.log.Warn("rpcbind names another server to clients, which answers: stop that one, or set rpcbind = false here; clients of this one name port= and mountport= themselves", zap.String("error", said))
 	case err != nil:
 		r.s.log.Info("not registered with rpcbind: clients name port= and mountport= themselves", zap.String("error", said))
-	default: // after a line that said otherwise
+	default: // an earlier check failed, and its line is in the log
 		r.s.log.Info("registered with rpcbind")
 	}
 }
 
-// end removes the registration. The server no longer listens by then.
+// end removes the registration. The server does not listen any more when it is called.
 func (r *registration) end(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,8 +158,8 @@ func (s *Server) served(ctx context.Context, m rpcbind.Mapping) bool {
 }
 
 // mappings returns the registrations for rpcbind: each program at the addresses of its
-// transports, with the netids of RFC 5665 §5.1 and RFC 8166 §9. rpcbind has one address for each
-// netid: the first one.
+// transports, with the netids of RFC 5665 §5.1 and RFC 8166 §9. rpcbind stores one address for
+// each netid, so only the first address of a netid is registered.
 func mappings(cfg *config.Config, addrs func(transport string) []netip.AddrPort) []rpcbind.Mapping {
 	var all []rpcbind.Mapping
 	for _, p := range programs {

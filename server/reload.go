@@ -25,9 +25,9 @@ type reloads struct {
 // Reload does what SIGHUP requests: it calls read for the new configuration, and serves its
 // exports from then on. Running calls end with the export that they began with; its file system
 // is closed after the last of them. Later calls get the new export with its options, or
-// NFS4ERR_STALE if the export was removed. Changes of other keys wait for the next start. The
-// groups of users, and the users of principals, are looked up anew. On an error, Reload writes a
-// log line, and everything stays as it was.
+// NFS4ERR_STALE if the export was removed. Changes of other configuration keys wait for the next
+// start. The groups of users, and the users of principals, are looked up anew. On an error,
+// Reload writes a log line, and everything stays as it was.
 //
 // Reload may be called from any goroutine, and may block as long as directories do. While another
 // goroutine reloads, Reload returns at once, and that goroutine reloads once more, because it may
@@ -66,7 +66,7 @@ func (s *Server) reloadOnce(read func() (*config.Config, error)) {
 	s.checkKeytab()
 	s.registration.soon() // rpcbind may have restarted
 	s.groups.Forget()     // the administrator may have changed groups
-	s.gss.Refresh()       // and the users of principals
+	s.gss.Refresh()       // the administrator may have changed the users of principals
 	s.log.Info("configuration read again", c.Fields()...)
 	if keys := cfg.Differing(s.cfg); len(keys) > 0 {
 		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))
@@ -79,15 +79,15 @@ func (s *Server) reload(cfg *config.Config) (exports.Change, error) {
 		return exports.Change{}, cfg.Fault(errNoExports)
 	}
 	apart := *cfg
-	apart.StateDir = s.cfg.StateDir // in use, whatever the file says now
+	apart.StateDir = s.cfg.StateDir // a new state directory waits for the next start
 	if err := exports.KeepApart(&apart); err != nil {
 		return exports.Change{}, cfg.Fault(err)
 	}
 	return s.setExports(cfg.Exports)
 }
 
-// setExports makes all the exports of the server: it opens new ones, replaces those whose
-// directory or options have changed, and removes the others. On an error nothing has changed.
+// setExports replaces the server's exports: it opens new ones, replaces those whose directory or
+// options have changed, and removes those that all does not list. On an error nothing changes.
 // Only the running reload calls it. It opens directories, which may block.
 func (s *Server) setExports(all []config.Export) (exports.Change, error) {
 	if s.filesystems == nil {

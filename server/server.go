@@ -36,7 +36,8 @@ type Server struct {
 	cfg   *config.Config
 	log   *zap.Logger
 	state *stateDir
-	// filesystems are those behind the exports; nil if the exports bring their own.
+	// filesystems are the file systems of the exports; nil if a program provides them
+	// (NewHandler).
 	filesystems *exports.Filesystems
 	exports     *exports.Set
 	pool        *mem.Pool
@@ -44,15 +45,18 @@ type Server struct {
 	gss         *gss.Server
 	// checkKeytab warns if the keytab that exports need cannot be used.
 	checkKeytab func()
-	// initiators make contexts with clients for callbacks.
+	// initiators make the RPCSEC_GSS contexts for callbacks to clients.
 	initiators *gss.Initiators
-	// users are this machine's users; groups are their groups, for exports with manage_gids.
+	// users are the users of this machine. groups looks up the groups of callers, for exports
+	// with manage_gids.
 	users  *identity.Map
 	groups *identity.Groups
 	census *census.Census
-	// polls are the connections that may poll for their next call.
+	// polls decides which connections poll for their next call before they sleep, and for how
+	// long.
 	polls *busypoll.Group
-	// clients is the state of NFSv4 clients. identity is this server's identity towards them.
+	// clients is the state of NFSv4 clients, and records stores which of them hold state.
+	// identity identifies this server to them.
 	clients  *state.Manager
 	records  *records.Store
 	identity []byte
@@ -61,16 +65,18 @@ type Server struct {
 	lines    clientLines
 	// names writes lines about clients that have the same name.
 	names clientLines
-	// acceptLine is when the last line about a failed accept(2) was written, in nanoseconds since
-	// 1970. acceptsUntold counts the failures since.
+	// acceptLine is the time of the last line about a failed accept(2), in nanoseconds since
+	// 1970. acceptsUntold counts the failures since that line.
 	acceptLine, acceptsUntold atomic.Int64
 
 	transports   []*running
 	registration *registration
-	// answered are the addresses of RDMA devices at which this daemon has answered itself.
+	// answered has the addresses at which a call of this daemon to itself succeeded over an RDMA
+	// device (see answers).
 	answered  sync.Map
 	durations *durations // nil without metrics
-	// daemon: the process is this server, which reports to systemd.
+	// daemon is true if this Server is the whole process and reports to systemd. It is false if a
+	// program embeds the Server.
 	daemon bool
 	// stage describes the current step of the start.
 	stage   atomic.Pointer[string]
@@ -81,8 +87,8 @@ type Server struct {
 // to do about it; nothing is left open then.
 func New(cfg *config.Config) (*Server, error) { return Start(context.Background(), cfg) }
 
-// Start is New with a limit: when ctx ends, it returns the context's error, or an *Unfinished
-// with the current step if a file system hangs.
+// Start is New with a limit: when ctx ends first, Start returns the context's error. If a file
+// system hangs even then, it returns an *Unfinished that names the current step.
 func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	s := &Server{cfg: cfg, daemon: true}
 	opened := make(chan error, 1)
@@ -158,10 +164,11 @@ func (s *Server) open() (err error) {
 	return s.start(key, opened)
 }
 
-// enters notes the next step of the start.
+// enters records the current step of the start.
 func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
-// start builds the server over exports that are open, from the lower layers to the upper ones.
+// start builds the server from the lower layers to the upper ones. opened are its exports, which
+// are open already.
 func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err error) {
 	s.lines.log = s.log
 	s.names = clientLines{log: s.log, every: nameLineEvery}
@@ -211,7 +218,7 @@ func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err e
 }
 
 // memory returns how payload memory is divided. If there may be several file systems, the calls
-// of one of them may use half of it.
+// to one of them may use at most half of it.
 func (s *Server) memory(exports []*export.Export) mem.Config {
 	c := mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}
 	if len(exports) == 1 && !exports[0].CrossMount {

@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// farewell is how long peers may take to receive the last answers and end their connections. A
-// peer that is gone does not delay the end for longer.
+// farewell is how long peers may take to receive the last replies and end their connections. A
+// peer that is gone does not delay the shutdown for longer.
 const farewell = 5 * time.Second
 
 // shutDown ends a Server that serves. stopListening is the first step.
@@ -50,8 +50,8 @@ func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.
 	return e.result()
 }
 
-// part sends the last answers and ends the connections. It cuts those whose peers take longer
-// than within.
+// part sends the last replies and ends the connections. It cuts the connections whose peers take
+// longer than within.
 func (s *Server) part(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -84,8 +84,8 @@ func (s *Server) closeListeners() {
 	}
 }
 
-// release ends connections, calls, exports, memory and the state directory, in the order of their
-// dependence. If something does not end, the things that it uses stay open.
+// release ends connections, calls, exports, memory and the state directory, in this order,
+// because each uses those after it. If one of them does not end, those that it uses stay open.
 func (s *Server) release(e *ending) {
 	var connections []*step
 	until := e.half()
@@ -135,7 +135,8 @@ func (s *Server) release(e *ending) {
 		})
 	}
 	if s.state != nil {
-		// Even if something was left behind, because the next process needs the directory.
+		// The directory is closed even if something was left behind, because the next process
+		// needs it.
 		e.do("state directory", e.half(), func(context.Context) error {
 			s.closeRecords()
 			s.state.close()

@@ -19,8 +19,9 @@ import (
 // next process answers.
 type sockets map[netip.AddrPort]net.Listener
 
-// takeSockets takes what systemd passed, once a process. Each socket has the name tcp and one of
-// the addresses that the configuration names, because clients and rpcbind are told of those.
+// takeSockets takes over the sockets that systemd passed; only the first call in a process finds
+// any. Each socket must have the name tcp and one of the configured addresses, because the server
+// listens on no others.
 func takeSockets(c *config.Config) (sockets, error) {
 	all := make(sockets)
 	want := addresses(c.TCP)
@@ -62,14 +63,14 @@ func takeSocket(f *os.File) (net.Listener, error) {
 	return l, nil
 }
 
-// take returns the listener of an address, which is then the caller's, or nil.
+// take removes the listener of an address and returns it, or nil. The caller owns it.
 func (s sockets) take(at netip.AddrPort) net.Listener {
 	l := s[at]
 	delete(s, at)
 	return l
 }
 
-// close closes those that were not taken.
+// close closes the listeners that take has not returned.
 func (s sockets) close() {
 	for _, l := range s {
 		l.Close()

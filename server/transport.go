@@ -9,22 +9,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// A transport is an entry of the registry.
+// A transport is an entry of the registry of transports.
 type transport struct {
 	// name is the name in metrics and log lines, and the configuration key that lists the
 	// addresses.
 	name string
-	// title is its name in messages, carriedBy its name in doctor.
+	// title is the transport's name in messages. carriedBy is its name in the output of doctor.
 	title, carriedBy string
 	// listen returns the configured addresses.
 	listen func(*config.Config) []config.Listen
-	// netid is its netid without the address family, for rpcbind.
+	// netid is the transport's netid for rpcbind, without the "6" of IPv6.
 	netid string
 	// open makes the carrier of a server that starts.
 	open func(*Server) (carrier, error)
 }
 
-// transports are all transports, in the order in which they are opened and shown.
+// transports is the registry. Transports are opened and shown in this order.
 var transports = []transport{
 	{
 		name: "rdma", title: "RDMA", carriedBy: "software RDMA",
@@ -38,7 +38,7 @@ var transports = []transport{
 	},
 }
 
-// transportOf finds an entry by its name.
+// transportOf returns the registry's entry with this name, or nil.
 func transportOf(name string) *transport {
 	for i := range transports {
 		if transports[i].name == name {
@@ -48,13 +48,13 @@ func transportOf(name string) *transport {
 	return nil
 }
 
-// A carrier is an open transport.
+// A carrier is an open transport: its server and connections.
 type carrier interface {
-	// listen makes a listener. Its serve accepts connections.
+	// listen makes a listener on an address. The listener's serve accepts connections.
 	listen(netip.AddrPort) (*listener, error)
-	// ways returns how this machine reaches what listens at an address of it.
+	// ways returns the ways to connect from this process to a listener at the address.
 	ways(netip.AddrPort) []way
-	// shutdown sends the last answers and ends the connections; close cuts them.
+	// shutdown sends the last replies and ends the connections. close cuts them.
 	shutdown(context.Context) error
 	close() error
 	// traffic returns the current counters.
@@ -72,15 +72,15 @@ type listener struct {
 type traffic struct {
 	open              int64 // current connections
 	accepted, stalled uint64
-	bytes, malformed  []count // bytes by direction or way of transfer; malformed by kind of error
+	bytes, malformed  []count // bytes are counted by direction or kind of transfer, malformed by kind of error
 	faults            []count // by reason
-	// memory is what messages on RDMA devices take: the limit, which is 0 without devices, and
-	// what is in use, in bytes.
+	// memory is how many bytes messages on RDMA devices use, and memoryLimit how many they may
+	// use. memoryLimit is 0 without devices.
 	memory, memoryLimit int64
 	devices             []rdmacm.DeviceStats
 }
 
-// A count is the value for one value of a label.
+// A count is the value of a metric for one value of its label.
 type count struct {
 	label string
 	n     uint64
@@ -112,7 +112,7 @@ func (s *Server) openTransport(t *transport) error {
 	return nil
 }
 
-// running finds a transport by its name.
+// running returns the open transport with this name, or nil.
 func (s *Server) running(name string) *running {
 	for _, t := range s.transports {
 		if t.name == name {

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 )
 
-// rdmaCarrier is RPC-over-RDMA on a provider.
+// rdmaCarrier carries RPC over RDMA. Its connections may use several providers.
 type rdmaCarrier struct {
 	server    *rdma.Server
 	providers []providers.Provider
@@ -50,7 +50,7 @@ func (c *rdmaCarrier) ways(at netip.AddrPort) (all []way) {
 	return all
 }
 
-// rdmaClient is an rpc.Client.
+// rdmaClient makes an rpc.Client of an rdma.Client, whose Close returns an error.
 type rdmaClient struct{ *rdma.Client }
 
 func (c rdmaClient) Close() { _ = c.Client.Close() }
@@ -70,7 +70,7 @@ func (c *rdmaCarrier) listen(addr netip.AddrPort) (*listener, error) {
 			return nil, listenError("RDMA ("+p.Name()+")", addr, err)
 		}
 		all = append(all, l)
-		addr = l.Addr() // later providers use the port that the first one got
+		addr = l.Addr() // if the port was 0, all providers use the port that the first one got
 	}
 	return &listener{addr: addr, close: end, serve: func() error {
 		var running errgroup.Group

@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// tcpCarrier is NFS over TCP.
+// tcpCarrier carries RPC over TCP.
 type tcpCarrier struct {
 	server *tcp.Server
-	opened sockets // by systemd
+	opened sockets // the listeners that systemd passed
 }
 
 func openTCP(s *Server) (_ carrier, err error) {
@@ -54,7 +54,7 @@ func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {
 	return c.over(l), nil
 }
 
-// over makes a listener of an existing one.
+// over makes a listener that serves TCP connections accepted from l.
 func (c *tcpCarrier) over(l net.Listener) *listener {
 	return &listener{
 		addr:  l.Addr().(*net.TCPAddr).AddrPort(),

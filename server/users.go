@@ -16,7 +16,7 @@ func (s *Server) openUsers() {
 	s.groups = identity.NewGroups(identity.GroupsConfig{Look: s.users.GroupsOf, Failed: (&failedGroups{log: s.log}).failed})
 }
 
-// failedGroups writes a log line when groups cannot be looked up, at most one in each
+// failedGroups writes log lines about groups that cannot be looked up, at most one in each
 // clientLineEvery.
 type failedGroups struct {
 	log *zap.Logger
@@ -26,7 +26,7 @@ type failedGroups struct {
 	leftOut int
 }
 
-// failed is identity.GroupsConfig.Failed.
+// failed logs that the groups of a user cannot be looked up. It is identity.GroupsConfig.Failed.
 func (f *failedGroups) failed(uid uint32, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

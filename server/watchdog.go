@@ -18,7 +18,8 @@ func (s *Server) watch(ctx context.Context) {
 	if err != nil || within == 0 || !s.daemon {
 		return
 	}
-	// Systemd ends the process after three failed checks.
+	// Four checks fit into systemd's limit, so systemd ends the process only if three in a row
+	// fail.
 	tick := time.NewTicker(within / 4)
 	defer tick.Stop()
 	for {
@@ -36,10 +37,10 @@ func (s *Server) watch(ctx context.Context) {
 }
 
 // answers reports whether each listener answers before ctx ends. A refused connection counts as
-// an answer, so that a flood of clients never ends the process: only silence shows that the
-// daemon hangs. An RDMA device that cannot connect this machine to itself is silent as well. So
-// silence over a device counts only if this daemon was answered there before, and the device's
-// port still carries traffic after the check.
+// an answer, so that a flood of clients never ends the process: only a call without an answer
+// shows that the daemon hangs. An RDMA device that cannot connect this machine to itself gives no
+// answer either. So over a device a missing answer counts only if an earlier call there was
+// answered, and the device's port still carries traffic after the check.
 func (s *Server) answers(ctx context.Context) bool {
 	p := s.anyProgram()
 	var silent atomic.Bool
