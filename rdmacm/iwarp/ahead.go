@@ -24,21 +24,21 @@ type ahead struct {
 	read  *outRead // the Read that the payload is guessed to answer
 	parts [2*aheadFPDUs + 1]aheadPart
 	n     int // parts in use
-	next  int // index of the first part that the receiver has not looked at
+	next  int // index of the first part that is not processed
 	left  int // bytes received for the parts from next on
 	gaps  [aheadFPDUs + 1][directTail]byte
 }
 
-// An aheadPart is a gap, which has no entries, or the payload of an FPDU.
+// An aheadPart is the payload of an FPDU, or a gap, whose entries is 0.
 type aheadPart struct {
-	size           int // room in bytes
-	entry, entries int // payload's entries in the ring
+	size           int // length in bytes
+	entry, entries int // index of the first entry in ring.iov; number of entries
 	length         int // of the FPDU's payload: size, or more in the last part
-	at             int // guessed place in the response
+	at             int // guessed offset in the response
 }
 
-// aheadFPDUs is the number of FPDUs guessed at a time. They fit into the ring together with
-// its present content.
+// aheadFPDUs is the largest number of FPDUs guessed at a time. The guessed bytes never exceed the
+// free part of the ring, so that spill can move them there.
 const aheadFPDUs = 16
 
 // lookAhead lays out the bytes that are likely to come next, behind the ring's entries in
@@ -85,7 +85,7 @@ func (x *receiver) lookAhead(entries, certain int) int {
 
 const taggedHeader = wire.LengthSize + wire.TaggedSize
 
-// addGap lays out gap i, of size bytes.
+// addGap appends an entry for gap i, of size bytes. It returns the new number of entries in use.
 func (x *receiver) addGap(i, size, entries int) int {
 	a := &x.ring.ahead
 	setEntry(&x.ring.iov[entries], a.gaps[i][:size])
@@ -94,10 +94,10 @@ func (x *receiver) addGap(i, size, entries int) int {
 	return entries + 1
 }
 
-// outlook returns the Read whose response is due behind the present FPDU, the place in the
-// response where the next payload begins, and the number of bytes before that payload. It
-// returns no Read if something else may be due. certain is the number of bytes of the
-// present FPDU's payload that the next read of the socket covers.
+// outlook guesses what follows the present FPDU. read is the Read whose response continues there;
+// it is nil if anything else may follow. at is the offset of the next payload in the response,
+// and gap the number of bytes before that payload. certain is the number of bytes of the present
+// FPDU's payload that the next read of the socket covers.
 func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	f, inRing := &x.fpdu, x.w-x.r
 	switch {
@@ -161,7 +161,7 @@ func (x *receiver) spill() {
 // bytes returns the first n bytes of an entry.
 func (r *ring) bytes(entry, n int) []byte { return unsafe.Slice(r.iov[entry].Base, n) }
 
-// A sinkCursor is a place in the sink of a Read: pieces[0][offset:].
+// A sinkCursor is a position in the memory that a Read fills: its next byte is pieces[0][offset].
 type sinkCursor struct {
 	pieces [][]byte
 	offset int
@@ -177,8 +177,8 @@ func (c *sinkCursor) skip(n int) {
 	}
 }
 
-// entries lists the places of the next n bytes, and passes over them. It lists fewer bytes
-// if they lie in more pieces than iov has room for.
+// entries sets iov to the memory of the next n bytes, and moves the cursor behind them. It covers
+// fewer bytes if they lie in more pieces than iov has room for. k is the number of entries set.
 func (c *sinkCursor) entries(iov []unix.Iovec, n int) (k, bytes int) {
 	for bytes < n && k < len(iov) {
 		p := c.pieces[0][c.offset:]

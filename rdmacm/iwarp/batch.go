@@ -23,17 +23,17 @@ type batch struct {
 	used    int // bytes of scratch
 	scratch [batchScratch]byte
 	fpdus   int
-	// Number and payload bytes of the Sends that were copied.
+	// sends and sendBytes count the Sends that putSend copied, and their payload bytes.
 	sends, sendBytes int
 	full             bool
-	// exposed: some entries may refer to registered memory. registered lists their indices,
-	// guarded by referring.mu. exposing: entries added now refer to registered memory.
+	// exposed is true if some entries refer to registered memory. exposing is true while such
+	// entries are added. registered lists the indices of these entries; referring.mu guards it.
 	exposed, exposing bool
 	registered        []int
 
-	record  int // bytes since the last cut
-	records int // cuts
-	sent    int // records that are written out
+	record  int // bytes in the current record
+	records int // complete records
+	sent    int // records that are sent completely
 	ends    [batchRecords]int
 	headers [batchRecords + 1]unix.Mmsghdr
 }
@@ -42,9 +42,10 @@ const (
 	batchEntries = 256
 	batchScratch = 16 << 10
 	batchBytes   = 512 << 10
-	// Payload up to inlineBytes is copied: cheaper than an entry.
+	// inlineBytes is the largest payload that is copied, because copying it is cheaper than an
+	// entry of its own.
 	inlineBytes = 512
-	// batchReserve is the most that one FPDU takes besides payload with entries of its own.
+	// batchReserve is the largest number of bytes of scratch that one FPDU needs.
 	batchReserve = wire.LengthSize + wire.UntaggedSize + wire.MaxTerminateSize + inlineBytes + 8
 )
 
@@ -52,7 +53,7 @@ func (b *batch) room() bool {
 	return !b.full && b.n+4 <= batchEntries && b.records < batchRecords && b.used+batchReserve <= batchScratch && b.bytes < batchBytes
 }
 
-// grow appends n bytes of scratch.
+// grow appends n bytes of scratch to the batch. It returns them, for the caller to fill.
 func (b *batch) grow(n int) []byte {
 	if n == 0 {
 		return nil
@@ -74,7 +75,7 @@ func (b *batch) grow(n int) []byte {
 	return p
 }
 
-// refer appends p without copying it.
+// refer appends p to the batch without copying it.
 func (b *batch) refer(p []byte) {
 	if b.exposing {
 		b.registered = append(b.registered, b.n)
@@ -88,7 +89,7 @@ func (b *batch) refer(p []byte) {
 	b.open = false
 }
 
-// advance notes that n bytes were written.
+// advance takes the first n unsent bytes off the batch, because the socket took them.
 func (b *batch) advance(n int) {
 	b.left -= n
 	for n > 0 {
@@ -138,7 +139,7 @@ func (e *referring) send(b *batch, fd uintptr) (int, unix.Errno) {
 	return n, 0
 }
 
-// end notes that b is not sent any more.
+// end releases the registered memory to which b refers, because b is not sent any more.
 func (e *referring) end(b *batch) {
 	if b.exposed {
 		e.mu.Lock()
@@ -147,7 +148,7 @@ func (e *referring) end(b *batch) {
 	}
 }
 
-// rescue copies the bytes of memory that the batch still refers to, because memory is being
+// rescue replaces the batch's references to memory by copies, because memory is being
 // deregistered. mu is held.
 func (e *referring) rescue(memory []byte) {
 	if e.batch == nil || len(memory) == 0 {

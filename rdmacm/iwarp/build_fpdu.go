@@ -49,8 +49,9 @@ func (t *transmitter) put(b *batch) {
 	m.messageOffset += uint32(n)
 }
 
-// putUnmarked appends an FPDU of header bytes of header and n bytes of payload. inline: the
-// payload is copied; otherwise the batch refers to it.
+// putUnmarked appends an FPDU without markers. header and n are the lengths of its header and of
+// its payload, in bytes. If inline is true, the payload is copied; otherwise the batch refers to
+// it.
 func (t *transmitter) putUnmarked(b *batch, header, n int, inline, last bool) {
 	m := &t.out
 	pad := wire.Pad(header + n)
@@ -148,7 +149,7 @@ func (m *outgoing) putHeader(h []byte, ulpdu int, last bool) {
 	}
 }
 
-// fits returns how many of the next n bytes of payload lie in at most entries pieces.
+// fits returns how many of the next n bytes of payload lie in the next entries pieces.
 func (m *outgoing) fits(n, entries int) int {
 	got, offset := 0, m.offset
 	for i := 0; got < n && entries > 0; i++ {
@@ -161,7 +162,7 @@ func (m *outgoing) fits(n, entries int) int {
 	return min(n, got)
 }
 
-// piece returns the next piece of payload, of at most n bytes, and passes over it.
+// piece returns the next piece of payload, of at most n bytes, and moves the position behind it.
 func (m *outgoing) piece(n int) []byte {
 	for m.offset == len(m.pieces[0]) {
 		m.pieces, m.offset = m.pieces[1:], 0
@@ -228,7 +229,7 @@ func (k *marked) begin(size int) {
 }
 
 func (k *marked) end(b *batch, at int, crc bool) {
-	// A marker between pad and CRC counts into the CRC.
+	// The CRC covers a marker between pad and CRC.
 	if k.marker.Due() {
 		at += k.marker.PutDue(k.buf[at:])
 	}

@@ -98,7 +98,7 @@ func (s FPDUSize) check() error {
 	return nil
 }
 
-// Config is the configuration of a Provider. The zero Config is a good one.
+// Config is the configuration of a Provider. The zero Config is valid.
 type Config struct {
 	CRC     CRCMode
 	MaxFPDU FPDUSize
@@ -110,8 +110,9 @@ type Config struct {
 	// the first to send. 0 means Write and Read. A responder that does not know the model
 	// (revision 1) gets an empty RDMA Write, which any peer accepts.
 	RTR wire.RTR
-	// ClientServer connects by the client-server model instead: this side sends only what
-	// is posted, and the responder is silent until then.
+	// ClientServer makes connections by the client-server model instead: this side sends no
+	// ready-to-receive message, and the responder sends nothing before this side has sent
+	// something.
 	ClientServer bool
 	// MaxIRD and MaxORD cap the outstanding RDMA Reads of a connection: MaxIRD those of the
 	// peer, MaxORD those of this side. 0 means 128.
@@ -119,16 +120,16 @@ type Config struct {
 	// SetupTimeout bounds the set-up of a connection, from the TCP connection to the reply,
 	// and the wait for the ready-to-receive message. 0 means 10 s.
 	SetupTimeout time.Duration
-	// StallTimeout is how long a peer may leave work undone without any progress: it does
-	// not read, does not answer an RDMA Read, or stops in the middle of a message. It also
-	// bounds an orderly end. 0 means 30 s.
+	// StallTimeout is how long a peer may leave work undone without any progress: it does not
+	// read, does not answer an RDMA Read, or stops in the middle of a message. Disconnect also
+	// waits at most this long. 0 means 30 s.
 	StallTimeout time.Duration
 	// LingerTimeout bounds the time after a Terminate, in which TCP sends the Terminate and
 	// the peer closes. 0 means 2 s.
 	LingerTimeout time.Duration
-	// Seats has the seats of accepted connections. It bounds the number and time of their
-	// set-ups, and how long they may be silent. If it is nil, the provider counts its own
-	// connections, with SetupTimeout and the defaults of a server.
+	// Seats counts and limits accepted connections: their number, the time for their set-ups, and
+	// how long they may be silent. If it is nil, the provider counts its own connections, with
+	// SetupTimeout and a server's default limits.
 	Seats rdmacm.Seats
 	// Rings is the number of receive rings of RingSize bytes that all connections share. 0
 	// means two for each processor, at least 8.

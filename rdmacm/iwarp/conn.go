@@ -17,13 +17,13 @@ type endpoint struct {
 	raw         syscall.RawConn
 	agreed      Setup
 	responder   bool
-	depth       int // RDMA Reads that the ULP may have outstanding
+	depth       int // the largest number of RDMA Reads that the ULP may have outstanding
 	peer, local netip.AddrPort
 	private     []byte
 }
 
-// A Conn is a connection in full operation. It implements rdmacm.Conn with its three parts
-// and the memory that it exposes (see "Parts and locks").
+// A Conn is a connection in full operation. It implements rdmacm.Conn with its three parts and
+// the memory that it exposes (see "Parts and locks" in the package comment).
 type Conn struct {
 	endpoint
 	life    lifecycle
@@ -92,25 +92,26 @@ func (c *Conn) Carrier() rdmacm.Carrier {
 	return rdmacm.Carrier{Provider: c.p.Name(), Protocol: "iWARP", MPA: m}
 }
 
-// Limits are those of the Provider.
+// Limits returns the Provider's limits.
 func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }
 
-// Post hands over a chain.
+// Post queues a chain of work requests and sends it: see rdmacm.Conn.Post.
 func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
 
-// SendShort copies a Send into the batch; false: the caller must post it instead.
+// SendShort copies a Send into the batch. If it returns false, it has done nothing and the caller
+// must post the Send.
 func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	return c.tx.sendShort(local, invalidate)
 }
 
-// Flush sends the posted work that is held back.
+// Flush sends the posted work that waits for the end of Handler calls.
 func (c *Conn) Flush() { c.tx.flush() }
 
-// Unsent is the number of chains whose Send TCP has not taken completely.
+// Unsent returns the number of chains whose Send TCP has not taken completely.
 func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
 
-// Progress counts the bytes that TCP took, including answers to the peer's RDMA Reads, and
-// the bytes and completions of this side's RDMA Reads.
+// Progress returns a count that grows with each byte that TCP takes, answers to the peer's RDMA
+// Reads included, and with each byte and each completion of this side's RDMA Reads.
 func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }
 
 // Provide promises to accept count further messages of up to size bytes.
@@ -126,7 +127,7 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 	return c.regions.register(memory, access)
 }
 
-// Disconnect ends the connection in order.
+// Disconnect closes the connection after all posted work is done.
 func (c *Conn) Disconnect() {
 	c.life.limit(limitEnd, c.p.cfg.StallTimeout, rdmacm.ErrTimeout)
 	c.tx.leave()

@@ -12,14 +12,14 @@ import (
 // Counters is a snapshot of a Provider's counters, which start when the Provider is made.
 type Counters struct {
 	Accepted, Dialed   uint64 // connections set up
-	Refused            uint64 // connections that got no seat
+	Refused            uint64 // connections refused by Config.Seats
 	SetupFailed        uint64 // connections that failed during set-up
-	Rejected           uint64 // requests refused by either side
+	Rejected           uint64 // connection requests refused by either side
 	Closed             uint64
 	FPDUsIn, FPDUsOut  uint64
 	BytesIn, BytesOut  uint64 // bytes of whole FPDUs
-	SendsIn, SendsOut  uint64 // messages
-	SendBytesIn        uint64 // payload, also in the four fields below
+	SendsIn, SendsOut  uint64 // Send messages
+	SendBytesIn        uint64 // payload bytes; so are the other byte counts below
 	SendBytesOut       uint64
 	WriteBytesIn       uint64
 	WriteBytesOut      uint64
@@ -27,12 +27,12 @@ type Counters struct {
 	ReadBytesIn        uint64 // for this side's Reads
 	ReadBytesOut       uint64 // for the peer's Reads
 	Invalidated        uint64 // STags of this side that the peer invalidated
-	DirectReads        uint64 // reads of payload, or part of it, straight into its place
-	Misguessed         uint64 // reads ahead whose guess was wrong (lookAhead)
+	DirectReads        uint64 // socket reads that put payload straight into its destination
+	Misguessed         uint64 // socket reads ahead whose guess was wrong (lookAhead)
 	Handoffs           uint64 // transmissions that another goroutine had to finish
 	Stalled            uint64 // connections ended because the peer stalled
 	EmptyIn            uint64 // FPDUs without payload that completed nothing
-	EmptyEnds          uint64 // connections ended because of too many such FPDUs
+	EmptyEnds          uint64 // connections ended by ErrEmpty
 	TerminatesIn       map[wire.Cause]uint64
 	TerminatesOut      map[wire.Cause]uint64
 	Connections, Rings int64 // at present
@@ -67,7 +67,7 @@ func (c *counters) terminate(m *map[wire.Cause]uint64, cause wire.Cause) {
 	(*m)[cause]++
 }
 
-// Counters is a snapshot.
+// Counters returns a snapshot of the counters.
 func (p *Provider) Counters() Counters {
 	c := &p.counters
 	s := Counters{

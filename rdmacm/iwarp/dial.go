@@ -43,7 +43,7 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 	return nil, err
 }
 
-// errRevision: the peer may accept revision 1.
+// errRevision means that the peer refused revision 2 and may accept revision 1.
 var errRevision = fmt.Errorf("%w: peer does not take part in MPA revision 2", rdmacm.ErrSetup)
 
 func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.ConnParam, rev wire.Revision) (*Conn, error) {
@@ -139,8 +139,8 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	return c, nil
 }
 
-// settle applies the responder's answer about read depths and the ready-to-receive message.
-// It returns the zero Cause if they fit.
+// settle applies the responder's answer about read depths and the ready-to-receive message. It
+// returns the zero Cause if this side accepts the answer.
 func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 	s.PeerIRD, s.PeerORD = int(theirs.IRD), int(theirs.ORD)
 	s.IRD = int(mine.IRD)
@@ -158,7 +158,7 @@ func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 	}
 	s.PeerToPeer = true
 	for _, form := range []wire.RTR{wire.RTRWrite, wire.RTRRead, wire.RTRSend} {
-		// The Read takes a place in the responder's queue.
+		// A ready-to-receive Read needs an entry in the responder's queue of Reads.
 		fits := form != wire.RTRRead || theirs.IRD > 0
 		if mine.RTR&theirs.RTR&form != 0 && fits {
 			s.RTR = form
@@ -168,7 +168,7 @@ func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 	return wire.MPANoRTR
 }
 
-// refuse ends a set-up by a Terminate and returns the error for it.
+// refuse ends a set-up: it sends a Terminate, and returns the error for the caller of Dial.
 func (p *Provider) refuse(sock *net.TCPConn, s *Setup, cause wire.Cause) error {
 	t := wire.Termination{Cause: cause}
 	b := make([]byte, wire.FPDUSize(wire.UntaggedSize+t.Size()))

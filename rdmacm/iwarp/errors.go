@@ -14,12 +14,12 @@ var ErrEmpty = fmt.Errorf("iwarp: peer sent %d FPDUs that bring nothing, and no 
 // A TerminateError ends a connection: one of the sides found a fault and sent a Terminate.
 type TerminateError struct {
 	wire.Cause
-	// Remote: the peer found the fault. Otherwise this side did.
+	// Remote is true if the peer found the fault, and false if this side did.
 	Remote bool
 	// Dialect is the layout of a remote Terminate. With DialectUnknown the cause may also
 	// be Cause.Swapped.
 	Dialect wire.Dialect
-	// Detail says more about a fault found here.
+	// Detail has the particulars of a fault found by this side, or nil.
 	Detail error
 }
 
@@ -36,7 +36,7 @@ func (e *TerminateError) Error() string {
 	return fmt.Sprintf("iwarp: terminated: %v", e.Cause)
 }
 
-// Unwrap returns Detail and the seam's error for the cause, as far as they exist.
+// Unwrap returns Detail and rdmacm's error for the cause, as far as they exist.
 func (e *TerminateError) Unwrap() []error {
 	var errs []error
 	if e.Detail != nil {
@@ -49,9 +49,9 @@ func (e *TerminateError) Unwrap() []error {
 	return errs
 }
 
-// A BrokenError: the TCP connection ended in the middle of something.
+// A BrokenError reports that the TCP connection failed, or that the peer closed it too early.
 type BrokenError struct {
-	// Err is what TCP said, or io.ErrUnexpectedEOF.
+	// Err is the error of the socket, or io.ErrUnexpectedEOF if the peer closed the connection.
 	Err error
 }
 

@@ -2,18 +2,20 @@ package iwarp
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 
-// The methods that other parts call. The callers hold none of their own locks.
+// Methods of the transmitter that the connection's other parts call. The callers hold none of
+// their own locks.
 
-// hold makes posted work wait for release. The receiver calls it before it processes a run
-// of FPDUs.
+// hold makes posted work wait for release. The receiver calls it before it processes a run of
+// FPDUs (the FPDUs that are in the ring), so that work posted by the Handler goes out together.
 func (t *transmitter) hold() {
 	t.mu.Lock()
 	t.held = true
 	t.mu.Unlock()
 }
 
-// release takes over the answers to the RDMA Reads of a run of FPDUs, and sends them and
-// the work posted meanwhile. It returns true if it sent something and TCP took all of it.
+// release ends hold. It takes over the answers to the RDMA Reads of a run of FPDUs, and sends
+// them and the work posted meanwhile. It returns true if it sent something and TCP took all of
+// it.
 func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	t.mu.Lock()
 	t.held = false
@@ -23,7 +25,8 @@ func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	return own && t.transmit()
 }
 
-// lift allows sending. Waiting work goes out with the next release.
+// lift allows a responder to send, because the initiator's first FPDU has arrived. Waiting work
+// goes out with the next release.
 func (t *transmitter) lift() {
 	t.mu.Lock()
 	t.fenced = false
@@ -55,8 +58,8 @@ func (t *transmitter) refuse() {
 	t.mu.Unlock()
 }
 
-// lastFPDU hands over the FPDU of a Terminate. flush then sends it before all other work,
-// and nothing after it. lastFPDU returns false if nothing may be sent now or any more.
+// lastFPDU queues the FPDU of a Terminate. The next flush sends it before all other work, and
+// nothing is sent after it. lastFPDU returns false if nothing may be sent now or any more.
 func (t *transmitter) lastFPDU(fpdu []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +71,7 @@ func (t *transmitter) lastFPDU(fpdu []byte) bool {
 	return true
 }
 
-// leave closes this half of the connection once all posted work is done.
+// leave closes this side's half of the connection once all posted work is done.
 func (t *transmitter) leave() {
 	t.mu.Lock()
 	t.refusing, t.leaving = true, true
@@ -81,8 +84,8 @@ func (t *transmitter) leave() {
 	t.finish()
 }
 
-// finish closes this half of the TCP connection if leave or drain was called and
-// nothing is outstanding.
+// finish closes this side's half of the TCP connection if leave or drain was called and no work
+// is outstanding.
 func (t *transmitter) finish() {
 	t.mu.Lock()
 	fin := t.leaving && !t.finSent && !t.owned && t.head == nil && t.answering.Load() == 0 &&
@@ -111,7 +114,7 @@ func (t *transmitter) drain() {
 	t.mu.Unlock()
 }
 
-// stop forbids sending, and waits until the sender has noticed.
+// stop forbids sending, and waits until no goroutine is the sender.
 func (t *transmitter) stop() {
 	t.mu.Lock()
 	t.refusing, t.broken = true, true
@@ -123,29 +126,29 @@ func (t *transmitter) stop() {
 	t.mu.Unlock()
 }
 
-// ended reports that this half was closed with nothing outstanding.
+// ended reports whether this side's half was closed and no work is outstanding.
 func (t *transmitter) ended() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.finSent && t.head == nil
 }
 
-// wasReset reports that the peer reset the connection before this half was closed.
+// wasReset reports whether the peer reset the connection before this side's half was closed.
 func (t *transmitter) wasReset() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.reset && !t.finSent
 }
 
-// sending reports that work waits for the peer: it must read, or a responder waits for the
-// initiator's first FPDU.
+// sending reports whether work waits for the peer: the peer must read, or the initiator must send
+// its first FPDU.
 func (t *transmitter) sending() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.owned || t.cursor != nil && t.fenced
 }
 
-// reading reports that the peer owes the answer to an RDMA Read.
+// reading reports whether an RDMA Read waits for the peer's response.
 func (t *transmitter) reading() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,31 +9,32 @@ type phase uint8
 
 const (
 	phaseHeader  phase = iota // length and DDP header are due
-	phasePayload              // payload is due; it goes to its place as it arrives
+	phasePayload              // payload is due; it goes to its target as it arrives
 	phaseWhole                // a short FPDU: the CRC is checked before the payload is placed
 	phaseTrailer              // pad and CRC are due
 )
 
-// target is the place that an FPDU's payload goes to.
+// target says where an FPDU's payload goes.
 type target uint8
 
 const (
-	toNowhere target = iota // after a fault, or without payload
-	toScratch               // RDMAP headers
+	toNowhere target = iota // the payload is dropped, after a fault; or there is none
+	toScratch               // receiver.scratch, for RDMAP headers
 	toMessage               // a Send's buffer
 	toSink                  // the sink of the oldest RDMA Read
 	toRegion                // registered memory
-	toBounce                // registered memory, after the CRC was found right
+	toBounce                // receiver.bounce, until the CRC is checked; then registered memory
 )
 
 // inboundFPDU is the FPDU that is being received.
 type inboundFPDU struct {
 	phase  phase
 	target target
-	ulpdu  int // its length
+	ulpdu  int // length of the ULPDU in bytes
 	left   int // payload bytes not consumed
 	placed int // payload bytes consumed
-	// large: it has much payload, which may be read straight into its place.
+	// large is true if the FPDU has at least directMin bytes of payload. They may be read
+	// straight into their destination.
 	large bool
 	crc   uint32
 
@@ -44,8 +45,8 @@ type inboundFPDU struct {
 	region   *region
 	read     *outRead
 
-	// fault is the FPDU's fault. If the connection uses CRCs, the receiver acts on it only
-	// after the CRC was found right.
+	// fault is the first fault found in the FPDU. If the connection uses CRCs, the receiver acts
+	// on the fault only after the CRC was found right.
 	fault  wire.Cause
 	faulty bool
 	detail error
@@ -92,8 +93,8 @@ func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
 	f.target = toNowhere
 }
 
-// stepOn takes steps to the end of the FPDU, or to its fault. It returns false if the ring
-// holds too few bytes for that.
+// stepOn processes the FPDU up to its end or its fault. It returns false if the ring holds too
+// few bytes for that.
 func (x *receiver) stepOn() bool {
 	if x.fpdu.phase == phaseHeader && x.wholeSend() {
 		return true
@@ -106,8 +107,8 @@ func (x *receiver) stepOn() bool {
 	return false
 }
 
-// step takes the next step with the bytes in the ring. It returns false if they are too few
-// for one.
+// step processes bytes of the ring for the current phase. It returns false if the phase needs
+// more bytes.
 func (x *receiver) step() bool {
 	f := &x.fpdu
 	in := x.ring.buf[x.r:x.w]
@@ -161,7 +162,8 @@ func (x *receiver) step() bool {
 	return true
 }
 
-// stepHeader parses the header of the next FPDU.
+// stepHeader parses the header of the next FPDU. It returns false if the header is not complete
+// in in.
 func (x *receiver) stepHeader(in []byte) bool {
 	f := &x.fpdu
 	if len(in) < wire.LengthSize {
@@ -182,7 +184,7 @@ func (x *receiver) stepHeader(in []byte) bool {
 	f.isTagged = control.Tagged
 	size := f.headerSize()
 	if n < size {
-		// The length field itself cannot be trusted.
+		// The length field must be wrong: it has no room for a DDP header.
 		x.life.fault(&wire.Termination{Cause: wire.MPAMarker}, nil)
 		return true
 	}
@@ -216,8 +218,8 @@ func (x *receiver) stepHeader(in []byte) bool {
 	return true
 }
 
-// judge decides, by the FPDU's header, on its target or its fault. It checks versions
-// first, then opcode and queue (RFC 5040 §7.2).
+// judge sets the FPDU's target, or its fault, according to its header. It checks versions first,
+// then opcode and queue (RFC 5040 §7.2).
 func (x *receiver) judge(control wire.Control) {
 	f := &x.fpdu
 	if control.Tagged {
@@ -250,12 +252,12 @@ func (x *receiver) judge(control wire.Control) {
 	}
 }
 
-// badCRC ends the connection: no part of the FPDU can be trusted.
+// badCRC ends the connection, because no part of an FPDU with a wrong CRC can be trusted.
 func (x *receiver) badCRC() {
 	x.life.fault(&wire.Termination{Cause: wire.MPACRC}, nil)
 }
 
-// raise ends the connection by the FPDU's fault. The Terminate quotes the FPDU's header.
+// raise ends the connection because of the FPDU's fault. The Terminate quotes the FPDU's header.
 func (x *receiver) raise() {
 	x.validated()
 	f := &x.fpdu
@@ -316,9 +318,9 @@ func (x *receiver) endFPDU() {
 	}
 }
 
-// mostEmpty is the number of FPDUs without payload that end the connection, if they arrive
-// before a message or the answer to a Read is complete. An initiator sends a few of them to
-// say that it is ready.
+// mostEmpty is the number of FPDUs without payload after which the connection ends. The count
+// starts anew with each complete message or Read Response. It is not small, because an initiator
+// sends a few such FPDUs to say that it is ready.
 const mostEmpty = 1024
 
 // brought reports whether the complete FPDU carried payload, requested some, or completed
@@ -336,8 +338,8 @@ func (x *receiver) brought() bool {
 	return f.ulpdu > wire.UntaggedSize || f.untagged.Last
 }
 
-// countEmpty ends the connection after mostEmpty FPDUs that bring nothing. Each of them
-// costs this side more than the peer, and no other rule bounds them.
+// countEmpty counts an FPDU that brought nothing, and ends the connection after mostEmpty of
+// them. Each of them costs this side more than the peer, and no other rule limits their number.
 func (x *receiver) countEmpty() {
 	x.p.counters.emptyIn.Add(1)
 	if x.empty++; x.empty == mostEmpty {

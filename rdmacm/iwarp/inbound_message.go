@@ -26,20 +26,21 @@ const (
 	released               // the Handler released the message
 )
 
-// The receiver calls lend before Received, and back after it. back returns true if the
-// Handler released the message meanwhile.
+// lend and back mark the start and the end of the call of Handler.Received. back returns true if
+// the Handler released the message during the call.
 func (m *inboundMessage) lend() { m.state.Store(lent) }
 
 func (m *inboundMessage) back() bool { return !m.state.CompareAndSwap(lent, kept) }
 
-// messages is the stock of receive buffers of all connections, by size. The promises of the
-// connections bound the buffers in use; garbage collections free the idle ones.
+// messages is the pool of receive buffers of all connections, by size. The number in use is
+// limited by how many messages the connections promise to accept (rdmacm.Conn.Provide). Garbage
+// collections free the idle ones.
 type messages struct {
 	classes [messageClasses]sync.Pool
 }
 
-// Buffer sizes are powers of two from 512 bytes to 1 MiB. get allocates a longer buffer for
-// one use.
+// Buffer sizes are powers of two from 512 bytes to 1 MiB. A longer buffer (oddSized) is allocated
+// for one message.
 const (
 	minMessageShift = 9
 	messageClasses  = 12
@@ -64,7 +65,7 @@ func (s *messages) get(size int) *inboundMessage {
 	return m
 }
 
-// put gives the buffer back to the stock.
+// put returns the buffer to the pool.
 func (m *inboundMessage) put() {
 	m.Bytes, m.Invalidated = nil, 0
 	if m.class != oddSized {
@@ -72,7 +73,7 @@ func (m *inboundMessage) put() {
 	}
 }
 
-// freeMessage is the Free of a Recv.
+// freeMessage is called when the Handler releases a message. It is the Free function of its Recv.
 func freeMessage(r *rdmacm.Recv) {
 	m := r.Provider.(*inboundMessage)
 	if m.state.Swap(released) == kept {

@@ -5,7 +5,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// none is the zero Cause: no fault.
+// none is the zero Cause. It means that there is no fault.
 var none wire.Cause
 
 // judgeReadRequest checks the DDP header of a Read Request (RFC 5040 §5.2.1).
@@ -30,9 +30,9 @@ func (x *receiver) judgeReadRequest() {
 	}
 }
 
-// endReadRequest checks the memory that a Read Request names, and queues the answer. The
-// transmitter takes the answer at the end of the run of FPDUs, and sends it: the receiver
-// never waits.
+// endReadRequest checks the memory that a Read Request names, and queues the answer in asked. The
+// receiver never waits for the answer to be sent: the transmitter takes it over at the end of the
+// run of FPDUs (release).
 func (x *receiver) endReadRequest() {
 	f := &x.fpdu
 	q := wire.ParseRead(x.scratch[:])
@@ -93,7 +93,7 @@ func (x *receiver) endRead() {
 	*r = outRead{}
 	x.p.outReads.Put(r)
 	if x.due.first == nil && !x.waiting.Load() {
-		x.streak = 0 // the next FPDUs are short, most likely
+		x.streak = 0 // no Response is due, so the next FPDUs are likely to be short
 	}
 	x.tx.readDone(ch)
 }

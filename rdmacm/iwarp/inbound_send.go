@@ -14,8 +14,8 @@ type openSend struct {
 	message *inboundMessage
 }
 
-// judgeSend checks a segment of a Send of any type (RFC 5041 §7.1) and provides
-// its buffer.
+// judgeSend checks a segment of a Send of any type (RFC 5041 §7.1), and makes sure that the
+// message has a buffer.
 func (x *receiver) judgeSend() {
 	f := &x.fpdu
 	h, s := &f.untagged, &x.send
@@ -152,7 +152,7 @@ func (x *receiver) endSend() {
 	x.deliver(m, n, invalidated)
 }
 
-// deliver passes a message of n bytes to the Handler, with the steering tag that it
+// deliver passes a message of n bytes to the Handler, and the steering tag that the message
 // invalidated, or 0.
 func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
 	m.Bytes, m.Invalidated = m.store[:n], invalidated

@@ -19,7 +19,8 @@ func (x *receiver) peerTerminated() {
 	x.life.end(why, false)
 }
 
-// refused returns an error that names this side's work which a Terminate quotes, or nil.
+// refused returns an error that names the operation of this side that a Terminate quotes, or nil
+// if it quotes none.
 func refused(t *wire.Termination) error {
 	if len(t.RDMAP) == wire.ReadRequestSize {
 		return &rdmacm.RefusedError{Op: rdmacm.OpRead, STag: wire.ParseRead(t.RDMAP).SourceSTag}
@@ -37,9 +38,9 @@ func refused(t *wire.Termination) error {
 	return nil
 }
 
-// blame marks the RDMA Read that a Terminate quotes as failed by itself, rather than by the
-// end of the connection. (A quoted Write may have completed long ago, RFC 5040 §6.2.1;
-// refused names it.)
+// blame makes the RDMA Read that a Terminate quotes fail with the reason why, while other work
+// fails because the connection ends. (A quoted Write may have completed long ago, RFC 5040
+// §6.2.1; refused names it.)
 func (x *receiver) blame(t *wire.Termination, why error) {
 	var quoted func(r *outRead) bool
 	if len(t.RDMAP) == wire.ReadRequestSize {
@@ -52,7 +53,7 @@ func (x *receiver) blame(t *wire.Termination, why error) {
 		return
 	}
 	x.takeOver()
-	older := make(map[*rdmacm.Chain]int) // Reads outstanding, by chain
+	older := make(map[*rdmacm.Chain]int) // number of outstanding Reads of each chain that are older than r
 	for r := x.due.first; r != nil; r = r.next {
 		if r.chain != nil && quoted(r) {
 			x.tx.readFailed(r.chain, older[r.chain], why)

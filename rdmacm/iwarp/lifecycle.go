@@ -19,13 +19,13 @@ type lifecycle struct {
 	rx      *receiver
 	regions *regions
 	handler rdmacm.Handler
-	seat    rdmacm.Seat   // Uncounted: this side dialed
+	seat    rdmacm.Seat   // rdmacm.Uncounted if this side dialed
 	done    chan struct{} // see rdmacm.Conn.Done
 
 	stopping atomic.Bool // the connection ends: stop receiving
 	faulty   atomic.Bool // this side found a fault: ignore further input
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	err      error // why the connection ends; the first reason counts
 	abortive bool
@@ -45,15 +45,16 @@ func (l *lifecycle) start() {
 	l.tx.flush() // the ready-to-receive message
 }
 
-// heard runs after the first FPDU was received and validated: it allows sending (RFC 5044
-// §7.1.2) and marks the seat as heard.
+// heard runs after the first FPDU was received and validated. It allows sending (RFC 5044
+// §7.1.2), and reports to the seat that the peer has sent something.
 func (l *lifecycle) heard() {
 	l.seat.Heard()
 	l.tx.lift()
 	l.unlimit(limitSetup)
 }
 
-// end makes the receiving goroutine end the connection.
+// end makes the receiving goroutine end the connection with err. If abortive is true, the socket
+// is reset rather than closed in order.
 func (l *lifecycle) end(err error, abortive bool) {
 	l.mu.Lock()
 	if l.err == nil {
@@ -71,8 +72,8 @@ func (l *lifecycle) end(err error, abortive bool) {
 
 var longAgo = time.Unix(1, 0)
 
-// conclude ends the connection: it brings back outstanding work, revokes memory, closes the
-// socket, and tells the Handler. Then the receiving goroutine ends.
+// conclude ends the connection: it completes outstanding work, revokes memory, closes the socket,
+// and calls Handler.Closed. The receiving goroutine calls it last.
 func (l *lifecycle) conclude() {
 	if l.rx.eof {
 		l.peerClosed()
@@ -110,7 +111,8 @@ func (l *lifecycle) conclude() {
 	close(l.done)
 }
 
-// peerClosed handles the peer's FIN: posted work still goes out, if the peer takes it.
+// peerClosed handles the end of the peer's half of the connection. It still sends posted work, as
+// long as the peer takes it.
 func (l *lifecycle) peerClosed() {
 	if l.rx.partial() && !l.faulty.Load() && !l.stopping.Load() {
 		l.end(&BrokenError{io.ErrUnexpectedEOF}, true)

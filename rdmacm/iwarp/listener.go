@@ -77,8 +77,8 @@ func (l *listener) Close() error {
 	return err
 }
 
-// serve accepts connections. It never waits for a peer: each connection that gets a seat is
-// set up on a goroutine of its own.
+// serve accepts connections. It never waits for a peer: each connection that Seats admits is set
+// up on a goroutine of its own.
 func (l *listener) serve() {
 	for {
 		sock, err := l.tcp.AcceptTCP()
@@ -121,8 +121,8 @@ func (l *listener) begin(sock *net.TCPConn) {
 	l.mu.Unlock()
 }
 
-// An arrival is a connection in set-up. It holds the seat until the connection takes it
-// over.
+// An arrival is a connection in set-up. It is the holder of the connection's seat until the
+// set-up is complete.
 type arrival struct {
 	request
 	listener *listener
@@ -140,15 +140,15 @@ func (a *arrival) End(why error) {
 // Busy implements rdmacm.Holder. A set-up waits only for the peer, so it is never busy.
 func (a *arrival) Busy() bool { return false }
 
-// setUp receives the request of a new connection and passes it to Accept.
+// setUp receives the MPA request of a new connection and passes it to Accept.
 func (a *arrival) setUp() {
 	l := a.listener
 	a.deadline = time.Now().Add(l.p.cfg.SetupTimeout)
 	a.sock.SetDeadline(a.deadline)
 	var err error
 	a.frame, err = readFrame(a.sock, false)
-	// From here on Close wakes this goroutine by l.closed, because the socket may already
-	// belong to a connection.
+	// From here on, listener.Close wakes this goroutine by closing l.closed. It leaves the socket
+	// open, because the socket may already belong to a connection.
 	l.forget(a.sock)
 	if err == nil {
 		timer := time.NewTimer(time.Until(a.deadline))

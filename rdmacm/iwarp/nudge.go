@@ -10,7 +10,7 @@ const (
 	nudges     = 4 // each waits four times as long as the one before
 )
 
-// nudgeLater starts the timer of an initiator's nudges.
+// nudgeLater starts the timer for the initiator's further empty Writes.
 func (l *lifecycle) nudgeLater() {
 	wait, left := firstNudge, nudges
 	l.mu.Lock()

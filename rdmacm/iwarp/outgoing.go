@@ -23,9 +23,9 @@ type outgoing struct {
 	request                                     wire.Read // of a Read Request
 }
 
-// next selects and begins the next message: first the ready-to-receive message, then
-// answers to the peer's RDMA Reads in turn with posted work. It puts short Sends that come
-// before that message into b. It returns false if nothing may go now, or b has no room.
+// next selects and begins the next message: first the ready-to-receive message, then answers to
+// the peer's RDMA Reads, alternating with posted work. It appends short Sends that come before
+// that message to b. It returns false if nothing may be sent now, or b has no room.
 func (t *transmitter) next(b *batch) bool {
 	t.mu.Lock()
 	rtr, answer, ch := t.pick(b)
@@ -43,7 +43,7 @@ func (t *transmitter) next(b *batch) bool {
 	return true
 }
 
-// pick chooses the message that next begins: at most one result is not zero. mu is held.
+// pick chooses the message that next begins. At most one of its results is not zero. mu is held.
 func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm.Chain) {
 	if t.broken || t.fenced {
 		return
@@ -75,11 +75,11 @@ func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm
 	return 0, nil, ch
 }
 
-// answerTurns is the number of answers that go in a row while posted work waits.
+// answerTurns is how many answers are sent in a row while posted work waits.
 const answerTurns = 4
 
-// nextPosted moves the cursor past chains with nothing to send. It reports whether a work
-// request may go. mu is held.
+// nextPosted moves the cursor past chains with nothing to send. It reports whether the work
+// request at the cursor may be sent. mu is held.
 func (t *transmitter) nextPosted() bool {
 	for t.cursor != nil {
 		st := postingOf(t.cursor)
@@ -92,7 +92,7 @@ func (t *transmitter) nextPosted() bool {
 	return false
 }
 
-// sendable reports whether the sender has something to do. mu is held.
+// sendable reports whether there is something that may be sent now. mu is held.
 func (t *transmitter) sendable() bool {
 	if t.broken || t.fenced || t.terminated {
 		return false
@@ -198,10 +198,10 @@ func (t *transmitter) messageBuilt() {
 	}
 }
 
-// giveBackPlace lets the peer send one more RDMA Read, because the last FPDU of the
-// response for out.answer is built. It does so before TCP takes that FPDU: a peer that has
-// the whole response may use its place at once. If the peer does not read, a connection
-// holds at most the agreed number of Reads and one batch. mu is held.
+// giveBackPlace removes the oldest answer, whose last FPDU is built, and so allows the peer one
+// more RDMA Read. It does not wait until TCP has taken that FPDU, because a peer that has the
+// whole response may send its next Read at once. If the peer does not read, this side still holds
+// no more than the agreed number of Reads and one batch. mu is held.
 func (t *transmitter) giveBackPlace() {
 	a := t.answers.pop()
 	t.answering.Add(-1)
@@ -209,7 +209,7 @@ func (t *transmitter) giveBackPlace() {
 	t.p.responses.Put(a)
 }
 
-// batchWritten updates the state after TCP took the batch.
+// batchWritten updates the state after TCP took the whole batch.
 func (t *transmitter) batchWritten(b *batch) {
 	p := &t.p.counters
 	p.fpdusOut.Add(uint64(b.fpdus))

@@ -31,8 +31,8 @@ func (x *receiver) place(p []byte) {
 	f.left -= len(p)
 }
 
-// expose puts payload into registered memory, behind the payload placed before. The memory
-// may have been revoked since the header was checked.
+// expose puts payload into registered memory, behind the bytes of the FPDU that are there
+// already. The memory may have been revoked since the header was checked.
 func (x *receiver) expose(p []byte) {
 	f := &x.fpdu
 	f.region.mu.Lock()
@@ -44,8 +44,8 @@ func (x *receiver) expose(p []byte) {
 	copy(f.region.memory[f.tagged.Offset-f.region.base+uint64(f.placed):], p)
 }
 
-// holdBack keeps the payload of an RDMA Write out of its place until the CRC was found
-// right: a short payload stays in the ring, a large one goes to a buffer.
+// holdBack keeps the payload of an RDMA Write out of registered memory until the CRC was found
+// right. A short payload stays in the ring, a large one goes to a buffer.
 func (x *receiver) holdBack() {
 	f := &x.fpdu
 	if !f.large {
@@ -58,7 +58,7 @@ func (x *receiver) holdBack() {
 	f.target = toBounce
 }
 
-// unbounce puts the payload that was held back into its place.
+// unbounce copies the payload that was held back into registered memory.
 func (x *receiver) unbounce() {
 	f := &x.fpdu
 	n := f.placed
@@ -82,20 +82,21 @@ func (r *outRead) skipFull() {
 	}
 }
 
-// directTail is the number of bytes read behind payload that goes straight to its place:
-// the trailer and the next header.
+// directTail is how many bytes a read may take beyond payload that goes straight to its
+// destination. These are the trailer and the next header.
 const directTail = 64
 
-// largeStreak is the number of short FPDUs that may come between large ones.
+// largeStreak is how many short FPDUs may come between large ones while the receiver still
+// expects large ones (receiver.streak).
 const largeStreak = 2
 
-// straight reports whether payload may be read straight into its place.
+// straight reports whether the next read may put payload straight into its destination.
 func (x *receiver) straight() bool {
 	f := &x.fpdu
 	return f.phase == phasePayload && f.large && x.r == x.w && !x.life.faulty.Load()
 }
 
-// exposed returns the region that payload may be read straight into, or nil.
+// exposed returns the region into which the next read may put payload directly, or nil.
 func (x *receiver) exposed() *region {
 	if !x.straight() || x.fpdu.target != toRegion {
 		return nil
@@ -103,10 +104,10 @@ func (x *receiver) exposed() *region {
 	return x.fpdu.region
 }
 
-// direct prepares the ring's entries so that the next read of the socket puts payload
-// straight into its place. It returns the number of entries, and of bytes; 0 if little
-// payload is missing, or some of it is in the ring. The caller holds the mutex of the
-// region that exposed returned.
+// direct prepares the ring's entries so that the next read of the socket puts payload straight
+// into its destination. It returns the number of entries, and of bytes. Both are 0 if little
+// payload is missing, or some of it is in the ring. The caller holds the mutex of the region that
+// exposed returned.
 func (x *receiver) direct() (entries, n int) {
 	f := &x.fpdu
 	if !x.straight() {
@@ -138,8 +139,8 @@ func setEntry(v *unix.Iovec, p []byte) {
 	v.SetLen(len(p))
 }
 
-// placed updates the state after n bytes were read into place, by the ring's entries from
-// entry on.
+// placed updates the state after n bytes of payload were read straight into their destination, by
+// the ring's entries from entry on.
 func (x *receiver) placed(entry, n int) {
 	f := &x.fpdu
 	for k, left := entry, n; x.agreed.CRC && left > 0; k++ {

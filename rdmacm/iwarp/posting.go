@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// A posting holds the connection's notes about a chain between Post and Done. It stays with
-// the chain for the next Post.
+// A posting holds the state of a chain between Post and Done. It stays with the chain for the
+// next Post.
 type posting struct {
 	chain     *rdmacm.Chain
 	built     int // work requests whose FPDUs are all built
@@ -16,7 +16,7 @@ type posting struct {
 	reads     int // RDMA Reads in the chain
 	readsDone int
 	unsent    bool  // counted in transmitter.unsent
-	err       error // why the chain fails without ending the connection
+	err       error // the error that Done gets, or nil
 	failed    int
 }
 
@@ -25,7 +25,7 @@ func postingOf(ch *rdmacm.Chain) *posting { return ch.Provider.(*posting) }
 // newPosting checks the work of a posted chain and returns its posting.
 func newPosting(ch *rdmacm.Chain) *posting {
 	st, ok := ch.Provider.(*posting)
-	if !ok || st.chain != ch { // or ch is a copy of another chain
+	if !ok || st.chain != ch { // a first Post, or ch is a copy of another chain
 		st = new(posting)
 	}
 	*st = posting{chain: ch, failed: -1}
@@ -72,14 +72,15 @@ func nthRead(ch *rdmacm.Chain, n int) int {
 	return -1
 }
 
-// post hands over a chain.
+// post queues a chain. If no other goroutine is the sender and the receiver does not hold posts,
+// it sends the chain. If the connection is ending, the chain completes with ErrClosed.
 func (t *transmitter) post(ch *rdmacm.Chain) {
 	st := newPosting(ch)
 	t.mu.Lock()
 	if t.refusing {
 		closed := t.flushed
 		if !closed {
-			// Earlier chains have not come back yet: this one waits behind them.
+			// Earlier chains are not completed yet, and chains complete in order.
 			st.err = rdmacm.ErrClosed
 			st.built, st.sent, st.readsDone = len(ch.Work), len(ch.Work), st.reads
 			t.append(ch)
@@ -122,8 +123,7 @@ func (t *transmitter) admit(ch *rdmacm.Chain, st *posting) {
 	}
 }
 
-// sent takes a chain out of the unsent count, because TCP took it or never will. mu is
-// held.
+// sent stops counting a chain as unsent, because TCP took it or never will. mu is held.
 func (t *transmitter) sent(st *posting) {
 	if st.unsent {
 		st.unsent = false
@@ -131,7 +131,8 @@ func (t *transmitter) sent(st *posting) {
 	}
 }
 
-// maxHeld is the most chains that wait for Drained.
+// maxHeld is how many posted chains may wait for release. The goroutine that posts the last of
+// them sends them all.
 const maxHeld = 64
 
 func checkWork(w *rdmacm.Work) error {
@@ -170,7 +171,7 @@ func (t *transmitter) append(ch *rdmacm.Chain) {
 	t.tail = ch
 }
 
-// readDone completes the oldest RDMA Read on the wire. The receiver calls it when the
+// readDone completes this side's oldest outstanding RDMA Read. The receiver calls it when the
 // response is in place. ch is nil for the ready-to-receive message.
 func (t *transmitter) readDone(ch *rdmacm.Chain) {
 	t.mu.Lock()
@@ -182,8 +183,8 @@ func (t *transmitter) readDone(ch *rdmacm.Chain) {
 	t.complete()
 }
 
-// readFailed records that the peer ended the connection because of an RDMA Read of ch: the
-// n-th of the Reads that are not done, counted from 0.
+// readFailed records that the peer ended the connection because of an RDMA Read of ch. n is the
+// number of older Reads of ch that are not done.
 func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
 	t.mu.Lock()
 	st := postingOf(ch)
@@ -191,8 +192,8 @@ func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
 	t.mu.Unlock()
 }
 
-// complete gives back the finished chains at the head, in order. Only one goroutine does so
-// at a time; if another one calls complete meanwhile, it leaves its chains to the first.
+// complete calls Done for the finished chains at the head, in order. Only one goroutine does so
+// at a time. If another one calls complete meanwhile, its chains are left to the first.
 func (t *transmitter) complete() {
 	t.mu.Lock()
 	if t.completing {
@@ -230,8 +231,8 @@ func (t *transmitter) takeThrough() *rdmacm.Chain {
 			break
 		}
 		if i := st.unfinished(ch); st.err == nil && (i >= 0 || t.lost) {
-			// Work behind failed work counts as failed, even if the peer received it (RFC
-			// 5040 §6.2.1).
+			// Work after failed work counts as failed, even if the peer received it (RFC 5040
+			// §6.2.1).
 			st.err, st.failed, t.lost = t.flushErr, max(i, 0), true
 		}
 		t.readsPosted -= st.reads
@@ -248,8 +249,8 @@ func (t *transmitter) takeThrough() *rdmacm.Chain {
 	return first
 }
 
-// flushAll brings back all outstanding chains; unfinished ones get err. Later posts fail at
-// once. Only conclude calls it, when no goroutine transmits any more.
+// flushAll completes all outstanding chains; unfinished ones get err. Later posts fail at once.
+// Only conclude calls it, when no goroutine transmits any more.
 func (t *transmitter) flushAll(err error) {
 	t.mu.Lock()
 	t.flushing, t.flushErr = true, err

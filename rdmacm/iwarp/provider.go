@@ -39,7 +39,7 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Name is "iwarp".
+// Name returns "iwarp".
 func (p *Provider) Name() string { return "iwarp" }
 
 // Own returns the addresses at which this machine reaches a listener at the address at.
@@ -51,7 +51,7 @@ func (p *Provider) event(e rdmacm.Event) {
 	}
 }
 
-// Limits are the same for all connections.
+// Limits returns the limits of work requests, which are the same for all connections.
 func (p *Provider) Limits() rdmacm.Limits {
 	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal, RemoteInvalidation: true}
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// An outRead is an RDMA Read of this side that is on the wire. stag names its sink; only
-// the response to this very Read may use it.
+// An outRead is an outstanding RDMA Read of this side. stag names the memory that it fills; only
+// the response to this Read may use it.
 type outRead struct {
 	next  *outRead
 	stag  uint32
@@ -15,7 +15,7 @@ type outRead struct {
 	msn   uint32 // of the request
 	chain *rdmacm.Chain
 
-	// The place of the response's next byte: pieces[0][offset:].
+	// The response's next byte goes to pieces[0][offset]. placed is the number of bytes received.
 	pieces [][]byte
 	offset int
 	placed int
@@ -23,16 +23,16 @@ type outRead struct {
 
 func (r *outRead) link() **outRead { return &r.next }
 
-// readQueue holds RDMA Reads on the wire, oldest first.
+// readQueue holds outstanding RDMA Reads, oldest first.
 type readQueue = fifo[outRead, *outRead]
 
-// A response is the answer, not yet sent, to an RDMA Read of the peer.
+// A response is the answer to an RDMA Read of the peer, until all its FPDUs are built.
 type response struct {
 	next    *response
 	request wire.Read
 	region  *region   // nil if the Read has length 0
 	piece   [1][]byte // the part of the region that is sent
-	// The request's header, for a Terminate that quotes it.
+	// header is the DDP header of the request, for a Terminate that quotes it.
 	header [wire.UntaggedSize]byte
 }
 

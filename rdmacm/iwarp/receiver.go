@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A receiver is the receiving part of a connection. It belongs to the receiving goroutine,
-// except for handed, which mu guards, and the atomics.
+// A receiver is the receiving part of a connection. Only the receiving goroutine uses it, except
+// for handed, which mu guards, and the atomics.
 type receiver struct {
 	*endpoint
 	tx      *transmitter
@@ -28,21 +28,21 @@ type receiver struct {
 	// handed are younger than all in due.
 	handed, due readQueue
 	waiting     atomic.Bool // handed is not empty
-	asked       answerQueue // the peer's Reads in the present run of FPDUs
+	asked       answerQueue // answers to the peer's Reads, until release takes them over
 
-	promised     atomic.Int64 // messages that the peer may still send
+	promised     atomic.Int64 // number of messages that the peer may still send
 	promisedSize atomic.Int64
 
 	ring  *ring // borrowed while there is input
-	taken int   // bytes of input in the present turn
+	taken int   // bytes of input since the last endTurn
 	r, w  int   // the bytes in the ring that are not consumed: ring.buf[r:w]
-	// turn is the receiver's place in the line while it waits for a ring. lent then
-	// delivers the ring, or nil. rings.mu guards both.
+	// turn is the receiver's entry in the queue of receivers that wait for a ring. lent delivers
+	// the ring to it, or nil if the connection ends. rings.mu guards both.
 	turn  turns.Place[*receiver, *receiver]
 	lent  chan *ring
 	stash []byte
-	small [stashSize]byte // holds a short stash
-	large *largeStash     // holds a longer stash
+	small [stashSize]byte // memory of a short stash
+	large *largeStash     // memory of a longer stash
 	spare *inboundMessage // a buffer for the next message, while there is input
 	// bounce holds the payload of an RDMA Write until its CRC is checked.
 	bounce *largeStash
@@ -50,7 +50,7 @@ type receiver struct {
 	ready func(fd uintptr) bool
 	eof   bool
 	errno unix.Errno
-	// emptied: the last read of the socket left nothing in it.
+	// emptied is true if the last read of the socket left nothing in it.
 	emptied bool
 
 	fpdu inboundFPDU
@@ -58,20 +58,20 @@ type receiver struct {
 	// row between them. The next FPDU is then likely to be large, so the receiver reads
 	// little beyond the current one: that way the payload can go straight to its place.
 	streak int
-	// usual is the ULPDU length of the last large segment of a Read Response, or 0 before
-	// the first one. border: a response may begin with the next read of the socket. sure:
-	// the last time that a response could begin there, one did. See lookAhead.
+	// usual is the ULPDU length of the last large segment of a Read Response, or 0 before the
+	// first one. border is true if a Read Response may begin with the next read of the socket.
+	// sure is true if, the last time that this was so, a response did begin there. See lookAhead.
 	usual        int
 	border, sure bool
 	named        *region   // the region that an FPDU of the present input named last
-	msn          [2]uint32 // the last message's number on each queue; the next must be one higher
+	msn          [2]uint32 // sequence number of the last message on each queue
 	send         openSend
 	begun        bool                        // an FPDU has been received and validated
-	drain        bool                        // messages were delivered since Drained
-	scratch      [wire.MaxTerminateSize]byte // RDMAP header that an FPDU carries
+	drain        bool                        // messages were delivered since the last call of Handler.Drained
+	scratch      [wire.MaxTerminateSize]byte // RDMAP header of the current FPDU
 	// Counts of the present run: FPDUs, messages, and bytes of messages.
 	fpdus, sends, sendBytes uint64
-	empty                   int // FPDUs that brought nothing since the last message or Read completed
+	empty                   int // FPDUs without payload since the last message or Read completed
 
 	midway   atomic.Bool   // within an FPDU or a message
 	arrived  atomic.Uint64 // bytes received in total
@@ -79,23 +79,23 @@ type receiver struct {
 }
 
 const (
-	// stashSize is the room for the rest of the input between FPDUs.
+	// stashSize is how many bytes a receiver keeps in small when it gives its ring back.
 	stashSize = 64
-	// Payload is read straight into place only if at least directMin bytes of it are
-	// missing.
+	// directMin is the smallest number of missing payload bytes that are read straight into their
+	// destination.
 	directMin = 16 << 10
-	// directEntries are for certain payload; the other ringEntries are for guessed FPDUs.
+	// directEntries is the number of iov entries for the current FPDU's payload. The rest of
+	// ringEntries is for guessed FPDUs (lookAhead).
 	directEntries = 8
 	ringEntries   = directEntries + 2*aheadFPDUs
 )
 
-// largeStash holds part of an FPDU.
+// largeStash holds part of one FPDU.
 type largeStash [largestFPDU]byte
 
 const largestFPDU = wire.LengthSize + 1<<16 + wire.CRCSize + 3
 
-// promise adds count messages of up to size bytes to what the receiver accepts: see
-// rdmacm.Conn.Provide.
+// promise allows the peer count more messages of up to size bytes: see rdmacm.Conn.Provide.
 func (x *receiver) promise(count, size int) {
 	for {
 		old := x.promisedSize.Load()
@@ -106,8 +106,8 @@ func (x *receiver) promise(count, size int) {
 	x.promised.Add(int64(count))
 }
 
-// expect hands over an RDMA Read whose request is about to be sent. The transmitter calls
-// it before the peer can receive the request.
+// expect passes an RDMA Read to the receiver. The transmitter calls it before it sends the
+// request, so that the receiver knows the Read when the response arrives.
 func (x *receiver) expect(r *outRead) {
 	x.mu.Lock()
 	x.handed.push(r)
@@ -198,8 +198,8 @@ func (x *receiver) readReady(fd uintptr) bool {
 	return true
 }
 
-// endTurn lets other receivers run after this one has taken as much input as a ring
-// holds: those that wait for a ring, and those that wait for a processor.
+// endTurn lets other receivers run after this one has read as much input as a ring holds. It
+// gives the ring back if another receiver waits for one, and yields the processor.
 func (x *receiver) endTurn() {
 	x.taken = 0
 	if x.p.rings.wanted() {
@@ -221,7 +221,7 @@ func (x *receiver) skipBehindFault() bool {
 	return faulty
 }
 
-// read reads the socket once. Payload goes straight into its place if possible, and the
+// read reads the socket once. Payload goes straight into its destination if possible, and the
 // rest into the ring. n is the number of bytes read.
 func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 	if r := x.exposed(); r != nil {
@@ -270,8 +270,8 @@ func (x *receiver) landed(n, direct int) {
 	}
 }
 
-// borrow makes sure that the receiver has a ring, with the stash in it and room behind
-// that. It returns false if the connection ends before it is this receiver's turn.
+// borrow makes sure that the receiver has a ring, with the stash in it and room behind that. It
+// returns false if the connection ends before a ring is free.
 func (x *receiver) borrow() bool {
 	if x.ring == nil {
 		if x.ring = x.p.rings.borrow(x); x.ring == nil {
@@ -293,8 +293,8 @@ func (x *receiver) borrow() bool {
 	return true
 }
 
-// giveBack returns the ring and keeps the unconsumed bytes: part of a header or trailer or,
-// if a CRC protects an RDMA Write, part of its FPDU.
+// giveBack gives the ring back and stashes the unconsumed bytes. They are part of a header or
+// trailer or, if a CRC protects an RDMA Write, part of its FPDU.
 func (x *receiver) giveBack() {
 	if x.ring == nil {
 		return
@@ -326,9 +326,9 @@ func (x *receiver) dropBounce() {
 	}
 }
 
-// consume processes the run of FPDUs in the ring. At its end, the chains that the Handler
-// posted meanwhile and the answers to the peer's Reads go out together. It returns true if
-// something went out and TCP took all of it.
+// consume processes the FPDUs in the ring. Then the chains that the Handler posted meanwhile and
+// the answers to the peer's Reads are sent together. It returns true if something was sent and
+// TCP took all of it.
 func (x *receiver) consume() (sent bool) {
 	x.tx.hold()
 	for !x.life.stopping.Load() && !x.life.faulty.Load() && (x.stepOn() || x.reveal()) {
@@ -348,12 +348,12 @@ func (x *receiver) consume() (sent bool) {
 	return x.tx.release(&x.asked)
 }
 
-// partial reports that an FPDU or a message has begun and not ended.
+// partial reports whether an FPDU or a message has begun and not ended.
 func (x *receiver) partial() bool {
 	return x.fpdu.phase != phaseHeader || x.r < x.w || len(x.stash) > 0 || x.send.open
 }
 
-// drop releases what the receiver holds, at the end of the connection.
+// drop releases the receiver's queues and buffers at the end of the connection.
 func (x *receiver) drop() {
 	x.due, x.asked = readQueue{}, answerQueue{}
 	x.mu.Lock()

@@ -20,8 +20,8 @@ import (
 
 const (
 	batchRecords = 96
-	// optionRoom is what a segment may carry less than TCP_MAXSEG says, when
-	// it acknowledges selectively.
+	// optionRoom is by how many bytes the payload of a segment may be smaller than TCP_MAXSEG, if
+	// the segment carries selective acknowledgements.
 	optionRoom = 40
 	// The segment size is read again after remeasureBytes bytes and remeasureTime, because
 	// a fast sender would otherwise read it thousands of times a second.
@@ -29,8 +29,8 @@ const (
 	remeasureTime  = 20 * time.Millisecond
 )
 
-// whole makes sure that the next n bytes of b lie within the first segment of their record,
-// if they fit into a segment at all.
+// whole makes sure that the next n bytes of b lie within the first segment of their record, if
+// they fit into a segment at all. segment is the length of a segment in bytes.
 func (b *batch) whole(n, segment int) {
 	if b.record > 0 && b.record+n > segment {
 		b.cut()
@@ -45,8 +45,9 @@ func (b *batch) cut() {
 	b.open = false
 }
 
-// send sends the rest of the records, or as much as the socket takes. The kernel does not
-// report an error behind the first record; it shows when the rest is sent.
+// send sends the rest of the records, or as much as the socket takes. If a record other than the
+// first fails, the kernel reports only the number of records before it; the error shows when the
+// rest is sent.
 func (b *batch) send(fd uintptr) (n int, errno unix.Errno) {
 	for b.records > b.sent && b.ends[b.sent] <= b.first {
 		b.sent++

@@ -23,7 +23,7 @@ type region struct {
 	memory []byte // nil once revoked
 
 	revoked    atomic.Bool
-	prev, next *region // the connection's list
+	prev, next *region // links in regions.first's list
 }
 
 func (r *region) STag() uint32   { return r.stag }
@@ -33,8 +33,7 @@ func (r *region) Offset() uint64 { return r.base }
 func (s *regions) register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	r := &region{
 		owner: s, memory: memory, length: uint64(len(memory)), access: access,
-		// Offsets need not start at 0 (RFC 5041 §2.2). A random start is harder to guess
-		// for a stray peer.
+		// Offsets need not start at 0 (RFC 5041 §2.2). A random start is harder to guess.
 		base: uint64(s.p.stags.fresh()) << regionBaseShift,
 	}
 	s.mu.Lock()
@@ -56,7 +55,7 @@ const regionBaseShift = 12
 // regions holds the memory that a connection has registered.
 type regions struct {
 	*endpoint
-	referring *referring // the transmitter's
+	referring *referring // that of the transmitter
 
 	mu     sync.Mutex
 	first  *region
@@ -76,7 +75,7 @@ func (r *region) Deregister() error {
 	return nil
 }
 
-// revoke ends r. It returns false if r had ended before.
+// revoke ends the peer's access to r. It returns false if the access had ended before.
 func (s *regions) revoke(r *region) bool {
 	r.revoked.Store(true)
 	s.referring.mu.Lock()
@@ -107,7 +106,7 @@ func (s *regions) revoke(r *region) bool {
 	return true
 }
 
-// revokeAll ends every region at the end of the connection.
+// revokeAll revokes every region, at the end of the connection.
 func (s *regions) revokeAll() {
 	s.mu.Lock()
 	s.closed = true
@@ -141,8 +140,8 @@ func (s *regions) invalidate(stag uint32) wire.Cause {
 	return wire.RDMAPNotInvalid
 }
 
-// reach checks the peer's access by want to n bytes at offset. It returns the zero Cause if
-// the access is allowed, and otherwise the fault's cause from table t.
+// reach checks whether the peer may access n bytes of r at offset with the right want. It returns
+// the zero Cause if it may, and otherwise the fault's cause from table t.
 func (s *regions) reach(r *region, offset uint64, n int, want rdmacm.Access, t *reachCauses) wire.Cause {
 	switch {
 	case r == nil:
@@ -159,8 +158,9 @@ func (s *regions) reach(r *region, offset uint64, n int, want rdmacm.Access, t *
 	return wire.Cause{}
 }
 
-// reachCauses names the same faults for DDP and for RDMAP (RFC 5041 §7.2, RFC 5040 §4.8).
-// DDP has no name for missing rights.
+// reachCauses has the Terminate causes for the faults that reach finds. DDP and RDMAP have
+// different causes for the same faults (RFC 5041 §7.2, RFC 5040 §4.8). DDP has none for missing
+// rights, so its cause for an invalid STag stands for them.
 type reachCauses struct {
 	invalid, foreign, access, bounds, wrap wire.Cause
 }

@@ -36,7 +36,7 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 		r.fail(err)
 		return nil, err
 	}
-	// The initiator must wait for the reply: bytes behind its frame break the protocol.
+	// The initiator must wait for the reply before it sends anything after its frame.
 	if err := r.nothingYet(); err != nil {
 		r.fail(err)
 		return nil, err
@@ -58,9 +58,9 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 	}
 	r.sock.SetDeadline(time.Time{})
 	r.p.counters.accepted.Add(1)
-	// The connection takes the seat before it can end by itself and leave the seat. If the
-	// set-up was ended in between, the connection notices by its socket; from here on
-	// connection.End is called.
+	// The connection becomes the seat's holder before it starts, because once it runs it may end
+	// and leave the seat at any time. If the set-up lost the seat in between, Hold ends the
+	// connection.
 	r.seat.Hold(rdmacm.HolderOf(c), &c.rx.arrived)
 	c.life.start()
 	return c, nil
@@ -101,7 +101,7 @@ func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
 	if f.data.ORD == wire.DepthUnset {
 		e.IRD = wire.DepthUnset
 	} else {
-		// The cap is never exceeded: the initiator lowers its ORD.
+		// IRD never exceeds MaxIRD. An initiator that wants more lowers its ORD.
 		s.IRD = min(max(s.PeerORD, p.InboundReads), cfg.MaxIRD)
 		if s.RTR&wire.RTRRead != 0 {
 			s.IRD = max(s.IRD, 1)
@@ -111,7 +111,7 @@ func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
 	return s, &e
 }
 
-// nothingYet returns an error if the peer sent more than its frame, or closed.
+// nothingYet returns an error if the peer sent more than its frame, or closed the connection.
 func (r *request) nothingYet() error {
 	raw, err := r.sock.SyscallConn()
 	if err != nil {
@@ -134,8 +134,9 @@ func (r *request) nothingYet() error {
 	return errors.Join(err, peekErr)
 }
 
-// Reject answers with a refusal. It leaves the connection open until the peer closes it,
-// for at most LingerTimeout, because siw does not see a refusal that a FIN follows closely.
+// Reject answers the request with a rejection. It leaves the connection open until the peer
+// closes it, for at most LingerTimeout, because siw misses a rejection that a FIN follows
+// closely.
 func (r *request) Reject(private []byte) error {
 	if len(private) > rdmacm.MaxRejectData {
 		r.fail(rdmacm.ErrSetup)
@@ -164,7 +165,7 @@ func (r *request) Reject(private []byte) error {
 	return nil
 }
 
-// fail ends a set-up.
+// fail ends a set-up with an error.
 func (r *request) fail(err error) {
 	r.sock.Close()
 	r.seat.Leave()
@@ -172,7 +173,7 @@ func (r *request) fail(err error) {
 	r.p.event(rdmacm.Event{Kind: rdmacm.EventSetupFailed, Peer: r.peer, Err: err})
 }
 
-// refuse closes a connection that got no seat.
+// refuse closes a connection that Seats did not admit.
 func (r *request) refuse(why error) {
 	r.sock.Close()
 	r.p.event(rdmacm.Event{Kind: rdmacm.EventRefused, Peer: r.peer, Err: why})

@@ -17,7 +17,7 @@ type ring struct {
 
 	// The arguments and results of recvmsg: the entries, and the control data.
 	iov     [ringEntries]unix.Iovec
-	used    int // the first entries, which may refer to memory
+	used    int // number of leading entries in iov that may refer to memory
 	message unix.Msghdr
 	control struct {
 		unix.Cmsghdr
@@ -28,16 +28,16 @@ type ring struct {
 	ahead ahead
 }
 
-// forget drops the references of the entries.
+// forget clears the entries, so that they keep no memory alive.
 func (r *ring) forget() {
 	clear(r.iov[:r.used])
 	r.used = 0
 	r.ahead.read, r.ahead.left = nil, 0
 }
 
-// recv reads the socket once, into the first entries of iov. emptied: the socket holds
-// nothing more, not even the peer's FIN. The kernel reports that by TCP_INQ, if the socket
-// has the option; a reset does not show there.
+// recv reads the socket once, into the first entries of iov. emptied is true if the socket holds
+// nothing more, not even the peer's FIN. The kernel reports that by TCP_INQ, if the socket has
+// the option; a reset does not show there.
 func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Errno) {
 	m := &r.message
 	m.Iov = &r.iov[0]
@@ -53,21 +53,21 @@ func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Er
 	return int(got), emptied, 0
 }
 
-// rings is a bounded stock of rings. A receiver keeps a ring while it has input, and
-// processes that input without blocking. While others wait, it passes the ring on after a
-// ringful of input. So a receiver waits only for the turns of the receivers in front of it,
-// never for a peer.
+// rings is a limited pool of rings. A receiver keeps a ring while it has input, and processes
+// that input without blocking. While other receivers wait for a ring, it gives its own back after
+// RingSize bytes of input (endTurn). So a receiver waits only for receivers that are processing
+// input, never for a peer.
 type rings struct {
 	most int
 
 	mu   sync.Mutex
 	made int
 	free []*ring
-	line turns.Line[*receiver, *receiver] // if it is not empty, no ring is free
+	line turns.Line[*receiver, *receiver] // receivers that wait; if there are any, no ring is free
 }
 
-// borrow waits for x's turn and gives x a ring. It returns nil if x's connection ends
-// before.
+// borrow returns a ring for x. If none is free, it waits for one. It returns nil if x's
+// connection ends before.
 func (s *rings) borrow(x *receiver) *ring {
 	s.mu.Lock()
 	if n := len(s.free); n > 0 {
@@ -93,7 +93,7 @@ func (s *rings) borrow(x *receiver) *ring {
 	return <-x.lent
 }
 
-// giveBack passes a ring to the receiver that is next in the line.
+// giveBack passes a ring to the receiver that waits next. If none waits, the ring becomes free.
 func (s *rings) giveBack(r *ring) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

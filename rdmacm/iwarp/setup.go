@@ -13,9 +13,9 @@ import (
 // Setup holds the parameters that the two sides of a connection agreed on.
 type Setup struct {
 	Revision wire.Revision
-	// Enhanced: the frames carried the data of RFC 6581.
+	// Enhanced is true if the frames carried the data of RFC 6581.
 	Enhanced bool
-	// PeerToPeer: the initiator announces by a message that it is ready. RTR is the form of
+	// PeerToPeer is true if the initiator sends a ready-to-receive message. RTR is the form of
 	// that message; on the responder's side, RTR lists the allowed forms.
 	PeerToPeer bool
 	RTR        wire.RTR
@@ -30,7 +30,7 @@ type Setup struct {
 	IRD, ORD int
 }
 
-// A frame is a received start-up frame.
+// A frame is a received MPA start-up frame.
 type frame struct {
 	wire.MPAHeader
 	enhanced bool
@@ -70,7 +70,8 @@ func readFrame(r io.Reader, reply bool) (*frame, error) {
 	return f, nil
 }
 
-// appendFrame makes a start-up frame. data is nil for a plain frame.
+// appendFrame returns the bytes of a start-up frame. data is nil for a frame without the data of
+// RFC 6581.
 func appendFrame(h wire.MPAHeader, data *wire.Enhanced, private []byte) []byte {
 	h.Length = len(private)
 	if data != nil {
@@ -88,7 +89,8 @@ func appendFrame(h wire.MPAHeader, data *wire.Enhanced, private []byte) []byte {
 	return b
 }
 
-// checkParam checks the ULP's parameters. The private data may have at most most bytes.
+// checkParam checks the ULP's parameters. most is the largest length of the private data, in
+// bytes.
 func checkParam(p *rdmacm.ConnParam, most int) error {
 	switch {
 	case p.Handler == nil:

@@ -5,8 +5,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// putShortSends appends the FPDUs of the next Sends, as long as those are short and b has
-// room. So a run of small replies takes the lock once. mu is held.
+// putShortSends appends the FPDUs of the next Sends, as long as those are short and b has room.
+// So the sender takes the lock only once for a run of small replies. mu is held.
 func (t *transmitter) putShortSends(b *batch) {
 	if t.marked != nil {
 		return
@@ -33,8 +33,8 @@ func (t *transmitter) putShortSends(b *batch) {
 	}
 }
 
-// sendShort appends a short Send to the batch: see rdmacm.Conn.SendShort. It keeps only the
-// FPDU.
+// sendShort appends a short Send to the batch: see rdmacm.Conn.SendShort. It copies the payload
+// into the FPDU and does not keep local.
 func (t *transmitter) sendShort(local [][]byte, invalidate uint32) bool {
 	n := 0
 	for _, piece := range local {
@@ -69,8 +69,8 @@ func (t *transmitter) takesShort() bool {
 		t.cursor == nil && t.answers.first == nil && !t.out.active && t.marked == nil
 }
 
-// putSend appends the one FPDU of a Send of n bytes, and copies the payload. If invalidate
-// is not 0, it is a Send with Invalidate of that STag.
+// putSend appends a Send of n bytes as one FPDU, and copies the payload. If invalidate is not 0,
+// it is a Send with Invalidate of that STag.
 func (t *transmitter) putSend(b *batch, local [][]byte, n int, invalidate uint32) {
 	h := wire.Untagged{Op: wire.Send, Last: true, Queue: wire.QueueSend, MSN: t.nextMSN(wire.QueueSend)}
 	if invalidate != 0 {

@@ -46,7 +46,7 @@ func (t *stagTable) fresh() uint32 {
 	}
 }
 
-// insert gives r a steering tag that no other region has.
+// insert adds r to the table, under a new steering tag that no other region has.
 func (t *stagTable) insert(r *region) {
 	for {
 		stag := t.fresh()

@@ -12,46 +12,46 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A transmitter is the transmitting part of a connection: it holds posted work until that
-// comes back, and answers to the peer's RDMA Reads. It has no goroutine of its own. The
-// goroutine that finds owned false and sets it becomes the sender. It clears owned when
-// there is nothing more to send.
+// A transmitter is the transmitting part of a connection. It holds posted work until that is
+// completed, and the answers to the peer's RDMA Reads. It has no goroutine of its own. The
+// goroutine that finds owned false and sets it becomes the sender. It clears owned when there is
+// nothing more to send.
 type transmitter struct {
 	*endpoint
 	rx   *receiver
 	life *lifecycle
 
-	// mu guards the following fields, up to "The sender's own".
+	// mu guards the following fields, up to "Only the sender".
 	mu   sync.Mutex
 	idle sync.Cond // owned or completing became false, or refusing true
 
-	// Posted work that has not come back. cursor is the first chain that the sender has not
-	// built completely.
+	// head and tail are the list of posted chains that are not completed. cursor is the first
+	// chain whose FPDUs are not all built.
 	head, tail, cursor *rdmacm.Chain
 	readsPosted        int
-	readsOut           int // RDMA Reads on the wire
+	readsOut           int // RDMA Reads whose response is outstanding
 	completing         bool
 	heldChains         int
 
 	owned      bool // a goroutine is the sender
 	fenced     bool // nothing may be sent before the peer's first FPDU
-	held       bool // posts wait for the end of the run that the receiver works on
+	held       bool // posted work waits for release
 	broken     bool // the socket accepts no more
-	reset      bool // the peer reset the connection, as the sender learned
+	reset      bool // the sender found that the peer reset the connection
 	refusing   bool // new posts fail
 	leaving    bool // this half closes when nothing is left to send
 	finSent    bool
-	flushing   bool // everything outstanding comes back
+	flushing   bool // outstanding chains are being completed with flushErr
 	flushErr   error
-	lost       bool // a chain came back with flushErr
-	flushed    bool // everything has come back
+	lost       bool // a chain was completed with flushErr
+	flushed    bool // all chains are completed
 	rtr        wire.RTR
 	answers    answerQueue // answers whose FPDUs are not all built; the first may be out.answer
 	terminate  []byte      // FPDU of a Terminate that waits to be sent
 	terminated bool        // the sender has taken the Terminate
 
-	// answering is the number of the peer's RDMA Reads that hold a place: those of the
-	// present run of FPDUs and those in answers. See giveBackPlace.
+	// answering is how many of the peer's RDMA Reads count against the agreed number: those in
+	// receiver.asked and those in answers. See giveBackPlace.
 	answering atomic.Int32
 	unsent    atomic.Int64 // see Conn.Unsent
 	progress  atomic.Uint64
@@ -61,18 +61,19 @@ type transmitter struct {
 	// there is no sender, it holds short Sends (sendShort) and mu guards it.
 	batch *batch
 
-	// The sender's own.
+	// Only the sender uses the following fields.
 	out outgoing
 	// first is the chain of the oldest FPDU that is not written.
 	first *rdmacm.Chain
 	turns int
 	msn   [2]uint32 // of the last message on each queue
-	// The most payload bytes in one FPDU, by DDP model.
+	// taggedRoom and untaggedRoom are the largest numbers of payload bytes in one FPDU, with a
+	// tagged and with an untagged header.
 	taggedRoom, untaggedRoom int
-	segment                  int     // bytes that surely fit into a TCP segment
+	segment                  int     // number of bytes that fit into a TCP segment in any case
 	aligned                  bool    // each FPDU is to lie within one segment
-	unmeasured               int     // bytes sent since sizeFPDUs was last considered
-	marked                   *marked // not nil: the peer wants markers
+	unmeasured               int     // bytes sent since remeasure last read the segment size or the clock
+	marked                   *marked // nil unless the peer wants markers
 	measured                 time.Time
 
 	ready func(fd uintptr) bool // writeReady, made once
@@ -81,8 +82,8 @@ type transmitter struct {
 	errno unix.Errno
 }
 
-// inlineBudget is the number of bytes that a posting goroutine sends itself before it
-// leaves the rest to a new goroutine.
+// inlineBudget is the number of bytes that a posting goroutine sends itself. It leaves the rest
+// to a new goroutine.
 const inlineBudget = 1 << 20
 
 func (t *transmitter) init() error {
@@ -94,7 +95,8 @@ func (t *transmitter) init() error {
 	var err error
 	if ctlErr := t.raw.Control(func(fd uintptr) {
 		err = t.sizeFPDUs(fd)
-		// Without this option the receiver reads once more each time.
+		// With TCP_INQ the kernel reports an empty socket. Otherwise the receiver finds that out
+		// by one more read each time.
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1)
 	}); ctlErr != nil {
 		err = ctlErr
@@ -107,7 +109,7 @@ func (t *transmitter) nextMSN(queue uint32) uint32 {
 	return t.msn[queue]
 }
 
-// sizeFPDUs computes the most payload for one FPDU. If CRCs are used, an FPDU fits into a
+// sizeFPDUs computes the largest payload of one FPDU. If CRCs are used, an FPDU fits into one
 // segment: see batch.whole.
 func (t *transmitter) sizeFPDUs(fd uintptr) error {
 	mss, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
@@ -132,19 +134,19 @@ func (t *transmitter) sizeFPDUs(fd uintptr) error {
 	return nil
 }
 
-// remeasure adapts the size of FPDUs to a changed path. It looks again after both
-// remeasureBytes and remeasureTime have passed.
+// remeasure adapts the size of FPDUs to a changed network path. It reads the segment size again
+// only when both remeasureBytes and remeasureTime have passed.
 func (t *transmitter) remeasure(fd uintptr) {
 	if t.unmeasured < remeasureBytes {
 		return
 	}
 	if t.unmeasured = 0; time.Since(t.measured) >= remeasureTime {
-		// An error means that the socket is at its end; others notice that.
+		// An error means that the connection has ended; the next write reports that.
 		_ = t.sizeFPDUs(fd)
 	}
 }
 
-// mulpdu is the largest ULPDU whose FPDU fits a TCP segment (RFC 5044 §4.1.1).
+// mulpdu returns the largest ULPDU whose FPDU fits into a TCP segment (RFC 5044 §4.1.1).
 func mulpdu(emss int, markers bool) int {
 	n := emss - (wire.LengthSize + wire.CRCSize + emss%4)
 	if markers {
@@ -153,8 +155,8 @@ func mulpdu(emss int, markers bool) int {
 	return n
 }
 
-// acquire makes the caller the sender, if there is something to send and no other goroutine
-// is the sender. mu is held.
+// acquire makes the caller the sender and returns true, if there is something to send and no
+// other goroutine is the sender. mu is held.
 func (t *transmitter) acquire() bool {
 	if t.owned || !t.sendable() {
 		return false
@@ -174,8 +176,8 @@ func (t *transmitter) flush() {
 	}
 }
 
-// transmit sends the waiting work without waiting for the socket. The caller must be the
-// sender, and is not any more afterwards. transmit returns true if it sent something and
+// transmit sends the waiting work without waiting for the socket. The caller must be the sender;
+// when transmit returns, it is the sender no more. transmit returns true if it sent something and
 // nothing is left.
 func (t *transmitter) transmit() (sent bool) {
 	budget := inlineBudget
@@ -201,7 +203,8 @@ func (t *transmitter) transmit() (sent bool) {
 	return sent
 }
 
-// transmitLoop is like transmit, but waits for the socket.
+// transmitLoop is like transmit, but waits until the socket takes more. It runs on a goroutine of
+// its own.
 func (t *transmitter) transmitLoop() {
 	for {
 		if t.batch != nil && t.batch.left > 0 {
@@ -217,7 +220,7 @@ func (t *transmitter) transmitLoop() {
 	}
 }
 
-// written finishes a batch that TCP took.
+// written ends the use of a batch that TCP took completely.
 func (t *transmitter) written() {
 	t.referring.end(t.batch)
 	t.batchWritten(t.batch)
@@ -225,8 +228,8 @@ func (t *transmitter) written() {
 	t.complete()
 }
 
-// fill makes a batch of the waiting work. If there is none, it returns false and the caller
-// is no longer the sender.
+// fill puts the waiting work into the batch. If there is none, it returns false and the caller is
+// no longer the sender.
 func (t *transmitter) fill() bool {
 	b := t.borrowBatch()
 	for {
@@ -238,7 +241,7 @@ func (t *transmitter) fill() bool {
 				break
 			}
 			if !t.build(b) {
-				// A fault: its Terminate is next, if it may be sent.
+				// The fault's Terminate is next, if it may be sent.
 				break
 			}
 		}
@@ -266,8 +269,8 @@ func (t *transmitter) borrowBatch() *batch {
 	return t.batch
 }
 
-// dropBatch gives the batch back and drops its content. The caller holds mu, and is the
-// sender if there is one.
+// dropBatch empties the batch and gives it back. The caller holds mu, and is the sender if there
+// is one.
 func (t *transmitter) dropBatch() {
 	if b := t.batch; b != nil {
 		b.reset()
@@ -283,8 +286,8 @@ func (t *transmitter) disown() {
 	t.idle.Broadcast()
 }
 
-// fillTerminate appends the waiting Terminate, the last FPDU of this side. It returns false
-// if there is none (any more).
+// fillTerminate appends the waiting Terminate, the last FPDU that this side sends. It returns
+// false if no Terminate waits.
 func (t *transmitter) fillTerminate(b *batch) bool {
 	t.mu.Lock()
 	fpdu := t.terminate
@@ -305,7 +308,7 @@ func (t *transmitter) fillTerminate(b *batch) bool {
 	return true
 }
 
-// write writes the batch; wait allows it to wait for the socket. It returns false when the
+// write writes the batch. If wait is true, it may wait for the socket. It returns false when the
 // socket takes no more, because the connection is at its end.
 func (t *transmitter) write(wait bool) bool {
 	t.wait, t.errno = wait, 0
@@ -313,20 +316,21 @@ func (t *transmitter) write(wait bool) bool {
 	if err == nil && t.errno == 0 {
 		return true
 	}
-	// The receiver notices by itself how the connection ended. But the kernel reports a
-	// reset to only one of the two.
+	// The receiver finds out by its own reads how the connection ended. But the kernel reports a
+	// reset only once, to the reader or to the writer.
 	t.referring.end(t.batch)
 	t.mu.Lock()
 	t.broken = true
-	// A reset in the middle of a batch shows as EPIPE (batch.send). So does the end of this
-	// half; finSent tells the two apart.
+	// A reset in the middle of a batch shows as EPIPE (batch.send). A write after this side
+	// closed its half also gives EPIPE; finSent tells the two cases apart.
 	t.reset = t.reset || t.errno == unix.ECONNRESET || t.errno == unix.EPIPE
 	t.disown()
 	t.mu.Unlock()
 	return false
 }
 
-// writeReady writes as much of the batch as the socket takes.
+// writeReady writes as much of the batch as the socket takes. It returns false if RawConn.Write
+// is to wait until the socket takes more.
 func (t *transmitter) writeReady(fd uintptr) bool {
 	for b := t.batch; b.left > 0; {
 		n, errno := t.referring.send(b, fd)

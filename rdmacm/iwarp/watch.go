@@ -8,20 +8,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// A watch ends a connection whose peer leaves work undone. Its timer runs only while there
-// is such work. lifecycle.mu guards all fields except armed.
+// A watch ends a connection whose peer leaves work undone. Its timer runs only while there is
+// such work or a limit. lifecycle.mu guards all fields except armed.
 type watch struct {
 	armed  atomic.Bool // the timer runs
 	timer  *time.Timer
 	at     time.Time // when it fires
 	limits [limits]limit
-	over   bool // it has ended the connection, or the connection has ended
-	// The last progress values seen, and the time since which each has not changed.
+	over   bool // the watch has ended the connection, or the connection has ended
+	// seen has the last progress values, and since the times from which on they have not changed.
 	seen  [watched]uint64
 	since [watched]time.Time
 }
 
-// A limit bounds the connection's life. A zero at means no limit.
+// A limit is a time at which the connection ends, and the reason for that. A zero at means no
+// limit.
 type limit struct {
 	at     time.Time
 	reason error
@@ -56,8 +57,8 @@ func (l *lifecycle) startWatch() {
 	l.watchOn()
 }
 
-// limit ends the connection by reason after the time in. Of several limits of one kind the
-// shortest counts.
+// limit ends the connection with reason after the duration in, unless unlimit is called before.
+// Of several limits of one kind the earliest counts.
 func (l *lifecycle) limit(kind int, in time.Duration, reason error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +87,7 @@ func (l *lifecycle) watchOn() {
 	l.watch.lookIn(l.p.cfg.StallTimeout / ticks)
 }
 
-// lookIn sets the timer to d, unless it fires before. lifecycle.mu is held.
+// lookIn makes the timer fire after d, unless it is set to fire earlier. lifecycle.mu is held.
 func (w *watch) lookIn(d time.Duration) {
 	at := time.Now().Add(d)
 	if w.timer == nil || w.over || w.armed.Load() && !at.Before(w.at) {
@@ -97,9 +98,10 @@ func (w *watch) lookIn(d time.Duration) {
 	w.timer.Reset(d)
 }
 
-// look is the timer's function.
+// look is called by the timer. It ends the connection if a limit has passed or the peer has
+// stalled.
 func (l *lifecycle) look() {
-	// Work that begins from here on sets the timer itself, if this check does not see it.
+	// This check may miss work that begins from here on. That work sets the timer itself.
 	l.watch.armed.Store(false)
 	pending := [watched]bool{
 		watchSend:    l.tx.sending(),
@@ -122,8 +124,8 @@ func (l *lifecycle) look() {
 	}
 }
 
-// judge returns the reason to end the connection, and whether the peer stalled; or it sets
-// the timer again. lifecycle.mu is held.
+// judge returns the reason to end the connection, and whether the peer stalled. If there is no
+// reason, it sets the timer for the next check. lifecycle.mu is held.
 func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall time.Duration) (err error, stalled bool) {
 	if w.over {
 		return nil, false
@@ -165,7 +167,7 @@ func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall t
 	return nil, false
 }
 
-// undone describes the duty that a stalled peer neglects.
+// undone describes what a stalled peer does not do.
 var undone = [watched]string{
 	watchSend: "takes nothing", watchRead: "does not answer an RDMA Read",
 	watchReceive: "stopped within a message",

@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Tagged makes the ULPDU of a tagged segment.
+// Tagged returns the ULPDU of a tagged segment.
 func Tagged(h wire.Tagged, payload []byte) []byte {
 	b := make([]byte, wire.TaggedSize+len(payload))
 	h.Put(b)
@@ -14,7 +14,7 @@ func Tagged(h wire.Tagged, payload []byte) []byte {
 	return b
 }
 
-// Untagged makes the ULPDU of an untagged segment.
+// Untagged returns the ULPDU of an untagged segment.
 func Untagged(h wire.Untagged, payload []byte) []byte {
 	b := make([]byte, wire.UntaggedSize+len(payload))
 	h.Put(b)
@@ -22,14 +22,14 @@ func Untagged(h wire.Untagged, payload []byte) []byte {
 	return b
 }
 
-// Bytes makes an FPDU of a ULPDU.
+// Bytes returns the FPDU of a ULPDU.
 func (p *Peer) Bytes(ulpdu []byte) []byte {
 	b := make([]byte, wire.FPDUSize(len(ulpdu)))
 	wire.PutFPDU(b, ulpdu, p.CRC)
 	return b
 }
 
-// WriteFPDU sends FPDUs of ULPDUs, all at once.
+// WriteFPDU sends the FPDUs of the ULPDUs with one write.
 func (p *Peer) WriteFPDU(ulpdus ...[]byte) {
 	p.T.Helper()
 	var all []byte
@@ -39,32 +39,32 @@ func (p *Peer) WriteFPDU(ulpdus ...[]byte) {
 	p.Write(all)
 }
 
-// Ready is an empty RDMA Write, which lets the responder send.
+// Ready returns the ULPDU of an empty RDMA Write, which allows the responder to send.
 func Ready() []byte { return Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: 1}, nil) }
 
-// Send is a Send of one segment, the next on its queue.
+// Send returns the ULPDU of a Send of one segment, with the next sequence number of its queue.
 func (p *Peer) Send(payload []byte) []byte {
 	return Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: p.NextMSN(QueueSend)}, payload)
 }
 
-// ReadRequest is a Read Request, the next on its queue.
+// ReadRequest returns the ULPDU of a Read Request, with the next sequence number of its queue.
 func (p *Peer) ReadRequest(r wire.Read) []byte {
 	b := make([]byte, wire.ReadRequestSize)
 	r.Put(b)
 	return Untagged(wire.Untagged{Op: wire.ReadRequest, Last: true, Queue: QueueRead, MSN: p.NextMSN(QueueRead)}, b)
 }
 
-// Terminate is a Terminate message.
+// Terminate returns the ULPDU of a Terminate message.
 func Terminate(t wire.Termination) []byte {
 	b := make([]byte, t.Size())
 	t.Put(b)
 	return Untagged(wire.Untagged{Op: wire.Terminate, Last: true, Queue: QueueTerminate, MSN: 1}, b)
 }
 
-// An FPDU that arrived.
+// An FPDU is one that the test has received.
 type FPDU struct {
 	wire.Control
-	// Raw is all of it, from the length field to the CRC.
+	// Raw is the whole FPDU, from the length field to the CRC.
 	Raw []byte
 	// ULPDU is the DDP segment. Payload is the part of it behind the DDP header.
 	ULPDU, Payload []byte

@@ -10,17 +10,17 @@ import (
 // and checks each marker.
 type Marked struct {
 	p     *Peer
-	at    int // bytes of the stream so far
-	start int // place of the current FPDU's length field
+	at    int // bytes of the stream received so far
+	start int // offset of the current FPDU's length field in the stream
 	begun bool
-	// seen is the current FPDU with its markers, because the CRC covers both.
+	// seen holds the current FPDU with its markers, because the CRC covers both.
 	seen []byte
 }
 
 // Marked starts a stream with markers.
 func (p *Peer) Marked() *Marked { return &Marked{p: p} }
 
-// read receives n bytes, not counting markers.
+// read receives n bytes without the markers between them, and checks the markers.
 func (m *Marked) read(n int) []byte {
 	m.p.T.Helper()
 	var b []byte
@@ -64,7 +64,7 @@ func (m *Marked) ReadFPDU() FPDU {
 	return m.p.parse(raw, raw[wire.LengthSize:wire.LengthSize+n], raw[wire.LengthSize+n:end])
 }
 
-// ReadMessage is like Peer.ReadMessage.
+// ReadMessage is like Peer.ReadMessage, for a stream with markers.
 func (m *Marked) ReadMessage(op wire.Opcode) (first FPDU, payload []byte) {
 	m.p.T.Helper()
 	for {

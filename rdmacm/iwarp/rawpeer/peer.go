@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// hang is how long a peer waits in one call of a method.
+// hang is how long one call of a method waits before the test fails.
 const hang = 30 * time.Second
 
 // A Peer is one end of a TCP connection. Its methods fail the test on anything unexpected.
@@ -22,13 +22,13 @@ const hang = 30 * time.Second
 type Peer struct {
 	T    testing.TB
 	Conn *net.TCPConn
-	// CRC: WriteFPDU sends right CRCs, and ReadFPDU checks them.
+	// CRC is true if WriteFPDU puts CRCs into FPDUs, and ReadFPDU checks them.
 	CRC bool
 	// MSN is the last sequence number used on each queue.
 	MSN [3]uint32
 }
 
-// New takes over a TCP connection.
+// New returns a Peer for a TCP connection. The connection is closed at the end of the test.
 func New(t testing.TB, c net.Conn) *Peer {
 	t.Helper()
 	p := &Peer{T: t, Conn: c.(*net.TCPConn)}
@@ -37,8 +37,8 @@ func New(t testing.TB, c net.Conn) *Peer {
 	return p
 }
 
-// waits begins a new wait. An error means that the connection has ended, which the caller's next
-// step meets too.
+// waits sets the deadline of the next read or write. An error means that the connection has
+// ended; it is ignored, because the next read or write fails as well.
 func (p *Peer) waits() { _ = p.Conn.SetDeadline(time.Now().Add(hang)) }
 
 // Dial connects to addr, and sends nothing yet.
@@ -69,7 +69,7 @@ func dial(t testing.TB, addr netip.AddrPort, d net.Dialer) *Peer {
 	return New(t, c)
 }
 
-// A Listener waits for initiators.
+// A Listener accepts the TCP connections of initiators.
 type Listener struct {
 	t testing.TB
 	l net.Listener
@@ -86,7 +86,7 @@ func Listen(t testing.TB) *Listener {
 	return &Listener{t, l}
 }
 
-// Addr is where it listens.
+// Addr returns the address on which l listens.
 func (l *Listener) Addr() netip.AddrPort { return l.l.Addr().(*net.TCPAddr).AddrPort() }
 
 // Accept waits for the next initiator's TCP connection.
@@ -205,13 +205,13 @@ func (p *Peer) Reset() {
 	p.Conn.Close()
 }
 
-// NextMSN is the sequence number of the next message on a queue.
+// NextMSN returns the sequence number for the next message on a queue.
 func (p *Peer) NextMSN(queue uint32) uint32 {
 	p.MSN[queue]++
 	return p.MSN[queue]
 }
 
-// Queues by short names, for tests.
+// Short names of the queues, for tests.
 const (
 	QueueSend      = wire.QueueSend
 	QueueRead      = wire.QueueRead

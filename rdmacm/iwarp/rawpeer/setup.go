@@ -8,8 +8,8 @@ import (
 type Frame struct {
 	Flags    wire.MPAFlags
 	Revision wire.Revision
-	// Enhanced is the data of RFC 6581, or nil. If it is set, WriteFrame also sets its
-	// flag.
+	// Enhanced is the data of RFC 6581, or nil for none. If it is set, WriteFrame also sets the
+	// flag for it.
 	Enhanced *wire.Enhanced
 	Private  []byte
 }
@@ -50,7 +50,7 @@ func (p *Peer) ReadFrame(reply bool) Frame {
 	return f
 }
 
-// LinuxRequest is the request frame that the Linux NFS client sends over siw.
+// LinuxRequest returns the request frame that the Linux NFS client sends over siw.
 func LinuxRequest() Frame {
 	return Frame{
 		Revision: wire.Revision2, Enhanced: &wire.Enhanced{IRD: 128},
@@ -58,7 +58,8 @@ func LinuxRequest() Frame {
 	}
 }
 
-// Initiate sends a request and receives the reply, which must not be a refusal.
+// Initiate sends a request and receives the reply. The test fails if the reply rejects the
+// connection.
 func (p *Peer) Initiate(f Frame) Frame {
 	p.T.Helper()
 	p.WriteFrame(false, f)

@@ -18,7 +18,7 @@ const (
 	rdmaVersionShift = 6
 )
 
-// Control is what the two control bytes say. Reserved bits are not kept.
+// Control holds the fields of the two control bytes. It does not keep the reserved bits.
 type Control struct {
 	Tagged, Last bool
 	DDP, RDMAP   uint8 // versions

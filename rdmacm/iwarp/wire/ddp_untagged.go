@@ -32,8 +32,9 @@ func ParseUntagged(b []byte) Untagged {
 	}
 }
 
-// IsLastOfSend reports whether the control bytes at the start of b belong to the last
-// segment of a plain Send or of a Send with Invalidate, in the supported versions.
+// IsLastOfSend reports whether the control bytes at the start of b belong to the last segment of
+// a plain Send or of a Send with Invalidate, in the supported versions. invalidates is true for a
+// Send with Invalidate.
 func IsLastOfSend(b []byte) (is, invalidates bool) {
 	_ = b[1]
 	if b[0]&(tagged|last|ddpVersion) != last|DDPVersion || b[1]&rdmaVersion != RDMAPVersion<<rdmaVersionShift {

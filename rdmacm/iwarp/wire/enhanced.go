@@ -8,7 +8,7 @@ const EnhancedSize = 4
 // DepthUnset in place of a read depth means that the depth is not negotiated.
 const DepthUnset = 0x3fff
 
-// RTR names forms of the ready-to-receive indication (RFC 6581 §9.2).
+// RTR is a set of forms of the ready-to-receive message (RFC 6581 §9.2).
 type RTR uint8
 
 // Forms.
@@ -26,7 +26,7 @@ type Enhanced struct {
 	IRD, ORD   uint16
 }
 
-// Bits of the two halves.
+// Bits of the two 16-bit fields: the flags, and the depth (IRD or ORD).
 const (
 	enhancedHigh  = 0x8000 // A, C
 	enhancedLow   = 0x4000 // B, D

@@ -8,13 +8,12 @@ const (
 	MarkerInterval = 512
 )
 
-// A Marker lays out a stream with markers in it: the first stands before the first FPDU,
-// and one follows every MarkerInterval bytes. The zero Marker is at the start of full
-// operation.
+// A Marker inserts markers into a stream. The first marker stands before the first FPDU, and one
+// follows every MarkerInterval bytes. The zero Marker is at the start of the stream.
 type Marker struct {
 	// next is the number of stream bytes before the next marker.
 	next int
-	// at is the distance from the current FPDU's length field, in bytes.
+	// at is the number of bytes from the current FPDU's length field to the present position.
 	at int
 }
 
@@ -57,8 +56,8 @@ func (m *Marker) PutDue(b []byte) int {
 func (m *Marker) put(b []byte) {
 	binary.BigEndian.PutUint32(b, uint32(m.at)&0xffff)
 	m.next = MarkerInterval - MarkerSize
-	// A marker between FPDUs belongs to the following FPDU, whose length field comes behind
-	// it: the pointer is 0 and stays so.
+	// A marker between FPDUs belongs to the following FPDU, whose length field comes behind it.
+	// So its pointer is 0.
 	if m.at > 0 {
 		m.at += MarkerSize
 	}

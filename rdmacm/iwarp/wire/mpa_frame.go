@@ -36,7 +36,7 @@ type Revision uint8
 
 // Revisions.
 const (
-	RevisionConsortium Revision = 0 // not spoken here
+	RevisionConsortium Revision = 0 // not supported
 	Revision1          Revision = 1 // RFC 5044
 	Revision2          Revision = 2 // RFC 6581
 )
@@ -52,7 +52,7 @@ type MPAHeader struct {
 	Reply    bool // the frame carries the reply key
 	Flags    MPAFlags
 	Revision Revision
-	// Length of the private data that follows, enhanced data included.
+	// Length is the length in bytes of the private data that follows, enhanced data included.
 	Length int
 }
 

@@ -16,7 +16,7 @@ const (
 	SendSolInvalidate Opcode = 0x6
 	Terminate         Opcode = 0x7
 
-	// Known by name only: the receiver answers them as unexpected.
+	// These have only names here, because the receiver rejects them as unexpected.
 	Immediate          Opcode = 0x8
 	ImmediateSolicited Opcode = 0x9
 	AtomicRequest      Opcode = 0xa

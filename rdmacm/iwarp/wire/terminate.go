@@ -144,8 +144,8 @@ const (
 	// the other end of their byte, as Linux's siw sends it from
 	// little-endian machines.
 	DialectSIW
-	// DialectUnknown: the Terminate quotes nothing, so both layouts are possible. Cause
-	// then holds the standard's reading.
+	// DialectUnknown means that the Terminate quotes nothing, so both layouts are possible. Cause
+	// then holds the value by the standard's layout.
 	DialectUnknown
 )
 
@@ -154,7 +154,8 @@ type Termination struct {
 	Cause Cause
 	// ParseTermination sets Dialect. Put always writes the standard's layout.
 	Dialect Dialect
-	// DDP is the quoted DDP header, or empty. SegmentLength belongs to it.
+	// DDP is the quoted DDP header, or empty. SegmentLength is the length in bytes of the segment
+	// that it belongs to.
 	DDP           []byte
 	SegmentLength uint16
 	// RDMAP is the quoted Read Request header, or empty.
@@ -165,8 +166,8 @@ type Termination struct {
 func (c Cause) Swapped() Cause { return Cause{Layer(c.Type), uint8(c.Layer), c.Code} }
 
 // ParseTermination reads a Terminate header from b, which is the whole ULPDU behind the DDP
-// header. The quotes refer to b. The only error is a header that is shorter than the
-// control field. Announced quotes that are missing are left out.
+// header. The quotes refer to b. The only error is a header that is shorter than the control
+// field. If a quote is announced and missing, its field stays empty.
 func ParseTermination(b []byte) (Termination, error) {
 	var t Termination
 	if len(b) < terminateControl {
@@ -205,7 +206,7 @@ func ParseTermination(b []byte) (Termination, error) {
 	return t, nil
 }
 
-// Size is the length of t, in bytes.
+// Size returns the length of t, in bytes.
 func (t *Termination) Size() int {
 	n := terminateControl
 	if len(t.DDP) > 0 {
