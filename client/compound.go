@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// An Op is one operation of a COMPOUND and the place of its result.
+// An Op is one operation of a COMPOUND, and where its result is stored.
 type Op struct {
 	Number nfs4wire.OpNum
 	// Args are the operation's arguments, such as *nfs4wire.Read4Args, or nil if it has
@@ -20,14 +20,14 @@ type Op struct {
 	Res Decoder
 }
 
-// An Encoder is arguments: the types of nfs4wire.
+// An Encoder holds the arguments of an operation. The types of nfs4wire implement it.
 type Encoder interface{ Encode(w *xdr.Writer) }
 
-// A Decoder is a result: the types of nfs4wire.
+// A Decoder receives the result of an operation. The types of nfs4wire implement it.
 type Decoder interface{ Decode(d *xdr.Decoder) }
 
-// An OpError is the refusal of an operation: the server executed it and answered with a
-// status other than NFS4_OK. If the whole COMPOUND was refused, Op is 0.
+// An OpError means that the server executed an operation and answered with a status other than
+// NFS4_OK. If the server refused the whole COMPOUND, Op is 0.
 type OpError struct {
 	Op     nfs4wire.OpNum
 	Status nfs4wire.NFSStat4
@@ -51,8 +51,9 @@ type Compound struct {
 	// Sinks are memory where the transport may place the data of READs and the texts of
 	// READLINKs: see rpc.Exchange.
 	Sinks [][]byte
-	// MaxArgs bounds the arguments of Ops without eligible data, and MaxResults their
-	// results, in bytes. 0 means 4096 for MaxArgs, and the binding's bound for MaxResults.
+	// MaxArgs is an upper bound for the arguments of Ops without eligible data, and MaxResults
+	// for their results, in bytes. 0 means 4096 for MaxArgs, and the binding's bound for
+	// MaxResults.
 	MaxArgs, MaxResults int
 	// Done is called once, when the outcome is known. Memory that Ops' results refer to is
 	// valid only during Done. Done must not block.
@@ -65,7 +66,7 @@ type Compound struct {
 
 	x       rpc.Exchange
 	session *Session
-	in      *compoundList // the session's list that has it
+	in      *compoundList // the list of the session that contains the compound, or nil
 	place   place
 	serial  uint64 // identifies the attempt to send
 	flight
@@ -75,31 +76,34 @@ type Compound struct {
 type flight struct {
 	slot *slot
 	link *link
-	// doubtful: the compound was sent, and the connection ended before the reply came.
+	// doubtful is true if the compound was sent, and the connection ended before the reply came.
+	// So the server may have executed it.
 	doubtful bool
-	// conn is link's connection that it was sent on. sent: it is the transport's;
-	// begun: so much so that it can be cancelled there, which cancelled asks for.
+	// conn is the connection of link on which the compound was sent. sent is true while the
+	// transport has the call. begun is true once the transport's Start has returned, so that the
+	// call can be cancelled. cancelled is the error that Cancel wants, or nil.
 	conn        *Conn
 	sent, begun bool
 	cancelled   error
-	// settle: this compound replaces a cancelled one, to settle the state of its slot.
+	// settle is true if this is the SEQUENCE of Session.settle, which makes the slot of a request
+	// that was given up usable again.
 	settle   bool
 	sequence nfs4wire.Sequence4Args
 	res      nfs4wire.Sequence4Res
 }
 
-// defaultMaxArgs bounds the arguments of a compound without MaxArgs.
+// defaultMaxArgs is used for a compound without MaxArgs.
 const defaultMaxArgs = 4096
 
-// sequenceRoom is the length of a request before its own operations: a tag, the minor
-// version, a count, and SEQUENCE.
+// sequenceRoom is the largest length of the part of a request before the caller's operations, in
+// bytes: a tag, the minor version, a count, and SEQUENCE.
 const sequenceRoom = 4 + 4 + 4 + 4 + nfs4wire.Sequence4ArgsMaxSize
 
-// sequenceResult is the length of a reply before these results: a status, a tag, a count
-// and SEQUENCE.
+// sequenceResult is the largest length of the part of a reply before the results of the caller's
+// operations, in bytes: a status, a tag, a count and SEQUENCE.
 const sequenceResult = 4 + 4 + 4 + 4 + nfs4wire.Sequence4ResMaxSize
 
-// prepare makes the exchange.
+// prepare sets up the RPC exchange of the request.
 func (c *Compound) prepare(s *Session) {
 	c.session = s
 	c.Err, c.Executed = nil, 0
@@ -118,7 +122,7 @@ func (c *Compound) prepare(s *Session) {
 	if len(c.Sinks) > 0 {
 		x.Locate = LocateRead4Data
 	}
-	if x.Args == nil { // once in a Compound's life
+	if x.Args == nil { // only once in a Compound's life
 		x.Args = c.put
 		x.Done = c.done
 	}
@@ -143,16 +147,16 @@ func putOps(w *xdr.Writer, ops []Op) {
 	}
 }
 
-// begin reads what stands before the results: how many there are, and the compound's
-// status.
+// beginResults reads the start of a COMPOUND's reply: the status, the tag, and the number n of
+// results.
 func beginResults(d *xdr.Decoder) (n uint32, status nfs4wire.NFSStat4) {
 	status = nfs4wire.NFSStat4(d.Uint32())
 	d.Opaque(nfs4wire.NFS4OpaqueLimit) // tag
 	return d.Uint32(), status
 }
 
-// readOps reads n results of ops, of a compound with status. It returns the number of
-// executed operations.
+// readOps reads the n results of a COMPOUND of ops that ended with status. It returns the number
+// of executed operations. If an operation failed, the error is an *OpError.
 func readOps(d *xdr.Decoder, ops []Op, n uint32, status nfs4wire.NFSStat4) (executed int, err error) {
 	if int64(n) > int64(len(ops)) {
 		return 0, fmt.Errorf("%w: %d results of %d operations", rpc.ErrBadReply, n, len(ops))
@@ -177,8 +181,8 @@ func readOps(d *xdr.Decoder, ops []Op, n uint32, status nfs4wire.NFSStat4) (exec
 	return int(n), nil
 }
 
-// readOp reads one result. OP_ILLEGAL stands for an operation that the server does not
-// know (RFC 8881 §18.52).
+// readOp reads one result. If the server does not know the operation, the result is that of
+// OP_ILLEGAL (RFC 8881 §18.52).
 func readOp(d *xdr.Decoder, op *Op) (status nfs4wire.NFSStat4, err error) {
 	number := nfs4wire.OpNum(d.Uint32())
 	peek := *d
@@ -205,8 +209,9 @@ func errOf(d, peek *xdr.Decoder) error {
 	return peek.Err()
 }
 
-// LocateRead4Data finds the data of the first READ among the results of a COMPOUND that
-// has nothing but operations on the file handle before it: see rpc.Exchange.Locate.
+// LocateRead4Data finds the data of the first READ in the results of a COMPOUND: see
+// rpc.Exchange.Locate. It finds the data only if all operations before the READ are SEQUENCE,
+// LOOKUP, or set the current or saved file handle.
 func LocateRead4Data(results xdr.Decoder) (position, length int) {
 	n, _ := beginResults(&results)
 	for ; n > 0 && results.Err() == nil; n-- {
@@ -237,7 +242,7 @@ type compoundList struct {
 	queue.List[place, *place]
 }
 
-// A place is a compound's place in a compoundList.
+// A place is the entry of a compound in a compoundList.
 type place struct {
 	queue.Links[place]
 	of *Compound

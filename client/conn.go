@@ -17,8 +17,8 @@ import (
 // accepts, in bytes.
 const MaxTransfer = 4 << 20
 
-// maxReply is the longest reply that a Conn accepts over TCP, in bytes: a transfer, and the
-// words around it.
+// maxReply is the longest reply that a Conn accepts over TCP, in bytes: the data of a transfer
+// and the rest of its reply.
 const maxReply = MaxTransfer + 64<<10
 
 // A Conn is a connection to a server. Its methods may be called from any
@@ -36,17 +36,18 @@ type Conn struct {
 	rdma *rdma.Client
 }
 
-// Dial connects to t. ctx bounds the connecting, not the connection. If the host
-// has several addresses, Dial tries each, in order.
+// Dial connects to t. ctx limits how long connecting may take; the connection may outlive it. If
+// the host has several addresses, Dial tries each, in order.
 func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, t, nil) }
 
-// calls serves the calls that the server makes.
+// calls is what a Conn needs to serve the calls that the server makes.
 type calls struct {
 	rpc  *rpc.Server
 	pool *mem.Pool
 }
 
-// dial is Dial. back, unless nil, serves the calls that the server makes.
+// dial is like Dial. If back is not nil, it serves the calls that the server makes on the
+// connection.
 func dial(ctx context.Context, t Target, back *calls) (*Conn, error) {
 	addrs, err := resolve(ctx, t.Host)
 	if err != nil {
@@ -125,24 +126,24 @@ func (c *Conn) Info() (i rdma.Info, ok bool) {
 	return c.rdma.Info()
 }
 
-// Peer is the server's address.
+// Peer returns the server's address.
 func (c *Conn) Peer() netip.AddrPort { return c.peer }
 
 // Target returns the Target of Dial.
 func (c *Conn) Target() Target { return c.target }
 
-// Caller makes calls without waiting for them. Each Exchange carries its own credential;
-// Target.Cred is not added. If Target.Security is set, it protects the calls instead.
+// Caller returns a Caller for calls on c. Each Exchange carries its own credential; Target.Cred
+// is not added. If Target.Security is set, it protects the calls instead.
 func (c *Conn) Caller() rpc.Caller { return c.caller }
 
-// Bare is Caller without Target.Security, for programs that do not support RPCSEC_GSS, such
-// as MOUNT.
+// Bare returns a Caller without Target.Security, for programs that do not support RPCSEC_GSS,
+// such as MOUNT.
 func (c *Conn) Bare() rpc.Caller { return c.bare }
 
-// NFS3 makes the calls of NFS version 3 on c, with the Target's credential.
+// NFS3 returns an NFS3 that makes its calls on c, with the Target's credential.
 func (c *Conn) NFS3() NFS3 { return NFS3{Caller: c.caller, Cred: c.target.Cred} }
 
-// Mount3 makes the calls of MOUNT version 3 on c, with the Target's credential. Like other
+// Mount3 returns a Mount3 that makes its calls on c, with the Target's credential. Like other
 // clients, it does not use the Target's Security, because few servers support that for MOUNT. c
 // must lead to the server's MOUNT service: see DialMount.
 func (c *Conn) Mount3() Mount3 { return Mount3{Caller: c.bare, Cred: c.target.Cred} }
@@ -168,7 +169,7 @@ func (c *Conn) Null(ctx context.Context, program, version uint32) error {
 	return c.Call(ctx, &rpc.Exchange{Program: program, Version: version}, nil)
 }
 
-// Lost reports that the connection has ended and will not be replaced.
+// Lost reports whether the connection has ended and will not be replaced.
 func (c *Conn) Lost() bool {
 	if c.tcp == nil {
 		return !c.target.Reconnect && !c.connected()
@@ -181,7 +182,7 @@ func (c *Conn) Lost() bool {
 	}
 }
 
-// connected reports that there is an RPC-over-RDMA connection now.
+// connected reports whether there is an RPC-over-RDMA connection now.
 func (c *Conn) connected() bool {
 	_, ok := c.rdma.Info()
 	return ok

@@ -15,15 +15,15 @@ func Self() rpc.AuthBytes { return Identity(uint32(os.Geteuid()), uint32(os.Gete
 func Identity(uid, gid uint32) rpc.AuthBytes {
 	var groups []uint32
 	if uid == uint32(os.Geteuid()) {
-		all, _ := os.Getgroups() // a credential without them is valid
+		all, _ := os.Getgroups() // the credential is valid without groups, too
 		for _, g := range all[:min(len(all), rpc.MaxGroups)] {
 			groups = append(groups, uint32(g))
 		}
 	}
-	name, _ := os.Hostname() // servers do not look at it
+	name, _ := os.Hostname() // servers ignore it
 	cred, err := rpc.AuthSysCred(uint32(os.Getpid()), name[:min(len(name), rpc.MaxMachineName)], uid, gid, groups)
 	if err != nil {
-		panic("client: " + err.Error()) // the bounds are kept above
+		panic("client: " + err.Error()) // this cannot happen: the code above keeps to the limits
 	}
 	return cred
 }

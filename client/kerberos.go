@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 )
 
-// typed is a Kerberos context that knows its encryption type.
+// typed is implemented by a Kerberos context: it tells the encryption type.
 type typed interface{ EType() krb5.EType }
 
 // Kerberos names a client's credential for Kerberos.
@@ -18,7 +18,7 @@ type Kerberos struct {
 	// the first. Without Keytab, the credential and the principal come from the
 	// environment's credential cache.
 	Keytab, Principal string
-	// Server is the server's principal: Security.Server.
+	// Server is the server's principal, as in Security.Server.
 	Server string
 }
 

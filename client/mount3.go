@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 )
 
-// A MountError is a refusal of MNT (RFC 1813 §5.1.5).
+// A MountError means that the server refused MNT (RFC 1813 §5.1.5).
 type MountError struct {
 	Path   string
 	Status mount3wire.Stat3
@@ -30,9 +30,9 @@ type Export struct {
 	Groups []string `json:"groups"`
 }
 
-// Mount3 makes the calls of MOUNT version 3 (RFC 1813 §5) on a Caller that leads to
-// such a service. Each method waits for its reply or for the end of its context.
-// Methods may be called from any goroutine.
+// Mount3 makes the calls of MOUNT version 3 (RFC 1813 §5) on a Caller that leads to a MOUNT
+// service. Each method waits for its reply or for the end of its context. Methods may be called
+// from any goroutine.
 type Mount3 struct {
 	Caller rpc.Caller
 	// Cred goes with each call; the zero value is AUTH_NONE.
@@ -46,8 +46,8 @@ func (m Mount3) call(ctx context.Context, p mount3wire.Procedure, args func(w *x
 	}, decode)
 }
 
-// Mount gives the handle of an export's root and the authentication flavors that
-// the export takes (RFC 1813 §5.2.1). A refusal is a *MountError.
+// Mount returns the handle of an export's root, and the security flavors that the export accepts
+// (RFC 1813 §5.2.1). If the server refuses, the error is a *MountError.
 func (m Mount3) Mount(ctx context.Context, path string) (root Handle, flavors []rpc.Flavor, err error) {
 	if len(path) > mount3wire.PathLen {
 		return nil, nil, &MountError{path, mount3wire.ErrNameTooLong}
@@ -98,14 +98,13 @@ func (m Mount3) Exports(ctx context.Context) (all []Export, err error) {
 	return all, err
 }
 
-// ErrNoMount: the server's MOUNT service was not found.
+// ErrNoMount means that the server's MOUNT service was not found.
 var ErrNoMount = errors.New("client: no MOUNT service found")
 
-// DialMount connects to the MOUNT service of the server that c leads to: at TCP
-// port port or, if port is 0, at the first of these that answers: c itself, the TCP
-// port that the server's rpcbind names, the TCP port of NFS. own is false if the
-// connection is c; otherwise the caller closes it. If none answers, the error wraps
-// ErrNoMount.
+// DialMount connects to the MOUNT service of c's server. If port is not 0, it connects to that
+// TCP port. Otherwise it tries c itself, then the TCP port that the server's rpcbind names and,
+// if c is over RDMA, the TCP port of NFS; it takes the first that answers. own is false if the
+// connection is c; otherwise the caller closes it. If none answers, the error wraps ErrNoMount.
 func (c *Conn) DialMount(ctx context.Context, port int) (m *Conn, own bool, err error) {
 	t := Target{Transport: TCP, Host: c.peer.Addr().String(), Port: port, Cred: c.target.Cred}
 	if port != 0 {
@@ -153,8 +152,7 @@ func mountPort(ctx context.Context, host netip.Addr) (int, error) {
 	return int(at.Port()), nil
 }
 
-// MountRoot gives the handle of the root of an export of the server that c leads
-// to. port is as for DialMount.
+// MountRoot returns the handle of the root of an export of c's server. port is as for DialMount.
 func (c *Conn) MountRoot(ctx context.Context, path string, port int) (Handle, error) {
 	m, own, err := c.DialMount(ctx, port)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // A Handle names a file to its server. It is opaque, and at most 64 bytes long.
 type Handle []byte
 
-// A StatusError is the refusal of a call: the server executed it and answered with a status
-// other than NFS3_OK.
+// A StatusError means that the server executed a call and answered with a status other than
+// NFS3_OK.
 type StatusError struct {
 	Procedure nfs3wire.Procedure
 	Status    nfs3wire.NFSStat3
@@ -34,13 +34,13 @@ type NFS3 struct {
 	Cred rpc.AuthBytes
 }
 
-// encoder is the arguments of a call.
+// encoder holds the arguments of a call.
 type encoder interface{ Encode(w *xdr.Writer) }
 
-// decoder is the results of a call.
+// decoder receives the results of a call.
 type decoder interface{ Decode(d *xdr.Decoder) }
 
-// A request is one call and all its state. It is used again and again.
+// A request is the state of one call. Later calls use it again (requests).
 type request struct {
 	x      rpc.Exchange
 	args   encoder
@@ -62,8 +62,8 @@ var requests = sync.Pool{New: func() any {
 	return r
 }}
 
-// call makes a call. maxArgs bounds its arguments without payload, in bytes. sink,
-// unless nil, gets the eligible result.
+// call makes a call. maxArgs is an upper bound for its arguments without payload, in bytes. sink,
+// unless nil, is the memory for the eligible result, such as the data of a READ.
 func (n NFS3) call(ctx context.Context, p nfs3wire.Procedure, args encoder, maxArgs int, sink []byte, decode func(d *xdr.Decoder) error) error {
 	r := requests.Get().(*request)
 	r.args, r.decode = args, decode
@@ -109,7 +109,8 @@ func LocateReadData(results xdr.Decoder) (position, length int) {
 	return results.Position(), int(n)
 }
 
-// do makes a call whose results hold no part of the message. status is the status within res.
+// do makes a call whose decoded results do not refer to the reply's memory. status points to the
+// status within res.
 func (n NFS3) do(ctx context.Context, p nfs3wire.Procedure, args encoder, maxArgs int, res decoder, status *nfs3wire.NFSStat3) error {
 	return n.call(ctx, p, args, maxArgs, nil, func(d *xdr.Decoder) error {
 		res.Decode(d)
@@ -128,11 +129,10 @@ func outcome(d *xdr.Decoder, p nfs3wire.Procedure, status nfs3wire.NFSStat3) err
 	return nil
 }
 
-// wireHandle is h as a wire type.
+// wireHandle returns h as a wire type.
 func wireHandle(h Handle) nfs3wire.FileHandle3 { return nfs3wire.FileHandle3{Data: h} }
 
-// given returns the handle and the attributes of a reply; each is nil if the reply has
-// none.
+// given returns the handle and the attributes in a reply. Each is nil if the reply has none.
 func given(h *nfs3wire.PostOpFH3, a *nfs3wire.PostOpAttr) (Handle, *nfs3wire.Fattr3) {
 	var handle Handle
 	if h != nil && h.HandleFollows {

@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Getattr gives the attributes of a file (RFC 1813 §3.3.1).
+// Getattr returns the attributes of a file (RFC 1813 §3.3.1).
 func (n NFS3) Getattr(ctx context.Context, file Handle) (nfs3wire.Fattr3, error) {
 	args := nfs3wire.Getattr3Args{Object: wireHandle(file)}
 	var res nfs3wire.Getattr3Res
@@ -21,8 +21,8 @@ func (n NFS3) Setattr(ctx context.Context, file Handle, change nfs3wire.Sattr3) 
 	return n.do(ctx, nfs3wire.ProcSetattr, &args, nfs3wire.Setattr3ArgsMaxSize, &res, &res.Status)
 }
 
-// Access returns the rights that the caller has, of those asked for (nfs3wire.Access3Read
-// and so on) (RFC 1813 §3.3.4).
+// Access returns which of the rights (nfs3wire.Access3Read and so on) the caller has (RFC 1813
+// §3.3.4).
 func (n NFS3) Access(ctx context.Context, file Handle, rights uint32) (uint32, error) {
 	args := nfs3wire.Access3Args{Object: wireHandle(file), Access: rights}
 	var res nfs3wire.Access3Res

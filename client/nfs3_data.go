@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Read reads up to len(p) bytes at offset into p (RFC 1813 §3.3.6). Over RDMA the server
-// places them there; over TCP a long reply is read from the socket directly into p. The
+// Read reads up to len(p) bytes at offset into p (RFC 1813 §3.3.6). Over RDMA the server writes
+// the data into p; over TCP the data of a long reply is read from the socket directly into p. The
 // server may return fewer bytes; eof means that the file ends with them.
 func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (count int, eof bool, err error) {
 	args := nfs3wire.Read3Args{FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p))}
@@ -72,8 +72,8 @@ func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, s
 	return w, err
 }
 
-// Commit brings unstable writes in a range to stable storage (RFC 1813 §3.3.21);
-// count 0 means up to the file's end.
+// Commit makes the server store the unstable writes in a range on stable storage (RFC 1813
+// §3.3.21). count 0 means up to the file's end.
 func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (nfs3wire.WriteVerf3, error) {
 	args := nfs3wire.Commit3Args{FileHandle: wireHandle(file), Offset: offset, Count: count}
 	var res nfs3wire.Commit3Res

@@ -10,8 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// directoryReply is the largest reply that one call for a listing asks for, in
-// bytes.
+// directoryReply is the largest reply that one READDIR or READDIRPLUS asks for, in bytes.
 const directoryReply = 64 << 10
 
 var errEndless = fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply)
@@ -80,7 +79,7 @@ type listing struct {
 	entries []DirEntry
 }
 
-// list reads a whole directory. next makes one call and puts its entries into l.
+// list reads a whole directory. next makes one call and stores its entries in l.
 func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 	return func(yield func(DirEntry, error) bool) {
 		var l listing
@@ -111,8 +110,8 @@ type circle struct {
 	steps, most int
 }
 
-// closed reports whether the listing has come back to the kept cookie. cookie is the place
-// where the next call continues.
+// closed reports whether the listing has come back to the kept cookie. cookie is where the next
+// call continues.
 func (c *circle) closed(cookie uint64) bool {
 	if c.most > 0 && cookie == c.kept {
 		return true

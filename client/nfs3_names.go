@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// entry is a name in a directory as an argument, and the bound on its encoding in
-// bytes.
+// entry returns the arguments for a name in a directory, and the largest length of their
+// encoding, in bytes.
 func entry(dir Handle, name string) (nfs3wire.DirOpArgs3, int) {
 	return nfs3wire.DirOpArgs3{Dir: wireHandle(dir), Name: nfs3wire.Filename3(name)},
 		nfs3wire.FileHandle3MaxSize + 4 + len(name) + xdr.Pad(len(name))

@@ -9,21 +9,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// NFS4 makes the usual requests of NFS version 4.1 and 4.2 on a Session. Each method
-// waits for its end or for that of its context. An error is an *OpError if the server
-// refused an operation. What the methods return is the caller's to keep. Methods may be
-// called from any goroutine.
+// NFS4 makes the usual requests of NFS version 4.1 and 4.2 on a Session. Each method waits for
+// the reply, or for the end of its context. An error is an *OpError if the server refused an
+// operation. The caller may keep everything that a method returns. Methods may be called from any
+// goroutine.
 type NFS4 struct {
 	Session *Session
-	// Patient: if the server delays a request (NFS4ERR_DELAY), or refuses it because
-	// clients reclaim (NFS4ERR_GRACE), the method asks again until the context ends.
+	// Patient is true if a method repeats a request that the server delays (NFS4ERR_DELAY), or
+	// refuses because clients may still reclaim (NFS4ERR_GRACE). It does so until the context
+	// ends.
 	Patient bool
 }
 
-// NFS4 makes the usual requests on s.
+// NFS4 returns an NFS4 that makes its requests on s.
 func (s *Session) NFS4() NFS4 { return NFS4{Session: s} }
 
-// How long a patient NFS4 waits, at first and at most.
+// How long a patient NFS4 waits before it repeats a request, at first and at most.
 const (
 	patienceFirst = 20 * time.Millisecond
 	patienceMost  = time.Second
@@ -46,7 +47,7 @@ func (n NFS4) do(ctx context.Context, c *Compound, take func() error) error {
 	}
 }
 
-// put makes file the current one, nil the root of the server.
+// put returns the operation that makes file the current file. nil stands for the server's root.
 func put(file Handle) Op {
 	if file == nil {
 		return Op{Number: nfs4wire.OpPutRootFH}
@@ -54,12 +55,12 @@ func put(file Handle) Op {
 	return Op{Number: nfs4wire.OpPutFH, Args: &nfs4wire.PutFH4Args{Object: nfs4wire.NFSFH4(file)}}
 }
 
-// lookup makes a name in the current directory the current file.
+// lookup returns the operation that makes a name in the current directory the current file.
 func lookup(name string) Op {
 	return Op{Number: nfs4wire.OpLookup, Args: &nfs4wire.Lookup4Args{Objname: nfs4wire.UTF8String(name)}}
 }
 
-// nameArgs bounds the arguments of a compound with names, in bytes.
+// nameArgs returns an upper bound for the arguments of a compound with these names, in bytes.
 func nameArgs(names ...string) int {
 	n := defaultMaxArgs
 	for _, name := range names {
@@ -68,7 +69,7 @@ func nameArgs(names ...string) int {
 	return n
 }
 
-// walkAtOnce is the number of names that one request looks up.
+// walkAtOnce is the largest number of names that one request looks up.
 const walkAtOnce = maxOperations - 3
 
 // Walk looks up a path below dir, and returns the handle of the file at its end. A nil dir

@@ -39,7 +39,7 @@ type Attributes4 struct {
 	MountedOn uint64
 }
 
-// attributes4 reads the attributes of Attributes4, by number.
+// attributes4 has, by attribute number, the functions that decode attributes into Attributes4.
 var attributes4 = [...]func(a *Attributes4, d *xdr.Decoder){
 	nfs4wire.Fattr4SupportedAttrs:  func(a *Attributes4, d *xdr.Decoder) { a.Supported.Decode(d) },
 	nfs4wire.Fattr4Type:            func(a *Attributes4, d *xdr.Decoder) { a.Type.Decode(d) },
@@ -63,15 +63,15 @@ var attributes4 = [...]func(a *Attributes4, d *xdr.Decoder){
 	nfs4wire.Fattr4MountedOnFileID: func(a *Attributes4, d *xdr.Decoder) { a.MountedOn = d.Uint64() },
 }
 
-// StatAttributes are the attributes of a file that Attributes4 has.
+// StatAttributes are all attributes of a file that Attributes4 can hold.
 var StatAttributes = nfs4wire.Bits(
 	nfs4wire.Fattr4Type, nfs4wire.Fattr4Change, nfs4wire.Fattr4Size, nfs4wire.Fattr4FSID, nfs4wire.Fattr4FileID,
 	nfs4wire.Fattr4Mode, nfs4wire.Fattr4Numlinks, nfs4wire.Fattr4Owner, nfs4wire.Fattr4OwnerGroup,
 	nfs4wire.Fattr4SpaceUsed, nfs4wire.Fattr4TimeAccess, nfs4wire.Fattr4TimeMetadata, nfs4wire.Fattr4TimeModify,
 )
 
-// Take reads a server's attributes. If the values do not fit the mask, or Attributes4 does
-// not have one of the attributes, the error wraps rpc.ErrBadReply.
+// Take decodes a server's attributes into a. If the values do not fit the mask, or Attributes4
+// has no field for one of the attributes, the error wraps rpc.ErrBadReply.
 func (a *Attributes4) Take(v *nfs4wire.FAttr4) error {
 	*a = Attributes4{Given: v.Attrmask}
 	d := xdr.NewDecoder(v.AttrVals)
@@ -93,8 +93,8 @@ func (a *Attributes4) Take(v *nfs4wire.FAttr4) error {
 	return nil
 }
 
-// Getattr gives the attributes wanted that the server has (RFC 8881 §18.7). All of them
-// must be attributes of Attributes4. A nil file is the server's root.
+// Getattr returns those of the attributes wanted that the server has (RFC 8881 §18.7).
+// Attributes4 must have a field for each wanted attribute. A nil file is the server's root.
 func (n NFS4) Getattr(ctx context.Context, file Handle, wanted nfs4wire.Bitmap4) (attr Attributes4, err error) {
 	args := nfs4wire.Getattr4Args{AttrRequest: wanted}
 	var res nfs4wire.Getattr4Res
@@ -110,22 +110,22 @@ func (n NFS4) lease(ctx context.Context, attr *Attributes4) (err error) {
 	return err
 }
 
-// Setattr changes attributes (RFC 8881 §18.30). To change the size under an open or a lock,
-// id is its stateid.
+// Setattr changes attributes (RFC 8881 §18.30). To change the size under an open or a lock, the
+// caller passes its stateid as id. Otherwise id may be zero.
 func (n NFS4) Setattr(ctx context.Context, file Handle, id nfs4wire.StateID4, change nfs4wire.FAttr4) error {
 	args := nfs4wire.Setattr4Args{Stateid: id, ObjAttributes: change}
 	var res nfs4wire.Setattr4Res
 	return n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpSetattr, &args, &res}}}, nil)
 }
 
-// ModeAttribute is the attribute mode, as Setattr, Mkdir and Open take it.
+// ModeAttribute returns the attribute mode, in the form that Setattr, Mkdir and Open take.
 func ModeAttribute(mode uint32) nfs4wire.FAttr4 {
 	return nfs4wire.FAttr4{
 		Attrmask: nfs4wire.Bits(nfs4wire.Fattr4Mode), AttrVals: binary.BigEndian.AppendUint32(nil, mode),
 	}
 }
 
-// SizeAttribute is the attribute size.
+// SizeAttribute returns the attribute size, in the form that Setattr and Open take.
 func SizeAttribute(size uint64) nfs4wire.FAttr4 {
 	return nfs4wire.FAttr4{
 		Attrmask: nfs4wire.Bits(nfs4wire.Fattr4Size), AttrVals: binary.BigEndian.AppendUint64(nil, size),

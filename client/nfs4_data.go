@@ -9,9 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Read reads up to len(p) bytes at offset into p (RFC 8881 §18.22), under an open, a
-// lock, a delegation, or a special stateid such as the zero value. Over RDMA the server
-// places them there. The server may give fewer; eof says that the file ends with them.
+// Read reads up to len(p) bytes at offset into p (RFC 8881 §18.22). id is the stateid of an open,
+// a lock or a delegation, or a special stateid such as the zero value. Over RDMA the server
+// writes the data into p. The server may return fewer bytes; eof means that the file ends with
+// them.
 func (n NFS4) Read(ctx context.Context, file Handle, id nfs4wire.StateID4, offset uint64, p []byte) (count int, eof bool, err error) {
 	args := nfs4wire.Read4Args{Stateid: id, Offset: offset, Count: uint32(len(p))}
 	var res nfs4wire.Read4Res
@@ -25,7 +26,7 @@ func (n NFS4) Read(ctx context.Context, file Handle, id nfs4wire.StateID4, offse
 	return count, eof, err
 }
 
-// readResults bounds the results of PUTFH and READ, without the data.
+// readResults is the length of the results of PUTFH and READ without the data, in bytes.
 const readResults = 2*8 + 4 + 4
 
 // TakeRead4Data copies the data of a READ to p, the call's sink, unless the transport
@@ -67,8 +68,8 @@ func (n NFS4) Write(ctx context.Context, file Handle, id nfs4wire.StateID4, offs
 	return w, err
 }
 
-// Commit brings unstable writes in a range to stable storage (RFC 8881 §18.3); count 0
-// means up to the file's end.
+// Commit makes the server store the unstable writes in a range on stable storage (RFC 8881
+// §18.3). count 0 means up to the file's end.
 func (n NFS4) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (verf nfs4wire.Verifier4, err error) {
 	var res nfs4wire.Commit4Res
 	err = n.do(ctx, &Compound{Ops: []Op{

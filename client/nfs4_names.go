@@ -24,15 +24,14 @@ func (n NFS4) Mkdir(ctx context.Context, dir Handle, name string, mode uint32) (
 	return made, err
 }
 
-// Remove removes a name, of a directory only if that is empty (RFC 8881 §18.25).
+// Remove removes a name (RFC 8881 §18.25). A directory must be empty.
 func (n NFS4) Remove(ctx context.Context, dir Handle, name string) error {
 	args := nfs4wire.Remove4Args{Target: nfs4wire.UTF8String(name)}
 	var res nfs4wire.Remove4Res
 	return n.do(ctx, &Compound{Cache: true, MaxArgs: nameArgs(name), Ops: []Op{put(dir), {nfs4wire.OpRemove, &args, &res}}}, nil)
 }
 
-// Rename gives a file another name (RFC 8881 §18.26). If another file had that name, it
-// loses it.
+// Rename gives a file another name (RFC 8881 §18.26). It replaces a file that had this name.
 func (n NFS4) Rename(ctx context.Context, fromDir Handle, from string, toDir Handle, to string) error {
 	args := nfs4wire.Rename4Args{Oldname: nfs4wire.UTF8String(from), Newname: nfs4wire.UTF8String(to)}
 	var res nfs4wire.Rename4Res
@@ -48,7 +47,7 @@ type DirEntry4 struct {
 	Attributes Attributes4
 }
 
-// Readdir lists a directory (RFC 8881 §18.23), with the attributes wanted that the
+// Readdir lists a directory (RFC 8881 §18.23), with those of the attributes wanted that the
 // server has. An error ends the listing.
 func (n NFS4) Readdir(ctx context.Context, dir Handle, wanted nfs4wire.Bitmap4) iter.Seq2[DirEntry4, error] {
 	return func(yield func(DirEntry4, error) bool) {

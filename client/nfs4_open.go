@@ -10,17 +10,18 @@ import (
 
 // An Open4 holds the arguments of Open.
 type Open4 struct {
-	// Name in Dir; with an empty one, Dir is the file itself (CLAIM_FH).
+	// Name is the file's name in the directory Dir. If Name is empty, Dir is the file itself
+	// (CLAIM_FH).
 	Dir  Handle
 	Name string
-	// Owner is the open-owner, one of the client's.
+	// Owner is the name of the open-owner. It identifies the owner among those of this client.
 	Owner []byte
-	// Access and Deny are values such as nfs4wire.Open4ShareAccessRead; Access includes
-	// wishes for a delegation. If Access has no wish and the session has no
-	// Callbacks.Recall, Open asks the server not to grant a delegation, because the server
-	// could not recall it before the lease has passed.
+	// Access and Deny are values such as nfs4wire.Open4ShareAccessRead. Access may also say
+	// whether a delegation is wanted. If it does not say so and the session has no
+	// Callbacks.Recall, Open asks the server not to grant a delegation, because the server could
+	// not recall it before the lease has passed.
 	Access, Deny uint32
-	// Create, unless nil, says how to make the file.
+	// Create, unless nil, makes the file if it does not exist, and says how.
 	Create *nfs4wire.Createhow4
 }
 
@@ -72,8 +73,8 @@ func (n NFS4) Open(ctx context.Context, o Open4) (opened Opened4, err error) {
 	return opened, err
 }
 
-// access returns the access to ask for. If it has no wish and the Session has no
-// Callbacks.Recall, access adds the wish for no delegation.
+// access returns the value of Open4.Access for the request. If it does not say whether a
+// delegation is wanted and the Session has no Callbacks.Recall, access adds that none is wanted.
 func (n NFS4) access(access uint32) uint32 {
 	if access&nfs4wire.Open4ShareAccessWantDelegMask == 0 && n.Session.cfg.Callbacks.Recall == nil {
 		access |= nfs4wire.Open4ShareAccessWantNoDeleg
@@ -89,17 +90,19 @@ func (n NFS4) CloseFile(ctx context.Context, file Handle, open nfs4wire.StateID4
 	}}, nil)
 }
 
-// ReturnDelegation gives a delegation back (RFC 8881 §18.6).
+// ReturnDelegation returns a delegation to the server (RFC 8881 §18.6).
 func (n NFS4) ReturnDelegation(ctx context.Context, file Handle, delegation nfs4wire.StateID4) error {
 	return n.do(ctx, &Compound{Cache: true, Ops: []Op{
 		put(file), {Number: nfs4wire.OpDelegreturn, Args: &nfs4wire.DelegReturn4Args{Stateid: delegation}},
 	}}, nil)
 }
 
-// A Range4 is a range of bytes of a file. Length nfs4wire.NFS4Maxfilelen means to its end.
+// A Range4 is a range of bytes of a file. Length nfs4wire.NFS4Maxfilelen means to the end of the
+// file.
 type Range4 struct{ Offset, Length uint64 }
 
-// A DeniedError is the refusal of a lock because of another lock. It is an *OpError, too.
+// A DeniedError means that the server denied a lock because of another lock. The fields describe
+// that lock. A DeniedError is an *OpError, too.
 type DeniedError struct {
 	OpError
 	Holder   Range4
@@ -111,15 +114,16 @@ type DeniedError struct {
 // Unwrap makes a DeniedError an *OpError.
 func (e *DeniedError) Unwrap() error { return &e.OpError }
 
-// Lock takes a lock for an owner that has none on the file yet, under an open (RFC 8881
-// §18.10). If another lock is in the way, the error is a *DeniedError.
+// Lock takes a lock for a lock-owner that has no locks on the file yet. open is the stateid of an
+// open of the file (RFC 8881 §18.10). If another lock conflicts, the error is a *DeniedError.
 func (n NFS4) Lock(ctx context.Context, file Handle, open nfs4wire.StateID4, owner []byte, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
 	return n.lock(ctx, file, kind, r, nfs4wire.Locker4{NewLockOwner: true, OpenOwner: nfs4wire.OpenToLockOwner4{
 		OpenStateid: open, LockOwner: nfs4wire.StateOwner4{Clientid: n.Session.ClientID(), Owner: owner},
 	}})
 }
 
-// LockMore takes a lock for an owner that has some on the file.
+// LockMore takes a further lock for a lock-owner that has locks on the file. locks is their
+// stateid.
 func (n NFS4) LockMore(ctx context.Context, file Handle, locks nfs4wire.StateID4, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
 	return n.lock(ctx, file, kind, r, nfs4wire.Locker4{LockOwner: nfs4wire.ExistLockOwner4{Stateid: locks}})
 }
@@ -137,7 +141,8 @@ func (n NFS4) lock(ctx context.Context, file Handle, kind nfs4wire.NFSLockType4,
 	return res.ResOK.LockStateid, err
 }
 
-// lockResult is the result of LOCK. It copies the parts that do not outlive the reply.
+// lockResult is the result of LOCK. Decode copies the part that is valid only as long as the
+// reply.
 type lockResult struct {
 	nfs4wire.Lock4Res
 	owner []byte

@@ -8,13 +8,14 @@ import (
 	"syscall"
 )
 
-// Client ports below 1024, chosen as mount.nfs does: lower ports belong to services.
+// lowestReserved and highestReserved are the range of client ports below 1024 that mount.nfs
+// uses, too. Ports below it belong to services.
 const (
 	lowestReserved  = 665
 	highestReserved = 1023
 )
 
-// reservedTries is the number of such ports that are tried before an ordinary one is used.
+// reservedTries is how many reserved ports are tried before an ordinary port is used.
 const reservedTries = 64
 
 // dialReserved connects from a port that only a privileged process can use, because exports

@@ -34,7 +34,7 @@ const (
 // flavorNames are the names in mount's option sec=.
 var flavorNames = map[Flavor]string{None: "none", Sys: "sys", Krb5: "krb5", Krb5i: "krb5i", Krb5p: "krb5p"}
 
-// String is the name of mount's option.
+// String returns the value of mount's option sec=.
 func (f Flavor) String() string {
 	if name := flavorNames[f]; name != "" {
 		return name
@@ -45,7 +45,7 @@ func (f Flavor) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (f Flavor) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText reads what MarshalText writes of the Flavors above.
+// UnmarshalText implements encoding.TextUnmarshaler. It reads the names of the Flavors above.
 func (f *Flavor) UnmarshalText(text []byte) error {
 	for flavor, name := range flavorNames {
 		if name == string(text) {
@@ -83,16 +83,16 @@ type Security struct {
 	Mechanism gss.Mechanism
 	// Service protects the calls.
 	Service rpc.GSSService
-	// Server is the server's name, as Mechanism.Initiate takes it; "": nfs@ and
-	// the Target's Host.
+	// Server is the server's name, as Mechanism.Initiate takes it. "" means nfs@ and the Target's
+	// Host.
 	Server string
 	// Version is the version of NFS whose NULL procedure makes contexts: 3, or another version
 	// if the server does not support 3.
 	Version uint32
 }
 
-// A SecurityError is the failure to make a context for a connection. Err is the cause.
-// Remedy says what to do about it, or is "".
+// A SecurityError means that no context could be made for a connection. Err is the cause. Remedy
+// says what to do about it, or is "".
 type SecurityError struct {
 	Server, Remedy string
 	Err            error
@@ -114,7 +114,7 @@ type SecurityContext struct {
 	Flavor Flavor
 	// Server and Client are the authenticated principals.
 	Server, Client string
-	// Expiry is the end of the context; the Conn then makes another.
+	// Expiry is the time at which the context ends; the Conn then makes another.
 	Expiry time.Time
 	// EType is the encryption type, or "" if the mechanism has no name for it.
 	EType string
@@ -123,7 +123,7 @@ type SecurityContext struct {
 	Ticket, Made time.Duration
 }
 
-// secured is the state of a Conn under a Security.
+// secured is the state of a Conn with Target.Security.
 type secured struct {
 	client       *gss.Client
 	service      rpc.GSSService
@@ -138,7 +138,7 @@ func (c *Conn) secure(ctx context.Context) error {
 		Program: nfs3wire.Program, Version: cmp.Or(s.Version, nfs3wire.Version),
 	}
 	g, err := c.initiate(ctx, cfg)
-	// Any version will do: contexts are for all programs.
+	// A context is valid for all programs and versions, so it can be made with another version.
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok && !re.Denied && re.Stat == rpc.AcceptProgMismatch && re.High != cfg.Version {
 		cfg.Version = re.High
 		g, err = c.initiate(ctx, cfg)
@@ -164,8 +164,8 @@ func (c *Conn) initiate(ctx context.Context, cfg gss.ClientConfig) (*secured, er
 	return &secured{g, cfg.Service, prepared.Sub(start), time.Since(prepared)}, nil
 }
 
-// remedy returns advice for the user after the Conn failed to make a context. usual: the user
-// named no principal for the server, so the Conn derived it from the host's name.
+// remedy returns advice for the user after the Conn failed to make a context. usual is true if
+// the user named no principal for the server, so that the Conn derived it from the host's name.
 func (c *Conn) remedy(err error, usual bool) string {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
 		if re.Denied {
@@ -194,7 +194,7 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// Secured returns the context of the calls; ok is false without one.
+// Secured returns the context of the calls. ok is false if the Target has no Security.
 func (c *Conn) Secured() (s SecurityContext, ok bool) {
 	if c.secured == nil {
 		return SecurityContext{}, false
@@ -210,15 +210,15 @@ func (c *Conn) Secured() (s SecurityContext, ok bool) {
 	return s, true
 }
 
-// NoContext reports that err is the failure to make a context, for a new connection or in place
-// of an expired context.
+// NoContext reports whether err means that no context could be made, for a new connection or in
+// place of an expired context.
 func NoContext(err error) bool {
 	_, first := errors.AsType[*SecurityError](err)
 	_, later := errors.AsType[*gss.Error](err)
 	return first || later
 }
 
-// Refused reports that the server does not accept the flavor of a call.
+// Refused reports whether err means that the server does not accept the flavor of a call.
 func Refused(err error) bool {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
 		return re.Denied && slices.Contains([]rpc.AuthStat{rpc.AuthTooWeak, rpc.AuthRejectedCred, rpc.AuthBadCred}, re.Auth)

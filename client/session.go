@@ -26,37 +26,39 @@ type Session struct {
 	callbacks *rpc.Server
 	pool      *mem.Pool
 	back      callbackService
-	// protected verifies callbacks under this side's contexts.
+	// protected verifies callbacks under RPCSEC_GSS. Their contexts are those of the session's
+	// own connections.
 	protected *gss.Server
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	working sync.WaitGroup
 	ending  sync.Once
-	// renewed is when the server last answered a SEQUENCE, in nanoseconds since made.
+	// renewed is the time of the server's last reply to a SEQUENCE, in nanoseconds since made.
 	renewed atomic.Int64
 	made    time.Time
-	// flags are those of the last SEQUENCE.
+	// flags are the status flags of the last SEQUENCE reply.
 	flags atomic.Uint32
-	// delay fires when it is time to repeat the delayed requests; wake wakes the keeper.
+	// delay fires when it is time to repeat the delayed requests. wake wakes the keeper (the
+	// goroutine of keep).
 	delay *time.Timer
 	wake  chan struct{}
 
 	mu     sync.Mutex
 	phase  phase
-	why    error // of phaseDead
+	why    error // the reason for phaseDead
 	client identity
 	limits nfs4wire.CreateSession4ResOK
 	slots  *slotTable
 	lease  time.Duration
 	links  []*link
-	turn   int // of links
-	// waiting compounds have no slot. parked ones have a slot and wait for a connection.
-	// delayed ones have a slot and wait for delay.
+	turn   int // index in links where pick continues
+	// waiting has the compounds without a slot. parked has those that have a slot and wait for a
+	// connection. delayed has those that have a slot and wait for delay.
 	waiting, parked, delayed compoundList
-	recovering               bool // a goroutine is at it
-	// Tasks of the keeper: rebind: bind the backchannel; tell: report fewer slots to the
-	// server; reoffer: offer another context for callbacks.
+	recovering               bool // a goroutine is making a new session
+	// Tasks of the keeper. rebind: bind a connection as the backchannel. tell: report a smaller
+	// number of slots to the server. reoffer: offer another context for callbacks.
 	rebind, tell, reoffer bool
 	// offered is the server's handle of the context offered for callbacks, or nil.
 	offered []byte
@@ -71,32 +73,32 @@ const (
 	phaseDead         // no new session will be made
 )
 
-// identity is the result of EXCHANGE_ID.
+// identity holds the results of EXCHANGE_ID.
 type identity struct {
 	id       uint64
-	sequence uint32 // of the next CREATE_SESSION
+	sequence uint32 // sequence number of the next CREATE_SESSION
 	server   ServerIdentity
 }
 
 // A ServerIdentity is a server's description of itself in EXCHANGE_ID (RFC 8881 §2.5).
 type ServerIdentity struct {
-	// MinorID and MajorID are the server owner; Scope is its scope.
+	// MinorID and MajorID are the server owner. Scope is the server scope.
 	MinorID        uint64
 	MajorID, Scope []byte
-	// Implementation is its name, or "".
+	// Implementation is the name of the server's software, or "".
 	Implementation string
 	// Flags are those of EXCHANGE_ID, such as nfs4wire.Exchgid4FlagUseNonPNFS.
 	Flags uint32
 }
 
-// DialSession connects, identifies the client, makes a session and sends RECLAIM_COMPLETE.
-// ctx bounds only that, not the session.
+// DialSession connects, identifies the client, makes a session and sends RECLAIM_COMPLETE. ctx
+// limits only this set-up; the session may outlive it.
 func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
 	s := &Session{cfg: cfg.withDefaults(), made: time.Now(), wake: make(chan struct{}, 1), lease: defaultLease}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.delay = newStopped()
 	s.back.session = s
-	s.slots = newSlotTable(nfs4wire.SessionID4{}, 1) // until there is a session
+	s.slots = newSlotTable(nfs4wire.SessionID4{}, 1) // used until there is a session
 	s.callbacks = rpc.NewServer(rpc.Config{Workers: 1})
 	s.callbacks.Register(&s.back)
 	s.protected = gss.New(gss.Config{MaxContexts: backContexts, MaxPerAddress: backContexts, MaxPerPrincipal: backContexts + 1})
@@ -112,14 +114,14 @@ func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
 		if s.limits.Sessionid == (nfs4wire.SessionID4{}) {
 			s.Abandon()
 		} else {
-			_ = s.Close() // what went wrong is in err
+			_ = s.Close() // err is the first error
 		}
 		return nil, err
 	}
 	return s, nil
 }
 
-// newStopped is a timer that does not run.
+// newStopped returns a timer that does not run.
 func newStopped() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
@@ -175,7 +177,7 @@ func (s *Session) begin(ctx context.Context) error {
 		s.lookAround()
 	}
 	if _, refused := errors.AsType[*OpError](err); refused {
-		return nil // a root that this caller may not look at
+		return nil // this caller may not read attributes of the root; keep defaultLease
 	}
 	return err
 }
@@ -235,7 +237,7 @@ func (s *Session) Lease() time.Duration {
 // nfs4wire.Seq4StatusCBPathDown.
 func (s *Session) Status() uint32 { return s.flags.Load() }
 
-// Minor is the minor version.
+// Minor returns the minor version.
 func (s *Session) Minor() uint32 { return s.cfg.Minor }
 
 // Do makes a request and waits for its end. If all operations succeeded, Do calls take,
@@ -259,7 +261,8 @@ func (s *Session) Do(ctx context.Context, c *Compound, take func() error) error 
 	}
 }
 
-// setFlags stores the server's flags. The goroutine that took a reply calls it.
+// setFlags stores the status flags of a SEQUENCE reply, and starts the tasks that they require.
+// The goroutine that took the reply calls it.
 func (s *Session) setFlags(flags uint32) {
 	if s.flags.Load() == flags {
 		return
@@ -292,7 +295,7 @@ const needsBinding = nfs4wire.Seq4StatusCBPathDown | nfs4wire.Seq4StatusCBPathDo
 // expired or soon will.
 const needsContext = nfs4wire.Seq4StatusCBGSSContextsExpiring | nfs4wire.Seq4StatusCBGSSContextsExpired
 
-// lookAround wakes the keeper.
+// lookAround wakes the keeper, because there may be a task for it.
 func (s *Session) lookAround() {
 	select {
 	case s.wake <- struct{}{}:
@@ -300,7 +303,8 @@ func (s *Session) lookAround() {
 	}
 }
 
-// Server identities are handed out; their texts are the caller's to keep.
+// identityOf returns the server's description of itself from the reply. It copies the texts,
+// because the caller of Session.Server may keep them.
 func identityOf(res *nfs4wire.ExchangeID4ResOK) ServerIdentity {
 	i := ServerIdentity{
 		MinorID: res.ServerOwner.MinorID, MajorID: slices.Clone(res.ServerOwner.MajorID),

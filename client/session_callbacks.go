@@ -9,31 +9,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Callbacks are functions that answer a server's calls on a session's backchannel. The
-// session may call several at a time, on goroutines that also take replies. They must not
-// block: a function that needs a request passes that on to another goroutine. If a function
-// is nil, the server gets NFS4ERR_NOTSUPP.
+// Callbacks are functions for the calls that a server makes on a session's backchannel. The
+// session may call several at a time, on goroutines that also take replies. They must not block:
+// a function that needs to make a request starts another goroutine for it. If a function is nil,
+// the server gets NFS4ERR_NOTSUPP.
 type Callbacks struct {
-	// Recall is asked to return a delegation by DELEGRETURN (RFC 8881 §20.2). NFS4_OK
-	// promises that. Without Recall, NFS4.Open asks for no delegations.
+	// Recall is called when the server recalls a delegation (RFC 8881 §20.2). By returning
+	// NFS4_OK it promises to return the delegation by DELEGRETURN. Without Recall, NFS4.Open asks
+	// for no delegations.
 	Recall func(r Recall) nfs4wire.NFSStat4
-	// NotifyLock reports that a refused lock may now be available (RFC 8881 §20.11).
+	// NotifyLock is called when a lock that was denied may now be available (RFC 8881 §20.11).
 	NotifyLock func(file Handle, owner []byte)
-	// Attributes is asked for the attributes that the holder of a write delegation knows
-	// (RFC 8881 §20.1). The session uses the result before the next such callback begins.
+	// Attributes returns the attributes that this client, which holds a write delegation, knows
+	// of the file (RFC 8881 §20.1). The session uses the result before the next such callback
+	// begins.
 	Attributes func(file Handle, wanted nfs4wire.Bitmap4) (nfs4wire.FAttr4, nfs4wire.NFSStat4)
-	// Status is called when the flags in SEQUENCE change: see Session.Status.
+	// Status is called when the flags in replies to SEQUENCE change: see Session.Status.
 	Status func(flags uint32)
-	// Restarted reports that the server has forgotten the client, and so all its state. It
-	// may block.
+	// Restarted is called when the server has forgotten the client, and so all its state. It may
+	// block.
 	Restarted func()
 }
 
-// A Recall is a CB_RECALL. The function may keep it.
+// A Recall has the arguments of a CB_RECALL. The function may keep it.
 type Recall struct {
 	File       Handle
 	Delegation nfs4wire.StateID4
-	// Truncate: the file is about to become empty.
+	// Truncate is true if the file is about to become empty.
 	Truncate bool
 }
 
@@ -41,7 +43,7 @@ type Recall struct {
 // 5531 §8.3 reserves for transient use; Linux uses the same.
 const callbackProgram = 0x40000000
 
-// backSlots is the number of callbacks that a session accepts at a time.
+// backSlots is the largest number of callbacks that a session accepts at a time.
 const backSlots = 16
 
 // callbackService is the program that serves callbacks.
@@ -53,14 +55,15 @@ type callbackService struct {
 	slots []backSlot
 }
 
-// A backSlot keeps the last reply on it.
+// A backSlot is a slot of the backchannel. reply is the last reply on it, which answers a
+// repeated callback.
 type backSlot struct {
 	seq   uint32
 	busy  bool
 	reply []byte
 }
 
-// begin accepts callbacks of a session from now on.
+// begin makes p accept the callbacks of a new session, and no others any more.
 func (p *callbackService) begin(id nfs4wire.SessionID4, slots uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,13 +78,13 @@ var callbackBinding = rpc.Binding{Procedures: []rpc.Procedure{
 // Number implements rpc.Program.
 func (p *callbackService) Number() uint32 { return callbackProgram }
 
-// Versions implements rpc.Program: RFC 8881 §20.1 calls its only one 1, and some servers
-// call it by the version of NFS.
+// Versions implements rpc.Program. The callback program has only version 1 (RFC 8881 §20.1), but
+// some servers use the version of NFS instead.
 func (p *callbackService) Versions() (low, high uint32) {
 	return nfs4wire.CallbackVersion, nfs4wire.Version
 }
 
-// Binding implements rpc.Program. Nothing is eligible (RFC 8267 §6.5).
+// Binding implements rpc.Program. No part of a callback may be placed directly (RFC 8267 §6.5).
 func (p *callbackService) Binding(version uint32) *rpc.Binding {
 	if version == nfs4wire.CallbackVersion || version == nfs4wire.Version {
 		return &callbackBinding
@@ -100,7 +103,7 @@ func (p *callbackService) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	d := &c.Args
 	tag := d.Opaque(nfs4wire.NFS4OpaqueLimit)
 	minor := d.Uint32()
-	d.Uint32() // callback_ident: minor version 0's
+	d.Uint32() // callback_ident, which only minor version 0 uses
 	n := d.Uint32()
 	if d.Err() != nil {
 		return rpc.GarbageArgs
@@ -123,10 +126,11 @@ type callback struct {
 	p       *callbackService
 	d       *xdr.Decoder
 	w       *xdr.Writer
-	begin   int // of the results
+	begin   int // offset of the results
 	countAt int
 	slot    *backSlot
-	// replayed: the results are those of an earlier request.
+	// replayed is true if the results are those of an earlier callback with the same sequence
+	// number.
 	replayed bool
 }
 
@@ -147,7 +151,7 @@ func (k *callback) run(n uint32) {
 	k.p.keep(k.slot, k.w.Bytes()[k.begin:])
 }
 
-// operation executes one and writes its result.
+// operation executes one operation and writes its result.
 func (k *callback) operation(index uint32, op nfs4wire.CBOpNum) nfs4wire.NFSStat4 {
 	k.w.Uint32(uint32(op))
 	at := k.w.Len()
@@ -176,7 +180,8 @@ func (k *callback) operation(index uint32, op nfs4wire.CBOpNum) nfs4wire.NFSStat
 	return status
 }
 
-// serve executes an operation on a session, and writes what stands behind its status.
+// serve executes an operation after CB_SEQUENCE. It writes the part of the result that follows
+// the status.
 func (k *callback) serve(op nfs4wire.CBOpNum) nfs4wire.NFSStat4 {
 	hooks := &k.p.session.cfg.Callbacks
 	switch {
@@ -212,7 +217,8 @@ func (k *callback) serve(op nfs4wire.CBOpNum) nfs4wire.NFSStat4 {
 	return nfs4wire.NFS4ErrNotSupp
 }
 
-// sequence finds the slot (RFC 8881 §20.9).
+// sequence executes CB_SEQUENCE: it finds the slot of the callback (RFC 8881 §20.9). If the
+// callback is a repetition, it writes the stored reply.
 func (k *callback) sequence() nfs4wire.NFSStat4 {
 	var args nfs4wire.CBSequence4Args
 	if args.Decode(k.d); k.d.Err() != nil {
@@ -255,7 +261,7 @@ func (k *callback) sequence() nfs4wire.NFSStat4 {
 	return nfs4wire.NFS4OK
 }
 
-// keep keeps a reply on its slot, if it has one.
+// keep stores a reply on its slot and frees the slot. s is nil if the callback has no slot.
 func (p *callbackService) keep(s *backSlot, reply []byte) {
 	if s == nil {
 		return
@@ -265,8 +271,8 @@ func (p *callbackService) keep(s *backSlot, reply []byte) {
 	s.busy, s.reply = false, slices.Clone(reply)
 }
 
-// awaits reports whether a request that a callback refers to is still unanswered. The
-// callback may be about the result of that request (RFC 8881 §2.10.6.3).
+// awaits reports whether a request that a callback refers to is still unanswered. The callback
+// may concern the result of that request (RFC 8881 §2.10.6.3).
 func (s *Session) awaits(lists *nfs4wire.CBSequence4ArgsReferringCallLists) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +288,7 @@ func (s *Session) awaits(lists *nfs4wire.CBSequence4ArgsReferringCallLists) bool
 	return false
 }
 
-// recallSlots uses no slot above target any more, and tells the server so.
+// recallSlots stops the use of slots above target, and makes the keeper tell the server so.
 func (s *Session) recallSlots(target uint32) {
 	s.mu.Lock()
 	s.slots.aim(min(target, s.slots.limit-1))

@@ -14,22 +14,22 @@ import (
 
 // Errors of requests on a session.
 var (
-	// ErrSessionClosed: the Session was closed.
+	// ErrSessionClosed means that the Session was closed.
 	ErrSessionClosed = errors.New("client: session closed")
-	// ErrDoubtful: the connection ended before the reply came, and the session was lost
-	// before the request could be sent again. The request may or may not have been
-	// executed.
+	// ErrDoubtful means that the connection ended before the reply came, and the session was lost
+	// before the request could be sent again. The server may or may not have executed the
+	// request.
 	ErrDoubtful = errors.New("client: session lost before the reply came")
 )
 
 // A SessionConfig names a server and the parameters of a session. A field that is 0 has the
 // default that its comment names in parentheses.
 type SessionConfig struct {
-	// Target's Reconnect is not needed: a session replaces lost connections.
+	// Target is the server. Its Reconnect is not used, because a session itself replaces lost
+	// connections.
 	Target
-	// Trunk are further ways to the same server, such as its other transport: the
-	// Connections are shared out among Target and these in turn, and serve one session
-	// (RFC 8881 §2.10.5).
+	// Trunk lists further addresses or transports of the same server. The session's Connections
+	// go to Target and these in turn (RFC 8881 §2.10.5).
 	Trunk []Target
 	// Minor is the minor version: 1 or 2 (2).
 	Minor uint32
@@ -38,14 +38,15 @@ type SessionConfig struct {
 	Owner    []byte
 	Verifier nfs4wire.Verifier4
 	// Slots is the number of requests wanted in progress at a time (64). Connections is the
-	// number of connections that they share (one by each way).
+	// number of connections that they share (one to Target and one to each of Trunk).
 	Slots, Connections int
-	// Callbacks answer the server's callbacks.
+	// Callbacks are called for the server's callbacks.
 	Callbacks Callbacks
-	// Reclaiming: the session does not say RECLAIM_COMPLETE; its user does, when it
-	// has reclaimed what it wants, at the start and after each Callbacks.Restarted.
+	// Reclaiming is true if the session does not send RECLAIM_COMPLETE. Its user then calls
+	// ReclaimComplete after it has reclaimed its state, at the start and after each
+	// Callbacks.Restarted.
 	Reclaiming bool
-	// Timeout bounds each step of setting up and ending: connecting, or one call
+	// Timeout is the longest time for each step of setting up and ending: connecting, or one call
 	// (10 s).
 	Timeout time.Duration
 }
@@ -56,7 +57,7 @@ func (cfg SessionConfig) withDefaults() SessionConfig {
 	cfg.Connections = cmp.Or(max(cfg.Connections, 0), 1+len(cfg.Trunk))
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 10*time.Second)
 	if cfg.Owner == nil {
-		host, _ := os.Hostname() // the text is what tells owners apart
+		host, _ := os.Hostname() // without a host name, the random text alone identifies the owner
 		cfg.Owner = fmt.Appendf(nil, "nfsrdmad %s %d %s", host[:min(len(host), 255)], os.Getpid(), rand.Text())
 	}
 	if cfg.Verifier == (nfs4wire.Verifier4{}) {
@@ -65,7 +66,7 @@ func (cfg SessionConfig) withDefaults() SessionConfig {
 	return cfg
 }
 
-// target is where the connection with a number goes to.
+// target returns the server address of the connection with this number.
 func (cfg *SessionConfig) target(number int) Target {
 	t := cfg.Target
 	if i := number % (1 + len(cfg.Trunk)); i > 0 {
@@ -81,10 +82,10 @@ func (cfg *SessionConfig) target(number int) Target {
 	return t
 }
 
-// maxSlots bounds the slots that a session uses, whatever the server offers.
+// maxSlots is the largest number of slots that a session uses, whatever the server offers.
 const maxSlots = 1024
 
-// Sizes that a session asks for, in bytes and operations.
+// Limits that a session asks for, in bytes; maxOperations is a number of operations.
 const (
 	maxRequest    = MaxTransfer + 64<<10
 	maxKeptReply  = 8 << 10

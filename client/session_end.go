@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Close ends the session and the client ID at the server, then the connections, and
-// with them all requests. A second call waits for that. It must not be called
+// Close ends the session and the client ID on the server. Then it ends the connections, and with
+// them all requests. A second call waits until the first has done so. Close must not be called
 // from Done, nor from a callback.
 func (s *Session) Close() (err error) {
 	s.kill(ErrSessionClosed)
@@ -20,7 +20,7 @@ func (s *Session) Close() (err error) {
 	return err
 }
 
-// Abandon is Close without telling the server, as if the client had crashed.
+// Abandon is like Close, but does not tell the server, as if the client had crashed.
 func (s *Session) Abandon() {
 	s.kill(ErrSessionClosed)
 	s.abandon()
@@ -34,7 +34,7 @@ func (s *Session) abandon() {
 	})
 }
 
-// kill ends all waiting requests, and accepts no more.
+// kill makes the session refuse new requests, and ends all waiting ones.
 func (s *Session) kill(why error) {
 	s.mu.Lock()
 	if s.phase != phaseDead {
@@ -44,7 +44,7 @@ func (s *Session) kill(why error) {
 	s.endWaiting(why)
 }
 
-// endWaiting ends all requests that the transport does not have.
+// endWaiting ends all requests that are waiting and not with the transport.
 func (s *Session) endWaiting(why error) {
 	for {
 		s.mu.Lock()
@@ -62,11 +62,11 @@ func (s *Session) endWaiting(why error) {
 	}
 }
 
-// destroy tells the server that session and client ID are not used any more.
+// destroy tells the server that the session and the client ID are not used any more.
 func (s *Session) destroy() error {
 	conn := s.anyConn()
 	if conn == nil {
-		return nil // the lease will end
+		return nil // the server drops the client's state when the lease ends
 	}
 	s.mu.Lock()
 	session := nfs4wire.DestroySession4Args{Sessionid: s.limits.Sessionid}
@@ -75,7 +75,7 @@ func (s *Session) destroy() error {
 	ctx := context.Background()
 	err := s.plain(ctx, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &session}}, nil)
 	if StatusOf(err) == nfs4wire.NFS4ErrBadSession {
-		err = nil // it was lost
+		err = nil // the server had forgotten the session
 	}
 	if err != nil {
 		return err

@@ -2,8 +2,9 @@ package client
 
 import "time"
 
-// keep runs until the session ends. It renews the lease, repeats delayed requests, binds a
-// connection for callbacks, and offers contexts for callbacks.
+// keep is the session's keeper: a goroutine that runs until the session ends. It renews the
+// lease, repeats delayed requests, binds a connection for callbacks, and offers contexts for
+// callbacks.
 func (s *Session) keep() {
 	renew := time.NewTimer(s.renewal())
 	defer renew.Stop()
@@ -15,7 +16,7 @@ func (s *Session) keep() {
 		select {
 		case <-idle:
 			s.Start(alone)
-		default: // the last one is not answered yet
+		default: // the last SEQUENCE is not answered yet
 		}
 	}
 	for {
@@ -69,6 +70,6 @@ func (s *Session) sendDelayed() {
 // bindAgain binds a connection for callbacks, because the server has none.
 func (s *Session) bindAgain() {
 	if conn := s.anyConn(); conn != nil {
-		_ = s.bind(s.life, conn) // the server says again what it misses
+		_ = s.bind(s.life, conn) // after a failure, the server's flags will ask for a binding again
 	}
 }

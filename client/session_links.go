@@ -10,11 +10,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A link is one of the connections of a session. The lock of the Session guards it.
+// A link is one of the connections of a session. The Session's lock guards it.
 type link struct {
 	number int
 	target Target
-	conn   *Conn // nil while it is made anew
+	conn   *Conn // nil while it is being replaced
 }
 
 // How long a session waits before it tries again to connect, at first and at most.
@@ -23,7 +23,7 @@ const (
 	redialMost  = 5 * time.Second
 )
 
-// dial makes a connection for l, which takes callbacks.
+// dial makes a connection for l. The connection accepts callbacks.
 func (s *Session) dial(ctx context.Context, l *link) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -39,7 +39,7 @@ func (s *Session) lost(l *link, conn *Conn) {
 	s.working.Go(func() { s.redial(l, conn) })
 }
 
-// redial makes a link's connection anew.
+// redial replaces a link's lost connection. It tries until it succeeds or the session ends.
 func (s *Session) redial(l *link, old *Conn) {
 	old.Close()
 	for wait := redialFirst; ; wait = min(2*wait, redialMost) {
@@ -54,14 +54,14 @@ func (s *Session) redial(l *link, old *Conn) {
 	}
 }
 
-// dead reports that no new session will be made.
+// dead reports whether the session has ended for good.
 func (s *Session) dead() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.phase == phaseDead
 }
 
-// sleep waits, unless the session ends meanwhile.
+// sleep waits for d. It returns false if the session ends meanwhile.
 func (s *Session) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -73,7 +73,8 @@ func (s *Session) sleep(d time.Duration) bool {
 	}
 }
 
-// rebound binds a new connection to the session and makes it l's; false: it is closed.
+// rebound binds a new connection to the session and makes it the connection of l. If it returns
+// false, it has closed the connection.
 func (s *Session) rebound(l *link, conn *Conn) bool {
 	err := s.bind(s.life, conn)
 	if _, answered := errors.AsType[*OpError](err); err != nil && !answered {
@@ -87,7 +88,7 @@ func (s *Session) rebound(l *link, conn *Conn) bool {
 		return false
 	}
 	l.conn = conn
-	// A session that the server has lost shows itself at its next SEQUENCE.
+	// If the server has forgotten the session, the next SEQUENCE will show that.
 	s.mend()
 	s.mu.Unlock()
 	return true
@@ -103,7 +104,7 @@ func (s *Session) bind(ctx context.Context, conn *Conn) error {
 	return s.plain(ctx, conn, []Op{{Number: nfs4wire.OpBindConnToSession, Args: &args, Res: &res}}, nil)
 }
 
-// anyConn is a connection that is up, or nil.
+// anyConn returns a connection that is up, or nil.
 func (s *Session) anyConn() *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,16 +114,17 @@ func (s *Session) anyConn() *Conn {
 	return nil
 }
 
-// plain makes a request outside any session, and waits for it. take is as for Do.
+// plain makes a request without the session's SEQUENCE, and waits for the reply. take is as for
+// Do.
 func (s *Session) plain(ctx context.Context, conn *Conn, ops []Op, take func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	return conn.Compound(ctx, s.cfg.Minor, ops, take)
 }
 
-// Compound makes a COMPOUND of ops that is on no session, with the Target's credential,
-// and waits for it: one of minor version 0, or one of those that make sessions. take is
-// as for Session.Do.
+// Compound makes a COMPOUND of ops without a session, with the Target's credential, and waits for
+// the reply. It is for minor version 0, and for the operations that make sessions. take is as for
+// Session.Do.
 func (c *Conn) Compound(ctx context.Context, minor uint32, ops []Op, take func() error) error {
 	return c.Call(ctx, &rpc.Exchange{
 		Program: nfs4wire.Program, Version: nfs4wire.Version, Procedure: nfs4wire.ProcCompound,

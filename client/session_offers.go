@@ -7,11 +7,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// backContexts is how many contexts a session takes callbacks under: those of its
-// connections, one after the other.
+// backContexts is the largest number of RPCSEC_GSS contexts under which a session accepts
+// callbacks. They are the contexts that its connections have had.
 const backContexts = 16
 
-// offer returns the context of conn for callbacks, or nil if it has none (RFC 8881
+// offer returns conn's context as an offer for callbacks, or nil if conn has no context (RFC 8881
 // §18.36.3).
 func (s *Session) offer(conn *Conn) *nfs4wire.GSSCBHandles4 {
 	if conn.secured == nil {
@@ -48,16 +48,16 @@ type backchannelArgs struct {
 	back *nfs4wire.GSSCBHandles4
 }
 
-// Encode writes them.
+// Encode writes the arguments to w.
 func (a *backchannelArgs) Encode(w *xdr.Writer) {
 	a.EncodeHead(w)
 	putOffers(w, a.back)
 	a.EncodeTail(w)
 }
 
-// offerAgain offers the server a context for callbacks where the one that it was offered has
-// ended, and another has taken its place (RFC 8881 §18.33). It waits for no answer; where
-// that is an error, the next look offers again.
+// offerAgain offers the server another context for callbacks, if the one offered before has ended
+// (RFC 8881 §18.33). It does not wait for the reply. If the server refuses, the keeper's next
+// call of offerAgain makes another offer.
 func (s *Session) offerAgain() {
 	conn := s.unoffered()
 	if conn == nil {
@@ -79,8 +79,8 @@ func (s *Session) offerAgain() {
 	})
 }
 
-// unoffered returns a connection with a context, if no connection has the context that was
-// offered; otherwise nil.
+// unoffered returns nil if the context that was offered is still that of a connection. Otherwise
+// it returns a connection with a context, or nil if there is none.
 func (s *Session) unoffered() (found *Conn) {
 	s.mu.Lock()
 	offered, conns := s.offered, make([]*Conn, 0, len(s.links))

@@ -9,14 +9,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// maintenance is what only the client's own principal may do with the client and its sessions, if
-// the calls of the client have integrity protection.
+// maintenance lists the operations that the server is to accept only from the client's own
+// principal, if the client's calls have integrity protection.
 var maintenance = nfs4wire.Bits(uint32(nfs4wire.OpExchangeID), uint32(nfs4wire.OpCreateSession), uint32(nfs4wire.OpBindConnToSession),
 	uint32(nfs4wire.OpDestroySession), uint32(nfs4wire.OpDestroyClientID))
 
-// identify names the client to the server (RFC 8881 §18.35). If the connection protects the
-// integrity of calls, identify asks the server to accept maintenance from the client's principal
-// alone (SP4_MACH_CRED, §2.10.8.3). If the server refuses that, the client is named without it.
+// identify sends EXCHANGE_ID (RFC 8881 §18.35). If the connection protects the integrity of
+// calls, identify asks the server to accept the operations of maintenance from the client's
+// principal alone (SP4_MACH_CRED, §2.10.8.3). If the server refuses that, identify asks again
+// without it.
 func (s *Session) identify(ctx context.Context, conn *Conn) error {
 	if c := conn.secured; c != nil && c.service != rpc.GSSNone {
 		protect := nfs4wire.StateProtect4A{How: nfs4wire.Sp4MachCred, MachOps: nfs4wire.StateProtectOps4{MustEnforce: maintenance}}
@@ -29,7 +30,7 @@ func (s *Session) identify(ctx context.Context, conn *Conn) error {
 	return s.exchange(ctx, conn, nfs4wire.StateProtect4A{How: nfs4wire.Sp4None})
 }
 
-// exchange is EXCHANGE_ID.
+// exchange sends EXCHANGE_ID and stores its results.
 func (s *Session) exchange(ctx context.Context, conn *Conn, protect nfs4wire.StateProtect4A) error {
 	args := nfs4wire.ExchangeID4Args{
 		Clientowner:  nfs4wire.ClientOwner4{Verifier: s.cfg.Verifier, Ownerid: s.cfg.Owner},
@@ -45,12 +46,12 @@ func (s *Session) exchange(ctx context.Context, conn *Conn, protect nfs4wire.Sta
 	})
 }
 
-// implementation is the description of this client for the server.
+// implementation describes this client to the server.
 var implementation = nfs4wire.NFSImplID4{
 	Domain: []byte("github.com"), Name: []byte("nfsrdmad client"),
 }
 
-// create makes a session, and makes it s's (RFC 8881 §18.36).
+// create makes a session on the server (RFC 8881 §18.36), and makes s use it.
 func (s *Session) create(ctx context.Context, conn *Conn) error {
 	res, err := s.createSession(ctx, conn)
 	if err == nil {
@@ -88,7 +89,7 @@ func (s *Session) createSession(ctx context.Context, conn *Conn) (nfs4wire.Creat
 	return res.ResOK, err
 }
 
-// adopt makes a session s's. s.mu is held.
+// adopt makes s use a new session. s.mu is held.
 func (s *Session) adopt(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
 	s.limits, s.slots = res, slots
 	s.back.begin(res.Sessionid, res.BackChanAttrs.Maxrequests)
@@ -96,8 +97,8 @@ func (s *Session) adopt(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
 	s.flags.Store(0)
 }
 
-// mend makes a new session in place of a broken one, if there is a connection for it. s.mu
-// is held.
+// mend starts to make a new session if the server has forgotten the present one, and there is a
+// connection for it. s.mu is held.
 func (s *Session) mend() {
 	if s.phase != phaseBroken || s.recovering {
 		return
@@ -109,7 +110,8 @@ func (s *Session) mend() {
 	}
 }
 
-// remake makes a new session over conn, the connection of l.
+// remake makes a new session over conn, the connection of l. It makes waiting requests go on, and
+// calls Callbacks.Restarted if the server has forgotten the client.
 func (s *Session) remake(l *link, conn *Conn) {
 	s.mu.Lock()
 	old := nfs4wire.DestroySession4Args{Sessionid: s.limits.Sessionid}
@@ -126,7 +128,7 @@ func (s *Session) remake(l *link, conn *Conn) {
 	_, answered := errors.AsType[*OpError](err)
 	if err != nil && !answered {
 		s.lost(l, conn)
-		s.mend() // by another link
+		s.mend() // over another link's connection
 	}
 	s.mu.Unlock()
 	switch {
@@ -138,13 +140,14 @@ func (s *Session) remake(l *link, conn *Conn) {
 	}
 	s.dispatch()
 	s.bindOthers(l)
-	_ = s.plain(s.life, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &old}}, nil) // it may be there still
+	_ = s.plain(s.life, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &old}}, nil) // the old session may still exist
 	if restarted && s.cfg.Callbacks.Restarted != nil {
 		s.cfg.Callbacks.Restarted()
 	}
 }
 
-// tryRemake makes a session, and the client ID if the server has forgotten that too.
+// tryRemake makes a session. If the server has forgotten the client ID too, it first gets a new
+// one; restarted is true then.
 func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
 	res, err := s.createSession(s.life, conn)
 	if StatusOf(err) == nfs4wire.NFS4ErrStaleClientID {
@@ -158,7 +161,7 @@ func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
 	}
 	slots := newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests)
 	if restarted && !s.cfg.Reclaiming {
-		// Before anything that waits.
+		// RECLAIM_COMPLETE goes out before any waiting request.
 		if err := s.reclaimFirst(conn, slots); err != nil {
 			return restarted, err
 		}
@@ -175,7 +178,7 @@ func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
 	return restarted, nil
 }
 
-// reclaimFirst says RECLAIM_COMPLETE by the first request of a session.
+// reclaimFirst sends RECLAIM_COMPLETE as the first request of a session.
 func (s *Session) reclaimFirst(conn *Conn, slots *slotTable) error {
 	first := slots.take()
 	defer slots.release(first)
@@ -188,8 +191,8 @@ func (s *Session) reclaimFirst(conn *Conn, slots *slotTable) error {
 	}, nil)
 }
 
-// moveOrphans makes the requests of an earlier session wait for slots of the present one,
-// or ends them. s.mu is held.
+// moveOrphans makes the requests in l, which belong to an earlier session, wait for slots of the
+// present one. It ends those that cannot be sent again. s.mu is held.
 func (s *Session) moveOrphans(l *compoundList) {
 	for c := l.pop(); c != nil; c = l.pop() {
 		if why := s.orphaned(c); why != nil {
@@ -198,7 +201,7 @@ func (s *Session) moveOrphans(l *compoundList) {
 	}
 }
 
-// bindOthers binds the connections that did not make the session.
+// bindOthers binds all connections to the session except but's, which made the session.
 func (s *Session) bindOthers(but *link) {
 	s.mu.Lock()
 	var conns []*Conn
@@ -209,7 +212,8 @@ func (s *Session) bindOthers(but *link) {
 	}
 	s.mu.Unlock()
 	for _, c := range conns {
-		// Where this fails, so will the next request on the connection.
+		// If this fails, the next request on the connection fails too, and the connection is
+		// replaced.
 		_ = s.bind(s.life, c)
 	}
 }

@@ -10,12 +10,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// retryDelay is the wait before the repetition of a request that the server delayed at its
-// SEQUENCE.
+// retryDelay is how long the session waits before it repeats a request whose SEQUENCE got
+// NFS4ERR_DELAY.
 const retryDelay = 20 * time.Millisecond
 
-// Start makes a request; c.Done reports its end. Requests wait for a slot in the order of
-// Start.
+// Start begins a request; c.Done is called at its end. Requests get slots in the order of Start.
 func (s *Session) Start(c *Compound) {
 	c.prepare(s)
 	s.mu.Lock()
@@ -32,8 +31,8 @@ func (s *Session) Start(c *Compound) {
 	s.sendFrom(first)
 }
 
-// Cancel gives up a request: c.Done soon follows with err, unless it was called already.
-// The request may have been executed.
+// Cancel gives up a request: c.Done soon follows with err, unless it was called already. The
+// server may have executed the request.
 func (s *Session) Cancel(c *Compound, err error) {
 	s.mu.Lock()
 	switch {
@@ -65,15 +64,15 @@ func (s *Session) dispatch() {
 	s.sendFrom(first)
 }
 
-// sendFrom sends what next chose, and what can be sent after it. c may be nil.
+// sendFrom sends c, which next chose, and all requests that can be sent after it. c may be nil.
 func (s *Session) sendFrom(c *Compound) {
 	for c != nil {
 		c = s.send(c)
 	}
 }
 
-// next chooses the next request to send; it has a slot and a connection then. s.mu is
-// held.
+// next chooses the next request to send, and gives it a slot and a connection. It returns nil if
+// none can be sent. s.mu is held.
 func (s *Session) next() *Compound {
 	if s.phase != phaseUp || s.parked.Len+s.waiting.Len == 0 {
 		return nil
@@ -100,8 +99,8 @@ func (s *Session) next() *Compound {
 	return c
 }
 
-// number stores the fields of a request's SEQUENCE. They stay the same each time that it is
-// sent on its slot, because a server may compare them.
+// number stores the arguments of a request's SEQUENCE. They stay the same each time the request
+// is sent on its slot, because a server may compare them.
 func (c *Compound) number() {
 	t := c.slot.table
 	c.sequence = nfs4wire.Sequence4Args{
@@ -109,7 +108,8 @@ func (c *Compound) number() {
 	}
 }
 
-// pick is the link wanted, or another that has a connection, or nil. s.mu is held.
+// pick returns the link wanted or, if it has no connection, another link that has one, or nil.
+// s.mu is held.
 func (s *Session) pick(wanted *link) *link {
 	if wanted != nil && wanted.conn != nil {
 		return wanted
@@ -124,11 +124,11 @@ func (s *Session) pick(wanted *link) *link {
 	return nil
 }
 
-// send gives c to its connection. It returns the request to send next, or nil.
+// send passes c to the transport. It returns the request to send next, or nil.
 func (s *Session) send(c *Compound) (then *Compound) {
 	serial, conn := c.serial, c.conn
 	conn.Caller().Start(&c.x)
-	// From here on c may be at its next request.
+	// From here on, c may be finished, and its owner may have started it again.
 	s.mu.Lock()
 	var cancelled error
 	if c.serial == serial && c.sent {
@@ -143,7 +143,7 @@ func (s *Session) send(c *Compound) (then *Compound) {
 	return then
 }
 
-// done handles the transport's outcome of the request.
+// done is called when the transport has finished the call.
 func (c *Compound) done(x *rpc.Exchange) {
 	s := c.session
 	s.mu.Lock()
@@ -182,8 +182,9 @@ func (s *Session) again(c *Compound, l *compoundList) {
 	s.dispatch()
 }
 
-// orphaned handles a request of an earlier session: it waits for a new slot, or cannot be
-// sent again. s.mu is held.
+// orphaned prepares a request to be sent again. If its slot is one of an earlier session, it
+// queues the request for a new slot. It returns an error if the request cannot be sent again.
+// s.mu is held.
 func (s *Session) orphaned(c *Compound) (why error) {
 	switch {
 	case s.phase == phaseDead:
@@ -198,18 +199,19 @@ func (s *Session) orphaned(c *Compound) (why error) {
 	return nil
 }
 
-// broken takes note that the server does not know the session of c any more.
+// broken records that the server does not know c's session any more, and starts to make a new
+// one.
 func (s *Session) broken(c *Compound) {
 	s.mu.Lock()
 	if c.slot.table == s.slots && s.phase == phaseUp {
 		s.phase = phaseBroken
-		s.slots = newSlotTable(nfs4wire.SessionID4{}, 1) // whose slots nothing has
+		s.slots = newSlotTable(nfs4wire.SessionID4{}, 1) // an empty table, so that no request has a slot of it
 		s.mend()
 	}
 	s.again(c, nil)
 }
 
-// answered reads a reply.
+// answered processes a reply.
 func (c *Compound) answered(d *xdr.Decoder) {
 	s := c.session
 	n, status := beginResults(d)
@@ -248,12 +250,11 @@ func (c *Compound) answered(d *xdr.Decoder) {
 	c.finish(err)
 }
 
-// now is the time since the session was made: one look at the clock, where the wall
-// clock's takes two.
+// now returns the time since the session was made. It reads one clock, where time.Now reads two.
 func (s *Session) now() time.Duration { return time.Since(s.made) }
 
-// astray ends a request whose reply does not show the state of its slot. If the request was
-// to find that state out, the session is of no use.
+// astray ends a request whose reply does not show the state of its slot. If that request came
+// from settle, which was to find that state out, the session is given up.
 func (c *Compound) astray(err error) {
 	if c.settle {
 		c.session.broken(c)
@@ -263,7 +264,7 @@ func (c *Compound) astray(err error) {
 	c.finish(err)
 }
 
-// refused handles a failed SEQUENCE.
+// refused handles a SEQUENCE that failed with status.
 func (c *Compound) refused(status nfs4wire.NFSStat4) {
 	s := c.session
 	switch status {
@@ -275,14 +276,15 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 		s.again(c, &s.delayed)
 	case nfs4wire.NFS4ErrConnNotBoundToSession:
 		s.mu.Lock()
-		s.lost(c.link, c.conn) // a new one will be bound
+		s.lost(c.link, c.conn) // its replacement will be bound
 		s.again(c, &s.parked)
 	case nfs4wire.NFS4ErrBadSession, nfs4wire.NFS4ErrDeadSession, nfs4wire.NFS4ErrSeqMisordered,
 		nfs4wire.NFS4ErrBadSlot, nfs4wire.NFS4ErrBadHighSlot:
 		s.broken(c)
 	case nfs4wire.NFS4ErrRetryUncachedRep, nfs4wire.NFS4ErrSeqFalseRetry:
-		// The server executed the request of this slot and kept no reply, or another request's.
-		// The slot can be used again; the outcome of this request stays unknown.
+		// The server executed a request with this sequence number and kept no reply, or kept
+		// another request's. The slot can be used again. Whether this request was executed
+		// remains unknown.
 		s.release(c.slot, true)
 		s.dispatch()
 		c.finish(&OpError{nfs4wire.OpSequence, status})
@@ -293,8 +295,8 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 	}
 }
 
-// aimed releases the slot of an executed request and stores the server's target for the
-// highest slot. It returns the next request to send.
+// aimed releases the slot of an executed request, and stores the server's target for the highest
+// slot. It returns the next request to send.
 func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,7 +306,7 @@ func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	return s.next()
 }
 
-// release releases a slot. used: its sequence number was used.
+// release releases a slot. If used is true, the server has used up its sequence number.
 func (s *Session) release(sl *slot, used bool) {
 	s.mu.Lock()
 	if used {
@@ -314,10 +316,10 @@ func (s *Session) release(sl *slot, used bool) {
 	s.mu.Unlock()
 }
 
-// settle brings in order the slot of a request that was given up: whether the server
-// has seen it is not known, so a SEQUENCE with the same number is sent alone. If the
-// server takes it for the request, its answer is that of the request; otherwise it is
-// executed itself. The number is used then.
+// settle makes the slot of a request that was given up usable again. It is not known whether the
+// server has executed that request. So settle sends a SEQUENCE alone, with the same sequence
+// number. If the server has executed the request, it repeats its reply; otherwise it executes the
+// SEQUENCE. In either case the sequence number is used up afterwards.
 func (s *Session) settle(sl *slot, l *link) {
 	c := &Compound{Done: func(*Compound) {}}
 	c.link = l
@@ -334,7 +336,7 @@ func (s *Session) settle(sl *slot, l *link) {
 	s.dispatch()
 }
 
-// finish ends a request. Nothing of c is touched afterwards.
+// finish ends a request. The session does not use c afterwards.
 func (c *Compound) finish(err error) {
 	c.Err = err
 	if c.Done != nil {

@@ -6,13 +6,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A slotTable is the slots of one session (RFC 8881 §2.10.6.1). The lock of the Session
-// guards it.
+// A slotTable holds the slots of one session (RFC 8881 §2.10.6.1). The Session's lock guards it.
 type slotTable struct {
 	session nfs4wire.SessionID4
 	slots   []*slot
 	busy    [maxSlots / 64]uint64
-	// limit is the number of slots that may be used, by the server's target.
+	// limit is the number of slots that the server allows to be used.
 	limit uint32
 }
 
@@ -20,7 +19,7 @@ type slotTable struct {
 type slot struct {
 	table *slotTable
 	id    uint32
-	seq   uint32 // of the next request, or of the one under way
+	seq   uint32 // sequence number of the next request, or of the one in progress
 }
 
 func newSlotTable(id nfs4wire.SessionID4, limit uint32) *slotTable {
@@ -46,10 +45,10 @@ func (t *slotTable) take() *slot {
 	return nil
 }
 
-// release gives a slot back.
+// release marks a slot as free.
 func (t *slotTable) release(s *slot) { t.busy[s.id/64] &^= 1 << (s.id % 64) }
 
-// highest is the highest slot in use.
+// highest returns the highest slot in use.
 func (t *slotTable) highest() uint32 {
 	for i := len(t.busy) - 1; i >= 0; i-- {
 		if t.busy[i] != 0 {
@@ -59,10 +58,10 @@ func (t *slotTable) highest() uint32 {
 	return 0
 }
 
-// aim makes target the highest slot that may be used.
+// aim sets the highest slot that may be used.
 func (t *slotTable) aim(target uint32) { t.limit = min(target, maxSlots-1) + 1 }
 
-// underWay reports whether the request with that sequence number is unanswered.
+// underWay reports whether the request with sequence number seq on slot id is unanswered.
 func (t *slotTable) underWay(id, seq uint32) bool {
 	return id < uint32(len(t.slots)) && t.busy[id/64]&(1<<(id%64)) != 0 && t.slots[id].seq == seq
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Transport is the transport of the calls.
+// Transport names a transport.
 type Transport string
 
 // Transports.
@@ -44,20 +44,20 @@ func (t Transport) Port() int {
 	return PortNFS
 }
 
-// A Target names a server and the way to speak to it.
+// A Target names a server, and says how to connect and call.
 type Target struct {
 	Transport Transport
 	// Host is a name or an address, without brackets.
 	Host string
-	// Port; 0 means the transport's own.
+	// Port is the server's port; 0 means the transport's default port.
 	Port int
 	// Provider connects over RDMA: see package providers. If it is nil, the Conn makes a
 	// software RNIC of its own, which asks for CRCs.
 	Provider rdmacm.Provider
 	// Cred goes with each call; the zero value is AUTH_NONE. See Self.
 	Cred rpc.AuthBytes
-	// Security, unless nil, protects calls by RPCSEC_GSS instead, except those of MOUNT.
-	// See Kerberos.
+	// Security, unless nil, replaces Cred: it protects calls by RPCSEC_GSS, except those of
+	// MOUNT. See Kerberos.
 	Security *Security
 	// Depth is the number of calls wanted in progress at a time: the credits that the Conn
 	// requests over RDMA. 0 means 128.
@@ -65,8 +65,8 @@ type Target struct {
 	// Inline is the largest message without chunks over RDMA, in bytes; 0
 	// means 4096.
 	Inline int
-	// Reconnect: over RDMA, the Conn replaces a lost connection, and sends unanswered calls
-	// again. Over TCP such calls end with rpc.ErrCallLost.
+	// Reconnect makes a Conn over RDMA replace a lost connection, and send unanswered calls
+	// again. A Conn over TCP ignores it: its unanswered calls end with rpc.ErrCallLost.
 	Reconnect bool
 }
 
@@ -77,7 +77,8 @@ func (t Target) port() int {
 	return t.Port
 }
 
-// Flavor returns the flavor of the calls. With Security, Cred does not count.
+// Flavor returns the flavor of the calls: that of Security if it is set, and otherwise that of
+// Cred.
 func (t Target) Flavor() Flavor {
 	if t.Security != nil {
 		return flavorOf(t.Security.Service)
@@ -85,14 +86,14 @@ func (t Target) Flavor() Flavor {
 	return Flavor(t.Cred.Flavor)
 }
 
-// Address is host and port as one string.
+// Address returns host and port as one string.
 func (t Target) Address() string { return net.JoinHostPort(t.Host, strconv.Itoa(t.port())) }
 
-// ErrAddress: a text that does not name a host, a port or an export.
+// ErrAddress means that a text does not name a host, a port or an export.
 var ErrAddress = errors.New("client: not an address")
 
-// SplitHostPort takes HOST, HOST:PORT, [IPV6], [IPV6]:PORT or a bare IPv6 address
-// apart. port is 0 if none is given. An error wraps ErrAddress.
+// SplitHostPort splits HOST, HOST:PORT, [IPV6], [IPV6]:PORT or a bare IPv6 address. port is 0 if
+// the text has none. An error wraps ErrAddress.
 func SplitHostPort(s string) (host string, port int, err error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.String(), 0, nil
@@ -122,8 +123,8 @@ func SplitHostPort(s string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// SplitExport takes HOST:/path apart, as mount(8) writes it. The host may be an
-// IPv6 address in brackets. An error wraps ErrAddress.
+// SplitExport splits HOST:/path, as mount(8) writes it. The host may be an IPv6 address in
+// brackets. An error wraps ErrAddress.
 func SplitExport(s string) (host, path string, err error) {
 	i := strings.Index(s, ":/")
 	if i < 0 {
@@ -136,7 +137,7 @@ func SplitExport(s string) (host, path string, err error) {
 	return host, s[i+1:], err
 }
 
-// resolve gives the addresses of a host, in the order to try them.
+// resolve returns the addresses of a host, in the order in which to try them.
 func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
