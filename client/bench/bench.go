@@ -27,7 +27,8 @@ type Config struct {
 	client.Target
 	// Export is the path to mount.
 	Export string
-	// MountPort is where MOUNT listens on TCP; 0: find it (client.Conn.DialMount).
+	// MountPort is the TCP port of the server's MOUNT service. 0 means to find it: see
+	// client.Conn.DialMount.
 	MountPort int
 	// NFS is the version: "3", "4.1" or "4.2" ("3").
 	NFS string
@@ -40,13 +41,13 @@ type Config struct {
 	FileSize int64
 	// Files is the number of names in the directory of readdirplus (1000).
 	Files int
-	// NoAttributes: with NFS version 4, no GETATTR follows a READ or WRITE.
+	// NoAttributes leaves out the GETATTR that follows each READ and WRITE with NFS version 4.
 	NoAttributes bool
 	// Depth is the number of calls that each connection keeps in progress (16). Connections
 	// is the number of connections (1); with NFS version 4 they share one session.
 	Depth, Connections int
-	// Duration ends the measurement (10 s without Ops, never with Ops). So do Ops
-	// operations, if Ops is more than 0.
+	// Duration is how long the measurement lasts (10 s if Ops is 0, otherwise no limit). If Ops
+	// is more than 0, the measurement also ends after that many operations.
 	Duration time.Duration
 	Ops      int64
 	// Progress, unless nil, is called about every second.
@@ -168,10 +169,10 @@ func newConn(c *client.Conn, caller rpc.Caller, number int) *conn {
 	return &conn{Conn: c, caller: caller, number: number, times: newLatencies()}
 }
 
-// A worker keeps one call under way.
+// A worker makes one call after the other. begin starts its first call.
 type worker interface{ begin() }
 
-// run measures by the workers that newWorker makes.
+// run measures with Config.Depth workers on each connection, which newWorker makes.
 func (b *bench) run(ctx context.Context, newWorker func(c *conn, number int) worker) (*Result, error) {
 	b.unlimited = b.cfg.Ops <= 0
 	b.left.Store(b.cfg.Ops)
@@ -204,7 +205,8 @@ func (b *bench) run(ctx context.Context, newWorker func(c *conn, number int) wor
 	return b.result(elapsed, cpu), nil
 }
 
-// watch waits for the end, and calls Config.Progress meanwhile.
+// watch waits until ended is closed, which means that all workers have stopped. It stops them
+// when Config.Duration is over or ctx ends. It calls Config.Progress about every second.
 func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 	var deadline <-chan time.Time
 	if b.cfg.Duration > 0 {
@@ -241,7 +243,7 @@ func (b *bench) progress() Progress {
 	return p
 }
 
-// fail ends the measurement because of an error.
+// fail ends the measurement because of an error. Only the first error is kept.
 func (b *bench) fail(err error) {
 	b.once.Do(func() { b.err = err })
 	b.stop.Store(true)
@@ -252,7 +254,8 @@ func (b *bench) claim() bool {
 	return !b.stop.Load() && (b.unlimited || b.left.Add(-1) >= 0)
 }
 
-// took counts an operation on c of n bytes of payload, and returns when it ended.
+// took records an operation on c that began at began and moved n bytes of payload. It returns the
+// time at which the operation ended. Both times count from b.start.
 func (b *bench) took(c *conn, began time.Duration, n int) (ended time.Duration) {
 	ended = time.Since(b.start)
 	c.times.add(ended - began)
@@ -263,7 +266,7 @@ func (b *bench) took(c *conn, began time.Duration, n int) (ended time.Duration) 
 	return ended
 }
 
-// ownCPU is the processor time that this process has used.
+// ownCPU returns the processor time that this process has used.
 func ownCPU() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

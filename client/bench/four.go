@@ -15,13 +15,13 @@ type four struct {
 	work    *workload4
 	session *client.Session
 	nfs     client.NFS4
-	root    client.Handle // of the export
-	name    string        // of the directory that was made
+	root    client.Handle // the export's root
+	name    string        // the directory made for the measurement; "" if there is none
 	dir     client.Handle
 	made    []string // names of files in dir
 	below   []string // names of directories in dir
 	files   []file4
-	// opens are the files of the connections, by connection number.
+	// opens has the file or directory that each connection works on, by connection number.
 	opens []file4
 }
 
@@ -63,9 +63,9 @@ func run4(ctx context.Context, cfg Config) (*Result, error) {
 	return m, err
 }
 
-// abandonAfter abandons the session if ctx has ended and requests are still not answered
-// after the time-out, because a session waits for its server without limit. stop cancels
-// that.
+// abandonAfter watches a measurement whose ctx may end. If requests are still not answered
+// Config.Timeout after that, it abandons the session, because a session waits for its server
+// without limit. stop ends the watch.
 func (b *bench) abandonAfter(ctx context.Context) (stop func()) {
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -125,14 +125,14 @@ func (b *bench) prepare4(ctx context.Context) error {
 	f.name = groundName()
 	if f.dir, err = f.nfs.Mkdir(step, f.root, f.name, 0o755); err != nil {
 		if _, refused := errors.AsType[*client.OpError](err); refused {
-			f.name = "" // without a refusal the directory may be there
+			f.name = "" // the server made no directory; after any other error it may have made one
 		}
 		return fmt.Errorf("bench: making a directory for the measurement in %s: %w", b.cfg.Export, err)
 	}
 	return b.furnish4(ctx)
 }
 
-// aroundData bounds the part of a request or reply that is not data, in bytes.
+// aroundData is an upper bound for the part of a request or reply that is not data, in bytes.
 const aroundData = 1024
 
 // fit4 reduces Size to what the server and the session allow.
@@ -196,7 +196,8 @@ func (b *bench) furnish4(ctx context.Context) error {
 	return nil
 }
 
-// file4 makes a file and leaves it open.
+// file4 makes a file and leaves it open. If fill is true, it writes Config.FileSize bytes to the
+// file.
 func (b *bench) file4(ctx context.Context, name string, fill bool) (file4, error) {
 	step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
@@ -267,8 +268,8 @@ func (b *bench) fill4(ctx context.Context, file file4) error {
 	return err
 }
 
-// clean4 ends the session. It removes the files by another session, because the measurement
-// may have failed when its own session did.
+// clean4 ends the session. It removes the files with a new session, because the measurement may
+// have failed when its own session did.
 func (b *bench) clean4(minor uint32) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.Timeout)
 	defer cancel()

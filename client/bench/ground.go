@@ -13,22 +13,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A groundKind is the kind of files that a workload needs.
+// A groundKind says which files a workload needs.
 type groundKind uint8
 
 const (
 	groundNone   groundKind = iota // no files: Run mounts nothing
 	groundShared                   // one empty file
 	groundFilled                   // one file of the bench's FileSize
-	groundOwn                      // such a file for each connection
+	groundOwn                      // one file of the bench's FileSize for each connection
 	groundEmpty                    // an empty directory for each connection
 	groundListed                   // a directory of Files names
 )
 
-// ground is the directory that a bench has made, and its content.
+// ground is the directory that a bench has made for the measurement, and its content.
 type ground struct {
-	root   client.Handle // of the export
-	name   string        // of the directory
+	root   client.Handle // the export's root
+	name   string        // the directory made for the measurement; "" if there is none
 	dir    client.Handle
 	how    nfs3wire.CreateHow3
 	made   []string // names of files in dir
@@ -40,7 +40,7 @@ type ground struct {
 
 var errNoData = errors.New("bench: the server takes WRITEs of no bytes only: its FSINFO says so, or its reply to a WRITE")
 
-// prepare makes the ground.
+// prepare mounts the export, and makes the directory and the files that the workload needs.
 func (b *bench) prepare(ctx context.Context) error {
 	if b.work.needs == groundNone {
 		return nil
@@ -53,8 +53,8 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	b.root = root
-	// A server may allow only few calls at a time on a connection that has not shown a
-	// handle yet.
+	// Each connection uses a handle first, because a server may allow only few calls at a time on
+	// a connection that has not done so.
 	for _, c := range b.conns {
 		if _, err := c.NFS3().Getattr(step, root); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	attr.Mode = nfs3wire.SetMode3{SetIt: true, Mode: 0o755}
 	if b.dir, err = n.Mkdir(step, root, b.name, attr); err != nil {
 		if _, refused := errors.AsType[*client.StatusError](err); refused {
-			b.name = "" // without a refusal the directory may be there
+			b.name = "" // the server made no directory; after any other error it may have made one
 		}
 		return fmt.Errorf("bench: making a directory for the measurement in %s: %w", b.cfg.Export, err)
 	}
@@ -104,7 +104,7 @@ func (b *bench) fit(ctx context.Context, n client.NFS3) error {
 	return nil
 }
 
-// furnish makes the files and directories in the ground, and assigns one to each
+// furnish makes the files and directories that the workload needs, and assigns one to each
 // connection.
 func (b *bench) furnish(ctx context.Context, n client.NFS3, attr nfs3wire.Sattr3) error {
 	file := func(name string, fill bool) (client.Handle, error) {
@@ -159,11 +159,12 @@ func (b *bench) directory(ctx context.Context, n client.NFS3, i int, attr nfs3wi
 	return n.Mkdir(step, b.dir, name, attr)
 }
 
-// parallel is the number of calls in progress while the ground is made and removed.
+// parallel is the number of calls in progress while the files of a measurement are made and
+// removed.
 const parallel = 8
 
-// each runs f for 0 to n-1, several at a time. After the first error, or when ctx has
-// ended, it starts no more, and cancels the context of those that run.
+// each runs f for 0 to n-1, several at a time. After the first error, or when ctx has ended, it
+// starts no more of them, and cancels the context of the running ones.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	g, within := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -240,7 +241,7 @@ func (b *bench) populate(ctx context.Context, n client.NFS3, dir client.Handle) 
 	})
 }
 
-// notThere reports that a call failed because the name does not exist.
+// notThere reports whether a call failed because the name does not exist.
 func notThere(err error) bool {
 	s, ok := errors.AsType[*client.StatusError](err)
 	return ok && s.Status == nfs3wire.NFS3ErrNoEnt
@@ -253,7 +254,7 @@ func (b *bench) clean() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.Timeout)
 	defer cancel()
-	// The measurement may have failed when its connections did, so clean makes a new one.
+	// The connections of the measurement may have failed, so clean makes a new one.
 	c, err := client.Dial(ctx, b.cfg.Target)
 	if err != nil {
 		return b.leftBehind(err)
@@ -292,7 +293,7 @@ func (b *bench) leftBehind(err error) error {
 	return fmt.Errorf("bench: removing the measurement's directory %s of %s: %w", b.name, b.cfg.Export, err)
 }
 
-// empty removes the content of a directory of the ground.
+// empty removes the content of a directory that the bench has made.
 func (b *bench) empty(ctx context.Context, n client.NFS3, name string) error {
 	dir, _, err := n.Lookup(ctx, b.dir, name)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 // longest is the longest time that latencies can record.
 const longest = time.Hour
 
-// digits is the number of significant decimal digits that are kept. A reported time is
-// never less than the measured one, and at most 1/100 more.
+// digits is the number of significant decimal digits of a recorded time. So a reported time is at
+// most 1/100 more than the measured one, and never less.
 const digits = 2
 
-// latencies records the durations of operations. Many goroutines may call add, because
-// several may take the answers of one connection.
+// latencies records the durations of operations. Many goroutines may call add, because several
+// may take the replies of one connection.
 type latencies struct {
 	mu    sync.Mutex
 	times *hdrhistogram.Histogram
@@ -28,7 +28,7 @@ func newLatencies() *latencies {
 
 func (l *latencies) add(d time.Duration) {
 	l.mu.Lock()
-	_ = l.times.RecordValue(int64(min(max(d, 0), longest))) // within the range, so that it cannot fail
+	_ = l.times.RecordValue(int64(min(max(d, 0), longest))) // the duration is within the histogram's range, so this cannot fail
 	l.max = max(l.max, d)
 	l.mu.Unlock()
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A slot keeps one call under way: the goroutine that takes the answer sends the
-// next call. Nothing is allocated between the two.
+// A slot is a worker for NFS version 3: it keeps one call in progress. The goroutine that takes
+// the reply sends the next call. Nothing is allocated between the two.
 type slot struct {
 	b    *bench
 	c    *conn
@@ -28,8 +28,8 @@ type slot struct {
 
 	// The operation in progress.
 	offset uint64
-	second bool   // of create: the file is made, and the present call removes it
-	name   []byte // of create
+	second bool   // for the workload create: the file is made, and the present call removes it
+	name   []byte // for the workload create: the file's name
 	serial uint64
 	cookie uint64
 	verf   nfs3wire.CookieVerf3
@@ -56,7 +56,7 @@ func newSlot(b *bench, c *conn, number int) *slot {
 	return s
 }
 
-// procedure makes the exchange a call of p.
+// procedure sets up the exchange for calls of p.
 func (s *slot) procedure(p nfs3wire.Procedure) {
 	s.x.Procedure = uint32(p)
 	s.x.Binding = &nfs.Binding3.Procedures[p]
@@ -67,7 +67,7 @@ func (s *slot) procedure(p nfs3wire.Procedure) {
 	}
 }
 
-// maxSlotArgs bounds the arguments of all workloads, without payload.
+// maxSlotArgs is the largest size of any workload's arguments without payload, in bytes.
 const maxSlotArgs = 2*nfs3wire.FileHandle3MaxSize + 256
 
 // begin starts the first operation.
@@ -85,7 +85,7 @@ func (s *slot) send() {
 	s.c.caller.Start(&s.x)
 }
 
-// done takes an answer and sends the next call.
+// done takes a reply and sends the next call.
 func (s *slot) done() {
 	n, more, err := s.answer()
 	switch {
@@ -119,7 +119,7 @@ func (s *slot) answer() (n int, more bool, err error) {
 	return s.work.answer(s, &s.x.Results)
 }
 
-// status reads the first word of results. It is nil for NFS3_OK, errDelayed for
+// status reads the status at the start of results. It returns nil for NFS3_OK, and errDelayed for
 // NFS3ERR_JUKEBOX.
 func (s *slot) status(d *xdr.Decoder) error {
 	switch status := nfs3wire.NFSStat3(d.Int32()); {

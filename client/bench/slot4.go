@@ -11,8 +11,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A slot4 keeps one request under way: the goroutine that takes the reply sends the next
-// one. Nothing is allocated between the two.
+// A slot4 is a worker for NFS version 4: it keeps one request in progress. The goroutine that
+// takes the reply sends the next request. Nothing is allocated between the two.
 type slot4 struct {
 	b    *bench
 	c    *conn
@@ -28,7 +28,7 @@ type slot4 struct {
 
 	// The operation in progress.
 	step   int
-	name   []byte // of create
+	name   []byte // for the workload create: the file's name
 	serial uint64
 
 	// Arguments and results are fields, so that nothing is allocated.
@@ -53,17 +53,17 @@ type slot4 struct {
 	made     [wire.NFS4FHSize]byte // the handle of the file that create has made
 }
 
-// statAttributes are the attributes that clients ask for after a READ or WRITE.
+// statAttributes are the attributes that NFS clients usually ask for after a READ or WRITE.
 var statAttributes = wire.Bits(
 	wire.Fattr4Type, wire.Fattr4Change, wire.Fattr4Size, wire.Fattr4FSID, wire.Fattr4FileID, wire.Fattr4Mode,
 	wire.Fattr4Numlinks, wire.Fattr4SpaceUsed, wire.Fattr4TimeAccess, wire.Fattr4TimeMetadata, wire.Fattr4TimeModify,
 )
 
-// listAttributes are the further attributes that clients ask for in a listing, for each
-// entry.
+// listAttributes are the attributes that NFS clients usually ask for in a listing, in addition to
+// statAttributes.
 var listAttributes = wire.Bits(wire.Fattr4Filehandle, wire.Fattr4RdattrError, wire.Fattr4Owner, wire.Fattr4OwnerGroup, wire.Fattr4Rawdev, wire.Fattr4MountedOnFileID)
 
-// maxSlotResults bounds the results of all workloads, without data.
+// maxSlotResults is an upper bound for the size of any workload's results without data, in bytes.
 const maxSlotResults = 1024
 
 func newSlot4(b *bench, c *conn, number int) *slot4 {
@@ -155,7 +155,7 @@ func (s *slot4) done() {
 	s.next()
 }
 
-// delayed4 reports that the server asked for a repetition of the request.
+// delayed4 reports whether the server asked for a repetition of the request (NFS4ERR_DELAY).
 func delayed4(err error) bool {
 	if err == nil {
 		return false

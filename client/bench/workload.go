@@ -12,27 +12,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// errDelayed: the server asked for a repetition of the call (NFS3ERR_JUKEBOX).
+// errDelayed means that the server asked for a repetition of the call (NFS3ERR_JUKEBOX).
 var errDelayed = errors.New("bench: the server asks to try again")
 
 // A workload is the operation that a bench repeats.
 type workload struct {
 	procedure nfs3wire.Procedure
-	// data: each slot has a buffer of Config.Size bytes.
+	// data is true if each slot needs a buffer of Config.Size bytes.
 	data bool
 	// stable is the stability that WRITEs ask for.
 	stable nfs3wire.StableHow
-	// needs is the kind of ground that the workload needs.
+	// needs says which files the workload needs.
 	needs groundKind
 	// next chooses the next operation.
 	next func(s *slot)
-	// args writes the arguments of the call under way.
+	// args writes the arguments of the current call.
 	args func(s *slot, w *xdr.Writer)
-	// answer: see slot.answer.
+	// answer checks a reply: see slot.answer.
 	answer func(s *slot, d *xdr.Decoder) (n int, more bool, err error)
 }
 
-// workloads by name.
+// workloads has the workloads of NFS version 3, by name.
 var workloads = map[string]*workload{
 	"null": {
 		procedure: nfs3wire.ProcNull,
@@ -84,7 +84,8 @@ var workloads = map[string]*workload{
 			return 0, false, nil
 		},
 	},
-	// One operation is a READDIRPLUS; after the end of a listing it starts again.
+	// One operation is a READDIRPLUS. After the end of the listing, the next operation begins the
+	// listing anew.
 	"readdirplus": {
 		procedure: nfs3wire.ProcReaddirPlus, needs: groundListed,
 		next: func(*slot) {},
@@ -99,10 +100,10 @@ var workloads = map[string]*workload{
 	},
 }
 
-// Workloads are the values of Config.Workload.
+// Workloads returns the values that Config.Workload may have.
 func Workloads() []string { return slices.Sorted(maps.Keys(workloads)) }
 
-// blocks returns the number of READs or WRITEs that a file takes.
+// blocks returns how many READs or WRITEs of Config.Size bytes a file takes.
 func (b *bench) blocks() uint64 { return max(uint64(b.cfg.FileSize)/uint64(b.cfg.Size), 1) }
 
 func (s *slot) sequential() {

@@ -12,25 +12,25 @@ import (
 
 // A workload4 is the operation that a bench repeats by NFS version 4.
 type workload4 struct {
-	// data: each slot has a buffer of Config.Size bytes. writes: the buffer goes to the
-	// server. lists: results have up to Config.Size bytes.
+	// data is true if each slot needs a buffer of Config.Size bytes, and writes if the buffer is
+	// sent to the server. lists is true if results have up to Config.Size bytes.
 	data, writes, lists bool
 	// stable is the stability that WRITEs ask for.
 	stable wire.StableHow4
-	// needs is the kind of ground that the workload needs.
+	// needs says which files the workload needs.
 	needs groundKind
 	// next chooses the next operation.
 	next func(s *slot4)
-	// put appends the operations of the request under way to ops.
+	// put appends the operations of the current request to ops.
 	put func(s *slot4, ops []client.Op) []client.Op
 	// answer checks a reply without errors. n is the number of payload bytes that it moved;
 	// more means that the operation needs another request.
 	answer func(s *slot4) (n int, more bool, err error)
 }
 
-// workloads4 by name.
+// workloads4 has the workloads of NFS version 4, by name.
 var workloads4 = map[string]*workload4{
-	// SEQUENCE alone.
+	// The request has only the SEQUENCE.
 	"null": {
 		next:   func(*slot4) {},
 		put:    func(_ *slot4, ops []client.Op) []client.Op { return ops },
@@ -50,18 +50,19 @@ var workloads4 = map[string]*workload4{
 	"syncwrite": {data: true, writes: true, stable: wire.FileSync4, needs: groundOwn, next: (*slot4).random, put: putWrite4, answer: gotWrite4},
 	// One operation is an OPEN of an existing file, and its CLOSE.
 	"open": {needs: groundShared, next: func(*slot4) {}, put: putOpen4, answer: gotOpen4},
-	// One operation is a READDIR; after the end of a listing it starts again.
+	// One operation is a READDIR. After the end of the listing, the next operation begins the
+	// listing anew.
 	"readdir": {lists: true, needs: groundListed, next: func(*slot4) {}, put: putReaddir4, answer: gotReaddir4},
 	// One operation is an OPEN that makes a file, its CLOSE, and the REMOVE.
 	"create": {needs: groundEmpty, next: (*slot4).rename, put: putCreate4, answer: gotCreate4},
 }
 
-// Workloads4 are the values of Config.Workload for NFS version 4.
+// Workloads4 returns the values that Config.Workload may have with NFS version 4.
 func Workloads4() []string { return slices.Sorted(maps.Keys(workloads4)) }
 
 func nothing4(*slot4) (int, bool, error) { return 0, false, nil }
 
-// transfer sets the place of the next transfer in the file.
+// transfer sets the offset of the next READ or WRITE in the file.
 func (s *slot4) transfer(offset uint64) { s.read.Offset, s.write.Offset = offset, offset }
 
 func (s *slot4) sequential() {
@@ -148,7 +149,7 @@ func gotReaddir4(s *slot4) (size int, more bool, err error) {
 	return size, false, nil
 }
 
-// Steps of create; open has the first two.
+// Steps of the workload create. The workload open has the first two.
 const (
 	stepOpen = iota
 	stepClose
