@@ -19,7 +19,7 @@ import (
 
 const noPrivateDataNote = "The server sent no RPC-over-RDMA private data (RFC 8797): messages of 1024 bytes and no remote invalidation are assumed."
 
-// late reports that an error is a time-out.
+// late reports whether an error is a time-out.
 func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, rdmacm.ErrTimeout) ||
 		errors.Is(err, syscall.ETIMEDOUT)
@@ -92,8 +92,8 @@ func callFault(t client.Target, err error) string {
 	return fmt.Sprintf("A call to %s failed.", at)
 }
 
-// denial returns the error of a call, with an explanation if the server denied it: servers
-// give the same denial for several reasons.
+// denial returns the text of a call's error. If the server denied the call with AUTH_BADCRED, it
+// adds an explanation, because servers use that for several reasons.
 func denial(err error) string {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok && re.Denied && re.Auth == rpc.AuthBadCred {
 		return fmt.Sprintf("%v: the server has no export for this address, or only ones that take a port below 1024 (the option secure), which a probe has as root alone", err)

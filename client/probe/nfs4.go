@@ -14,7 +14,8 @@ import (
 
 // NFS4 is a server's description of itself by NFS version 4 (RFC 8881 §2.5, §5.8.1.11).
 type NFS4 struct {
-	// Minor is the minor version of the questions: the highest that answered.
+	// Minor is the highest minor version that the server supports. The other fields are its
+	// answers in this minor version.
 	Minor uint32 `json:"minor_version"`
 	// Lease is the time, in seconds, for which the server keeps the state of a silent
 	// client.
@@ -29,7 +30,8 @@ type NFS4 struct {
 	Slots          uint32 `json:"slots,omitempty"`
 	Request        uint32 `json:"max_request,omitempty"`
 	Response       uint32 `json:"max_response,omitempty"`
-	// Flavors are those of the root, by SECINFO_NO_NAME (RFC 8881 §18.45).
+	// Flavors are the security flavors of the server's root, from SECINFO_NO_NAME (RFC 8881
+	// §18.45).
 	Flavors []client.Flavor `json:"flavors,omitempty"`
 }
 
@@ -52,7 +54,7 @@ func (b *prober) nfs4(ctx context.Context) {
 	b.out.NFS4 = found
 }
 
-// session4 asks by minor version 1 or a later one.
+// session4 gets the description from a server with minor version 1 or later.
 func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
@@ -60,7 +62,7 @@ func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	if b.secured != nil {
 		target.Security = b.cfg.Security
 	}
-	target.Cred = client.Self() // servers let no caller without a name look at their root
+	target.Cred = client.Self() // servers do not let AUTH_NONE callers look at their root
 	s, err := client.DialSession(ctx, client.SessionConfig{Target: target, Minor: min(found.Minor, 2), Timeout: b.cfg.Timeout})
 	if err != nil {
 		return err
@@ -74,7 +76,7 @@ func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	return s.Close()
 }
 
-// lease4 asks by minor version 0.
+// lease4 gets the lease from a server with only minor version 0.
 func (b *prober) lease4(ctx context.Context, found *NFS4) error {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
@@ -99,7 +101,7 @@ func readable(b []byte) string {
 	return s
 }
 
-// print writes the known fields.
+// print writes the description as lines of the report.
 func (n *NFS4) print(line func(what, format string, args ...any)) {
 	name := fmt.Sprintf("NFS version 4.%d", n.Minor)
 	if n.Minor == 0 {

@@ -20,19 +20,20 @@ import (
 // Config configures Run.
 type Config struct {
 	Host string
-	// Port; 0 means each transport's own.
+	// Port is the server's port; 0 means the default port of each transport.
 	Port int
 	// Transports are tried in this order.
 	Transports []client.Transport
-	// MountPort is where MOUNT listens on TCP; 0: find it (client.Conn.DialMount).
+	// MountPort is the TCP port of the server's MOUNT service. 0 means to find it: see
+	// client.Conn.DialMount.
 	MountPort int
-	// Timeout bounds each step, such as connecting or one call (5 s).
+	// Timeout is the longest time for each step, such as connecting or one call; 0 means 5 s.
 	Timeout time.Duration
-	// RoundTrips is the number of calls that are timed (16).
+	// RoundTrips is the number of calls that are timed; 0 means 16.
 	RoundTrips int
-	// Provider: see client.Target.
+	// Provider connects over RDMA: see client.Target.
 	Provider rdmacm.Provider
-	// Security, unless nil, is tried as well, and used for the questions of NFS version 4.
+	// Security, unless nil, is tried as well, and used for the calls of NFS version 4.
 	Security *client.Security
 }
 
@@ -58,7 +59,7 @@ type Export struct {
 type Listener struct {
 	Transport client.Transport `json:"transport"`
 	Address   string           `json:"address"`
-	// NFS: the server answered calls of NFS in at least one version.
+	// NFS is true if the server answered calls of at least one version of NFS.
 	NFS bool `json:"nfs"`
 	// Fault is one sentence about a fault, or empty. Detail is the error behind it.
 	Fault  string `json:"fault,omitempty"`
@@ -72,8 +73,8 @@ type Listener struct {
 	RPCRDMA  *RPCRDMA      `json:"rpcrdma,omitempty"`
 	Programs []Program     `json:"programs,omitempty"`
 	NFS4     *NFS4         `json:"nfs4,omitempty"`
-	// GSS: the server supports RPCSEC_GSS. Context is the context made by Config.Security,
-	// or nil; then ContextFault is the reason.
+	// GSS is true if the server supports RPCSEC_GSS. Context is the context that was made with
+	// Config.Security, or nil. If making it failed, ContextFault is the reason.
 	GSS          bool       `json:"rpcsec_gss"`
 	Context      *Context   `json:"context,omitempty"`
 	ContextFault string     `json:"context_fault,omitempty"`
@@ -88,13 +89,14 @@ type RoundTrip struct {
 	Max    time.Duration `json:"max_ns"`
 }
 
-// Serves reports that NFS was found, and that a context was made if one was wanted: if all
-// is set, over each transport that was tried, otherwise over at least one.
+// Serves reports whether the server was found to serve NFS and, if Config.Security was set,
+// whether a context could be made. If all is true, this must hold for each transport that was
+// tried, otherwise for at least one.
 func (p *Report) Serves(all bool) bool {
 	return p.hold(all, func(t Listener) bool { return t.NFS && t.ContextFault == "" })
 }
 
-// Found is Serves without the context.
+// Found is like Serves, but ignores contexts.
 func (p *Report) Found(all bool) bool {
 	return p.hold(all, func(t Listener) bool { return t.NFS })
 }
@@ -106,7 +108,7 @@ func (p *Report) hold(all bool, f func(t Listener) bool) bool {
 	return slices.ContainsFunc(p.Transports, f)
 }
 
-// Run asks a server what it speaks. Faults of the server are part of the Report.
+// Run examines a server. Faults of the server are part of the Report.
 func Run(ctx context.Context, cfg Config) *Report {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 5 * time.Second
@@ -138,12 +140,12 @@ func Run(ctx context.Context, cfg Config) *Report {
 	return p
 }
 
-// A prober examines one address.
+// A prober examines a server over one transport.
 type prober struct {
 	cfg    Config
 	target client.Target
 	conn   *client.Conn
-	// secured is a connection under Config.Security, or nil.
+	// secured is a connection that uses Config.Security, or nil.
 	secured *client.Conn
 	out     Listener
 }
@@ -155,7 +157,7 @@ func (b *prober) close() {
 	}
 }
 
-// step bounds one step.
+// step returns a context for one step, which ends after Config.Timeout.
 func (b *prober) step(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, b.cfg.Timeout)
 }
@@ -178,7 +180,7 @@ func (b *prober) fault(sentence string, err error) {
 	b.out.Fault, b.out.Detail = sentence, err.Error()
 }
 
-// look asks the server that b is connected to for its programs and times.
+// look finds out the programs and properties of the server that b is connected to.
 func (b *prober) look(ctx context.Context) {
 	if b.target.Transport == client.RDMA {
 		b.describeCarrier()
@@ -196,7 +198,7 @@ func (b *prober) look(ctx context.Context) {
 		b.out.NFS = b.out.NFS || p.number == nfs3wire.Program && len(found.Versions) > 0
 	}
 	if b.target.Transport == client.RDMA {
-		b.describeRPCRDMA() // now that replies have granted credits
+		b.describeRPCRDMA() // after the calls above, because replies grant the credits
 	}
 	if b.out.Fault != "" {
 		b.out.NFS = false

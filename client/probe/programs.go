@@ -13,22 +13,23 @@ import (
 type Program struct {
 	Number uint32 `json:"program"`
 	Name   string `json:"name"`
-	// Versions are those that answered a NULL call.
+	// Versions are the versions that answered a NULL call.
 	Versions []uint32 `json:"versions"`
-	// Low and High are the range of PROG_MISMATCH; 0 if the server stated none.
+	// Low and High are the range of versions that the server stated in PROG_MISMATCH; 0 if it
+	// stated none.
 	Low  uint32 `json:"low,omitempty"`
 	High uint32 `json:"high,omitempty"`
 	// Minor are the minor versions of NFS version 4.
 	Minor []uint32 `json:"minor_versions,omitempty"`
 }
 
-// maxVersions is the most versions that one scan asks for, whatever range the server
+// maxVersions is the largest number of versions that one scan tries, whatever range the server
 // states.
 const maxVersions = 16
 
-// scan asks for the versions of a program. It begins with version 0, which no program
-// has, because the refusal states the range, and then asks for one version after the
-// other. It returns nil if the server does not know the program.
+// scan finds out which versions of a program the server supports. It calls version 0 first, which
+// no program has, because the server's refusal states the range of versions. Then it calls each
+// version of that range. It returns nil if the server does not know the program.
 func (b *prober) scan(ctx context.Context, p struct {
 	number uint32
 	name   string
@@ -39,11 +40,11 @@ func (b *prober) scan(ctx context.Context, p struct {
 	re, refused := errors.AsType[*rpc.ReplyError](err)
 	switch {
 	case err == nil:
-		found.Versions = append(found.Versions, 0) // unexpected, and so reported
+		found.Versions = append(found.Versions, 0) // unexpected, so the report shows it
 	case !refused:
 		return nil, err
 	case re.Denied:
-		// The scan of the versions tells whether all of them are denied.
+		// The calls below show whether the server denies every version.
 	case re.Stat == rpc.AcceptProgUnavail:
 		return nil, nil
 	case re.Stat == rpc.AcceptProgMismatch:
@@ -76,11 +77,11 @@ func (b *prober) scan(ctx context.Context, p struct {
 	return found, nil
 }
 
-// maxMinor is the highest minor version of NFS version 4 that is asked for.
+// maxMinor is the highest minor version of NFS version 4 that is tried.
 const maxMinor = 3
 
-// minors asks for the minor versions by COMPOUNDs without operations (RFC 8881
-// §16.2.3). An error means that the server does not serve the version.
+// minors finds out which minor versions the server supports, by COMPOUNDs without operations (RFC
+// 8881 §16.2.3). An error means that the server does not support the minor version.
 func (b *prober) minors(ctx context.Context, found *Program) {
 	for minor := range uint32(maxMinor + 1) {
 		var status uint32

@@ -2,8 +2,9 @@ package probe
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm"
 
-// Carrier names what carries the calls on this side: the provider, its device if it has one, the
-// protocol ("iWARP", "InfiniBand" or "RoCE"), and the rules that the device does not keep.
+// Carrier describes the local side of the RDMA connection: the provider, its device if it has
+// one, and the protocol ("iWARP", "InfiniBand" or "RoCE"). Shortcomings are the rules that the
+// device does not keep.
 type Carrier struct {
 	Provider string `json:"provider"`
 	Device   string `json:"device,omitempty"`
@@ -14,11 +15,11 @@ type Carrier struct {
 
 // IWARP holds the parameters that the two RNICs agreed on (RFC 5044, RFC 6581).
 type IWARP struct {
-	// Revision is MPA's. Enhanced: the RNICs exchanged the data of RFC 6581.
+	// Revision is the MPA revision. Enhanced is true if the RNICs exchanged the data of RFC 6581.
 	Revision uint8 `json:"mpa_revision"`
 	Enhanced bool  `json:"enhanced"`
 	CRC      bool  `json:"crc"`
-	// Markers: the peer wants markers in the data sent to it.
+	// Markers is true if the peer wants markers in the data sent to it.
 	Markers bool `json:"markers"`
 	// PeerIRD and PeerORD are the peer's values, or -1 if it stated none. IRD is the number
 	// of RDMA Reads that the peer may have outstanding, ORD the number that this side may
@@ -27,19 +28,19 @@ type IWARP struct {
 	PeerORD int `json:"peer_ord"`
 	IRD     int `json:"ird"`
 	ORD     int `json:"ord"`
-	// PeerToPeer: the connection follows the peer-to-peer model of RFC 6581, and
-	// RTR is its ready-to-receive message.
+	// PeerToPeer is true if the connection follows the peer-to-peer model of RFC 6581. RTR is the
+	// form of its ready-to-receive message.
 	PeerToPeer bool   `json:"peer_to_peer"`
 	RTR        string `json:"rtr,omitempty"`
 }
 
 // RPCRDMA holds the server's parameters of RPC-over-RDMA version 1 (RFC 8166, RFC 8797).
 type RPCRDMA struct {
-	// PrivateData: the server sent private data (RFC 8797). Without it the defaults
-	// hold.
+	// PrivateData is true if the server sent private data (RFC 8797). If not, the defaults of
+	// that RFC hold.
 	PrivateData bool `json:"private_data"`
-	// InlineSend and InlineReceive are the server's inline thresholds, in bytes.
-	// CallLimit and ReplyLimit are the thresholds that both sides keep to.
+	// InlineSend and InlineReceive are the server's inline thresholds, in bytes. CallLimit and
+	// ReplyLimit are the thresholds, in bytes, that result for both sides.
 	InlineSend         int    `json:"inline_send"`
 	InlineReceive      int    `json:"inline_receive"`
 	CallLimit          int    `json:"call_limit"`

@@ -30,7 +30,8 @@ type Context struct {
 	Null   time.Duration `json:"null_ns"`
 }
 
-// security asks whether the server knows RPCSEC_GSS, and makes a context if one is wanted.
+// security finds out whether the server supports RPCSEC_GSS, and makes a context if
+// Config.Security is set.
 func (b *prober) security(ctx context.Context) {
 	b.out.GSS = b.knowsGSS(ctx)
 	if b.cfg.Security == nil {
@@ -44,7 +45,7 @@ func (b *prober) security(ctx context.Context) {
 	b.out.Context = x
 }
 
-// context makes a context, over a connection of its own.
+// context makes a context over a new connection, b.secured.
 func (b *prober) context(ctx context.Context) (*Context, error) {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
@@ -63,7 +64,7 @@ func (b *prober) context(ctx context.Context) (*Context, error) {
 	return x, err
 }
 
-// version is the lowest version of NFS that answered.
+// version returns the lowest version of NFS that answered.
 func (b *prober) version() uint32 {
 	for _, p := range b.out.Programs {
 		if p.Number == nfs3wire.Program && len(p.Versions) > 0 {
@@ -73,9 +74,9 @@ func (b *prober) version() uint32 {
 	return nfs3wire.Version
 }
 
-// knowsGSS makes a call under a context that does not exist. A server that supports
-// RPCSEC_GSS answers so (RFC 2203 §5.3.3.3); others refuse the flavor. The call needs no
-// token, and so waits for none.
+// knowsGSS makes a call under a context that does not exist. A server that supports RPCSEC_GSS
+// answers that it does not know the context (RFC 2203 §5.3.3.3); other servers refuse the flavor.
+// The call carries no token, so it does not wait for a KDC.
 func (b *prober) knowsGSS(ctx context.Context) bool {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
@@ -92,11 +93,11 @@ func (b *prober) knowsGSS(ctx context.Context) bool {
 	return refused && re.Denied && (re.Auth == rpc.GSSCredProblem || re.Auth == rpc.GSSCtxProblem)
 }
 
-// maxAsked is the number of exports whose flavors are asked for.
+// maxAsked is the largest number of exports for which the probe asks for flavors.
 const maxAsked = 64
 
-// flavors asks for the flavors of exports: by MNT if the server has NFS version 3,
-// otherwise by SECINFO. Unknown flavors stay empty.
+// flavors asks the server which flavors it accepts for the exports: by MNT if the server supports
+// NFS version 3, otherwise by SECINFO. If that fails, an export's Flavors stay empty.
 func (b *prober) flavors(ctx context.Context, all []Export) {
 	if slices.ContainsFunc(b.out.Programs, func(p Program) bool {
 		return p.Number == nfs3wire.Program && slices.Contains(p.Versions, nfs3wire.Version)
@@ -124,7 +125,7 @@ func (b *prober) flavors(ctx context.Context, all []Export) {
 	}
 }
 
-// mountFlavors asks by MNT, and undoes the mount by UMNT.
+// mountFlavors asks for the flavors by MNT, and undoes each mount by UMNT.
 func (b *prober) mountFlavors(ctx context.Context, all []Export) {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
@@ -141,20 +142,20 @@ func (b *prober) mountFlavors(ctx context.Context, all []Export) {
 		if err != nil {
 			continue // refused: this client may not mount it
 		}
-		_ = mount.Unmount(ctx, all[i].Path) // the server's list of mounts is a hint
+		_ = mount.Unmount(ctx, all[i].Path) // ignore an error: the server's list of mounts is only informative
 		for _, f := range flavors {
 			all[i].Flavors = append(all[i].Flavors, client.Flavor(f))
 		}
 	}
 }
 
-// rootFlavors are those of the server's root, nil if it does not say.
+// rootFlavors returns the flavors of the server's root, or nil if the server does not tell them.
 func rootFlavors(ctx context.Context, s *client.Session) []client.Flavor {
 	style := wire.SecinfoStyle4CurrentFH
 	return secinfo(ctx, s, []client.Op{{Number: wire.OpPutRootFH}}, client.Op{Number: wire.OpSecInfoNoName, Args: &style})
 }
 
-// nameFlavors are those of a path.
+// nameFlavors returns the flavors of a path, or nil if the server does not tell them.
 func nameFlavors(ctx context.Context, s *client.Session, name string) []client.Flavor {
 	dir, base := path.Split(path.Clean("/" + name))
 	if base == "" {
@@ -185,7 +186,7 @@ func secinfo(ctx context.Context, s *client.Session, before []client.Op, ask cli
 	return all
 }
 
-// flavorOf is the flavor that an element of the list stands for.
+// flavorOf returns the flavor that an element of SECINFO's list stands for.
 func flavorOf(s *wire.Secinfo4) client.Flavor {
 	if s.Flavor != wire.RPCSECGSS {
 		return client.Flavor(s.Flavor)
@@ -196,11 +197,11 @@ func flavorOf(s *wire.Secinfo4) client.Flavor {
 	return client.Flavor(s.Flavor)
 }
 
-// kerberosOID is 1.2.840.113554.1.2.2 in DER (RFC 4121 §1), without tag and length, which some
-// servers put before it.
+// kerberosOID is the content of the DER encoding of 1.2.840.113554.1.2.2 (RFC 4121 §1). Some
+// servers put the DER tag and length before it.
 const kerberosOID = "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
 
-// joined are flavors as option sec= has them.
+// joined returns the flavors in the form of mount's option sec=.
 func joined(all []client.Flavor) string {
 	names := make([]string, len(all))
 	for i, f := range all {

@@ -37,9 +37,9 @@ func (p *Report) Print(w io.Writer) {
 	}
 }
 
-// shown makes one printable line of a text that a peer may have written. It joins lines and
-// escapes unprintable characters, so that the peer can neither move the cursor nor forge
-// lines of the report.
+// shown makes a text, which may come from a peer, fit for one line of the report. It joins lines
+// and escapes unprintable characters, so that the peer can neither move the cursor nor forge
+// lines.
 func shown(text string) string {
 	text = strings.ReplaceAll(text, "\n", "; ")
 	if !strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
