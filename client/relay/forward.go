@@ -14,25 +14,28 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A forward is one call on its way to the server and back.
+// A forward is one call that the relay sends to the server, and whose reply it returns to the
+// client.
 type forward struct {
 	call    *rpc.Call
 	session *session
 	x       rpc.Exchange
 
-	// args are the call's arguments as they came. item is the argument that may be placed
-	// directly, and starts at at; it is nil if there is none.
+	// args are the arguments as received. item is the argument that the transport may transfer by
+	// direct data placement, such as the data of a WRITE; it begins at args[at]. It is nil if
+	// there is none.
 	args, item []byte
 	at         int
 
-	// sink is where a READ's data is placed: memory of the call. It is nil for other calls.
+	// sink is the memory for the data of a READ; it belongs to the call. It is nil for other
+	// calls.
 	sink     [1][]byte
 	readArgs nfs3wire.Read3Args
 	readRes  nfs3wire.Read3Res
 
-	err error // of the attempt to connect
+	err error // error of the connection attempt
 
-	// Made once, so that nothing is allocated for a call.
+	// These functions are made once for all calls, so that a call allocates nothing.
 	putArgs, putRead   func(w *xdr.Writer)
 	results, notServed func(w *xdr.Writer) rpc.Outcome
 }
@@ -50,7 +53,7 @@ func newForward() *forward {
 	return f
 }
 
-// free makes f available for another call.
+// free makes f available for later calls.
 func (f *forward) free() {
 	f.call, f.session = nil, nil
 	f.args, f.item, f.at = nil, nil, 0
@@ -60,8 +63,8 @@ func (f *forward) free() {
 	forwards.Put(f)
 }
 
-// take makes an exchange of a call. It returns false if there is no memory for the call's
-// results.
+// take sets up f's exchange for a call. row is the procedure. It returns false if there is no
+// memory for the call's results.
 func (f *forward) take(c *rpc.Call, row *rpc.Procedure) bool {
 	f.call = c
 	f.args = c.Args.Rest()
@@ -82,8 +85,9 @@ func (f *forward) take(c *rpc.Call, row *rpc.Procedure) bool {
 	return true
 }
 
-// findItem looks for the argument that may be placed directly: the last one, and the
-// first that Shape.Item steps over.
+// findItem sets item to the argument that may be placed directly, if there is one. It is the
+// first argument over which the procedure steps with Shape.Item, and must be the last argument of
+// all.
 func (f *forward) findItem(row *rpc.Procedure) {
 	shape, _ := row.Shape(f.call.Args, nil)
 	at := shape.Prefix
@@ -97,12 +101,13 @@ func (f *forward) findItem(row *rpc.Procedure) {
 	}
 }
 
-// makeSink has the data of a READ placed in the call's memory.
+// makeSink gets memory for the data of a READ, so that the transport puts the data there. It
+// returns false if there is no memory.
 func (f *forward) makeSink() bool {
 	args := f.call.Args
 	read := &f.readArgs
 	if read.Decode(&args); args.Finish() != nil || read.Count == 0 {
-		return true // the server refuses it, or there is no data
+		return true // the server will refuse the call, or returns no data
 	}
 	// The relay has memory for at most MaxTransfer bytes a call. It may lower the count,
 	// because a server may return less than a client asks for.
@@ -127,7 +132,7 @@ func (f *forward) start(c *client.Conn) {
 	}
 }
 
-// encodeArgs writes the arguments as they came.
+// encodeArgs writes the arguments as received.
 func (f *forward) encodeArgs(w *xdr.Writer) {
 	if f.item == nil {
 		w.FixedOpaque(f.args)
@@ -149,8 +154,9 @@ func (f *forward) end(results func(w *xdr.Writer) rpc.Outcome) {
 	f.free()
 }
 
-// refuse is the outcome of a call without a connection to the service. Clients can do
-// without MOUNT; a client of NFS connects and asks again.
+// refuse returns the outcome of a call if the relay could not connect to the service. Calls of
+// MOUNT get PROG_UNAVAIL, because clients can do without MOUNT. For other calls, the relay ends
+// the client's connection; the client then connects again and repeats the call.
 func (f *forward) refuse(*xdr.Writer) rpc.Outcome {
 	if f.x.Program == mount3wire.Program {
 		return rpc.Outcome{Stat: rpc.AcceptProgUnavail}
@@ -175,8 +181,9 @@ func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// encodeMount writes the results of a successful MNT, with the only flavor that clients of
-// this relay can use. It returns false for other results.
+// encodeMount writes the results of a successful MNT. It replaces the server's flavors by
+// AUTH_SYS, the only flavor that clients of this relay can use. It returns false for other
+// results.
 func (f *forward) encodeMount(w *xdr.Writer) bool {
 	h := &f.call.Header
 	if h.Version != mount3wire.Version || mount3wire.Procedure(h.Procedure) != mount3wire.ProcMnt {
@@ -194,7 +201,7 @@ func (f *forward) encodeMount(w *xdr.Writer) bool {
 	return true
 }
 
-// encodeRead writes the results of READ. The data stays where it was placed.
+// encodeRead writes the results of READ, without copying the data.
 func (f *forward) encodeRead(w *xdr.Writer) rpc.Outcome {
 	f.readRes.Decode(&f.x.Results)
 	if f.x.Results.Err() != nil {
@@ -213,17 +220,17 @@ func (f *forward) encodeRead(w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// failed is the outcome of a call that the server did not execute or did not answer.
+// failed returns the outcome of a call that the server did not execute or did not answer.
 func (f *forward) failed(err error) rpc.Outcome {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
 		switch {
 		case re.Denied && (re.Auth == rpc.GSSCredProblem || re.Auth == rpc.GSSCtxProblem):
-			// The relay's own: there was no other context to be had.
+			// The server refused the relay's own context, and the relay could not make another.
 			f.session.fail(err)
 			return rpc.DropAndEnd
 		case re.Denied && re.Auth != rpc.AuthOK:
 			return rpc.Denied(re.Auth)
-		case re.Denied: // RPC version 2: no server of today refuses it
+		case re.Denied: // the server refuses RPC version 2, which no server of today does
 			return rpc.SystemErr
 		}
 		return rpc.Outcome{Stat: re.Stat, Low: re.Low, High: re.High}
@@ -231,7 +238,7 @@ func (f *forward) failed(err error) rpc.Outcome {
 	if _, ok := errors.AsType[*rdma.RefusedError](err); ok {
 		return rpc.SystemErr
 	}
-	// The call may or may not have been executed: the client asks again when its connection
+	// The server may or may not have executed the call. The client repeats it when its connection
 	// ends.
 	f.session.fail(err)
 	return rpc.DropAndEnd

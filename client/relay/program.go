@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A program serves the calls of all programs but rpcbind by sending them on. It
-// implements rpc.Fallback.
+// A program relays the calls of all programs except rpcbind to the server. It implements
+// rpc.Fallback.
 type program struct {
 	relay *Relay
 	rows  rows
@@ -19,9 +19,9 @@ func (p *program) Procedure(program, version, procedure uint32) *rpc.Procedure {
 	return p.rows.of(program, version, procedure)
 }
 
-// Judge implements rpc.Fallback. The server decides on calls. The relay keeps no secrets
-// from strangers, so each peer that makes a call counts as known. If the relay lends its
-// own principal to its clients, it serves only clients on privileged ports, unless
+// Judge implements rpc.Fallback. The server decides which calls it allows, so the relay accepts
+// all calls and counts each caller as known. But with Target.Security all clients act as the
+// relay's principal. Then the relay serves only clients on privileged ports, unless
 // Config.Insecure is set.
 func (p *program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	cfg := &p.relay.cfg
@@ -32,16 +32,16 @@ func (p *program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// nfsACL is the program of access control lists beside NFS versions 2 and 3.
+// nfsACL is the program for access control lists of NFS versions 2 and 3.
 const nfsACL = 100227
 
-// protected reports whether calls of a program are made under Target.Security: those of
-// programs that name files. Other calls are relayed unchanged, as clients with Kerberos
-// make them.
+// protected reports whether the relay makes calls of a program under Target.Security. It does so
+// for programs that name files. It relays other calls unchanged, because clients that use
+// Kerberos do not use it for those either.
 func protected(program uint32) bool { return program == nfs3wire.Program || program == nfsACL }
 
-// Serve implements rpc.Fallback: it sends the call on. The server's reply completes
-// it.
+// Serve implements rpc.Fallback. It sends the call to the server; the server's reply completes
+// the call.
 func (p *program) Serve(c *rpc.Call, _ *xdr.Writer) rpc.Outcome {
 	s := p.relay.sessionOf(c.Conn)
 	if s == nil {

@@ -1,18 +1,19 @@
 // Package relay accepts RPC calls over TCP and carries them to an NFS server by another
 // transport. Many calls may be in progress, and each is answered as soon as the server has
 // answered it. Calls of MOUNT go to the server's MOUNT service. The relay answers calls of
-// rpcbind itself, and names itself there.
+// rpcbind itself, and gives its own port.
 //
-// A Relay is an rpc.Fallback on transport/tcp: it serves calls of any program. Each call
-// waits without a goroutine (rpc.Outcome.Pending) until the server's reply completes it.
-// transport/tcp bounds connections, and the memory of calls and replies.
+// A Relay is an rpc.Fallback on transport/tcp: it serves calls of any program. Each call waits
+// without a goroutine (rpc.Outcome.Pending) until the server's reply completes it. transport/tcp
+// bounds connections, and the memory of calls and replies.
 //
-// RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each connection
-// has XIDs of its own. So the relay refuses such calls with AUTH_REJECTEDCRED. For the same
-// reason the relay answers a repeated call itself, with the reply to the first (rows).
+// RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each connection has
+// XIDs of its own. So the relay refuses such calls with AUTH_REJECTEDCRED. Because of the XIDs
+// the server would not recognize a repeated call either, so the relay answers it itself, with the
+// reply to the first one (rows).
 //
-// A Relay can protect the connection to the server: with Target.Security it makes the calls
-// of NFS under that, all as its own principal, whatever credentials the clients send.
+// A Relay can protect the calls to the server: with Target.Security it makes all calls of NFS as
+// its own principal, whatever credentials the clients send.
 package relay
 
 import (
@@ -37,17 +38,16 @@ import (
 // Config configures a Relay. A field that is 0 has the default that its comment names in
 // parentheses.
 type Config struct {
-	// Target is the server. Its Cred is not used, because each call keeps its own.
-	// Each client's connection has its own connection to the server. With Security the
-	// callers' credentials do not count for NFS: each client that the relay serves acts as the
-	// relay's principal. Only clients on privileged ports are served then, unless
-	// Insecure is set.
+	// Target is the server. Its Cred is not used, because each call keeps its own. Each client's
+	// connection has its own connection to the server. With Security, the server ignores the
+	// credentials of NFS callers: each client that the relay serves acts as the relay's
+	// principal. The relay then serves only clients on privileged ports, unless Insecure is set.
 	Target   client.Target
 	Insecure bool
-	// MountPort is where the server's MOUNT service listens on TCP; 0: find it
-	// (client.Conn.DialMount).
+	// MountPort is the TCP port of the server's MOUNT service. 0 means to find it: see
+	// client.Conn.DialMount.
 	MountPort int
-	// Port is the TCP port that the relay names to clients that ask rpcbind.
+	// Port is the TCP port of the relay, which its rpcbind service tells clients.
 	Port int
 	// Clients is the maximum number of clients' connections (1000).
 	Clients int
@@ -55,12 +55,12 @@ type Config struct {
 	// bytes all calls may take together (256 MiB).
 	Calls  int
 	Memory int64
-	// MaxReply bounds the result of a procedure that neither NFSv3's binding nor MOUNT's
-	// knows, in bytes (1,088 KiB). The relay reserves this much for each such call.
+	// MaxReply is the largest result, in bytes, of a procedure that belongs neither to NFS
+	// version 3 nor to MOUNT (1,088 KiB). The relay reserves this much for each such call.
 	MaxReply int
-	// Timeout bounds connecting to the server, how long a client may stop in the
-	// middle of a call or not read its replies, and how long the calls of a client
-	// that has closed its side may wait for their answers (30 s).
+	// Timeout limits several waits (30 s): connecting to the server; a client that stops in the
+	// middle of a call, or does not read its replies; and the calls of a client that has closed
+	// its side and that wait for the server.
 	Timeout time.Duration
 	// Event, unless nil, is called at the end of each client's connection, from any
 	// goroutine. It must not block.
@@ -87,13 +87,13 @@ func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(max(c.Timeout, 0), 30*time.Second)
 	c.Target.Depth = max(c.Target.Depth, c.Calls)
 	c.Target.Reconnect = true
-	// One client may have half of Memory, and a call of the largest kind must fit into
-	// that.
+	// One client may use at most half of Memory. Raise Memory so that two of the largest calls
+	// fit into that half.
 	c.Memory = max(c.Memory, 4*(maxRecord+int64(c.MaxReply)))
 	return c
 }
 
-// A Relay carries calls. Its methods may be called from any goroutine.
+// A Relay carries calls from clients to a server. Its methods may be called from any goroutine.
 type Relay struct {
 	cfg  Config
 	pool *mem.Pool
@@ -103,14 +103,14 @@ type Relay struct {
 	sessions sync.Map // *session by *rpc.Conn
 	life     context.Context
 	end      context.CancelFunc
-	work     sync.WaitGroup // goroutines of the relay, beside those of tcp
+	work     sync.WaitGroup // goroutines of the relay itself, without those of tcp
 }
 
-// ErrClosed is what Serve returns after Close.
+// ErrClosed is the error of Serve after Close.
 var ErrClosed = errors.New("relay: closed")
 
-// New makes a relay, which runs until Close. It connects to the server when clients
-// make calls. The error is that of reserving address space for Config.Memory.
+// New makes a relay, which runs until Close. The relay connects to the server only when clients
+// make calls. New fails if it cannot reserve address space for Config.Memory.
 func New(cfg Config) (*Relay, error) {
 	r := &Relay{cfg: cfg.withDefaults()}
 	var err error
@@ -130,7 +130,7 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
-// services are what the relay tells clients that ask rpcbind.
+// services are the programs that the relay's rpcbind service tells clients about.
 var services = []rpcbind.Service{
 	{Program: nfs3wire.Program, Version: nfs3wire.Version},
 	{Program: nfs3wire.Program, Version: 4},
@@ -138,7 +138,7 @@ var services = []rpcbind.Service{
 	{Program: rpcbind.Program, Version: 4},
 }
 
-// Check connects to the server once, so that a fault shows before clients come.
+// Check connects to the server once, to report a fault before clients come.
 func (r *Relay) Check(ctx context.Context) error {
 	c, err := r.dialServer(ctx)
 	if err != nil {
@@ -148,8 +148,8 @@ func (r *Relay) Check(ctx context.Context) error {
 	return nil
 }
 
-// Serve takes connections of clients from l until Close, which closes l: then it
-// returns ErrClosed. It may be called for several listeners.
+// Serve accepts connections of clients on l. Close closes l; Serve then returns ErrClosed. It may
+// be called for several listeners.
 func (r *Relay) Serve(l net.Listener) error {
 	if err := r.tcp.Serve(l); err != tcp.ErrServerClosed {
 		return err
@@ -176,8 +176,8 @@ func (r *Relay) keepHouse() {
 // Clients returns the number of connected clients.
 func (r *Relay) Clients() int { return r.tcp.Stats().Connections }
 
-// Close ends all listeners and connections. It returns when nothing of the relay
-// runs any more.
+// Close ends all listeners and connections. It returns when all goroutines of the relay have
+// ended.
 func (r *Relay) Close() {
 	r.end()
 	r.tcp.Close()
@@ -186,7 +186,8 @@ func (r *Relay) Close() {
 	r.pool.Close()
 }
 
-// event is tcp.Config.Event.
+// event makes the session of a new client connection, and ends it with the connection. It is
+// tcp.Config.Event.
 func (r *Relay) event(e tcp.Event) {
 	switch e.Kind {
 	case tcp.EventConnected:
@@ -216,7 +217,7 @@ func (r *Relay) cause(s *session, err error) error {
 	return err
 }
 
-// sessionOf is the session of a client's connection; nil after its end.
+// sessionOf returns the session of a client's connection, or nil after the connection's end.
 func (r *Relay) sessionOf(c *rpc.Conn) *session {
 	if s, ok := r.sessions.Load(c); ok {
 		return s.(*session)
@@ -240,7 +241,7 @@ func (r *Relay) dialMount(ctx context.Context) (*client.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	target := r.cfg.Target
-	target.Security = nil // few servers have it for MOUNT
+	target.Security = nil // few servers support RPCSEC_GSS for MOUNT
 	c, err := client.Dial(ctx, target)
 	if err != nil {
 		return nil, err

@@ -8,16 +8,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// rows bound the calls that are carried: by the bindings of NFSv3 and MOUNT, if those have
-// the procedure. A repeated call has another XID on its way to the server, so the server
-// would execute it again. So the relay remembers replies: those of changing procedures of
-// NFSv3, and those of all procedures that it does not know. NFSv4 is an exception, because
-// its clients and servers detect repetitions themselves (RFC 8881 §2.10.6, RFC 7530
-// §3.1.1).
+// rows has the rpc.Procedure of each call that the relay carries. It limits the sizes of
+// arguments and results, and says whether the relay remembers the reply. For procedures of NFSv3
+// and MOUNT, the limits of results are those of their bindings.
+//
+// The relay sends a repeated call to the server under a new XID, so the server would execute it
+// again. So the relay remembers replies and repeats them: those of procedures of NFSv3 that
+// change something, and those of all procedures that it does not know. It does not do so for
+// NFSv4, because NFSv4 clients and servers detect repetitions themselves (RFC 8881 §2.10.6, RFC
+// 7530 §3.1.1).
 type rows struct {
 	nfs3, mount3 []rpc.Procedure
 	// null is procedure 0 of every program, which has no arguments and no results (RFC 5531
-	// §12.1). nfs, mount and other stand for procedures without a binding.
+	// §12.1). nfs, mount and other are for procedures that have no binding.
 	null, nfs, mount, other rpc.Procedure
 }
 
@@ -32,8 +35,9 @@ func newRows(maxReply int) rows {
 	}
 }
 
-// carried3 are the rows of NFSv3 for calls that go on to a server, whose limits hold
-// for the arguments. The text of READLINK goes back among the words, as it came.
+// carried3 returns the procedures of NFSv3 for rows. Arguments may have any size up to maxRecord,
+// because the server checks them. The text of READLINK counts as part of the reply's words and
+// not as payload, because the relay copies it with the reply.
 func carried3() []rpc.Procedure {
 	all := make([]rpc.Procedure, len(nfs.Binding3.Procedures))
 	for i, p := range nfs.Binding3.Procedures {
@@ -49,7 +53,7 @@ func carried3() []rpc.Procedure {
 	return all
 }
 
-// of is the row of a call.
+// of returns the rpc.Procedure of a call.
 func (r *rows) of(program, version, procedure uint32) *rpc.Procedure {
 	row := &r.other
 	known := []rpc.Procedure(nil)

@@ -12,10 +12,10 @@ import (
 // relay makes them when a call needs them.
 type session struct {
 	relay   *Relay
-	calls   atomic.Int64 // carried
+	calls   atomic.Int64 // number of calls carried
 	failure atomic.Pointer[error]
-	nfs     line // to the server
-	mount   line // to its MOUNT service
+	nfs     line // connection to the NFS service
+	mount   line // connection to the MOUNT service
 }
 
 func newSession(r *Relay) *session {
@@ -35,7 +35,7 @@ func (s *session) close() {
 	s.mount.close()
 }
 
-// A line is a connection to one of the server's services.
+// A line is the connection of a session to one of the server's services.
 type line struct {
 	relay *Relay
 	dial  func(ctx context.Context) (*client.Conn, error)
@@ -44,12 +44,13 @@ type line struct {
 	conn    *client.Conn // nil: not made yet
 	dialing bool
 	cancel  context.CancelFunc // of dial
-	waiting []*forward         // for dial
+	waiting []*forward         // calls that wait for dial
 	closed  bool
 }
 
-// carry sends a call to the service, or ends it with the error of the attempt to
-// connect. It does not block. Calls are sent in the order in which they came.
+// carry sends a call to the service. If there is no connection, the call waits until one is made;
+// if that fails, it ends with the error. carry does not block. Calls are sent in the order in
+// which they came.
 func (l *line) carry(f *forward) {
 	l.mu.Lock()
 	switch {
@@ -73,8 +74,8 @@ func (l *line) carry(f *forward) {
 	}
 }
 
-// connect makes the connection and sends what has waited for it. lost is the one
-// before, or nil.
+// connect makes the connection and sends the calls that wait for it. lost is the previous
+// connection, or nil.
 func (l *line) connect(ctx context.Context, lost *client.Conn) {
 	if lost != nil {
 		lost.Close()
@@ -108,7 +109,7 @@ func (l *line) connect(ctx context.Context, lost *client.Conn) {
 	}
 }
 
-// close ends the connection, and returns when all calls on it have ended.
+// close ends the line's connection, and returns when all calls on it have ended.
 func (l *line) close() {
 	l.mu.Lock()
 	l.closed = true
