@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// A client causes one line in ten seconds, and the next one reports the number of lines
-// left out. Of very many clients some cause no line, but are counted as well.
+// One client causes at most one log line in ten seconds. The next line reports how many were left
+// out before it. If very many clients cause lines, some get none, but a later line counts them.
 func TestClientsMakeFewLines(t *testing.T) {
 	var c clientLines
 	now := time.Unix(1000, 0)
@@ -53,9 +53,8 @@ func TestClientsMakeFewLines(t *testing.T) {
 	}
 }
 
-// A client that repeats something causes a line from time to time, with the number of
-// lines that it stands for. Memory does not grow with the number of clients. In the end
-// some line counts each event.
+// Each event either causes a log line or is counted in a later one (leftOut). A client that
+// repeats an event causes few lines. Memory does not grow with the number of clients.
 func TestLinesStandForAllThatWereLeftOut(t *testing.T) {
 	var m clientLines
 	now := time.Now()

@@ -43,7 +43,7 @@ func idle(t testing.TB, to netip.AddrPort, from netip.Addr, n int) (all []net.Co
 	return all
 }
 
-// Idle connections over one transport take no seats from clients of either transport.
+// Idle connections over one transport do not keep clients of either transport from connecting.
 func TestOneCensusForBothTransports(t *testing.T) {
 	const seats = 40
 	s := newSite(t, config.Limits{Connections: seats, PerClient: seats})
@@ -70,8 +70,8 @@ func TestOneCensusForBothTransports(t *testing.T) {
 	}
 }
 
-// A connection that is refused or loses its place causes a line with the reason. One
-// client causes few lines.
+// A connection that is refused, or ended to make room for another, causes a log line with the
+// reason. One client causes few lines.
 func TestConnectionsWithoutAPlaceMakeALine(t *testing.T) {
 	s := newSiteToLog(t, config.Limits{Connections: 4, PerClient: 2}, zapcore.InfoLevel)
 	ctx := testContext(t)
@@ -227,7 +227,7 @@ func TestConnectionsLeaveDescriptorsToFiles(t *testing.T) {
 	const limit, peers, files = 600, 1500, 200
 	ip := ownLoopback()
 	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip), export: t.TempDir(), state: t.TempDir()}
-	// The soft limit is even lower. The daemon raises it.
+	// The soft limit is lower than the hard limit. The daemon raises it.
 	d.Process = servertest.StartProcess(t, exec.Command("sh", "-c", fmt.Sprintf("ulimit -S -n 300 && ulimit -H -n %d && exec \"$0\" \"$@\"", limit),
 		binary(t), "serve", "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
 		"--export", d.export+":/,insecure,no_root_squash"))

@@ -16,15 +16,15 @@ import (
 // daemonUser is the user that daemons without root run as.
 const daemonUser = 65533
 
-// unitCapabilities are those that systemd gives to the daemon.
+// unitCapabilities are the capabilities that systemd gives to the daemon.
 var unitCapabilities = []string{"dac_read_search", "dac_override", "fowner", "chown", "setuid", "setgid", "mknod"}
 
-// A kind of process that a daemon can be: what runs it, and as which user it sees
-// itself.
+// A kind is a way to run a daemon. run is the command that starts it, and self the user ID that
+// the daemon sees as its own. switches is true if the daemon can act as other users.
 type kind struct {
 	name     string
 	run      []string
-	owner    int // of its state directory, outside
+	owner    int // user ID of the owner of its files, as seen outside of a user namespace
 	self     string
 	switches bool
 }
@@ -51,7 +51,8 @@ func needSetpriv(t *testing.T) {
 	}
 }
 
-// directory makes one of a user's; t.TempDir's parents let others through.
+// directory makes a directory that belongs to a user. It also lets other users pass through the
+// directory above it.
 func directory(t *testing.T, owner int, mode os.FileMode) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,8 +68,8 @@ func startAs(t *testing.T, run []string, args ...string) *servertest.Process {
 	return servertest.StartProcess(t, exec.Command(argv[0], argv[1:]...))
 }
 
-// A daemon that can act as others does so, and the kernel decides: what a user makes belongs to
-// that user, and what belongs to another user is refused, whichever user the daemon runs as.
+// A daemon that can act as its callers does so, whichever user it runs as itself. A file belongs
+// to the user who makes it, and the kernel refuses access to files of other users.
 func TestDaemonsThatActAsTheCaller(t *testing.T) {
 	needSetpriv(t)
 	const alice, bob = 1001, 1002
@@ -142,8 +143,8 @@ func TestDaemonsThatActAsTheCaller(t *testing.T) {
 	}
 }
 
-// A daemon that is nobody but itself says so, serves what is squashed to it, and
-// refuses to start with anything else.
+// A daemon that cannot act as other users logs that. It serves exports that map every caller to
+// its own user, and refuses to start with any other export.
 func TestDaemonsThatAreOnlyThemselves(t *testing.T) {
 	needSetpriv(t)
 	for _, k := range kinds {

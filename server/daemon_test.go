@@ -245,8 +245,8 @@ func TestSigtermWithIdleClients(t *testing.T) {
 	}
 }
 
-// SIGTERM while clients make names: each answered change is on the disk, and a caller
-// notices only the end of its connection.
+// SIGTERM while clients create files: each answered CREATE is on the disk, and callers only
+// notice that their connection ends.
 func TestSigtermUnderLoad(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		t.Run(transport, func(t *testing.T) {
@@ -314,8 +314,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A secure export does not serve unprivileged TCP ports. RDMA counts as privileged, as
-// with Linux's server.
+// A secure export does not serve TCP clients on unprivileged ports. RDMA clients count as
+// privileged, as with Linux's server.
 func TestSecureExport(t *testing.T) {
 	d := start(t, "secure")
 	ctx := testContext(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// rxeTree is a machine with one rxe device for which nothing is missing.
+// rxeTree returns the files of a machine with one rxe device that is ready for use.
 func rxeTree() map[string]string {
 	return map[string]string{
 		"sys/class/infiniband/rxe0/node_type":                 "1: CA\n",
@@ -31,7 +31,7 @@ func rxeTree() map[string]string {
 	}
 }
 
-// doctor says of RDMA devices what is missing, and what makes it right.
+// doctor reports what RDMA devices lack, and what to do about it.
 func TestDoctorOfDevices(t *testing.T) {
 	const device = "RDMA device rxe0"
 	for _, c := range []struct {

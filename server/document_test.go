@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/doctables"
 )
 
-// Every metric is documented, in the words of its entry.
+// docs/running.md documents every metric with the text of its registry entry.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	documented := 0
 	doctables.Hold(t, "../docs/running.md", func(_, column string) (rows []string) {
@@ -33,7 +33,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// Every option of an embedded server is documented.
+// docs/go-nfs.md documents every option of an embedded server.
 func TestHandlerOptionsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../docs/go-nfs.md")
 	if err != nil {

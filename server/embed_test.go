@@ -63,8 +63,8 @@ func buildProgram(t *testing.T, text string) string {
 	return program
 }
 
-// The test builds and runs the program in docs/go-nfs.md, and uses it over both
-// transports. Each transport shows the data that was written over the other (V1-103).
+// The program in docs/go-nfs.md can be built, and serves both transports. Each transport shows
+// the data that was written over the other (V1-103 in docs/conformance-rpcrdma-v1.md).
 func TestDocumentedExample(t *testing.T) {
 	blocks := codeBlocks(t, filepath.Join(root, "docs/go-nfs.md"), 2)
 	program := buildProgram(t, blocks[0])
@@ -176,7 +176,7 @@ func TestServeHandlerEndsWithItsListener(t *testing.T) {
 	}
 }
 
-// explosive is a file system that panics at one name.
+// explosive is a file system that panics when a client looks up one name.
 type explosive struct{ gobilly.Filesystem }
 
 func (e explosive) Lstat(name string) (os.FileInfo, error) {

@@ -13,13 +13,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// However many steps do not end, an ending stays within its time. It continues after each
-// of them, and names exactly these steps.
+// An ending stays within its time limit, however many of its steps do not end. It continues after
+// each such step, and its result names exactly these steps.
 func TestEndingIsBoundedAndNamesUnfinishedSteps(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		stuck []int // of ten steps
-		late  []int // steps that end a moment after their time
+		stuck []int // numbers of the steps that do not end, of ten
+		late  []int // numbers of the steps that end a moment after their time
 		took  time.Duration
 	}{
 		{"all end", nil, nil, 0},
@@ -92,8 +92,7 @@ func TestEndingIsBoundedAndNamesUnfinishedSteps(t *testing.T) {
 	}
 }
 
-// A step with its own limit does not get more time than others. Its error goes to the
-// caller.
+// A step with a limit of its own gets no more time than other steps. do returns the step's error.
 func TestStepsWithLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnding(zap.NewNop(), 10*time.Second)
@@ -106,7 +105,7 @@ func TestStepsWithLimits(t *testing.T) {
 		if ended, err := e.do("fails", e.half(), func(context.Context) error { return failed }); !ended || err != failed {
 			t.Errorf("%v, %v", ended, err)
 		}
-		// Concurrent steps share their time.
+		// Steps that run at the same time share one time limit.
 		began, until := time.Now(), e.half()
 		forever := make(chan struct{})
 		defer close(forever)

@@ -45,7 +45,7 @@ func ExampleNewHandler() {
 	// <nil>
 }
 
-// read reads the file over RDMA. MOUNT is served on the TCP port.
+// read reads the file over RDMA. It calls MOUNT on the TCP port.
 func read(ctx context.Context, rdma netip.AddrPort, mountPort int) (string, error) {
 	c, err := client.Dial(ctx, client.Target{
 		Transport: client.RDMA, Host: rdma.Addr().String(), Port: int(rdma.Port()), Cred: client.Self(),

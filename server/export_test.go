@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// NewOver is New over file systems of the test's own.
+// NewOver is like New, but serves file systems that the test provides.
 func NewOver(cfg *config.Config, all ...*export.Export) (*Server, error) {
 	off := false
 	cfg.Rpcbind = &off
@@ -28,7 +28,7 @@ func NewOver(cfg *config.Config, all ...*export.Export) (*Server, error) {
 // LogTo makes s log to l. It is called before Serve.
 func (s *Server) LogTo(l *zap.Logger) { s.log, s.lines.log, s.names.log = l, l, l }
 
-// Offer replaces the exports by exports of the test's own file systems.
+// Offer replaces the server's exports by exports of file systems that the test provides.
 func (s *Server) Offer(exports ...*export.Export) error {
 	_, err := s.exports.Replace(exports)
 	return err

@@ -27,9 +27,9 @@ func (crashing) Read(*vfs.Op, vfs.Handle, uint64, []byte, *vfs.Attr) (int, bool,
 	panic("crashing.Read")
 }
 
-// A bug in the server ends each call that meets it with an error, over either transport.
-// The connection and all other calls continue. The log has one line with the stack, and
-// the metric counts every such call.
+// A bug in the server (here a panic of the file system) ends the call with an error, over either
+// transport. The connection and all other calls continue. The log has one line with the stack,
+// and the metric counts every such call.
 func TestAFaultOfTheServerEndsOneCall(t *testing.T) {
 	fs := crashing{memfs.New(memfs.Options{})}
 	metrics := freePort(t, ownLoopback())

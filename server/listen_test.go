@@ -9,21 +9,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// The mappings for rpcbind are the listening addresses.
+// The server registers its listening addresses with rpcbind.
 func TestMappings(t *testing.T) {
 	listen := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:2049"), netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("[::]:3049")}
 	var got []string
 	for _, m := range mappings(&config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}, func(transport string) []netip.AddrPort { return map[string][]netip.AddrPort{"tcp": listen}[transport] }) {
 		got = append(got, strings.Join([]string{m.Netid, m.Address.String()}, " "))
 	}
-	// The first address of a netid counts.
+	// Only the first address of each netid is registered.
 	one := []string{"tcp 192.0.2.1:2049", "tcp6 [::]:3049"}
 	if want := append(one, one...); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// 0.0.0.0 is every IPv4 address, and no IPv6 address.
+// A listener on 0.0.0.0 accepts connections to every IPv4 address, and none over IPv6.
 func TestFamilyOfAnAddress(t *testing.T) {
 	for addr, want := range map[string]string{"0.0.0.0:0": "tcp4", "127.0.0.1:0": "tcp4", "[::]:0": "tcp", "[::1]:0": "tcp"} {
 		l, err := new(tcpCarrier).listen(netip.MustParseAddrPort(addr))

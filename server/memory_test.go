@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// A stalled file system can hold at most half of the memory, unless there is no other
-// file system.
+// Calls to one file system can hold at most half of the payload memory, unless the server has
+// only one file system.
 func TestMemoryForExports(t *testing.T) {
 	one, crossing := &export.Export{Name: "/one"}, &export.Export{Name: "/two", Options: export.Options{CrossMount: true}}
 	for _, c := range []struct {

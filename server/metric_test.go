@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Each RDMA device in use has a line of its own in the metrics of devices, and a server without
-// devices has none.
+// The metrics of devices have values for each RDMA device in use. A server without devices has
+// none of them.
 func TestMetricsOfDevices(t *testing.T) {
 	read := func(c *counted) map[string]float64 {
 		all := make(map[string]float64)

@@ -161,8 +161,8 @@ func TestGoesOnWithoutMetrics(t *testing.T) {
 	}
 }
 
-// Silent connections to the metrics endpoint take few of the daemon's descriptors: it
-// serves files beside more such connections than the process may have open.
+// The daemon accepts only a few connections to the metrics endpoint at a time. So many silent
+// ones use few of its descriptors, and it still serves files.
 func TestMetricsConnectionsAreBounded(t *testing.T) {
 	metrics := freePort(t, ownLoopback())
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", metrics))

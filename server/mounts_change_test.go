@@ -73,7 +73,7 @@ func TestMountsComeAndGo(t *testing.T) {
 	})
 	x.ok(err, "OPEN")
 
-	// New options of an export also apply to the mounts below it, and open files stay open.
+	// New options of an export also apply to the mounts below it. Open files stay open.
 	x.reload("configuration read again", x.base+" /srv crossmnt,ro")
 	x.each(func(c *servertest.Client) {
 		reads(c)

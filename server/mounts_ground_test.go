@@ -191,7 +191,7 @@ func (x *crossing) look4(path string) client.Attributes4 {
 	return a
 }
 
-// above calls LOOKUPP.
+// above returns the directory above h, by LOOKUPP.
 func (x *crossing) above(h client.Handle) (up client.Handle) {
 	x.t.Helper()
 	var res wire4.GetFH4Res

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// A file system that does not answer is mounted below an export. Clients are told to try
-// again later, and everything else continues, including new mounts.
+// If a file system below an export does not answer, clients get NFS3ERR_JUKEBOX or NFS4ERR_DELAY
+// for it. Everything else continues to work, also mounts that are added meanwhile.
 func TestMountThatStalls(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -94,7 +94,7 @@ func TestMountThatStalls(t *testing.T) {
 	hangs(t, d, m, "tcp", hanging, 30)
 	m.AwaitHanging(1)
 	for transport, c := range clients {
-		for range 50 { // more calls than may wait for one file system
+		for range 50 { // more calls than the server allows to wait for one file system
 			if _, err := c.Lookup(ctx, root, name); err != nil {
 				t.Fatalf("%s: LOOKUP of what is open and hangs: %v", transport, err)
 			}

@@ -98,8 +98,8 @@ func (x *crossing) isCrossed3(c *servertest.Client, path string) {
 	}
 }
 
-// isCrossed4 checks the same for version 4, and the file ID of the directory that the mount
-// covers.
+// isCrossed4 checks that version 4 serves the mount at path as a separate file system, and that
+// its mounted-on file ID is that of the directory that the mount covers.
 func (x *crossing) isCrossed4(path string) {
 	x.t.Helper()
 	a, up := x.look4("/srv/"+path), x.look4("/srv/"+filepath.Dir(path))
@@ -170,7 +170,8 @@ func TestMountWithTheStateDirectory(t *testing.T) {
 	says(t, d.Process, "a mount below an export is not served", "the state directory "+state+" lies within it")
 }
 
-// A mount on a regular file and a mount with device files are not served, and a line says so.
+// The server does not serve a mount on a regular file, nor a mount with device files. A log line
+// says so.
 func TestMountsThatAreNoFiles(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -184,7 +185,7 @@ func TestMountsThatAreNoFiles(t *testing.T) {
 	mount(t, filepath.Join(base, "covers"), filepath.Join(base, "covered"), "", unix.MS_BIND)
 	names := []string{"covered"}
 	if at, _ := mountPoint(t, base, "dev"); unix.Mount("dev", at, "devtmpfs", 0, "") == nil {
-		// It has file handles, as tmpfs has.
+		// devtmpfs supports file handles, as tmpfs does.
 		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
 		names = append(names, "dev")
 	}

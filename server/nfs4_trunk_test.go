@@ -14,10 +14,11 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A relay carries one connection to a daemon, and refuses others.
+// A relay forwards one TCP connection to a daemon. It refuses further connections.
 type relay struct {
 	net.Listener
-	// mute: the relay drops the daemon's bytes. said is closed when it has dropped some.
+	// While mute is true, the relay drops the bytes that the daemon sends. said is closed when it
+	// has dropped some.
 	mute atomic.Bool
 	said chan struct{}
 	once sync.Once
@@ -69,7 +70,7 @@ func relayTo(t *testing.T, d *daemon) *relay {
 	return r
 }
 
-// cut ends the connection, and refuses others.
+// cut ends the connection, and refuses new ones.
 func (r *relay) cut() {
 	r.Close()
 	r.near.Close()

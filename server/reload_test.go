@@ -25,7 +25,8 @@ type reloading struct {
 	head   string
 }
 
-// startReloading starts a daemon with the exports of a file, "DIR NAME OPTIONS" each.
+// startReloading starts a daemon with a configuration file. Each of exports is "DIR NAME
+// OPTIONS".
 func startReloading(t *testing.T, exports ...string) *reloading {
 	t.Helper()
 	ip := ownLoopback()
@@ -50,7 +51,8 @@ func (d *reloading) write(exports ...string) {
 	}
 }
 
-// reload rewrites the file, sends SIGHUP, and waits for another line that contains says.
+// reload rewrites the file, sends SIGHUP, and waits until the daemon's output has one more line
+// that contains says.
 func (d *reloading) reload(says string, exports ...string) {
 	d.t.Helper()
 	before := strings.Count(d.Output(), says)
@@ -134,8 +136,9 @@ func TestReload(t *testing.T) {
 	ends(t, d.Process, syscall.SIGTERM, inOrder)
 }
 
-// An export whose file system hangs is removed. Other exports still come and go, and the
-// daemon ends as it would if the export had not been removed.
+// An export can be removed while its file system hangs. Other exports can still be added and
+// removed. When the file system continues, the removed export is closed, and the daemon can end
+// in order.
 func TestReloadWhileAFileSystemHangs(t *testing.T) {
 	m := stalled.Mount(t)
 	defer m.LetGo()

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// A machine is a network namespace with a loopback device, and a mount namespace with empty
-// directories /run and /var/lib. So a separate rpcbind can run there.
+// A machine stands for another computer: a network namespace with a loopback device, and a mount
+// namespace with empty directories /run and /var/lib. So a separate rpcbind can run there.
 type machine struct {
 	t     *testing.T
 	inner *servertest.Process
@@ -131,9 +131,8 @@ func TestRegistersWithRpcbind(t *testing.T) {
 	})
 }
 
-// A second daemon on another port does not change the first one's registration, neither while
-// it runs nor at its end, and logs that. Nor does a daemon that ends after its successor has
-// started.
+// A second daemon on another port does not change the first one's registration, neither while it
+// runs nor at its end. It logs that rpcbind names another server.
 func TestASecondDaemonLeavesTheRegistrationAlone(t *testing.T) {
 	m := newMachine(t)
 	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))

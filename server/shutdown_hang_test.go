@@ -23,7 +23,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// hangs makes GETATTR calls that hang in an export, and returns when all of them hang.
+// hangs makes GETATTR calls that hang in an export. It returns when the daemon has received all
+// of them.
 func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h servertest.Handle, calls int) {
 	t.Helper()
 	c := d.dialBoth(t)[transport]
@@ -34,8 +35,8 @@ func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h s
 	for range calls {
 		c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
 	}
-	// The daemon takes a connection's calls in order. So when this call is answered, it has taken
-	// the calls before.
+	// The daemon reads a connection's calls in order. So when this call is answered, the daemon
+	// has read the calls before it.
 	if err := c.Null(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +52,10 @@ func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h s
 	})
 }
 
-// A file system hangs, and the process that serves it has read the requests. The kernel then
-// keeps the daemon's process as a zombie until they are answered, because its threads wait
-// there. But the daemon has ended: it logs the number of calls that it leaves in each export and
-// the unsynced data, and its addresses and state directory are free for the next daemon. If the
-// serving process has not read the requests, the daemon's process ends in time as well.
+// If a file system hangs, the daemon still ends in time. It logs the number of calls that it
+// leaves behind in each export, and the unsynced data. Its addresses and its state directory are
+// then free for the next daemon. Here the FUSE process has read the requests of the daemon's
+// threads, so the kernel keeps the daemon's process as a zombie until they are answered.
 func TestEndsWhileAFileSystemHangs(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		t.Run(transport, func(t *testing.T) {
@@ -102,6 +102,8 @@ func TestEndsWhileAFileSystemHangs(t *testing.T) {
 	}
 }
 
+// If the FUSE process has not read the requests of the daemon's threads, the daemon's process
+// itself ends in time.
 func TestProcessIsGoneWhileAFileSystemIsFrozen(t *testing.T) {
 	m := stalled.Mount(t)
 	d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir})
@@ -135,8 +137,8 @@ func awaitThreads(t *testing.T, pid int, prefix string, n int) {
 	})
 }
 
-// If the disk of the state directory hangs, the daemon ends except for the state directory, and
-// logs that.
+// If the disk of the state directory hangs, the daemon still ends in time. It logs that it left
+// the state directory behind.
 func TestEndsWhileTheStateDirectoryHangs(t *testing.T) {
 	m := stalled.Mount(t)
 	defer m.LetGo()
@@ -151,9 +153,9 @@ func TestEndsWhileTheStateDirectoryHangs(t *testing.T) {
 	}
 }
 
-// The disk of the index of handles hangs. A daemon that may not open the kernel's handles keeps
-// such an index. With one processor, a page fault that waits for the disk would stop the whole
-// daemon.
+// If the disk with the index of handles hangs, the daemon still ends in time. A daemon without
+// CAP_DAC_READ_SEARCH keeps such an index. The test uses one processor, because a page fault that
+// waits for the disk would then stop the whole daemon.
 func TestEndsWhileTheIndexHangs(t *testing.T) {
 	needSetpriv(t)
 	m := stalled.Mount(t)
@@ -194,13 +196,13 @@ type stallable interface {
 	AwaitStalled(n int)
 }
 
-// A stuckServer is a server within a program, with a call that hangs in one of its exports.
+// A stuckServer is a server in the test's process. A call hangs in one of its exports.
 type stuckServer struct {
 	*server.Server
 	t       *testing.T
 	stop    context.CancelFunc
 	served  chan error
-	ended   chan error // closed by the end of the call
+	ended   chan error // receives the error of the call when it ends
 	release func()
 }
 
@@ -233,7 +235,8 @@ func callThatHangs(t *testing.T, name string, fs stallable, others ...*export.Ex
 	return h
 }
 
-// leaves ends the server. Serve must return an error that names the export with the call.
+// leaves ends the server, and checks that the error of Serve names the export in which the call
+// hangs.
 func (h *stuckServer) leaves(name string) {
 	h.t.Helper()
 	h.stop()
@@ -249,8 +252,8 @@ func (h *stuckServer) leaves(name string) {
 	}
 }
 
-// Serve of a server within a program returns as the daemon ends, although calls hang. Its error
-// lists the calls that are left behind.
+// Serve of an embedded server returns in time although calls hang. Its error lists the calls that
+// are left behind.
 func TestServeReturnsWhileCallsHang(t *testing.T) {
 	one, two := memfs.New(memfs.Options{RootMode: 0o777}), memfs.New(memfs.Options{RootMode: 0o777})
 	h := callThatHangs(t, "/one", one, &export.Export{Name: "/two", FS: two, Options: export.Options{Squash: export.NoSquash}})

@@ -48,9 +48,9 @@ func (d *daemon) again(t *testing.T, exports map[string]string, more ...string) 
 	return again
 }
 
-// ends sends a signal, waits for the end, and checks the exit status, which says whether the daemon
-// left something behind when its time was over. TestEndingIsBoundedAndNamesUnfinishedSteps is
-// about that time.
+// ends sends a signal, waits until the daemon has ended, and checks its exit status. The status
+// tells whether the daemon left something behind. TestEndingIsBoundedAndNamesUnfinishedSteps
+// tests how long ending may take.
 func ends(t *testing.T, p *servertest.Process, s syscall.Signal, status int) {
 	t.Helper()
 	p.Signal(s)
@@ -83,12 +83,12 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A second signal ends the process at once, whatever the end waits for.
+// A second signal ends the process at once, whatever the shutdown waits for.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			m := stalled.Mount(t)
-			d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir}, "") // this export is overridden below
+			d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir}, "") // this daemon is replaced below
 			d.Kill()
 			config := writeFile(t, "nfsrdmad.toml", "drain_timeout = \"24h\"\nrpcbind = false\n")
 			d.Process = nfsrdmad(t, "serve", "--config", config, "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", "none", "--export", m.Dir+":/hangs,insecure,no_root_squash")
@@ -121,8 +121,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// SIGHUP never ends a daemon, however often it comes. The last line of an ended daemon
-// reports that it stopped.
+// SIGHUP never ends a daemon, however often it comes. The last line in the log of a daemon says
+// that it has stopped.
 func TestHangupIsHarmless(t *testing.T) {
 	d := start(t, "insecure")
 	for range 3 {
@@ -144,7 +144,8 @@ func TestHangupIsHarmless(t *testing.T) {
 	}
 }
 
-// A signal ends a start that hangs in a file system, and a line names the step.
+// If a daemon's start hangs in a file system, a signal ends the daemon, and a log line names the
+// step.
 func TestStartThatHangsIsGivenUp(t *testing.T) {
 	m := stalled.Mount(t)
 	export := m.Dir // the daemon checks that the path is a directory before it handles signals
@@ -160,7 +161,7 @@ func TestStartThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
-// requestsOfStat returns the number of requests that a stat of the root causes.
+// requestsOfStat returns how many requests to the file system a stat of its root causes.
 func requestsOfStat(t *testing.T, m *stalled.FileSystem) int {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -232,7 +233,7 @@ func TestEndsWhilePeersDoNotGoOn(t *testing.T) {
 	}
 }
 
-// deaf connects a client with READs of 64 MB under way. The client reads no answers.
+// deaf connects a client that makes 64 READs of 1 MiB and does not read the replies.
 func deaf(t *testing.T, transport string, addr netip.AddrPort) {
 	t.Helper()
 	const calls, size = 64, 1 << 20
@@ -318,7 +319,7 @@ func TestEndsWhileItsLogIsNotRead(t *testing.T) {
 	}
 }
 
-// awaitServing connects as soon as the daemon serves.
+// awaitServing connects to the daemon as soon as it listens.
 func awaitServing(t *testing.T, addr netip.AddrPort) (c *servertest.Client, err error) {
 	t.Helper()
 	ctx := testContext(t)

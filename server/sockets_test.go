@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// withSockets starts the daemon as systemd does with sockets that it opened.
+// withSockets starts the daemon in the way in which systemd starts a service with sockets.
 func withSockets(t *testing.T, names string, sockets []*os.File, args ...string) *servertest.Process {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, binary(t), "serve", "--rdma", "none"}, args...)...)
@@ -71,8 +71,8 @@ func TestClientsWaitInTheSocketOfSystemd(t *testing.T) {
 	}
 }
 
-// The daemon refuses a socket that it cannot use for TCP. The message names the change in the
-// unit.
+// The daemon refuses a socket that it cannot use for TCP. Its message names the change that the
+// unit needs.
 func TestSocketOfSystemdThatIsRefused(t *testing.T) {
 	tcp, at := listening(t)
 	other, elsewhere := listening(t)

@@ -32,8 +32,7 @@ func newSite(t testing.TB, limits config.Limits) *site {
 	return newSiteWithin(t, limits, config.Memory{})
 }
 
-// newSiteWithin is newSite with bounds for memory. It calls prepare before the server
-// serves.
+// newSiteWithin is newSite with limits for memory. It calls prepare before the server serves.
 func newSiteWithin(t testing.TB, limits config.Limits, memory config.Memory, prepare ...func(*server.Server)) *site {
 	t.Helper()
 	s := &site{t: t, one: memfs.New(memfs.Options{RootMode: 0o777}), two: memfs.New(memfs.Options{RootMode: 0o777})}
@@ -118,7 +117,7 @@ func (s *site) file(ctx context.Context, c *servertest.Client, export string, n 
 	return h
 }
 
-// works fails the test unless c reads and writes in an export.
+// works fails the test unless c can write and read n bytes of the file h.
 func works(t testing.TB, ctx context.Context, c *servertest.Client, h servertest.Handle, n int) {
 	t.Helper()
 	if _, err := c.Write(ctx, h, 0, make([]byte, n), wire.FileSync); err != nil {
@@ -129,11 +128,11 @@ func works(t testing.TB, ctx context.Context, c *servertest.Client, h servertest
 	}
 }
 
-// outcomes receives the results of calls into a stalled file system. Its capacity bounds
-// their number.
+// outcomes receives the results of calls to a stalled file system. Its capacity is the number of
+// these calls.
 type outcomes chan error
 
-// done is the Done function of such a call.
+// done is the Done function of these calls.
 func (o outcomes) done(x *rpc.Exchange) {
 	if x.Err == nil && x.Results.Uint32() != 0 {
 		x.Err = errors.New("status is not NFS3_OK")
@@ -141,7 +140,7 @@ func (o outcomes) done(x *rpc.Exchange) {
 	o <- x.Err
 }
 
-// none fails the test if a call has ended already.
+// none fails the test if one of the calls has ended.
 func (o outcomes) none(t *testing.T) {
 	t.Helper()
 	select {
@@ -151,7 +150,7 @@ func (o outcomes) none(t *testing.T) {
 	}
 }
 
-// all waits for every call, and checks that it succeeded.
+// all waits until all calls have ended, and checks that they succeeded.
 func (o outcomes) all(t *testing.T) {
 	t.Helper()
 	for range cap(o) {
@@ -161,9 +160,9 @@ func (o outcomes) all(t *testing.T) {
 	}
 }
 
-// A hundred connections make 128 calls each into a stalled file system. The daemon
-// survives, its goroutines are bounded, and the other export is served. When the file
-// system continues, every call is answered.
+// If a file system stalls while a hundred connections make 128 calls each to it, the daemon
+// continues: the number of its goroutines is limited, and the other export is served. When the
+// file system continues, every call is answered.
 func TestFileSystemThatStalls(t *testing.T) {
 	const conns, calls, size = 100, 128, 4096
 	for _, transport := range []string{"tcp", "rdma"} {
@@ -206,9 +205,9 @@ func TestFileSystemThatStalls(t *testing.T) {
 	}
 }
 
-// The same with calls that need more payload memory than exists. Calls into the stalled
-// file system hold at most half of it; the rest of them wait. The other export has memory
-// to continue, even over connections with stalled calls as far as their own share lasts.
+// Calls to a stalled file system hold at most half of the payload memory, even if they ask for
+// more than there is; the rest of them wait. The other export still gets memory. It does so even
+// over connections with stalled calls, within the limit of the connection.
 func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 	const conns, calls, size = 8, 16, 1 << 20
 	for _, transport := range []string{"tcp", "rdma"} {
@@ -262,14 +261,15 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 	}
 }
 
-// Peers that stop in the middle of a message lose their connection after a deadline.
-// Other peers are not affected, and the memory of these connections is released.
+// Peers that stop in the middle of a message, or stop reading, lose their connection after a time
+// limit. Other peers are not affected, and the memory of these connections is released.
 func TestPeersThatDoNotGoOn(t *testing.T) {
 	const size = 1 << 20
 	for _, c := range []struct {
 		name       string
 		transports []string
-		// misbehave makes the proxy misbehave, and makes calls. It returns their number.
+		// misbehave makes calls and lets the proxy disturb the connection. It returns the number
+		// of calls.
 		misbehave func(p *servertest.Proxy, c *servertest.Client, h servertest.Handle, done func(*rpc.Exchange)) (calls int)
 	}{
 		{"stops in the middle of a record or message", []string{"tcp", "rdma"},
@@ -341,7 +341,7 @@ func startWrites(c *servertest.Client, h servertest.Handle, calls, size int, don
 	return calls
 }
 
-// Drain answers the calls in progress.
+// A server that is told to end answers the calls in progress first.
 func TestDrainAnswersCallsInProgress(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		t.Run(transport, func(t *testing.T) {

@@ -19,14 +19,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// unresponsive is a server in this process with two exports: /hangs, on a file system
-// that hangs on demand, and /works.
+// unresponsive is a server in this process with two exports. /hangs is on a file system that
+// hangs when the test says so; /works is not.
 type unresponsive struct {
 	t     *testing.T
 	m     *stalled.FileSystem
 	addr  netip.AddrPort
 	dial  func(context.Context, netip.AddrPort) (*servertest.Client, error)
-	conn  *servertest.Client // the connection of the calls that hang, and of other calls meanwhile
+	conn  *servertest.Client // used for the calls that hang, and for other calls meanwhile
 	root  servertest.Handle  // of /hangs
 	other servertest.Handle  // a file in /works
 	dirs  int
@@ -76,7 +76,7 @@ func (u *unresponsive) must(h servertest.Handle, err error) servertest.Handle {
 	return h
 }
 
-// A hanging is a call into /hangs.
+// A hanging is a call to a file in /hangs.
 type hanging struct {
 	procedure wire.Procedure
 	args      servertest.Encoder
@@ -208,7 +208,8 @@ func (u *unresponsive) hangs(answer outcomes) bool {
 	}
 }
 
-// The same with a call of each procedure and a mount at the same time.
+// The daemon serves the other export while a call of each procedure and a mount hang at the same
+// time, even with one processor.
 func TestHangingFUSEUnderAllProcedures(t *testing.T) {
 	if !stalled.Alone(t, 1) {
 		return
@@ -228,7 +229,8 @@ func TestHangingFUSEUnderAllProcedures(t *testing.T) {
 			_, err := second.Mount(testContext(t), "/hangs/dir1")
 			mounted <- err
 		}()
-		// Calls that change one directory, or sync it, wait for each other.
+		// Not all calls reach the file system, because calls that change or sync one directory
+		// wait for each other.
 		u.m.AwaitHanging(10)
 		u.goesOn()
 		answers.none(t)

@@ -20,7 +20,7 @@ import (
 
 const unitFile = root + "/systemd/nfsrdmad.service"
 
-// unit returns the words of a key in the unit.
+// unit returns the words of the values that the unit file has for a key.
 func unit(t *testing.T, key string) []string {
 	t.Helper()
 	text, err := os.ReadFile(unitFile)
@@ -46,7 +46,7 @@ func needSystemdAnalyze(t *testing.T) {
 	}
 }
 
-// installed returns copies of the units with the path of the program on this machine.
+// installed returns copies of the unit files that name the program built from this tree.
 func installed(t *testing.T) (units []string) {
 	t.Helper()
 	const program = "/usr/bin/nfsrdmad"
@@ -67,7 +67,7 @@ func installed(t *testing.T) (units []string) {
 	return units
 }
 
-// systemd accepts the units, and rates the exposure of the service below 3.0 of 10.
+// systemd accepts the units, and gives the service an exposure level of less than 3.0 (of 10).
 func TestUnitIsAccepted(t *testing.T) {
 	needSystemdAnalyze(t)
 	units := installed(t)
@@ -240,7 +240,7 @@ func TestUnitAllowsTheSystemCalls(t *testing.T) {
 
 	trace := filepath.Join(t.TempDir(), "trace")
 	run := append(asUnit(t), "strace", "--follow-forks", "--quiet=all", "--summary-only", "--summary-columns=name", "--output", trace)
-	// asUnit applies to the tracer, which needs no further rights.
+	// asUnit's restrictions hold for strace as well, which needs no further rights.
 	dir := directory(t, 1001, 0o777)
 	ip := ownLoopback()
 	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}
@@ -296,7 +296,7 @@ func signalChild(t *testing.T, pid int, s syscall.Signal) {
 	}
 }
 
-// everyCall makes each call that changes something, and some that do not.
+// everyCall makes each call that changes something, and some calls that only read.
 func everyCall(t *testing.T, c *servertest.Client) {
 	t.Helper()
 	ctx := testContext(t)

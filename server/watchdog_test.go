@@ -52,8 +52,8 @@ func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 	}
 }
 
-// An address that this machine has lost, for example a floating address, does not show that
-// the daemon is stuck: another machine has it.
+// The watchdog does not call an address that this machine no longer has, for example a floating
+// address, because another machine may have it now.
 func TestAddressThatIsGoneIsNotAsked(t *testing.T) {
 	gone := netip.MustParseAddrPort("192.0.2.1:2049") // RFC 5737
 	if all := new(tcpCarrier).ways(gone); len(all) != 0 {
@@ -61,7 +61,7 @@ func TestAddressThatIsGoneIsNotAsked(t *testing.T) {
 	}
 }
 
-// over is a carrier with the ways that a test gives it.
+// over is a carrier whose ways the test chooses.
 type over struct {
 	carrier
 	all []way
@@ -69,9 +69,9 @@ type over struct {
 
 func (o *over) ways(netip.AddrPort) []way { return o.all }
 
-// An RDMA device that cannot connect the machine to itself is silent, and so is one whose port is
-// down: neither shows that the daemon is stuck. A device over which the daemon was answered, and
-// is answered no more, shows it.
+// An RDMA device that cannot connect the machine to itself never answers, nor does one whose port
+// is down. Neither shows that the daemon is stuck. The daemon is stuck if a device answered
+// before and does not answer any more.
 func TestSilenceOverADeviceCountsAfterAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{log: zap.NewNop(), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
