@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// tester is a Handler that passes on its messages.
+// tester is a Handler that sends a copy of each message to received, and the error of Closed to
+// closed.
 type tester struct {
 	received chan []byte
 	closed   chan error
@@ -32,7 +33,7 @@ func (h *tester) Received(r *rdmacm.Recv) {
 	r.Release()
 }
 
-// on makes f receive the messages.
+// on makes f receive the messages instead.
 func (h *tester) on(f func(r *rdmacm.Recv)) { h.hook.Store(&f) }
 
 func (h *tester) Drained() {}
@@ -66,7 +67,7 @@ func wait[T any](t testing.TB, ch <-chan T) T {
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// pair connects two Conns.
+// pair connects two Conns of a new Provider.
 func pair(t testing.TB, cfg Config, a, b rdmacm.Handler) (active, passive rdmacm.Conn) {
 	t.Helper()
 	return pairOf(t, provider(t, cfg), a, b)

@@ -11,8 +11,8 @@ import (
 
 const mib = 1 << 20
 
-// BenchmarkStreamTCP is the yardstick for the others: a bare Go TCP stream over loopback, written
-// and read by the MiB.
+// BenchmarkStreamTCP measures a bare Go TCP stream over loopback, written and read by the MiB.
+// The other benchmarks are compared with it.
 func BenchmarkStreamTCP(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +68,7 @@ func cpu(b *testing.B) func() {
 	}
 }
 
-// A window limits the number of chains under way.
+// A window limits the number of outstanding chains.
 type window struct {
 	c    rdmacm.Conn
 	free chan *rdmacm.Chain
@@ -103,8 +103,7 @@ func benchWrite(b *testing.B, crc CRCMode) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// A message from the initiator permits the responder to send; it also shows that everything
-	// before it arrived.
+	// The Send after the Writes shows that they have arrived.
 	src := randomBytes(mib)
 	w := newWindow(b, x, 8, func(int) rdmacm.Work {
 		return rdmacm.Work{Op: rdmacm.OpWrite, Local: [][]byte{src}, Remote: rdmacm.Remote{STag: r.STag(), Offset: r.Offset()}}
@@ -157,8 +156,8 @@ func BenchmarkRead1MiB(b *testing.B) {
 	}
 }
 
-// BenchmarkSend answers Sends of 128 bytes by Sends of 128 bytes, with a number of them
-// outstanding, each side from within its Handler.
+// BenchmarkSend answers Sends of 128 bytes by Sends of 128 bytes. depth Sends are outstanding.
+// Both sides post from within their Handlers.
 func BenchmarkSend(b *testing.B) {
 	for _, depth := range []int{1, 32} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {

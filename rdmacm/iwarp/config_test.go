@@ -2,7 +2,7 @@ package iwarp
 
 import "testing"
 
-// Each mode of CRCs has a name, by which a configuration asks for it; any other text is refused.
+// Each CRC mode has a name for configurations. ParseCRCMode refuses any other text.
 func TestCRCModesAsText(t *testing.T) {
 	for text, want := range map[string]CRCMode{"peer": CRCPeer, "on": CRCOn, "off": CRCOff} {
 		if m, err := ParseCRCMode(text); err != nil || m != want || m.String() != text {

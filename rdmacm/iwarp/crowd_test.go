@@ -54,15 +54,14 @@ func silent(t testing.TB, addr netip.AddrPort, from string, n int) (all []net.Co
 	return all
 }
 
-// setUp does a whole set-up.
+// setUp connects a raw peer and completes the set-up.
 func setUp(t testing.TB, addr netip.AddrPort) {
 	t.Helper()
 	rawpeer.Dial(t, addr).Initiate(rawpeer.LinuxRequest())
 }
 
-// No set-up waits for a silent peer, even if there are more silent peers, at the same address,
-// than set-ups may be under way. A silent peer might stay for many minutes, and a raw peer does
-// not wait so long.
+// A set-up does not wait for silent peers, even if more of them connect than set-ups may be in
+// progress. If it did wait, it would take longer than a raw peer's time limit.
 func TestSilentPeersDelayNoOtherPeer(t *testing.T) {
 	for name, from := range map[string]string{"of the same address": "127.0.0.1", "of another": "127.0.0.2"} {
 		passed := t.Run(name, func(t *testing.T) {
@@ -77,7 +76,7 @@ func TestSilentPeersDelayNoOtherPeer(t *testing.T) {
 			}
 		})
 		if !passed {
-			return // that is the time of all who wait
+			return // the next case would take as long
 		}
 	}
 }
@@ -105,8 +104,8 @@ func TestSetUpsWithoutAnFPDU(t *testing.T) {
 	await.Until(t, "the ended connection leaves its seat", func() bool { return c.Stats().Leaving == 0 })
 }
 
-// If no seat is free, the server closes a connection before it reads from it, counts it, and
-// reports an event.
+// If the limit of connections is reached, the server closes a new connection before it reads from
+// it. It counts the connection as refused and reports an event.
 func TestNoSeatFree(t *testing.T) {
 	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})
@@ -135,8 +134,8 @@ func TestNoSeatFree(t *testing.T) {
 	}
 }
 
-// A set-up that loses its seat ends at once, whether it waits for the peer or for its own side,
-// and frees the seat.
+// A set-up that loses its seat ends at once, whether it waits for the peer's request or for
+// Accept. It frees the seat.
 func TestSetupLosesItsSeat(t *testing.T) {
 	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})
@@ -151,7 +150,7 @@ func TestSetupLosesItsSeat(t *testing.T) {
 	}
 	half := rawpeer.Dial(t, l.Addr())
 	half.Write(requestBytes(t)[:7])
-	whole := rawpeer.Dial(t, l.Addr()) // it is not accepted
+	whole := rawpeer.Dial(t, l.Addr()) // the test does not call Accept for it
 	lost(half)
 	whole.Write(requestBytes(t))
 	last := rawpeer.Dial(t, l.Addr())
@@ -189,7 +188,7 @@ func TestUnsent(t *testing.T) {
 	raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, Last: true, STag: q.SinkSTag, Offset: q.SinkOffset}, []byte("done")))
 	good(t, slow)
 	good(t, last)
-	// The peer does not read, so TCP takes some of them, and not all.
+	// The peer does not read, so TCP takes only some of the Sends.
 	for range large {
 		post(s.Conn, send(make([]byte, 1<<20)))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-81: when this side finds a fault, it does not place the rest of an FPDU under way. IW-105:
-// nor does it after Deregister, which does not wait for the peer.
+// IW-81: after a fault, this side does not place the rest of the FPDU that it is receiving.
+// IW-105: it does not do so after Deregister either. Deregister does not wait for the peer.
 func TestDeregisterDuringAWrite(t *testing.T) {
 	for _, head := range []int{1000, 20_000} {
 		raw, s := passive(t, Config{})
@@ -22,7 +22,7 @@ func TestDeregisterDuringAWrite(t *testing.T) {
 		raw.WriteFPDU(raw.Send(nil))
 		wait(t, s.received)
 		raw.Write(b[:16+head])
-		// The peer stops; the test revokes the memory and uses it for something else.
+		// The peer stops sending. The test deregisters the memory and uses it for something else.
 		if err := r.Deregister(); err != nil {
 			t.Fatal(err)
 		}
@@ -39,12 +39,12 @@ func TestDeregisterDuringAWrite(t *testing.T) {
 	}
 }
 
-// IW-84, IW-105: memory that is revoked while a Read of it is being answered is not read any
-// more. The part of the FPDUs under way that TCP had not taken was copied, the rest is not sent,
-// and the Terminate quotes the remaining part of the request.
+// IW-84, IW-105: if memory is deregistered while a Read of it is being answered, this side does
+// not read the memory any more. FPDUs that are built but not sent are sent from a copy; the rest
+// of the Response is not sent. The Terminate quotes the remaining part of the request.
 func TestDeregisterDuringARead(t *testing.T) {
 	for _, crc := range []CRCMode{CRCOff, CRCOn} {
-		// The peer has all the time that it needs to read up to the Terminate.
+		// LingerTimeout is long, so that the peer can read up to the Terminate.
 		raw, s := passive(t, Config{CRC: crc, LingerTimeout: time.Minute})
 		raw.CRC = crc == CRCOn
 		memory := bytes.Repeat([]byte{1}, 64<<20)

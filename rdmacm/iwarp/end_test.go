@@ -37,7 +37,7 @@ func TestPeerCloses(t *testing.T) {
 	}
 }
 
-// A Read that waits for its Response when the peer closes comes back in error.
+// If the peer closes the connection, a Read that waits for its Response completes with an error.
 func TestPeerClosesWithAReadOutstanding(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	back := post(s.Conn, read(1, 2, make([]byte, 1)))
@@ -49,8 +49,8 @@ func TestPeerClosesWithAReadOutstanding(t *testing.T) {
 	s.ended()
 }
 
-// IW-320: a FIN inside an FPDU, or inside a message, is no orderly end, and is not reported as
-// one; nor is a reset.
+// IW-320: a FIN inside an FPDU, or inside a message, is not an orderly end: Closed gets a
+// BrokenError. So it does after a reset.
 func TestPeerBreaksOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream func(p *rawpeer.Peer) []byte
@@ -102,9 +102,9 @@ func TestWrongCRCOfASmallSend(t *testing.T) {
 	}
 }
 
-// A reset right after a message is noticed at once, although the receiver does not read again if
-// the kernel has reported that nothing is left and this side has answered. The peer resets before
-// the answer, or sends another message before the reset.
+// This side notices a reset right after a message at once. If the kernel has reported that the
+// socket is empty and this side has answered, the receiver does not read again, but it gets the
+// reset all the same. The peer resets before the answer, or after another message.
 func TestResetBehindTheLastBytes(t *testing.T) {
 	for name, more := range map[string]bool{"before the answer": false, "behind a second message": true} {
 		t.Run(name, func(t *testing.T) {
@@ -128,8 +128,9 @@ func TestResetBehindTheLastBytes(t *testing.T) {
 	}
 }
 
-// Disconnect completes posted work and answers to Reads, and closes this half; the end comes when
-// the peer has closed its own. IW-219: work posted afterwards fails, in its turn.
+// Disconnect completes the posted work and the answers to the peer's Reads, and then closes this
+// side's half of the connection. The connection ends when the peer has closed its half. IW-219:
+// work posted after Disconnect fails, after the work before it has completed.
 func TestDisconnect(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	memory := randomBytes(100_000)
@@ -169,7 +170,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// If the peer asks for a Read while this side's last work completes, the Read is answered before
+// If the peer requests a Read while this side's last work completes, the Read is answered before
 // the end.
 func TestDisconnectAnswersReads(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
@@ -188,7 +189,7 @@ func TestDisconnectAnswersReads(t *testing.T) {
 	raw.ReadEOF()
 }
 
-// Abort resets at once; all work comes back with the reason.
+// Abort resets the connection at once. All work completes with the reason for the Abort.
 func TestAbort(t *testing.T) {
 	reason := errors.New("reason")
 	for _, want := range []error{reason, nil} {
@@ -209,8 +210,8 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// A peer that does not go on loses its own connection: it reads nothing, does not answer a Read,
-// or stops within an FPDU or a message.
+// A peer that makes no progress loses its connection: one that reads nothing, does not answer a
+// Read, stops within an FPDU or a message, or does not close.
 func TestStalledPeers(t *testing.T) {
 	for name, stall := range map[string]func(p *rawpeer.Peer, s *side) <-chan result{
 		"takes nothing": func(p *rawpeer.Peer, s *side) <-chan result {

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// quote is the part of the faulty segment that a Terminate repeats.
+// quote says which headers of the faulty segment a Terminate repeats.
 type quote uint8
 
 const (
@@ -19,15 +19,15 @@ const (
 	quoteRDMAP
 )
 
-// exposures is the memory of the fault tests.
+// exposures are the memory regions of the fault tests.
 type exposures struct {
 	both, readOnly, writeOnly, foreign, stale rdmacm.Region
 }
 
 const exposed64 = 64
 
-// A faultCase is an error of a raw peer in the last of its segments; the earlier ones are
-// correct.
+// A faultCase is a message of a raw peer whose last segment has a fault. The segments before it
+// are correct.
 type faultCase struct {
 	name  string
 	make  func(p *rawpeer.Peer, x *exposures) [][]byte
@@ -47,7 +47,7 @@ func readFrom(p *rawpeer.Peer, stag uint32, offset uint64, n int) [][]byte {
 	return [][]byte{p.ReadRequest(wire.Read{SinkSTag: 1, Size: uint32(n), SourceSTag: stag, SourceOffset: offset})}
 }
 
-// control returns raw control bytes before a correct Send.
+// control returns a Send that is correct except for its two control bytes.
 func control(b0, b1 byte) func(*rawpeer.Peer, *exposures) [][]byte {
 	return func(p *rawpeer.Peer, _ *exposures) [][]byte {
 		u := p.Send([]byte("payload"))
@@ -224,13 +224,13 @@ var faults = []faultCase{
 	{"ULPDU of no bytes", func(*rawpeer.Peer, *exposures) [][]byte { return [][]byte{{}} }, wire.MPAMarker, quoteNothing},
 }
 
-// Each fault that a peer can put into a segment: IW-20, IW-78, IW-83, IW-85, IW-86, IW-88,
-// IW-218, IW-227, IW-228: the Terminate has its cause (IW-18, IW-19), quotes the required headers
-// (IW-17, IW-21, IW-22, IW-23, IW-24), is untagged, on queue 2 (IW-56, IW-57), and the connection
-// closes in order after it (IW-61, IW-80, IW-322); the ULP gets the same cause. IW-114, IW-119:
-// tags and promised receives belong to one connection. IW-59, IW-87: of two faults the first
-// counts, and there is one Terminate. IW-81, IW-226, IW-321: bytes after a fault are not placed
-// or delivered.
+// After each fault that a peer can put into a segment (IW-20, IW-78, IW-83, IW-85, IW-86, IW-88,
+// IW-218, IW-227, IW-228), this side sends a Terminate. The Terminate has the fault's cause
+// (IW-18, IW-19), quotes the required headers (IW-17, IW-21, IW-22, IW-23, IW-24), and is
+// untagged, on queue 2 (IW-56, IW-57). After it the connection closes in order (IW-61, IW-80,
+// IW-322); the ULP gets the same cause. IW-114, IW-119: tags and promised receives belong to one
+// connection. IW-59, IW-87: of two faults the first counts, and there is one Terminate. IW-81,
+// IW-226, IW-321: bytes after a fault are not placed or delivered.
 func TestFaults(t *testing.T) {
 	for _, crc := range []bool{false, true} {
 		for _, f := range faults {
@@ -268,7 +268,7 @@ func testFault(t *testing.T, f faultCase, crc bool) {
 	}
 	segments := f.make(raw, x)
 	culprit := segments[len(segments)-1]
-	// After it, a correct Write and another fault, in the same TCP segment.
+	// A correct Write and another fault follow it in the same TCP segment.
 	segments = append(segments, writeTo(x.both.STag(), x.both.Offset(), 8)[0], rawpeer.Untagged(wire.Untagged{Op: wire.Send, Queue: 9}, nil))
 	raw.WriteFPDU(segments...)
 
@@ -305,7 +305,7 @@ func testFault(t *testing.T, f faultCase, crc bool) {
 			t.Errorf("memory %d was written to", i)
 		}
 	}
-	// The connection whose memory the peer tried to reach lives.
+	// The connection whose memory the peer tried to reach continues.
 	if err := x.foreign.Deregister(); err != nil {
 		t.Fatal(err)
 	}
@@ -342,8 +342,9 @@ func TestCRCMismatch(t *testing.T) {
 	}
 }
 
-// IW-309: the length field of an FPDU with a wrong CRC leads to no other FPDU: later bytes of the
-// stream are not delivered, in one piece with it or in many.
+// IW-309: after an FPDU with a wrong CRC nothing more is delivered, because its length field
+// cannot be trusted to lead to the next FPDU. This holds whether the later bytes arrive together
+// with it or separately.
 func TestNothingBehindAWrongCRC(t *testing.T) {
 	f := rawpeer.LinuxRequest()
 	f.Flags |= wire.MPAChecksum
@@ -388,8 +389,8 @@ func TestCRCMismatchOfAWrite(t *testing.T) {
 	}
 }
 
-// IW-308: a Read whose Response has a wrong bit does not complete, whether its segment is short
-// or is read straight into the sink, and whether it is the first one or one that was guessed.
+// IW-308: a Read whose Response has a wrong bit does not complete. The segment may be short or
+// read straight into the sink, and may be one that the receiver has guessed.
 func TestCRCMismatchOfAResponse(t *testing.T) {
 	for _, size := range []int{1, 500, 60_000} {
 		for bad := range 3 { // index of the bad segment
@@ -436,7 +437,7 @@ func TestFirstOfTwoFaults(t *testing.T) {
 	}
 }
 
-// IW-302, IW-303: the pad's content does not matter, nor the CRC field's if CRCs are off.
+// IW-302, IW-303: the receiver ignores the pad's content and, if CRCs are off, the CRC field.
 func TestPadAndUnusedCRCAreIgnored(t *testing.T) {
 	for _, crc := range []bool{false, true} {
 		f := rawpeer.LinuxRequest()

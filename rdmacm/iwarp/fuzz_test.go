@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// FuzzMPAFrame: a start-up frame is read or refused. A frame that was read encodes to the same
-// bytes, except reserved bits.
+// FuzzMPAFrame checks that readFrame accepts or refuses any bytes. A frame that it accepts
+// encodes to the same bytes, except reserved bits.
 func FuzzMPAFrame(f *testing.F) {
 	for _, s := range []string{
 		"4d504120494420526571204672616d65 1002 000c 0080 0000 f6ab0e18 01 01 03 03",
@@ -62,7 +62,7 @@ type nullSocket struct{ syscall.RawConn }
 
 func (nullSocket) Read(func(fd uintptr) bool) error { return errors.New("no input") }
 
-// newNullSocket makes a nullSocket of a connection whose peer reads everything and ignores it.
+// newNullSocket returns a nullSocket over a connection whose peer reads and ignores everything.
 func newNullSocket(t testing.TB) nullSocket {
 	t.Helper()
 	l, err := net.Listen("tcp", loopback.String())
@@ -90,11 +90,12 @@ func newNullSocket(t testing.TB) nullSocket {
 	return nullSocket{raw}
 }
 
-// A guarded connection has no socket: tests put bytes into its ring.
+// A guarded connection has no socket. Tests put bytes into its ring (feed), and check that it
+// writes only to memory between the guards.
 type guarded struct {
 	*Conn
 	t         testing.TB
-	arena     []byte // memory, with guards around it
+	arena     []byte // registered memory, with guards around it
 	sink      []byte
 	delivered int
 	closed    bool
@@ -123,7 +124,8 @@ func (g *guarded) Received(r *rdmacm.Recv) {
 func (g *guarded) Drained()     {}
 func (g *guarded) Closed(error) { g.closed = true }
 
-// newGuarded has a Read under way, whose steering tag is in the seeds.
+// newGuarded returns a guarded connection with an outstanding Read, whose steering tag is in the
+// seeds.
 func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	g := newGuardedIdle(t, p, null, crc)
 	sink := g.sink[guard:][:fuzzRead:fuzzRead]
@@ -135,7 +137,7 @@ func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	return g
 }
 
-// newGuardedIdle has no work under way.
+// newGuardedIdle returns a guarded connection without work.
 func newGuardedIdle(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	g := &guarded{t: t, arena: make([]byte, guard+fuzzRegion+guard), sink: make([]byte, guard+fuzzRead+guard)}
 	c := &Conn{endpoint: endpoint{
@@ -153,7 +155,7 @@ func newGuardedIdle(t testing.TB, p *Provider, null nullSocket, crc bool) *guard
 	return g
 }
 
-// feed does the work of readReady, with bytes of the test.
+// feed does what readReady does, but takes the input from b, in pieces of at most chunk bytes.
 func (g *guarded) feed(b []byte, chunk int) {
 	x := &g.rx
 	for len(b) > 0 && !g.life.stopping.Load() && !g.life.faulty.Load() {
@@ -180,9 +182,9 @@ func (g *guarded) feed(b []byte, chunk int) {
 	}
 }
 
-// FuzzFPDUStream feeds any bytes to the receiving half, in pieces of any size. The receiver
-// writes only to memory that the peer may reach, uses only promised receives, delivers nothing
-// after a fault, and gives everything back at its end.
+// FuzzFPDUStream feeds any bytes to the receiver, in pieces of any size. The receiver writes only
+// to memory that the peer may reach, uses only promised receives, delivers nothing after a fault,
+// and releases everything at its end.
 func FuzzFPDUStream(f *testing.F) {
 	null := newNullSocket(f)
 	for _, s := range []string{

@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/footprint"
 )
 
-// idle connects n pairs, each of which has carried a message both ways, with 128 receives of 4096
-// bytes promised at either end. It returns the memory of a connection in bytes: heap and stacks,
-// including the runtime's memory for its socket.
+// idle connects n pairs of connections. Each pair has carried a message both ways, and has
+// promised 128 receives of 4096 bytes at either end. idle returns the memory of one connection in
+// bytes: heap and stacks, including the runtime's memory for its socket.
 func idle(tb testing.TB, n int) float64 {
 	tb.Helper()
 	used := func() uint64 {

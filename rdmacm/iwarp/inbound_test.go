@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// IW-11, IW-13, IW-203: reserved bits and the unused STag field do not matter, and invalidate
-// nothing.
+// IW-11, IW-13, IW-203: in a Send, reserved bits and the unused STag field are ignored, and
+// nothing is invalidated.
 //
 // Different code receives the first Send of a connection, a later one, and one of two segments.
 func TestSendWithReservedBits(t *testing.T) {
@@ -104,7 +104,7 @@ func TestSendOfManySegments(t *testing.T) {
 		rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1, Offset: 5}, []byte("two, ")),
 		rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1, Offset: 10}, nil),
 		rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset() + 2}, []byte("cd")),
-		// The answer shows that this side has processed all of this.
+		// The Response shows that this side has processed the segments before the request.
 		raw.ReadRequest(wire.Read{}))
 	raw.ReadOp(wire.ReadResponse)
 	if len(s.received) > 0 {
@@ -118,7 +118,7 @@ func TestSendOfManySegments(t *testing.T) {
 		t.Errorf("%q", memory)
 	}
 
-	// The segments are long, and go straight into the buffer, which grows.
+	// Long segments go straight into the buffer, which grows.
 	s.Provide(0, 150_000)
 	long := randomBytes(150_000)
 	for at := 0; at < len(long); at += 50_000 {
@@ -135,7 +135,8 @@ func TestSequenceNumbersWrap(t *testing.T) {
 	first, c := make(chan struct{}), s.Conn
 	s.on(func(r *rdmacm.Recv) {
 		if r.Release(); len(r.Bytes) == 0 && c.rx.msn[wire.QueueSend] == 1 {
-			// Nothing was sent yet, and the test runs on the receiving goroutine.
+			// Nothing was sent yet, and this function runs on the receiving goroutine, so it may
+			// change both counters.
 			c.tx.mu.Lock()
 			c.rx.msn[wire.QueueSend] = 1<<32 - 2
 			c.tx.msn[wire.QueueSend] = 1<<32 - 2
@@ -160,9 +161,9 @@ func TestSequenceNumbersWrap(t *testing.T) {
 	}
 }
 
-// IW-26: a Write is placed and the ULP is not told. IW-62: its data is there when a later Send
-// arrives. IW-212: an empty Write may name any tag. IW-215, IW-225: a Write may reach to the
-// exact ends of the memory.
+// IW-26: a Write is placed without a notice to the ULP. IW-62: its data is in place when a later
+// Send is delivered. IW-212: an empty Write may name any tag. IW-215, IW-225: a Write may reach
+// from the first to the last byte of the memory.
 func TestWriteIsPlaced(t *testing.T) {
 	for _, crc := range []wire.MPAFlags{0, wire.MPAChecksum} {
 		f := rawpeer.LinuxRequest()
@@ -208,8 +209,8 @@ func TestAnyFragmentation(t *testing.T) {
 				stream = append(stream, raw.Bytes(rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset()}, want[:min(size, 65000)]))...)
 				stream = append(stream, raw.Bytes(raw.Send(m))...)
 				stream = append(stream, raw.Bytes(raw.ReadRequest(wire.Read{SinkSTag: uint32(i)}))...)
-				// The answer makes room for the next Send, because at most 2 receives are
-				// promised.
+				// At most 2 Reads may be outstanding, so the peer reads both Responses before it
+				// continues.
 				if i%2 == 1 {
 					for len(stream) > 0 {
 						k := min(cut, len(stream))
@@ -242,8 +243,9 @@ func TestLargestULPDU(t *testing.T) {
 	}
 }
 
-// A Send arrives in one piece with a Send with Invalidate, and gets the latter's buffer: it does
-// not report an invalidation. With and without a repeated Invalidate, and in one segment or two.
+// A Send that follows a Send with Invalidate does not report an invalidation, even if both arrive
+// together and the Send gets the other's buffer. This holds after a first and a repeated
+// Invalidate, and for a Send of one segment or of two.
 func TestSendBehindAnInvalidation(t *testing.T) {
 	raw, s := passive(t, Config{})
 	invalidated := make(chan uint32, 8)
@@ -268,8 +270,8 @@ func TestSendBehindAnInvalidation(t *testing.T) {
 	}
 }
 
-// IW-4, IW-54: a Send with Invalidate revokes an STag of this connection and reports it; a
-// repetition does no harm, nor does one after Deregister.
+// IW-4, IW-54: a Send with Invalidate revokes an STag of this connection, and the ULP gets the
+// STag. A second Send with Invalidate of the same STag is no fault, nor is one after Deregister.
 func TestSendWithInvalidate(t *testing.T) {
 	for _, op := range []wire.Opcode{wire.SendInvalidate, wire.SendSolInvalidate} {
 		raw, s := passive(t, Config{})
@@ -289,7 +291,7 @@ func TestSendWithInvalidate(t *testing.T) {
 				t.Errorf("invalidated %#x, want %#x", got, want)
 			}
 		}
-		// The invalidation revokes the tag, not the later Deregister.
+		// The invalidation alone has revoked the tag: Deregister comes later.
 		raw.WriteFPDU(writeTo(r.STag(), r.Offset(), 4)...)
 		raw.ReadTerminate(wire.DDPInvalidSTag)
 		if err := r.Deregister(); err != nil {
@@ -324,8 +326,8 @@ func TestReadsAreAnswered(t *testing.T) {
 	}
 }
 
-// IW-39, IW-40, IW-211: a Read of no bytes may name any tag, and gets an empty Response: one
-// segment, as each message of ours without payload has.
+// IW-39, IW-40, IW-211: a Read of no bytes may name any tag, and gets an empty Response. The
+// Response is one segment, as is each message without payload that this side sends.
 func TestEmptyRead(t *testing.T) {
 	raw, s := passive(t, Config{})
 	raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 5, SinkOffset: 6, SourceSTag: 0xdeadbeef, SourceOffset: 1<<64 - 1}))
@@ -341,7 +343,7 @@ func TestEmptyRead(t *testing.T) {
 		}
 	}
 	raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 5}))
-	raw.ReadOp(wire.ReadResponse) // no message before it
+	raw.ReadOp(wire.ReadResponse) // this side has sent nothing before it
 }
 
 // IW-64, IW-69: a Read returns the data of the Write before it, even if both arrived together.
@@ -360,8 +362,8 @@ func TestReadSeesTheWriteBefore(t *testing.T) {
 	}
 }
 
-// IW-31, IW-42, IW-77: this side serves as many Reads at a time as agreed; one more is a fault.
-// IW-118: each connection has its own places.
+// IW-31, IW-42, IW-77: this side serves as many Reads at a time as were agreed on; one more is a
+// fault. IW-118: the limit holds for each connection separately.
 func TestReadsBeyondTheDepth(t *testing.T) {
 	// LingerTimeout is long, so that the peer can read up to the Terminate.
 	raw, s := passive(t, Config{LingerTimeout: time.Minute})
@@ -375,7 +377,7 @@ func TestReadsBeyondTheDepth(t *testing.T) {
 		t.Error(len(m))
 	}
 	raw.ReadMessage(wire.ReadResponse)
-	// Each answer frees its place, also if answers go out together.
+	// Each answer allows the peer another Read, also if answers are sent together.
 	for range 8 {
 		raw.WriteFPDU(ask(1), ask(0))
 		raw.ReadMessage(wire.ReadResponse)

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-304, IW-305: if a peer asks for markers, all output of this side has them, Terminate
-// included; MarkedFPDU checks each.
+// IW-304, IW-305: if a peer asks for markers, all output of this side has them, also a Terminate.
+// rawpeer.Marked checks each marker.
 func TestMarkersForAPeerThatWantsThem(t *testing.T) {
 	for _, crc := range []wire.MPAFlags{0, wire.MPAChecksum} {
 		for _, size := range []FPDUSize{FPDUAuto, FPDUMSS, 1448, MinFPDU} {
@@ -20,7 +20,7 @@ func TestMarkersForAPeerThatWantsThem(t *testing.T) {
 			if reply.Flags&wire.MPAMarkers != 0 || !s.Setup().Markers {
 				t.Errorf("reply %+v, %+v", reply, s.Setup())
 			}
-			// The peer's own output has none.
+			// The peer itself sends no markers.
 			raw.WriteFPDU(raw.Send([]byte("plain")))
 			wait(t, s.received)
 			memory := randomBytes(150_001)

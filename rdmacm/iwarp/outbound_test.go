@@ -65,8 +65,8 @@ func TestPostedInOrder(t *testing.T) {
 	expectRead(2, 8, 80, 4)
 	expectRead(3, 7, 70, 0)
 	expectSend(wire.SendInvalidate, 2, 0x1234, "s2")
-	// IW-43, IW-63, IW-67, IW-70, IW-72: chains come back in order, when the whole Response has
-	// arrived.
+	// IW-43, IW-63, IW-67, IW-70, IW-72: chains complete in order, and only when the whole
+	// Response has arrived.
 	for _, ch := range back {
 		pending(t, ch)
 	}
@@ -97,7 +97,7 @@ func TestReadIsScattered(t *testing.T) {
 			raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, STag: q.SinkSTag, Offset: q.SinkOffset + uint64(at)}, want[at:at+k]))
 			at += k
 		}
-		// A Send of this side shows that it has processed the rest.
+		// When the peer's Send is delivered, this side has processed the segments before it.
 		raw.WriteFPDU(raw.Send(nil))
 		wait(t, s.received)
 		pending(t, back)
@@ -109,9 +109,9 @@ func TestReadIsScattered(t *testing.T) {
 	}
 }
 
-// A Read Response must match the request: its STag, its offsets, its length (siw accepts one that
-// goes on beyond the sink). IW-70: otherwise the Read comes back in error. Nothing is placed
-// outside the sink.
+// A Read Response must match the request: its STag, its offsets and its length. (siw accepts one
+// that continues beyond the sink.) IW-70: otherwise the Read completes with an error. Nothing is
+// placed outside the sink.
 func TestReadResponseMustMatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit  func(h *wire.Tagged, n *int)
@@ -147,7 +147,7 @@ func TestReadResponseMustMatch(t *testing.T) {
 	}
 }
 
-// The sink's STag is on the wire, where a hostile peer sees it: only the Response may use it.
+// A hostile peer sees the sink's STag in the Read Request, but only the Response may use it.
 func TestReadSinkIsNotWritable(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	sink := make([]byte, 8)
@@ -157,7 +157,8 @@ func TestReadSinkIsNotWritable(t *testing.T) {
 	raw.ReadTerminate(wire.DDPInvalidSTag)
 }
 
-// IW-76: no more Reads than agreed are on the wire; one more fails only its own chain.
+// IW-76: no more Reads than agreed are outstanding. A chain with one more fails; other chains are
+// not affected.
 func TestReadsKeepToTheDepth(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	var back []<-chan result
@@ -185,7 +186,7 @@ func TestReadsKeepToTheDepth(t *testing.T) {
 	good(t, last)
 }
 
-// IW-52, IW-209: impossible work is refused, chain by chain.
+// IW-52, IW-209: a chain with an invalid work request fails, and the connection continues.
 func TestWorkThatCannotBe(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	for _, w := range []rdmacm.Work{
@@ -206,7 +207,7 @@ func TestWorkThatCannotBe(t *testing.T) {
 	}
 }
 
-// tooLong returns 4 GiB, as one MiB repeated.
+// tooLong returns pieces of 4 GiB in all: one MiB, repeated.
 func tooLong() [][]byte {
 	b := make([]byte, 1<<20)
 	l := make([][]byte, 4096)
@@ -217,11 +218,11 @@ func tooLong() [][]byte {
 }
 
 // IW-66: a Send or Write completes when TCP has taken its last byte, not before. A peer that does
-// not read blocks neither Post nor the receiving half.
+// not read blocks neither Post nor the receiver.
 func TestPeerThatDoesNotRead(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
-	// TCP's buffers are smaller than one batch, so that all of the Write is under way while TCP
-	// has not taken its end.
+	// TCP's buffers are smaller than one batch. So TCP has not taken the end of the Write when
+	// its last FPDU is built.
 	if err := errors.Join(s.sock.SetWriteBuffer(64<<10), raw.Conn.SetReadBuffer(64<<10)); err != nil {
 		t.Fatal(err)
 	}
@@ -258,10 +259,10 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// IW-201, IW-202, IW-205, IW-207, IW-208, IW-210, IW-214, IW-301, IW-324: messages are cut into
-// segments that fit, the last one marked; ReadMessage checks their headers. IW-300, IW-302: each
-// segment is an FPDU of its own, its pad zero. The limits are those of RFC 5044 §4.1.1: ULPDUs of
-// 128 to 64768 bytes, with length field, pad and CRC.
+// IW-201, IW-202, IW-205, IW-207, IW-208, IW-210, IW-214, IW-301, IW-324: messages are divided
+// into segments that fit, and the last segment is marked. ReadMessage checks their headers.
+// IW-300, IW-302: each segment is an FPDU of its own, and its pad is zero. The limits are those
+// of RFC 5044 §4.1.1: ULPDUs of 128 to 64768 bytes, with length field, pad and CRC.
 func TestSegments(t *testing.T) {
 	for name, c := range map[string]struct {
 		size  FPDUSize
@@ -297,7 +298,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// A message with very many pieces has several segments.
+// A message with more pieces than one FPDU can refer to is divided into several segments.
 func TestManyPieces(t *testing.T) {
 	raw, s := active(t, Config{})
 	var pieces [][]byte
@@ -314,7 +315,7 @@ func TestManyPieces(t *testing.T) {
 	good(t, back)
 }
 
-// MULPDU from the TCP segment size, as RFC 5044 §4.1.1 computes it.
+// mulpdu computes the MULPDU from the TCP segment size as RFC 5044 §4.1.1 says.
 func TestMULPDU(t *testing.T) {
 	for _, c := range []struct {
 		emss    int
@@ -346,7 +347,8 @@ func TestPadOfShortSends(t *testing.T) {
 	}
 }
 
-// All records of a batch go by one system call, and the rest of a partly sent batch by the next.
+// One system call sends all records of a batch. If it sends only a part, the next call sends the
+// rest.
 func TestRecordsOfABatchGoTogether(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff})
 	b := new(batch)

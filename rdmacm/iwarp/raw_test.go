@@ -19,7 +19,7 @@ func provider(t testing.TB, cfg Config) *Provider {
 	return p
 }
 
-// param has the parameters of most tests for accepting and connecting.
+// param returns the parameters for accepting and connecting that most tests use.
 func param(h rdmacm.Handler) rdmacm.ConnParam {
 	return rdmacm.ConnParam{Handler: h, Receives: 4, ReceiveSize: 256, InboundReads: 2, OutboundReads: 3}
 }
@@ -34,7 +34,7 @@ func listen(t testing.TB, p *Provider) rdmacm.Listener {
 	return l
 }
 
-// side is a connection of this implementation, and its Handler.
+// side is a connection of this implementation with its Handler.
 type side struct {
 	*Conn
 	*tester
@@ -49,7 +49,8 @@ func (s *side) ended() error {
 	return err
 }
 
-// terminated waits for the end by a Terminate with the given cause.
+// terminated waits until the connection ends, and checks that the reason is a Terminate with the
+// given cause. remote is true if the peer sent it.
 func (s *side) terminated(cause wire.Cause, remote bool) *TerminateError {
 	s.t.Helper()
 	err := s.ended()
@@ -76,7 +77,7 @@ func passiveOn(t testing.TB, l rdmacm.Listener, f rawpeer.Frame, edit func(*rdma
 	return passiveTo(t, rawpeer.Dial(t, l.Addr()), l, f, edit)
 }
 
-// passiveTo is passiveOn for a raw peer that has connected.
+// passiveTo is like passiveOn, for a raw peer that has connected already.
 func passiveTo(t testing.TB, raw *rawpeer.Peer, l rdmacm.Listener, f rawpeer.Frame, edit func(*rdmacm.ConnParam)) (*rawpeer.Peer, *side, rawpeer.Frame) {
 	t.Helper()
 	s := &side{tester: newTester(), t: t}
@@ -140,7 +141,7 @@ func dialing(t testing.TB, cfg Config, l *rawpeer.Listener, edit func(*rdmacm.Co
 }
 
 // active returns an initiator of this implementation, in the client-server model, and a raw
-// responder that permits it 3 Reads and will make 2.
+// responder that allows it 3 outstanding Reads and will have at most 2 itself.
 func active(t testing.TB, cfg Config) (*rawpeer.Peer, *side) {
 	t.Helper()
 	cfg.ClientServer = true
@@ -154,7 +155,7 @@ func active(t testing.TB, cfg Config) (*rawpeer.Peer, *side) {
 	return raw, s
 }
 
-// good fails the test unless a chain completes.
+// good waits until a chain completes, and checks that it succeeded.
 func good(t testing.TB, ch <-chan result) {
 	t.Helper()
 	if r := wait(t, ch); r.err != nil || r.failed != -1 {
@@ -162,7 +163,7 @@ func good(t testing.TB, ch <-chan result) {
 	}
 }
 
-// pending fails the test if a chain has come back.
+// pending fails the test if a chain has completed.
 func pending(t testing.TB, ch <-chan result) {
 	t.Helper()
 	select {

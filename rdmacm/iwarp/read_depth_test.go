@@ -12,11 +12,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// A slowSocket holds the sender of each batch until the test lets it go on.
+// A slowSocket makes the sender of each batch wait until the test lets it continue.
 type slowSocket struct {
 	syscall.RawConn
-	before bool          // holds it before TCP takes the batch, and not after
-	kept   chan struct{} // the sender is held
+	before bool          // the sender waits before TCP takes the batch, and not after it
+	kept   chan struct{} // the sender is waiting
 	goOn   chan struct{}
 }
 
@@ -36,19 +36,19 @@ func (s *slowSocket) keep() {
 	<-s.goOn
 }
 
-// slowAnswers is a connection whose peer asks for RDMA Reads, and whose sender is not the
-// receiving goroutine.
+// slowAnswers is a connection with a slowSocket. Its peer requests RDMA Reads. Its sender is not
+// the receiving goroutine.
 type slowAnswers struct {
 	*side
 	raw    *rawpeer.Peer
 	slow   *slowSocket
-	letGo  func() // lets the sender go on
+	letGo  func() // lets the sender continue for good
 	region rdmacm.Region
 	memory []byte
 }
 
-// answeringSlowly makes the sender hold a batch with as many Responses as were agreed on. A Send
-// went out before that.
+// answeringSlowly returns a connection whose sender is waiting in the slowSocket, with a batch of
+// as many Responses as were agreed on. A Send went out before that.
 func answeringSlowly(t *testing.T, before bool) *slowAnswers {
 	t.Helper()
 	// LingerTimeout is long, so that the peer can read up to a Terminate.
@@ -72,7 +72,8 @@ func answeringSlowly(t *testing.T, before bool) *slowAnswers {
 		defer s.tx.mu.Unlock()
 		return !s.tx.held
 	}
-	// Otherwise the receiving goroutine would send the work that is posted now.
+	// If the receiver were still busy, the receiving goroutine would send the work that is posted
+	// now.
 	await.Until(t, "the receiver is through with the message", free)
 	posted := make(chan struct{})
 	go func() {
@@ -89,7 +90,7 @@ func answeringSlowly(t *testing.T, before bool) *slowAnswers {
 	return a
 }
 
-// ask makes the peer ask for n Reads, and send a message after them.
+// ask makes the peer send n Read Requests, and a Send after them.
 func (a *slowAnswers) ask(n int) {
 	var all [][]byte
 	for range n {
@@ -108,8 +109,8 @@ func (a *slowAnswers) answered() {
 	}
 }
 
-// IW-42: a peer that has the whole Response may send the next Read Request, even if the sender is
-// still in the system call that sent the Response.
+// IW-42: a peer that has received the whole Response may send its next Read Request, even if the
+// sender is still in the system call that sent the Response.
 func TestReadsBehindASlowSender(t *testing.T) {
 	a := answeringSlowly(t, false)
 	a.raw.ReadOp(wire.Send)
@@ -123,8 +124,8 @@ func TestReadsBehindASlowSender(t *testing.T) {
 	a.answered()
 }
 
-// IW-31, IW-77: if TCP takes nothing, as many Reads as agreed wait after those of the batch, and
-// one more is a fault.
+// IW-31, IW-77: if TCP takes nothing, as many Reads as were agreed on may wait in addition to
+// those in the batch. One more is a fault.
 func TestReadsBehindASenderThatIsStuck(t *testing.T) {
 	a := answeringSlowly(t, true)
 	a.ask(a.agreed.IRD + 1)
@@ -140,7 +141,8 @@ func TestReadsBehindASenderThatIsStuck(t *testing.T) {
 	a.terminated(wire.RDMAPStream, false)
 }
 
-// Responses that are complete in the batch, and not sent, go out before this half is closed.
+// Disconnect sends the Responses that are built but not sent, before it closes this side's half
+// of the connection.
 func TestDisconnectBehindASlowSender(t *testing.T) {
 	a := answeringSlowly(t, true)
 	a.Disconnect()

@@ -42,7 +42,7 @@ func TestWholeInASegment(t *testing.T) {
 				header := stream.data[at:]
 				end := at + wire.FPDUSize(int(binary.BigEndian.Uint16(header)))
 				tagged := header[wire.LengthSize]&0x80 != 0
-				part := at // this part must be in the same segment as at
+				part := at // the bytes from at to part must be in one segment
 				switch {
 				case whole:
 					part = end
@@ -82,8 +82,8 @@ func TestSmallSegments(t *testing.T) {
 	good(t, back)
 }
 
-// exchangeMixed posts Writes, Sends and Reads of all sizes in chains, and returns the number of
-// bytes sent in all.
+// exchangeMixed posts chains of Writes, Sends and Reads of various sizes. It returns the number
+// of bytes that this side has sent.
 func exchangeMixed(raw *rawpeer.Peer, s *side) int {
 	random := rand.New(rand.NewPCG(1, 2))
 	payload := make([]byte, 20_000)
@@ -142,15 +142,15 @@ func listenIn(t *testing.T) *tap {
 	return &tap{t, fd}
 }
 
-// An observed stream is one direction of a TCP connection.
+// observed is the data of one direction of a TCP connection.
 type observed struct {
 	data  []byte
 	setup int   // bytes of the start-up frame
-	ends  []int // ends of the parts that were sent as one
-	first []int // beginnings of these parts
+	ends  []int // offsets of the ends of the packets seen
+	first []int // offsets of their beginnings
 }
 
-// stream joins the bytes that from sent to to.
+// stream returns the data that the address from sent to the address to.
 func (p *tap) stream(from, to netip.AddrPort) *observed {
 	p.t.Helper()
 	o := &observed{}
@@ -203,7 +203,8 @@ func (p *tap) stream(from, to netip.AddrPort) *observed {
 	return o
 }
 
-// cut returns the end of a segment of mss bytes between at and end, or -1.
+// cut returns the offset of the end of a segment between at and end, or -1. mss is the segment
+// size: the tap may see several segments as one packet.
 func (o *observed) cut(at, end, mss int) int {
 	for i, first := range o.first {
 		if o.ends[i] <= at || first >= end {

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-96, IW-97, IW-98, IW-102: a peer's access must be within the registered memory, with both of
-// its ends.
+// IW-96, IW-97, IW-98, IW-102: a peer may access the registered memory from its first to its last
+// byte, and nothing outside.
 func TestReachOfARegion(t *testing.T) {
 	const base, length = 4096, 100
 	s := new(regions)
@@ -37,7 +37,7 @@ func TestReachOfARegion(t *testing.T) {
 	}
 }
 
-// A connection that has ended exposes no memory, whether it had exposed any or not.
+// A connection that has ended registers no memory, whether it had registered any before or not.
 func TestNothingIsExposedBehindTheEnd(t *testing.T) {
 	for _, before := range []int{0, 1} {
 		ha, hb := newTester(), newTester()

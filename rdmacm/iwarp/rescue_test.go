@@ -10,9 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Deregister looks at the batch that answers RDMA Reads of other memory, while the sender adds
-// Sends to it: a test for the race detector. A Read returns the bytes of memory that stayed
-// exposed all the time.
+// Deregister may run while the sender adds Sends to the batch that answers RDMA Reads of other
+// memory. The race detector checks this.
 func TestDeregisterWhileTheSenderAnswers(t *testing.T) {
 	f := rawpeer.LinuxRequest()
 	f.Enhanced.ORD = 64

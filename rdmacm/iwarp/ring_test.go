@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// IW-113, IW-117: a peer that stops anywhere keeps no resource that others need: with a single
-// receive ring for all connections, five peers stop within a length, a header, payload and a
-// message, and the ring goes to the next peer, and to those that go on.
+// IW-113, IW-117: a peer that stops in the middle of something does not keep the receive ring.
+// All connections of the test share one ring. Six peers stop: within a length, a header, a
+// payload (three kinds), and a message. The connection after them still gets the ring.
 func TestStoppedPeersHoldNoRing(t *testing.T) {
 	l := listen(t, provider(t, Config{Rings: 1}))
 	checked := rawpeer.LinuxRequest()
@@ -56,10 +56,10 @@ func TestStoppedPeersHoldNoRing(t *testing.T) {
 	}
 }
 
-// IW-117: with a single receive ring for all connections, no connection keeps the ring while it
-// waits: after its set-up, after a message, after the answer that went out during the message's
-// delivery, after an RDMA Write, after an RDMA Read of its memory, and after its end. All others
-// are served meanwhile, and later it is served again itself.
+// IW-117: an idle connection does not keep the receive ring, whatever came last: its set-up, a
+// message, an answer sent while the message was delivered, an RDMA Write, an RDMA Read of its
+// memory, or its end. All connections of the test share one ring. The others are served
+// meanwhile, and the idle one is served again later.
 func TestIdleConnectionsHoldNoRing(t *testing.T) {
 	l := listen(t, provider(t, Config{Rings: 1}))
 	begin := func() (*rawpeer.Peer, *side) {

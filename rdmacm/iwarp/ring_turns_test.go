@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// from connects a raw peer, from an address of the loopback network.
+// from connects a raw peer from the given address of the loopback network.
 func from(t testing.TB, l rdmacm.Listener, address string) (*rawpeer.Peer, *side) {
 	t.Helper()
 	raw := rawpeer.New(t, silent(t, l.Addr(), address, 1)[0])
@@ -33,7 +33,7 @@ func hold(t testing.TB, p *Provider) *ring {
 	return p.rings.borrow(nil)
 }
 
-// waits waits until a receiver waits for a ring.
+// waits returns when the connection's receiver waits for a ring.
 func waits(t testing.TB, s *side) {
 	t.Helper()
 	await.Until(t, "the connection waits for a ring", func() bool {
@@ -43,9 +43,9 @@ func waits(t testing.TB, s *side) {
 	})
 }
 
-// IW-113, IW-117: more peers than there are rings always have input in their sockets, and stop no
-// other connection: it gets a ring in its turn. Its Abort ends it. The flood is small RDMA
-// Writes, which bring no message.
+// IW-113, IW-117: peers that send without a pause do not stop another connection, even if they
+// are more than there are rings: it still gets a ring. Abort still ends it at once. The peers
+// send small RDMA Writes, which complete no message.
 func TestFloodingPeersPassTheRingsOn(t *testing.T) {
 	for _, flooders := range []int{1, 12} {
 		t.Run(fmt.Sprint(flooders), func(t *testing.T) {
@@ -94,8 +94,8 @@ func flood(c *net.TCPConn, b []byte) {
 	}
 }
 
-// IW-117: connections that wait for a ring take turns by client address first: a connection waits
-// for one connection of another address, not for all of them.
+// IW-117: among connections that wait for a ring, client addresses take turns. So a connection
+// waits for one connection of each other address, not for all of them.
 func TestRingsGoFromAddressToAddress(t *testing.T) {
 	l := listen(t, provider(t, Config{Rings: 1}))
 	order := make(chan string, 10)
@@ -128,8 +128,7 @@ func TestRingsGoFromAddressToAddress(t *testing.T) {
 	}
 }
 
-// A connection that waits for a ring ends at once by Abort, and by the peer's stall; the ring
-// goes to the next connection.
+// A connection that waits for a ring ends at once by Abort. The ring goes to the next connection.
 func TestWaitingForARingEndsWithTheConnection(t *testing.T) {
 	l := listen(t, provider(t, Config{Rings: 1}))
 	first, a := from(t, l, "127.0.0.1")
@@ -158,8 +157,8 @@ func TestWaitingForARingEndsWithTheConnection(t *testing.T) {
 	}
 }
 
-// FPDUs that bring neither a byte nor the end of a message are counted, and too many of them end
-// the connection. A message resets the count; a byte does not.
+// FPDUs that carry no byte and complete no message are counted, and mostEmpty of them end the
+// connection. A message resets the count; a byte of a message does not.
 func TestEmptyFPDUsAreBounded(t *testing.T) {
 	for name, empty := range map[string]func(p *rawpeer.Peer) []byte{
 		"RDMA Writes":             func(*rawpeer.Peer) []byte { return rawpeer.Ready() },

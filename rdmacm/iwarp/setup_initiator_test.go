@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// The request, byte by byte, as configured. IW-306: it asks for CRCs by default. IW-414: revision
-// 1 is plain.
+// The initiator's request has the bytes that its Config asks for. IW-306: it asks for CRCs by
+// default. IW-414: a request of revision 1 has no enhanced data.
 func TestInitiatorRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg  Config
@@ -70,8 +70,8 @@ func TestInitiatorClosesOnBadReplies(t *testing.T) {
 	}
 }
 
-// IW-405, IW-407, IW-408: the read depths that the initiator settles. It wants to make 3 Reads
-// and serve 2.
+// IW-405, IW-407, IW-408: the initiator adapts its read depths to the reply. Here it asks for 3
+// Reads of its own and 2 of the peer.
 func TestInitiatorSettlesReadDepths(t *testing.T) {
 	for name, c := range map[string]struct {
 		ird, ord    uint16
@@ -98,7 +98,8 @@ func TestInitiatorSettlesReadDepths(t *testing.T) {
 	}
 }
 
-// IW-406, IW-411, IW-78: if the initiator cannot agree to the reply, it sends a Terminate of MPA.
+// IW-406, IW-411, IW-78: if the initiator cannot accept the reply, it sends a Terminate with a
+// cause of the layer MPA.
 func TestInitiatorTerminatesAfterUnacceptableReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg   Config
@@ -164,7 +165,8 @@ func TestInitiatorSaysReadyFirst(t *testing.T) {
 			t.Errorf("%q", m.Payload)
 		}
 		good(t, sent)
-		// The answer to that Read is not reported, and its place is free again.
+		// The ULP does not get the Response to the ready-to-receive Read, and that Read does not
+		// count any more.
 		for range s.ReadDepth() {
 			post(s.Conn, rdmacm.Work{Op: rdmacm.OpRead, Local: [][]byte{make([]byte, 1)}})
 			raw.ReadOp(wire.ReadRequest)
@@ -193,7 +195,7 @@ func TestInitiatorNudges(t *testing.T) {
 	raw.ReadOp(wire.Send)
 }
 
-// While that Read is under way, no more than the agreed number of Reads are: IW-76.
+// IW-76: the ready-to-receive Read counts as one of the agreed number of outstanding Reads.
 func TestReadyReadCounts(t *testing.T) {
 	l := rawpeer.Listen(t)
 	s, dialed := dialing(t, Config{RTR: wire.RTRRead}, l, nil)
@@ -213,7 +215,8 @@ func TestReadyReadCounts(t *testing.T) {
 	}
 }
 
-// A responder may send at once: the initiator takes bytes that come with the reply for FPDUs.
+// A responder may send at once after its reply. The initiator treats bytes that arrive together
+// with the reply as FPDUs.
 func TestInitiatorTakesFPDUsGluedToTheReply(t *testing.T) {
 	l := rawpeer.Listen(t)
 	s, dialed := dialing(t, Config{CRC: CRCOff}, l, nil)
@@ -229,8 +232,8 @@ func TestInitiatorTakesFPDUsGluedToTheReply(t *testing.T) {
 	}
 }
 
-// IW-400: if a responder closes on revision 2, or answers plain, the initiator tries revision 1,
-// once.
+// IW-400: if a responder closes the connection after a request of revision 2, or replies without
+// enhanced data, the initiator tries revision 1, once.
 func TestInitiatorFallsBackToRevision1(t *testing.T) {
 	for name, first := range map[string]func(*rawpeer.Peer){
 		"EOF":   func(p *rawpeer.Peer) { p.Conn.Close() },
@@ -289,7 +292,7 @@ func TestInitiatorSetupTimeout(t *testing.T) {
 	}
 }
 
-// IW-307: the initiator's use of the CRC bits in request and reply.
+// IW-307: the connection uses CRCs if the initiator's request or the reply asks for them.
 func TestInitiatorCRC(t *testing.T) {
 	for _, c := range []struct {
 		mode  CRCMode

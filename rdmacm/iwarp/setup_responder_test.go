@@ -54,8 +54,8 @@ func TestResponderClosesOnBadRequests(t *testing.T) {
 	}
 }
 
-// IW-312: reserved flags do not matter; in revision 1 the flag for enhanced data is one of them
-// (IW-400).
+// IW-312: the responder ignores reserved flags. In revision 1, the flag for enhanced data is one
+// of them (IW-400).
 func TestResponderIgnoresReservedFlags(t *testing.T) {
 	for _, f := range []rawpeer.Frame{
 		{Revision: 1, Flags: 0x0f}, {Revision: 1, Flags: 0x1f}, {Revision: 2, Flags: 0x0f},
@@ -67,8 +67,8 @@ func TestResponderIgnoresReservedFlags(t *testing.T) {
 	}
 }
 
-// IW-400, IW-402: plain requests get plain replies, enhanced requests enhanced ones, and the
-// reply has the request's revision.
+// IW-400, IW-402: the reply has the request's revision, and has enhanced data if and only if the
+// request has them.
 func TestResponderMirrorsTheRequest(t *testing.T) {
 	for _, f := range []rawpeer.Frame{
 		{Revision: 1}, {Revision: 2}, {Revision: 2, Enhanced: &wire.Enhanced{IRD: 4, ORD: 4}},
@@ -114,8 +114,9 @@ func TestResponderMirrorsTheRequest(t *testing.T) {
 	}
 }
 
-// IW-403, IW-404, IW-407, IW-408, IW-74, IW-75, IW-110: the read depths that the responder
-// settles, with caps of 16, which no peer exceeds (IW-113).
+// IW-403, IW-404, IW-407, IW-408, IW-74, IW-75, IW-110: the responder computes the read depths
+// from the request, its own wishes and its caps. The caps are 16 here, and no peer exceeds them
+// (IW-113).
 func TestResponderSettlesReadDepths(t *testing.T) {
 	const unset = wire.DepthUnset
 	for name, c := range map[string]struct {
@@ -147,7 +148,7 @@ func TestResponderSettlesReadDepths(t *testing.T) {
 			}
 		})
 	}
-	// A plain request has no depths: only the caps count (IW-110).
+	// A request of revision 1 states no depths, so only the caps count (IW-110).
 	for wanted, depth := range map[int]int{3: 3, 200: 16} {
 		_, s, _ := passiveOn(t, listen(t, provider(t, Config{MaxIRD: 16, MaxORD: 16})), rawpeer.Frame{Revision: 1}, func(p *rdmacm.ConnParam) {
 			p.InboundReads, p.OutboundReads = wanted, wanted
@@ -158,8 +159,8 @@ func TestResponderSettlesReadDepths(t *testing.T) {
 	}
 }
 
-// IW-409, IW-412: the reply to flag A has A and at least one form; without A in the request it
-// has none, whatever the other flags are.
+// IW-409, IW-412: if the request has flag A, the reply has A and at least one form of the
+// ready-to-receive message. If it has no A, the reply has neither, whatever the other flags are.
 func TestResponderAnswersPeerToPeer(t *testing.T) {
 	const all = wire.RTRSend | wire.RTRWrite | wire.RTRRead
 	for _, c := range []struct {
@@ -195,7 +196,8 @@ func TestResponderAnswersPeerToPeer(t *testing.T) {
 	wait(t, c.Done())
 }
 
-// IW-306, IW-307, IW-200: the CRC bits of request and reply, for each configuration.
+// IW-306, IW-307, IW-200: the connection uses CRCs if the responder's mode is CRCOn or the
+// request asks for them, even with CRCOff.
 func TestResponderCRC(t *testing.T) {
 	for _, c := range []struct {
 		mode  CRCMode
@@ -231,7 +233,7 @@ func TestResponderCRC(t *testing.T) {
 	}
 }
 
-// IW-317: nothing leaves before the peer's first FPDU, whatever work was posted.
+// IW-317: the responder sends nothing before the peer's first FPDU, whatever work was posted.
 func TestResponderIsSilentBeforeTheFirstFPDU(t *testing.T) {
 	raw, s := passive(t, Config{})
 	sent := post(s.Conn, send([]byte("greeting")))
@@ -247,7 +249,7 @@ func TestResponderIsSilentBeforeTheFirstFPDU(t *testing.T) {
 	good(t, sent)
 }
 
-// IW-317: nothing leaves after a first FPDU that cannot be validated, either.
+// IW-317: the responder sends nothing after a first FPDU that is not valid, either.
 func TestResponderIsSilentAfterABadFirstFPDU(t *testing.T) {
 	f := rawpeer.LinuxRequest()
 	f.Flags |= wire.MPAChecksum
@@ -259,7 +261,8 @@ func TestResponderIsSilentAfterABadFirstFPDU(t *testing.T) {
 	s.terminated(wire.MPACRC, false)
 }
 
-// An initiator must wait for the reply (RFC 5044 §7.1.2).
+// An initiator must wait for the reply before it sends FPDUs (RFC 5044 §7.1.2). Otherwise Accept
+// fails.
 func TestResponderRefusesEarlyBytes(t *testing.T) {
 	l := listen(t, provider(t, Config{}))
 	raw := rawpeer.Dial(t, l.Addr())
@@ -278,7 +281,7 @@ func requestBytes(t testing.TB) []byte {
 	return rawpeer.Hex(t, "4d504120494420526571204672616d65 1002 000c 0080 0000 f6ab0e18 01 01 03 03")
 }
 
-// IW-319: a request may come in any pieces.
+// IW-319: a request may arrive in pieces of any size.
 func TestResponderTakesFragments(t *testing.T) {
 	l := listen(t, provider(t, Config{}))
 	raw := rawpeer.Dial(t, l.Addr())
@@ -333,7 +336,8 @@ func TestResponderWaitsForReadyNotForEver(t *testing.T) {
 	}
 }
 
-// The forms of the ready-to-receive message (RFC 6581 §9.2): none reaches the ULP.
+// The responder accepts each form of the ready-to-receive message (RFC 6581 §9.2). None of them
+// reaches the ULP.
 func TestResponderTakesEachReadyMessage(t *testing.T) {
 	for _, form := range []wire.RTR{wire.RTRWrite, wire.RTRRead, wire.RTRSend} {
 		f := rawpeer.Frame{Revision: 2, Enhanced: &wire.Enhanced{PeerToPeer: true, RTR: form}}
@@ -359,7 +363,7 @@ func TestResponderTakesEachReadyMessage(t *testing.T) {
 	}
 }
 
-// Closing a listener ends the set-ups in progress, and no connections.
+// Closing a listener ends the set-ups in progress. Connections that are set up continue.
 func TestListenerClose(t *testing.T) {
 	l := listen(t, provider(t, Config{}))
 	raw, s, _ := passiveOn(t, l, rawpeer.LinuxRequest(), nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 )
 
-// TestConformance runs the suite of the seam in the configurations that use different code.
+// TestConformance runs the suite of rdmatest with the configurations that use different code.
 func TestConformance(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"default":  {},

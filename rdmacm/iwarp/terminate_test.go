@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// IW-58, IW-60, IW-79: this side receives a Terminate without any promised receive, in either
-// dialect. Outstanding work comes back in error, and the ULP gets the cause.
+// IW-58, IW-60, IW-79: this side accepts a Terminate of either dialect, even if it has promised
+// no receive. Outstanding work completes with an error, and the ULP gets the cause.
 func TestTerminateReceived(t *testing.T) {
 	for name, c := range map[string]struct {
 		header  string
@@ -39,7 +39,8 @@ func TestTerminateReceived(t *testing.T) {
 			back := post(s.Conn, read(1, 2, make([]byte, 1)))
 			raw.ReadOp(wire.ReadRequest)
 			raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Terminate, Last: true, Queue: 2, MSN: 1}, rawpeer.Hex(t, c.header)))
-			// IW-61 for this side: nothing comes after it but the end.
+			// IW-61: after a Terminate from the peer, this side sends nothing more and ends the
+			// connection.
 			raw.ReadEnd()
 			if r := wait(t, back); !errors.Is(r.err, rdmacm.ErrFlushed) || r.failed != 0 {
 				t.Errorf("chain came back with %v, index %d", r.err, r.failed)
@@ -55,8 +56,8 @@ func TestTerminateReceived(t *testing.T) {
 	}
 }
 
-// A Read that the peer's Terminate quotes comes back as failed; other outstanding work is
-// flushed. If the quote matches no Read of this side, no Read is blamed.
+// A Read that the peer's Terminate quotes fails with the Terminate's cause. Other outstanding
+// work is flushed. If the quote matches no Read of this side, all work is flushed.
 func TestTerminateQuotesARead(t *testing.T) {
 	for name, c := range map[string]struct {
 		quote  int // index of the quoted Read
@@ -107,8 +108,8 @@ func TestTerminateQuotesARead(t *testing.T) {
 	}
 }
 
-// A Terminate goes out between FPDUs only. A peer that does not read meanwhile is reset after
-// LingerTimeout; a peer that reads gets the rest of the FPDU, and then the Terminate.
+// A Terminate is sent only between FPDUs. If the socket is full, a peer that reads gets the rest
+// of the FPDU and then the Terminate. A peer that does not read is reset after LingerTimeout.
 func TestTerminateWhileTheSocketIsFull(t *testing.T) {
 	for _, reads := range []bool{true, false} {
 		linger := time.Minute
@@ -138,8 +139,8 @@ func TestTerminateWhileTheSocketIsFull(t *testing.T) {
 	}
 }
 
-// A peer that does not close after our Terminate is reset after LingerTimeout:
-// IW-82.
+// A peer that does not close the connection after this side's Terminate is reset after
+// LingerTimeout (IW-82).
 func TestPeerIgnoresTheTerminate(t *testing.T) {
 	raw, s := active(t, Config{CRC: CRCOff, LingerTimeout: 50 * time.Millisecond})
 	raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Send, Queue: 9, MSN: 1, Last: true}, nil))

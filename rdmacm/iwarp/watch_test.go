@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// A peer that moves a byte now and then is not stalled, however long everything takes. It is
-// stalled if nothing moved for the whole time.
+// A peer that sends or takes a byte now and then is not stalled, however long the whole work
+// takes. It is stalled if no byte has moved for StallTimeout.
 func TestStallIsCountedFromTheLastByte(t *testing.T) {
 	for kind := range watched {
 		synctest.Test(t, func(t *testing.T) {

@@ -63,7 +63,7 @@ var golden = []struct {
 		t.Put(b[UntaggedSize:])
 		return UntaggedSize + t.Size()
 	}},
-	// IW-22, IW-23, IW-24: it quotes the segment length, and the DDP and RDMAP headers.
+	// IW-22, IW-23, IW-24: a Terminate quotes the segment length, and the DDP and RDMAP headers.
 	{"Terminate of the Read Request", `0046 4147 00000000 00000002 00000001 00000000 0101e000
 		002e 4141 00000000 00000001 00000001 00000000
 		0a0b0c01 0000000000001000 00010000 1122aa03 1234567800002000 01395a9b`, func(b []byte) int {
@@ -78,7 +78,7 @@ var golden = []struct {
 	}},
 }
 
-// IW-300: an FPDU has one ULPDU, its length before it, its CRC after it.
+// IW-300: an FPDU has one ULPDU, with the length before it and the CRC after it.
 func TestGoldenFPDUs(t *testing.T) {
 	for _, g := range golden {
 		t.Run(g.name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestGoldenFPDUs(t *testing.T) {
 	}
 }
 
-// IW-3, IW-5, IW-6, IW-7, IW-8, IW-9, IW-10, IW-46, IW-203: opcode, tagged bit, versions
-// and reserved bits of each message.
+// IW-3, IW-5, IW-6, IW-7, IW-8, IW-9, IW-10, IW-46, IW-203: each message type has its opcode,
+// tagged bit, versions and reserved bits.
 func TestControlOfEachOpcode(t *testing.T) {
 	for op, want := range map[Opcode][2]byte{
 		Write: {0xc1, 0x40}, ReadRequest: {0x41, 0x41}, ReadResponse: {0xc1, 0x42},
@@ -125,7 +125,7 @@ func TestControlOfEachOpcode(t *testing.T) {
 	}
 }
 
-// IW-11, IW-203: reserved bits do not matter.
+// IW-11, IW-203: ParseControl ignores reserved bits.
 func TestControlIgnoresReservedBits(t *testing.T) {
 	if c := ParseControl([]byte{0x41 | 0x3c, 0x43 | 0x30}); c != (Control{Last: true, DDP: 1, RDMAP: 1, Op: Send}) {
 		t.Fatalf("%+v", c)
@@ -151,7 +151,8 @@ func TestHeadersRoundTrip(t *testing.T) {
 	}
 }
 
-// RFC 3720's check value, and RFC 5044 Figure 5 with and without its marker.
+// CRC gives RFC 3720's check value, and the values of RFC 5044 Figure 5 with and without its
+// marker.
 func TestCRC(t *testing.T) {
 	if got := CRC(0, []byte("123456789")); got != 0xe3069283 {
 		t.Errorf("check value %#x", got)
@@ -180,7 +181,8 @@ func TestPad(t *testing.T) {
 	}
 }
 
-// The start-up frames of a Linux NFS client and of a server's answer.
+// The start-up frames of a Linux NFS client and of a server's reply are parsed and encoded
+// correctly.
 func TestGoldenStartup(t *testing.T) {
 	request := unhex(t, "4d504120494420526571204672616d65 1002 000c 0080 0000 f6ab0e18 01 01 03 03")
 	h, err := ParseMPAHeader(request)
@@ -199,8 +201,8 @@ func TestGoldenStartup(t *testing.T) {
 	}
 }
 
-// The flags of a start-up frame: markers, CRC, rejected (RFC 5044 §7.1.1), enhanced (RFC 6581
-// §6), from the top.
+// Each flag of a start-up frame has its bit, from the highest one on: markers, CRC, rejected (RFC
+// 5044 §7.1.1), enhanced (RFC 6581 §6).
 func TestStartupFlags(t *testing.T) {
 	for want, f := range map[byte]MPAFlags{0x80: MPAMarkers, 0x40: MPAChecksum, 0x20: MPARejected, 0x10: MPAEnhanced} {
 		b := make([]byte, MPAHeaderSize)
@@ -234,7 +236,8 @@ func TestStartupHeader(t *testing.T) {
 	}
 }
 
-// IW-412: without flag A there are no forms. The bits of the two halves differ.
+// IW-412: without flag A, Enhanced has no forms of the ready-to-receive message, and Put writes
+// none. Each of the flags has its own bit.
 func TestEnhanced(t *testing.T) {
 	for s, want := range map[string]Enhanced{
 		"0080 0000": {IRD: 128},

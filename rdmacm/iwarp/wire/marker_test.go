@@ -19,8 +19,8 @@ func putMarked(m *Marker, fpdu []byte) []byte {
 	return b[:at+m.Put(b[at:], crc[:])]
 }
 
-// IW-304: RFC 5044 Figures 5 and 6: a marker before the first FPDU, and one after 492 bytes that
-// points back.
+// IW-304: the markers are those of RFC 5044 Figures 5 and 6: one before the first FPDU, and one
+// after 492 bytes that points back to its FPDU.
 func TestMarkerFigures(t *testing.T) {
 	zeros := make([]byte, 24)
 	m := new(Marker)
@@ -39,8 +39,8 @@ func TestMarkerFigures(t *testing.T) {
 	}
 }
 
-// IW-305: in a long stream there is a marker every 512 bytes. It points to the length field of
-// its FPDU, or is 0 between two.
+// IW-305: a long stream has a marker every 512 bytes. A marker within an FPDU points back to the
+// FPDU's length field; a marker between two FPDUs is 0.
 func TestMarkersInALongStream(t *testing.T) {
 	m := new(Marker)
 	var stream []byte

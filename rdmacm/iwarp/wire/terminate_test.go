@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// IW-60 and siw's dialect on little-endian machines: nibbles swapped, bits numbered from the
-// other end.
+// IW-60: ParseTermination also reads the dialect of siw on little-endian machines, where nibbles
+// are swapped and bits are numbered from the other end.
 func TestTerminationDialects(t *testing.T) {
 	for s, want := range map[string]struct {
 		cause   Cause
@@ -36,8 +36,8 @@ func TestTerminationDialects(t *testing.T) {
 	}
 }
 
-// IW-18, IW-19, IW-228: the numbers of the causes in the bytes of a Terminate, from the
-// standards' tables (RFC 5040 §4.8, RFC 5041 §7.2, RFC 5044 §8, RFC 6581 §9).
+// IW-18, IW-19, IW-228: a Terminate encodes each cause by the numbers in the standards' tables
+// (RFC 5040 §4.8, RFC 5041 §7.2, RFC 5044 §8, RFC 6581 §9).
 func TestNumbersOfCauses(t *testing.T) {
 	for want, c := range map[string]Cause{
 		"0000": RDMAPCatastrophic,
