@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Without Reconnect, calls on a lost connection end with rpc.ErrCallLost, and later ones too.
+// Without Reconnect, calls on a lost connection end with rpc.ErrCallLost. So do later calls.
 func TestLostConnection(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -43,8 +43,8 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
-// The software RNIC asks for CRCs unless the target says no; the server leaves the choice to the
-// peer (IW-306, IW-307).
+// The software RNIC asks for CRCs, unless the target's provider has CRCs off. The server leaves
+// the choice to the peer (IW-306, IW-307).
 func TestTargetCRC(t *testing.T) {
 	s := testserver.Start(t)
 	off, err := providers.Open(providers.IWARP, providers.Config{CRC: "off"})

@@ -25,7 +25,7 @@ type fake4 struct {
 	clients  map[uint64]*fakeClient
 	sessions map[wire.SessionID4]*fakeSession
 	data     []byte
-	// writes counts the executed WRITEs, and ran all executed operations by number.
+	// writes counts the executed WRITEs. ran counts all executed operations by number.
 	writes int
 	ran    map[wire.OpNum]int
 	order  []wire.OpNum
@@ -35,10 +35,10 @@ type fake4 struct {
 	slots, target uint32
 	flags         uint32
 	lease         uint32
-	delays        int  // number of SEQUENCEs that are answered with DELAY
+	delays        int  // number of SEQUENCEs still to be answered with NFS4ERR_DELAY
 	lose          bool // the reply to the next WRITE is lost, with its connection
 	stall         chan struct{}
-	noContext     int  // number of BACKCHANNEL_CTLs that are refused
+	noContext     int  // number of BACKCHANNEL_CTLs still to be refused
 	unprotected   bool // SP4_MACH_CRED is refused
 	stalled       chan struct{}
 }
@@ -54,11 +54,11 @@ type fakeSession struct {
 	client uint64
 	slots  []fakeSlot
 	conns  map[*rpc.Conn]bool
-	// offers are the flavors that the client offers for callbacks, in its order; back are the
-	// handles of a context of RPCSEC_GSS among them, or nil.
+	// offers are the flavors that the client offers for callbacks, in its order. back has the
+	// handles of an RPCSEC_GSS context among them, or is nil.
 	offers []uint32
 	back   *wire.GSSCBHandles4
-	// highest is the highest slot of a request since the test reset it.
+	// highest is the highest slot that a request has used since the test reset it.
 	highest uint32
 }
 
@@ -80,7 +80,7 @@ func newFake4(t testing.TB) (*fake4, *testserver.Server) {
 	return f, s
 }
 
-// session makes a session with f that ends with the test.
+// session makes a client's session with f, which ends with the test.
 func (f *fake4) session(target client.Target, cfg client.SessionConfig) *client.Session {
 	f.t.Helper()
 	cfg.Target = target
@@ -92,7 +92,7 @@ func (f *fake4) session(target client.Target, cfg client.SessionConfig) *client.
 	return s
 }
 
-// set changes settings under the lock.
+// set changes settings while it holds the lock.
 func (f *fake4) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +159,7 @@ func (f *fake4) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// mayStall reports whether WRITEs are to wait.
+// mayStall reports whether the test wants WRITEs to wait.
 func (f *fake4) mayStall() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,7 +205,7 @@ func (k *fakeCompound) operation() wire.NFSStat4 {
 	return status
 }
 
-// wait waits if the test wants that.
+// wait waits until the test lets WRITEs continue.
 func (k *fakeCompound) wait() {
 	k.f.mu.Lock()
 	gate := k.f.stall
@@ -439,7 +439,7 @@ func (f *fake4) forget(clients bool) {
 	}
 }
 
-// only returns the one session that exists.
+// only returns the only session. The test fails if there are none or several.
 func (f *fake4) only() (id wire.SessionID4, s *fakeSession) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// circling answers READDIR with one entry in each call. After lead entries the cookies repeat in
-// a circle of this length; if length is 0, the listing ends there.
+// circling answers each READDIR with one entry. After lead entries the cookies repeat in a circle
+// of length cookies. If length is 0, the listing ends there.
 type circling struct {
 	t                  *testing.T
 	lead, length, sent int
@@ -39,8 +39,9 @@ func (s *circling) Start(x *rpc.Exchange) {
 	x.Done(x)
 }
 
-// A listing whose cookies repeat ends with an error soon after the circle has closed: with one
-// cookie, with several, and after others. A listing whose cookies all differ ends by itself.
+// A listing whose cookies repeat ends with an error soon after the first repetition, whether one
+// cookie repeats or several, and whether other cookies came before. A listing whose cookies all
+// differ ends without an error.
 func TestListingThatGoesInCircles(t *testing.T) {
 	for _, c := range []circling{{lead: 0, length: 1}, {lead: 5, length: 1}, {lead: 0, length: 7}, {lead: 100, length: 30}, {lead: 500}} {
 		k := &circling{t: t, lead: c.lead, length: c.length}

@@ -19,7 +19,7 @@ func stream(w *xdr.Writer) []byte {
 	return append(b, w.Bytes()[at:]...)
 }
 
-// The place of a READ's data lies within the results, even if they are cut off anywhere.
+// LocateReadData returns a place within the results, even if they are cut off anywhere.
 func FuzzLocateReadData(f *testing.F) {
 	w := xdr.NewWriter(make([]byte, 0, 256))
 	(&nfs3wire.Read3Res{ResOK: nfs3wire.Read3ResOK{
@@ -45,7 +45,7 @@ func FuzzLocateReadData(f *testing.F) {
 	})
 }
 
-// The same for the data of the first READ of a COMPOUND.
+// LocateRead4Data returns a place within the results, even if they are cut off anywhere.
 func FuzzLocateRead4Data(f *testing.F) {
 	w := xdr.NewWriter(make([]byte, 0, 256))
 	goodSequence(w, &nfs4wire.Sequence4Args{}, 3)

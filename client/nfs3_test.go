@@ -93,8 +93,8 @@ func TestNamesAndAttributes(t *testing.T) {
 	})
 }
 
-// The client reads every size into, and writes it from, the caller's own memory, and touches
-// nothing beyond the data of the server.
+// Read and Write transfer any number of bytes to and from the caller's own memory. Read changes
+// nothing beyond the data that the server returned.
 func TestReadAndWrite(t *testing.T) {
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
 		ctx, n := testserver.Within(t), c.NFS3()
@@ -165,8 +165,8 @@ func TestConcurrentReads(t *testing.T) {
 	})
 }
 
-// Listings continue over many replies, by READDIR and READDIRPLUS, and come in Reply chunks over
-// RDMA.
+// A listing by READDIR or READDIRPLUS continues over many replies. Over RDMA the replies come in
+// Reply chunks.
 func TestListings(t *testing.T) {
 	const files = 800
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
@@ -230,14 +230,14 @@ func TestExportsAndMount(t *testing.T) {
 	}
 }
 
-// A call whose context has ended returns, and the connection still works.
+// A call whose context has ended returns. The connection still works.
 func TestContext(t *testing.T) {
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
 		ended, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("no more")
 		cancel(why)
 		n := c.NFS3()
-		// The call may have been answered before.
+		// GETATTR may also have been answered before its context was looked at.
 		if _, err := n.Getattr(ended, root); err != nil && !errors.Is(err, why) {
 			t.Errorf("GETATTR after the end: %v", err)
 		}

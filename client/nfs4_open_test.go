@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// OPEN asks for no delegation if the session has no hook for its recall, unless the caller wants
-// one (RFC 8881 §18.16.3).
+// If the session has no Callbacks.Recall and the caller does not say whether it wants a
+// delegation, OPEN says that it wants none (RFC 8881 §18.16.3).
 func TestOpenWishes(t *testing.T) {
 	const (
 		read   = nfs4wire.Open4ShareAccessRead

@@ -15,11 +15,11 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// unchecked4 is the way in which the tests create files.
+// unchecked4 makes a file if it does not exist.
 var unchecked4 = &wire.Createhow4{Mode: wire.Unchecked4, Createattrs: client.ModeAttribute(0o644)}
 
-// Files, names and locks on this module's server, over each transport, in each minor
-// version.
+// Calls on files, names and locks work with this module's server, over each transport, in each
+// minor version.
 func TestNFS4(t *testing.T) {
 	for _, minor := range []uint32{1, 2} {
 		for _, name := range []string{"tcp", "iwarp", "memory"} {
@@ -44,7 +44,7 @@ func checkFiles4(t *testing.T, n client.NFS4, root client.Handle) {
 	ctx := testserver.Within(t)
 	o, err := n.Open(ctx, client.Open4{Dir: root, Name: "file", Owner: []byte("o"), Access: wire.Open4ShareAccessBoth, Create: unchecked4})
 	must(t, err)
-	if o.Delegation != wire.OpenDelegateNoneExt { // the answer to clients that said what they want
+	if o.Delegation != wire.OpenDelegateNoneExt { // a server gives this type only to clients that say what they want
 		t.Errorf("delegation %v: the server was not told that none is wanted", o.Delegation)
 	}
 	for _, size := range []int{1, 1000, 4096, 70_001, 1 << 20} {
@@ -168,8 +168,8 @@ func checkLocks4(t *testing.T, n client.NFS4, root client.Handle) {
 	must(t, n.Remove(ctx, root, "locked"))
 }
 
-// Connections are lost during changes of names. Each change is executed exactly once: otherwise a
-// guarded create would find its own file, and a removal would find none.
+// If connections are lost during changes of names, each change is executed exactly once. A second
+// execution would fail: a guarded create would find its own file, and a removal would find none.
 func TestNFS4ExactlyOnce(t *testing.T) {
 	server := testserver.Start(t)
 	server.ServeNFS4(t, 0)
@@ -177,7 +177,7 @@ func TestNFS4ExactlyOnce(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, s.Close()) }()
 	n, ctx := s.NFS4(), testserver.Within(t)
-	n.Patient = true // it retries on DELAY, with which a compound ends that has lost its connections
+	n.Patient = true // if a compound has lost its connections it may end with DELAY; the method then repeats it
 	root, err := n.Walk(ctx, nil, "x")
 	must(t, err)
 	guarded := &wire.Createhow4{Mode: wire.Guarded4, Createattrs: client.ModeAttribute(0o644)}
@@ -215,8 +215,8 @@ func TestNFS4ExactlyOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A server removes a client that it has not heard of for longer than a lease, and a live client
-// renews its lease.
+// A session renews its lease, so the server keeps its opens. The server gives up the opens of a
+// client that has crashed when its lease ends.
 func TestNFS4LeaseIsKept(t *testing.T) {
 	t.Parallel()
 	server := testserver.Start(t)
@@ -244,7 +244,7 @@ func TestNFS4LeaseIsKept(t *testing.T) {
 	o, err := open(n, "a")
 	must(t, err)
 	other := dial()
-	// Another client tries to open the file for two leases, and does not get it.
+	// For two leases, another client tries to open the file and is refused.
 	var got client.Opened4
 	gets := func(n client.NFS4, owner string) func() bool {
 		return func() bool {
@@ -262,7 +262,7 @@ func TestNFS4LeaseIsKept(t *testing.T) {
 	must(t, n.CloseFile(ctx, o.File, o.StateID))
 	await.Until(t, "the file is free", gets(other.NFS4(), "b"))
 	other.Abandon()
-	// The client crashed, so the file is free when its lease has run out.
+	// The other client has crashed, so the file is free when its lease has ended.
 	await.Until(t, "the lease ends", gets(n, "a"))
 	must(t, n.CloseFile(ctx, got.File, got.StateID))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// The races that every Caller must withstand, over each transport; the test cuts connections in
-// memory below the Conn, others by its Close.
+// A Conn's Caller withstands the races of rpctest over each transport. The test ends connections
+// over the memory transport below the Conn, others by Conn.Close.
 func TestRaces(t *testing.T) {
 	s := testserver.Start(t)
 	s.RPC.Register(rpctest.NewProgram())

@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// Each call of a client reports that the server refused it, or that the connection is lost: none
-// takes a failure for a result. The test finds the calls by reflection, so that it tests later
-// additions as well.
+// Each method that makes a call returns an error if the server refused the call, or if the
+// connection is lost. The test finds the methods by reflection, so that it tests later additions
+// as well.
 func TestEveryCallTellsThatItFailed(t *testing.T) {
 	s := testserver.Start(t)
 	s.ServeNFS4(t, 0)
@@ -50,14 +50,15 @@ func TestEveryCallTellsThatItFailed(t *testing.T) {
 	each("NFSv4, without a session", session.NFS4(), 15, lost)
 }
 
-// callsOf returns the calls of on, each with an invalid handle, and plausible other arguments.
+// callsOf returns the methods of on that make calls. Each call has an invalid handle and
+// plausible other arguments.
 func callsOf(t *testing.T, on any) iter.Seq2[string, func() error] {
 	return func(yield func(string, func() error) bool) {
 		v := reflect.ValueOf(on)
 		for i := range v.NumMethod() {
 			m, name := v.Method(i), v.Type().Method(i).Name
 			if m.Type().NumIn() == 0 || m.Type().In(0) != reflect.TypeFor[context.Context]() {
-				continue // not a call
+				continue // this method makes no call
 			}
 			args := []reflect.Value{reflect.ValueOf(testserver.Within(t))}
 			for j := 1; j < m.Type().NumIn(); j++ {
@@ -70,7 +71,7 @@ func callsOf(t *testing.T, on any) iter.Seq2[string, func() error] {
 	}
 }
 
-// argument returns an argument of this type.
+// argument returns a plausible argument of type t, or an invalid handle.
 func argument(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	switch {

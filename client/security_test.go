@@ -29,8 +29,8 @@ func protect(t testing.TB, s *testserver.Server, m gss.Mechanism) *gss.Server {
 
 var gssServices = map[string]rpc.GSSService{"none": rpc.GSSNone, "integrity": rpc.GSSIntegrity, "privacy": rpc.GSSPrivacy}
 
-// A Target with Security makes all calls of NFS under it, over each transport and with each
-// service, and MOUNT's calls without.
+// With Target.Security, all calls of NFS are made under RPCSEC_GSS, over each transport and with
+// each service. Calls of MOUNT are not.
 func TestConnUnderGSS(t *testing.T) {
 	s := testserver.Start(t)
 	mech := gsstest.New()
@@ -73,7 +73,8 @@ func TestConnUnderGSS(t *testing.T) {
 	}
 }
 
-// The client makes contexts by a version of NFS that the server has.
+// The client can make its context with another version of NFS if the server does not have the
+// wanted one.
 func TestContextByAnotherVersion(t *testing.T) {
 	s := testserver.Start(t)
 	mech := gsstest.New()
@@ -121,9 +122,9 @@ func TestNoContext(t *testing.T) {
 	}
 }
 
-// If calls have integrity protection, a session asks the server to accept its maintenance only
-// from its own principal (RFC 8881 §2.10.8.3). If the server refuses that, the session works
-// without.
+// If its calls have integrity protection, a session asks the server to accept operations on the
+// session and the client ID only from the session's own principal (RFC 8881 §2.10.8.3). If the
+// server refuses that, the session works without.
 func TestSessionIsProtectedByItsPrincipal(t *testing.T) {
 	for of, service := range gssServices {
 		for _, refused := range []bool{false, true} {
@@ -155,8 +156,8 @@ func TestSessionIsProtectedByItsPrincipal(t *testing.T) {
 	}
 }
 
-// A session under RPCSEC_GSS offers only its own context for callbacks, and accepts callbacks
-// under it; it refuses a callback that is not under that context.
+// A session under RPCSEC_GSS offers only its own context for callbacks. It accepts callbacks
+// under that context and refuses others.
 func TestCallbacksUnderGSS(t *testing.T) {
 	for of, service := range gssServices {
 		t.Run(of, func(t *testing.T) {
@@ -202,9 +203,9 @@ func TestCallbacksUnderGSS(t *testing.T) {
 	}
 }
 
-// When the context that a session offered for callbacks has ended, the session offers the new one
-// by BACKCHANNEL_CTL until the server has it (RFC 8881 §18.33), and accepts callbacks under the
-// new one.
+// When the context that a session offered for callbacks has ended, the session offers a new one
+// by BACKCHANNEL_CTL until the server accepts it (RFC 8881 §18.33). It then accepts callbacks
+// under the new one.
 func TestCallbacksUnderARenewedContext(t *testing.T) {
 	f, server := newFake4(t)
 	f.set(func() { f.lease = 1 }) // so that the keeper checks often

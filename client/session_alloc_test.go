@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A canned caller answers each request at once with the reply that its function makes from the
-// request's SEQUENCE.
+// A canned caller answers each request at once. reply writes the reply; it gets the request's
+// SEQUENCE.
 type canned struct {
 	out, in xdr.Writer
 	buf     [2][]byte
@@ -33,7 +33,7 @@ func (k *canned) Start(x *rpc.Exchange) {
 
 func (k *canned) Cancel(*rpc.Exchange, error) {}
 
-// cannedSession returns a session of 4 slots on such a caller.
+// cannedSession returns a session of 4 slots on a canned caller.
 func cannedSession(reply func(w *xdr.Writer, sequence *nfs4wire.Sequence4Args)) (*Session, *canned) {
 	k := &canned{reply: reply, buf: [2][]byte{make([]byte, 0, 8192), make([]byte, 0, 8192)}}
 	s := &Session{cfg: SessionConfig{Minor: 2}, wake: make(chan struct{}, 1)}
@@ -42,7 +42,7 @@ func cannedSession(reply func(w *xdr.Writer, sequence *nfs4wire.Sequence4Args)) 
 	return s, k
 }
 
-// goodSequence writes the beginning of the results of n operations, SEQUENCE among them.
+// goodSequence writes the start of a successful reply with n results, up to that of SEQUENCE.
 func goodSequence(w *xdr.Writer, args *nfs4wire.Sequence4Args, n uint32) {
 	w.Uint32(0)
 	w.Uint32(0)

@@ -66,8 +66,7 @@ func (k *caller4) do(ops ...back) []byte {
 	return results
 }
 
-// callbackOutcome returns the status of a CB_COMPOUND, the last operation that was executed, and
-// the number of executed operations.
+// callbackOutcome returns the status of a CB_COMPOUND, and the number of its results.
 func callbackOutcome(results []byte) (status wire.NFSStat4, n uint32) {
 	d := xdr.NewDecoder(results)
 	status = wire.NFSStat4(d.Uint32())
@@ -75,7 +74,7 @@ func callbackOutcome(results []byte) (status wire.NFSStat4, n uint32) {
 	return status, d.Uint32()
 }
 
-// Callbacks arrive by TCP and RDMA; each is executed once, however often it arrives.
+// Callbacks arrive over TCP and RDMA. Each is executed once, even if the server sends it again.
 func TestSessionRecall(t *testing.T) {
 	for _, name := range []string{"tcp", "iwarp", "memory"} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +111,8 @@ func TestSessionRecall(t *testing.T) {
 	}
 }
 
-// The answers that callbacks may have, and the answers without a hook (RFC 8881 §20).
+// The session answers invalid callbacks, and callbacks without a function in Callbacks, with the
+// errors of RFC 8881 §20.
 func TestSessionCallbackErrors(t *testing.T) {
 	f, server := newFake4(t)
 	notified := make(chan string, 1)
@@ -175,7 +175,7 @@ func TestSessionCallbackErrors(t *testing.T) {
 	if got := await.Receive(t, "the lock", notified); got != "f me" {
 		t.Errorf("%q", got)
 	}
-	// The session answers CB_RECALL_SLOT by a SEQUENCE with the slots that it uses now.
+	// After CB_RECALL_SLOT the session sends a SEQUENCE that tells which slots it uses now.
 	f.set(func() { held.highest = 0 })
 	for op := range f.heard {
 		if op == wire.OpSequence {
@@ -184,7 +184,8 @@ func TestSessionCallbackErrors(t *testing.T) {
 	}
 }
 
-// A callback about a reply that has not arrived yet is delayed (RFC 8881 §2.10.6.3).
+// A callback that refers to a request whose reply has not arrived yet gets NFS4ERR_DELAY (RFC
+// 8881 §2.10.6.3).
 func TestSessionReferringCalls(t *testing.T) {
 	f, server := newFake4(t)
 	s := f.session(server.Targets()["tcp"], client.SessionConfig{})

@@ -8,8 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// For any bytes of a reply, the request ends, and the session goes on or is broken: the decoder
-// reads nothing beyond the reply, and no slot is lost.
+// Whatever bytes a reply has, the request ends or waits to be sent again, and no slot is lost.
 func FuzzSessionReply(f *testing.F) {
 	w := xdr.NewWriter(make([]byte, 0, 1024))
 	goodSequence(w, &nfs4wire.Sequence4Args{Sessionid: nfs4wire.SessionID4{1}, Sequenceid: 1}, 3)
@@ -54,8 +53,7 @@ func FuzzSessionReply(f *testing.F) {
 	})
 }
 
-// For any bytes of a server's callback, the answer is valid: it has as many results as its count,
-// and the last result has its status.
+// Whatever bytes a callback has, the session's reply can be decoded, and no slot stays busy.
 func FuzzSessionCallback(f *testing.F) {
 	w := xdr.NewWriter(make([]byte, 0, 512))
 	w.Opaque([]byte("tag"))
@@ -76,7 +74,7 @@ func FuzzSessionCallback(f *testing.F) {
 		}
 		s.back.session = s
 		s.back.begin(nfs4wire.SessionID4{1}, 4)
-		for range 2 { // and again, as a retry
+		for range 2 { // the second time as a repetition
 			c := &rpc.Call{}
 			c.Header.Procedure = nfs4wire.ProcCBCompound
 			c.Args.Reset(args, 0, nil)
@@ -98,7 +96,7 @@ func FuzzSessionCallback(f *testing.F) {
 	})
 }
 
-// Attributes are decoded right, or not at all.
+// Take decodes all attributes of the mask, or returns an error.
 func FuzzAttributes4(f *testing.F) {
 	f.Add(uint32(1<<nfs4wire.Fattr4Size|1<<nfs4wire.Fattr4Type), uint32(1<<(nfs4wire.Fattr4Owner-32)), []byte("\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x01r\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, low, high uint32, values []byte) {

@@ -10,8 +10,8 @@ import (
 )
 
 // A reply is valid only if its SEQUENCE result has the request's own session, slot and sequence
-// number (RFC 8881 §18.46.3). After an invalid one, the client finds out by another SEQUENCE with
-// the same number whether the request was executed, and then goes on with the slot.
+// number (RFC 8881 §18.46.3). After an invalid reply, the client sends another SEQUENCE with the
+// same number, to find out whether the request was executed. Then it uses the slot again.
 func TestReplyOfAnotherSlotIsNone(t *testing.T) {
 	for name, change := range map[string]func(r *nfs4wire.Sequence4Args){
 		"another session":   func(r *nfs4wire.Sequence4Args) { r.Sessionid[3]++ },

@@ -17,7 +17,8 @@ import (
 // anonymous is the anonymous stateid.
 var anonymous wire.StateID4
 
-// A session works over each transport in each minor version, and leaves nothing on the server.
+// A session works over each transport in each minor version. Its end leaves no client and no
+// session on the server.
 func TestSession(t *testing.T) {
 	for _, minor := range []uint32{1, 2} {
 		for name, target := range targetsOf(t) {
@@ -65,8 +66,8 @@ func targetsOf(t *testing.T) map[string]string {
 	return map[string]string{"tcp": "tcp", "iwarp": "iwarp", "memory": "memory"}
 }
 
-// Requests wait for slots; each slot has one request at a time, with consecutive numbers (fake4
-// checks that). The server may take slots away and add some.
+// Requests wait for slots. Each slot has one request at a time, and its requests have consecutive
+// numbers (fake4 checks that). The server may reduce and raise the number of slots.
 func TestSessionSlots(t *testing.T) {
 	f, server := newFake4(t)
 	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
@@ -84,7 +85,7 @@ func TestSessionSlots(t *testing.T) {
 	}
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
-	defer open() // the server of a failed test waits for its calls
+	defer open() // so that the server does not wait for its calls if the test fails
 	f.set(func() { f.stall = gate })
 	var all sync.WaitGroup
 	for range 20 {
@@ -124,7 +125,7 @@ func TestSessionSlots(t *testing.T) {
 	flood()
 }
 
-// If a reply is lost with its connection, the client asks for it again on the same slot, so that
+// If a reply is lost with its connection, the client sends the request again on the same slot. So
 // a WRITE is executed once.
 func TestSessionLostReply(t *testing.T) {
 	for _, name := range []string{"tcp", "memory"} {
@@ -145,8 +146,9 @@ func TestSessionLostReply(t *testing.T) {
 	}
 }
 
-// If the server has forgotten a session, the client makes a new one, and a new client ID if
-// necessary; then RECLAIM_COMPLETE comes before everything else.
+// If the server has forgotten a session, the client makes a new one. If the server has forgotten
+// the client too, the client gets a new client ID, and sends RECLAIM_COMPLETE before everything
+// else.
 func TestSessionForgotten(t *testing.T) {
 	f, server := newFake4(t)
 	restarted := make(chan struct{}, 1)
@@ -182,7 +184,8 @@ func TestSessionForgotten(t *testing.T) {
 	}
 }
 
-// A request that must not be executed twice is not sent again on a new session.
+// If the reply to a request with Compound.Cache is lost together with the session, the client
+// does not send the request again. The request ends with ErrDoubtful.
 func TestSessionDoubtful(t *testing.T) {
 	f, server := newFake4(t)
 	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
@@ -209,8 +212,8 @@ func TestSessionDoubtful(t *testing.T) {
 	must(t, err)
 }
 
-// The slot of a request that was given up is used again only when the server has finished with
-// it.
+// After a request was given up, its slot is used again only when the server has finished with the
+// request.
 func TestSessionCancel(t *testing.T) {
 	f, server := newFake4(t)
 	f.slots, f.target = 1, 0
@@ -245,7 +248,7 @@ func TestSessionCancel(t *testing.T) {
 	}
 }
 
-// Several connections serve one session; when some are lost, the work goes on.
+// A session may have several connections. If some are lost, all requests are still executed.
 func TestSessionTrunking(t *testing.T) {
 	f, server := newFake4(t)
 	s := f.session(server.Targets()["memory"], client.SessionConfig{Connections: 3})
@@ -270,8 +273,8 @@ func TestSessionTrunking(t *testing.T) {
 	}
 }
 
-// A SEQUENCE alone renews a lease. The client binds a connection for callbacks if the server
-// lacks one.
+// An idle session renews its lease by a SEQUENCE without other operations. It binds a connection
+// for callbacks if the server lacks one.
 func TestSessionIdle(t *testing.T) {
 	f, server := newFake4(t)
 	f.lease = 3
