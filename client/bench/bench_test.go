@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// Every workload over every transport: it makes the given number of operations, and leaves
-// nothing behind.
+// Every workload makes the given number of operations over every transport, and leaves nothing
+// behind.
 func TestBenchWorkloads(t *testing.T) {
 	s := testserver.Start(t)
 	for name, target := range s.Targets() {
@@ -34,7 +34,7 @@ func TestBenchWorkloads(t *testing.T) {
 					if (m.Bytes > 0) != moves || moves && workload != "readdirplus" && m.Bytes != 100*int64(size) {
 						t.Errorf("%d bytes", m.Bytes)
 					}
-					// With so many bytes each READDIRPLUS lists everything: 100 files, "." and
+					// With 1 MiB each READDIRPLUS lists the whole directory: 100 files, "." and
 					// "..".
 					if lists := workload == "readdirplus"; (m.Entries > 0) != lists || lists && size == 1<<20 && m.Entries != 100*102 {
 						t.Errorf("%d entries", m.Entries)
@@ -57,7 +57,8 @@ func TestBenchWorkloads(t *testing.T) {
 	}
 }
 
-// The same by NFS version 4, on one session.
+// Every workload of NFS version 4 makes the given number of operations on one session, over every
+// transport, and leaves nothing behind.
 func TestBench4Workloads(t *testing.T) {
 	s := testserver.Start(t)
 	s.ServeNFS4(t, 0)
@@ -113,8 +114,8 @@ func TestBenchRefusals(t *testing.T) {
 	}
 }
 
-// A cancelled measurement ends at once, not at the end of its time, and leaves nothing behind,
-// whether it is still preparing or already measuring.
+// A cancelled measurement ends at once, not after its Duration. It leaves nothing behind, whether
+// it was still preparing or already measuring.
 func TestBenchCalledOff(t *testing.T) {
 	s := testserver.Start(t)
 	c := testserver.Dial(t, s.Targets()["tcp"])
@@ -162,13 +163,13 @@ func TestBenchCalledOff(t *testing.T) {
 				}
 			})
 			if t.Failed() {
-				return // each of the others would wait as long
+				return // the other cases would take as long to fail
 			}
 		}
 	}
 }
 
-// The keys are an interface: scripts read them.
+// Scripts read the JSON keys, so they do not change.
 func TestBenchKeys(t *testing.T) {
 	b, err := json.Marshal(bench.Result{})
 	must(t, err)

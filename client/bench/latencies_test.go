@@ -7,13 +7,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reported latency is never less than the real one, and at most 1/100 more.
+// A reported latency is never less than the real one, and at most 1/100 more.
 func TestLatenciesPrecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, int64(longest)).Draw(t, "ns"))
 		l := newLatencies()
 		l.add(d)
-		l.add(longest) // so that the longest time does not bound the median
+		l.add(longest) // so that the largest value does not limit the median
 		if got := l.percentile(50); got < d || got > d+d/100 {
 			t.Fatalf("%v is said to be %v", d, got)
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A latency has only significant digits: below 10 µs all, below 10 ms to a tenth of a
-// microsecond, else to a tenth of a millisecond.
+// short rounds a latency to its significant digits: below 10 µs it keeps all, below 10 ms a tenth
+// of a microsecond, otherwise a tenth of a millisecond.
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0:                        "0s",

@@ -8,8 +8,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The bench's own code between a reply and the next request allocates nothing; the session's code
-// has a test of its own.
+// The bench's own code allocates nothing between a reply and the next request.
+// TestCompoundNoAllocation checks the session's code.
 func TestSlot4AllocatesNothing(t *testing.T) {
 	for name, work := range workloads4 {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ type still struct{ x *rpc.Exchange }
 func (s *still) Start(x *rpc.Exchange)       { s.x = x }
 func (s *still) Cancel(*rpc.Exchange, error) {}
 
-// Between an answer and the next call a bench allocates nothing in any workload, because its cost
-// is not the server's.
+// A bench allocates nothing between a reply and the next call, in any workload, because such
+// costs would be measured with the server's.
 func TestSlotAllocatesNothing(t *testing.T) {
 	for name, results := range map[string]func(w *xdr.Writer, s *slot){
 		"null": func(*xdr.Writer, *slot) {},
@@ -72,7 +72,8 @@ func TestSlotAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A WRITE that the server did not make stable is no FILE_SYNC WRITE, and ends the measurement.
+// If the server makes a WRITE of the workload syncwrite less stable than FILE_SYNC, the
+// measurement ends with an error.
 func TestSyncWriteThatIsNotStable(t *testing.T) {
 	for committed, ok := range map[nfs3wire.StableHow]bool{nfs3wire.Unstable: false, nfs3wire.DataSync: false, nfs3wire.FileSync: true} {
 		b := &bench{work: workloads["syncwrite"], unlimited: true, start: time.Now(), cfg: Config{Size: 512, FileSize: 4096}}
@@ -92,8 +93,8 @@ func TestSyncWriteThatIsNotStable(t *testing.T) {
 	}
 }
 
-// A server that asks to try again gets the same call again, and the operation is
-// counted once.
+// If the server asks to try again, the bench makes the same call again, and counts the operation
+// once.
 func TestSlotTriesAgain(t *testing.T) {
 	caller := new(still)
 	b := &bench{work: workloads["getattr"], unlimited: true, start: time.Now()}
