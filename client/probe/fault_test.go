@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// AUTH_BADCRED alone means nothing to a user: the message says that the port may be the reason,
-// and the remedy. Other errors stay as they are.
+// For AUTH_BADCRED, denial adds that the port may be the reason, and the remedy, because the name
+// alone tells a user nothing. It does not change other errors.
 func TestDenialExplainsBadCred(t *testing.T) {
 	if text := denial(fmt.Errorf("client: %w", &rpc.ReplyError{Denied: true, Auth: rpc.AuthBadCred})); !strings.Contains(text, "AUTH_BADCRED") ||
 		!strings.Contains(text, "secure") || !strings.Contains(text, "root") {

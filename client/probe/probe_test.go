@@ -63,8 +63,7 @@ func TestProbeOurselves(t *testing.T) {
 	}
 }
 
-// probe asks for a server's NFSv4 properties in its highest minor version, and leaves no state on
-// the server.
+// The probe gets a server's NFSv4 properties in its highest minor version.
 func TestProbeNFS4(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -127,17 +126,17 @@ func serveTCP(t *testing.T, f func(c net.Conn)) client.Target {
 	return client.Target{Transport: client.RDMA, Host: a.IP.String(), Port: a.Port}
 }
 
-// greet is a plain TCP service that sends first.
+// greet is a TCP service that sends before the client does, such as mail.
 func greet(c net.Conn) {
 	io.WriteString(c, "220 mail.example.org ready for what you have to say\r\n")
 	c.(*net.TCPConn).CloseWrite()
 	io.Copy(io.Discard, c)
 }
 
-// Each usual fault has its sentence.
+// The report has a sentence for each usual fault.
 func TestProbeFaults(t *testing.T) {
 	closed := serveTCP(t, func(net.Conn) {})
-	// A port without a listener: one that was free a moment ago.
+	// No server listens on a port that was free a moment ago.
 	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
 	free := l.Addr().(*net.TCPAddr).Port
@@ -180,7 +179,7 @@ func TestProbeFaults(t *testing.T) {
 	}
 }
 
-// A peer that accepts the connection and sends nothing costs the time-out.
+// If a server accepts the connection and sends nothing, the report says so after Timeout.
 func TestProbeSilence(t *testing.T) {
 	for _, transport := range []client.Transport{client.TCP, client.RDMA} {
 		target := serveTCP(t, func(c net.Conn) { io.Copy(io.Discard, c) })
@@ -237,7 +236,8 @@ func TestProbeRejectingListener(t *testing.T) {
 	}
 }
 
-// A responder is an RDMA peer that answers each message with the result of answer.
+// A responder is an RDMA peer that answers each message with the result of answer. If that is
+// nil, it ends the connection.
 type responder struct {
 	conn   rdmacm.Conn
 	ready  chan struct{}
@@ -274,7 +274,8 @@ func answering(t *testing.T, private []byte, answer func(call []byte) []byte) cl
 	})
 }
 
-// A server with another version of RPC-over-RDMA, and a server that ends the connection.
+// The report names the versions of a server that speaks another version of RPC-over-RDMA, and
+// tells that a server ended the connection.
 func TestProbeForeignRPCRDMA(t *testing.T) {
 	target := answering(t, nil, func(call []byte) []byte {
 		p, _ := wire.ParsePrefix(call)
@@ -297,7 +298,7 @@ func TestProbeForeignRPCRDMA(t *testing.T) {
 	}
 }
 
-// The keys are an interface: scripts read them.
+// Scripts read the JSON keys, so they do not change.
 func TestProbeKeys(t *testing.T) {
 	s := testserver.Start(t)
 	b, err := json.Marshal(ask(t, s.Targets()["iwarp"]))

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// Text from a server stays on its line of the report, and cannot control the terminal.
+// Text from a server stays on its own line of the report, and cannot control the terminal.
 func TestServerTextCannotControlTheReport(t *testing.T) {
 	evil := "/x\x1b]0;owned\a\r\x1b[2J\xff\n  RPCSEC_GSS           known"
 	p := Report{
