@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Closing a relay ends its clients' connections, with the calls under way, and leaves nothing
+// Closing a relay ends its clients' connections, with the calls in progress, and leaves nothing
 // behind.
 func TestRelayClose(t *testing.T) {
 	s := testserver.Start(t)
@@ -54,8 +54,8 @@ func TestRelayClose(t *testing.T) {
 	}
 }
 
-// A client that stops in the middle of a call, or does not read, loses its connection; clients
-// beyond the limit are refused.
+// A client that stops in the middle of a call loses its connection. The relay refuses clients
+// beyond Config.Clients.
 func TestRelayBoundsClients(t *testing.T) {
 	s := testserver.Start(t)
 	ended := make(chan relay.Event, 1)
@@ -78,8 +78,8 @@ func TestRelayBoundsClients(t *testing.T) {
 	}
 }
 
-// The relay handles a lost connection to the server: it sends unanswered calls again, and the
-// client notices nothing.
+// If the connection to the server is lost, the relay makes a new one and sends unanswered calls
+// again. The client notices nothing.
 func TestRelayOutlivesConnections(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -103,14 +103,16 @@ func TestRelayOutlivesConnections(t *testing.T) {
 	}
 }
 
-// startBeside runs a relay, and returns the events of its connections.
+// startBeside runs a relay, and also returns a channel with the events of its clients'
+// connections.
 func startBeside(t *testing.T, cfg relay.Config) (client.Target, <-chan relay.Event) {
 	ended := make(chan relay.Event, 8)
 	cfg.Event = func(e relay.Event) { ended <- e }
 	return startRelay(t, cfg), ended
 }
 
-// A client whose server has no MOUNT service gets an error for MOUNT, and goes on with NFS.
+// If the server has no MOUNT service, calls of MOUNT get PROG_UNAVAIL, and calls of NFS are
+// carried.
 func TestRelayWithoutMount(t *testing.T) {
 	s := testserver.Start(t)
 	l, err := net.Listen("tcp", testserver.Loopback.String())
@@ -131,8 +133,8 @@ func TestRelayWithoutMount(t *testing.T) {
 	}
 }
 
-// If the relay cannot reach the server, the client loses its connection, so that it tries again;
-// the relay reports the reason.
+// If the relay cannot reach the server, it ends the client's connection, so that the client tries
+// again. It reports the reason.
 func TestRelayWithoutServer(t *testing.T) {
 	s := testserver.Start(t)
 	target := s.Targets()["memory"]
@@ -162,7 +164,8 @@ func TestRelayWithoutServer(t *testing.T) {
 	}
 }
 
-// The relay waits for the calls of a client that has left for the time Timeout.
+// If a client closes its side while calls are in progress, the relay waits for them no longer
+// than Config.Timeout.
 func TestRelayForgetsClientsThatLeft(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
@@ -183,7 +186,7 @@ func TestRelayForgetsClientsThatLeft(t *testing.T) {
 	toy.Release(lane)
 }
 
-// The relay does not read from a client that has as many calls under way as it may, until one of
+// While a client has Config.Calls calls in progress, the relay reads no more from it until one of
 // them is answered.
 func TestRelayHoldsClientsBack(t *testing.T) {
 	s := testserver.Start(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/relay"
 )
 
-// Clients of this machine that know only TCP reach a server over RDMA.
+// A relay lets clients on this machine that support only TCP use a server over RDMA.
 func Example() {
 	l, err := net.Listen("tcp", "127.0.0.1:2049")
 	if err != nil {

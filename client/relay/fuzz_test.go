@@ -24,8 +24,8 @@ func stream(w *xdr.Writer) []byte {
 	return append(b, w.Bytes()[at:]...)
 }
 
-// For any bytes of a client, the memory of a call is bounded, and the server gets the client's
-// own arguments, to the byte, except padding and READs that are longer than the relay's limit.
+// Whatever bytes a client sends, the memory of a call is bounded, and the server gets exactly the
+// client's arguments. The exceptions are padding, and the count of READs above the relay's limit.
 func FuzzRelayedCall(f *testing.F) {
 	encoded := func(encode func(w *xdr.Writer)) []byte {
 		w := xdr.NewWriter(make([]byte, 0, 4096))

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// The relay finds the data of a WRITE, of any length, and may send it in a chunk. Arguments that
-// do not end with the data are sent unchanged.
+// The relay finds the data of a WRITE, of any length, so that it can send them in a chunk.
+// Arguments that do not end with the data are sent unchanged.
 func TestDataOfAWriteIsFound(t *testing.T) {
 	row := &carried3()[nfs3wire.ProcWrite]
 	for _, n := range []int{1, 2, 3, 4, 5, 4095, 4096, 4097} {

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// The races that every Caller must withstand, through a relay: over RDMA, with connections cut
-// between relay and server, and over TCP, with the client's own connections cut.
+// Calls through a relay withstand the races of rpctest: over RDMA while connections between relay
+// and server are cut, and over TCP while the client's own connections are cut.
 func TestRaces(t *testing.T) {
 	s := testserver.Start(t)
 	s.RPC.Register(rpctest.NewProgram())

@@ -26,7 +26,7 @@ import (
 
 var unchecked = nfs3wire.CreateHow3{ObjAttributes: nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o640}}}
 
-// startRelay runs a relay to a target of s and returns its address.
+// startRelay runs a relay with cfg and returns its address.
 func startRelay(t *testing.T, cfg relay.Config) client.Target {
 	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
@@ -56,7 +56,8 @@ func relays(t *testing.T, f func(t *testing.T, s *testserver.Server, at client.T
 	}
 }
 
-// A TCP client can do everything through a relay: MOUNT, placed data, listings in Reply chunks.
+// A TCP client can use NFS through a relay: MOUNT, READ and WRITE with placed data, and listings
+// in Reply chunks.
 func TestRelayCarriesNFS(t *testing.T) {
 	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		c := testserver.Dial(t, at)
@@ -77,7 +78,8 @@ func TestRelayCarriesNFS(t *testing.T) {
 				t.Errorf("%d bytes: %d written, %d read, or others", size, w.Count, count)
 			}
 		}
-		// The relay asks for less than this in one call: a server may return less.
+		// The relay asks the server for at most 1 MiB in one call, as a server may return less
+		// than it is asked for.
 		if count, eof, err := n.Read(ctx, file, 0, make([]byte, 2<<20)); err != nil || count != 1<<20 {
 			t.Errorf("READ of 2 MiB gives %d, eof %v: %v", count, eof, err)
 		}
@@ -133,7 +135,7 @@ func TestRelayCarriesNFS(t *testing.T) {
 	})
 }
 
-// Programs without a known binding are sent as Long messages, both ways.
+// Large calls and replies of programs without a known binding are sent as Long messages.
 func TestRelayCarriesForeignPrograms(t *testing.T) {
 	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		c := testserver.Dial(t, at)
@@ -205,7 +207,8 @@ func (r *rawClient) reply() (d *xdr.Decoder, xid uint32, err error) {
 	return d, xid, err
 }
 
-// grant makes a call whose reply grants credits: a connection begins with one (RFC 8166 §3.3.3).
+// grant makes a call whose reply grants credits, because a connection begins with one credit (RFC
+// 8166 §3.3.3).
 func (r *rawClient) grant() {
 	r.send(null(99))
 	_, _, err := r.reply()
@@ -216,7 +219,8 @@ func null(xid uint32) []byte {
 	return rpctest.CallMessage(rpc.CallHeader{XID: xid, Program: nfs3wire.Program, Version: 3}, nil)
 }
 
-// Calls in fragments, several in one segment, and half-closed connections.
+// The relay answers calls in fragments, several calls in one TCP segment, and the calls of a
+// client that has closed its side.
 func TestRelayRecords(t *testing.T) {
 	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		r := rawDial(t, at)
@@ -279,7 +283,7 @@ func TestRelayAnswersOutOfOrder(t *testing.T) {
 	}
 }
 
-// Calls that the relay answers itself.
+// The relay itself refuses calls that it cannot carry, and passes on the server's refusals.
 func TestRelayRefusals(t *testing.T) {
 	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		long := make([]byte, 500)
@@ -327,7 +331,7 @@ func TestRelayRefusals(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		// A record that is no call, or too long, ends only its own connection.
+		// A record that is not a call, or is too long, ends only its own connection.
 		for name, b := range map[string][]byte{
 			"a reply":     append([]byte{0x80, 0, 0, 24}, make([]byte, 20)...),
 			"a huge mark": {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0},

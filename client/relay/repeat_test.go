@@ -10,9 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// Linux repeats a call of NFSv3 on the same connection if it is not answered within 60 s. The
-// server cannot recognize the copy, because the relay's calls have XIDs of their own. So the copy
-// waits at the relay for the answer to the first call, and a later copy gets that answer too.
+// If a client repeats a call on the same connection, as Linux does after 60 s without a reply to
+// NFSv3, the server executes the call once. The server cannot recognize the copy, because the
+// relay gives each call a new XID. So the copy waits at the relay for the reply to the first
+// call, and a later copy gets that reply, too.
 func TestACopyWaitsForTheFirstAnswer(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// If the connection to a service was lost, the next call connects again.
+// If a line's connection was lost, the next call makes a new one.
 func TestLineConnectsAgain(t *testing.T) {
 	s := testserver.Start(t)
 	r, err := New(Config{})
