@@ -165,7 +165,8 @@ func findState(cfg *config.Config) Finding {
 		return bad(err)
 	}
 	dir, whole := exports.Existing(cfg.StateDir)
-	// Try to write: the permissions alone do not tell. Even root cannot write to /proc.
+	// Try to write, because the permissions alone do not show it: not even root can write to
+	// /proc, for example.
 	tried, err := os.MkdirTemp(dir, ".nfsrdmad-doctor-")
 	if err != nil {
 		what := dir

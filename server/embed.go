@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
 )
 
-// HandlerOptions configure ServeHandler. The zero value serves the Handler as nfs.Serve does, and
+// HandlerOptions configure NewHandler. The zero value serves the Handler as nfs.Serve does, and
 // over RDMA as well.
 type HandlerOptions struct {
 	// Name is the path that clients mount and that Handler.Mount receives; "/" if empty. Clients

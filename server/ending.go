@@ -84,9 +84,9 @@ func (e *ending) begin(name string, until time.Time, do func(context.Context) er
 	return st
 }
 
-// punctual is how long wait continues to wait after a step's deadline, because a step that heeds
-// its context ends a little later. If less than twice that remains until the ending's deadline,
-// wait uses half of what remains.
+// punctual is how long wait waits for a step after the step's deadline, because a step that heeds
+// its context ends a little later. Close to the deadline of the whole ending, wait waits for at
+// most half of the time that remains.
 const punctual = 100 * time.Millisecond
 
 // wait waits until a step has ended, and returns its error. If the step is still running a little

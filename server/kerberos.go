@@ -80,8 +80,8 @@ func (s *Server) openKerberos() {
 // maxContexts is the largest number of RPCSEC_GSS contexts of callers.
 const maxContexts = 64 << 10
 
-// contextTime is how long the making of a new RPCSEC_GSS context for callbacks may take, after
-// the client lost the old one.
+// contextTime is the longest time for making a new RPCSEC_GSS context for callbacks when the old
+// one has ended.
 const contextTime = 10 * time.Second
 
 // protectCallbacks returns a function that sets up Kerberos for callbacks to an NFSv4.0 client

@@ -29,9 +29,9 @@ type reloads struct {
 // start. The groups of users, and the users of principals, are looked up anew. On an error,
 // Reload writes a log line, and everything stays as it was.
 //
-// Reload may be called from any goroutine, and may block as long as directories do. While another
-// goroutine reloads, Reload returns at once, and that goroutine reloads once more, because it may
-// have read the configuration before the latest change.
+// Reload may be called from any goroutine, and may block as long as the opening of directories
+// blocks. While another goroutine reloads, Reload returns at once, and that goroutine reloads
+// once more, because it may have read the configuration before the latest change.
 func (s *Server) Reload(read func() (*config.Config, error)) {
 	r := &s.reloads
 	r.mu.Lock()
