@@ -10,9 +10,8 @@ import (
 )
 
 // A batch holds FPDUs on their way into the socket. One system call sends all its records
-// (record.go). scratch holds headers, pads, CRCs and short payload one behind the other;
-// longer payload has entries of its own. A trailer shares its entry with the next header of
-// its record.
+// (record.go). scratch holds headers, pads, CRCs and short payload one after the other; longer
+// payload has entries of its own. A trailer shares its entry with the next header of its record.
 type batch struct {
 	iov     [batchEntries]unix.Iovec
 	n       int // entries in use

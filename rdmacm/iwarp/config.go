@@ -102,7 +102,7 @@ func (s FPDUSize) check() error {
 type Config struct {
 	CRC     CRCMode
 	MaxFPDU FPDUSize
-	// Revision is the MPA revision to connect with: 1, or 2 (also 0). If the peer does not
+	// Revision is the MPA revision to connect with: 1 or 2; 0 means 2. If the peer does not
 	// support revision 2, the provider connects once more by revision 1.
 	Revision wire.Revision
 	// RTR lists the forms of the zero-length ready-to-receive message that an initiator

@@ -76,7 +76,7 @@ func (c *Conn) Done() <-chan struct{}   { return c.life.done }
 // Setup returns the parameters that the two sides agreed on.
 func (c *Conn) Setup() Setup { return c.agreed }
 
-// rtrNames are the forms of the ready-to-receive message (RFC 6581 §9.2).
+// rtrNames are the names of the forms of the ready-to-receive message (RFC 6581 §9.2).
 var rtrNames = map[wire.RTR]string{wire.RTRSend: "send", wire.RTRWrite: "write", wire.RTRRead: "read"}
 
 // Carrier implements rdmacm.Conn.

@@ -5,15 +5,15 @@ import "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 // Methods of the transmitter that the connection's other parts call. The callers hold none of
 // their own locks.
 
-// hold makes posted work wait for release. The receiver calls it before it processes a run of
-// FPDUs (the FPDUs that are in the ring), so that work posted by the Handler goes out together.
+// hold makes posted work wait for release. The receiver calls it before it processes the FPDUs in
+// the ring, so that work posted by the Handler goes out together.
 func (t *transmitter) hold() {
 	t.mu.Lock()
 	t.held = true
 	t.mu.Unlock()
 }
 
-// release ends hold. It takes over the answers to the RDMA Reads of a run of FPDUs, and sends
+// release ends hold. It takes over the answers to the peer's RDMA Reads from asked, and sends
 // them and the work posted meanwhile. It returns true if it sent something and TCP took all of
 // it.
 func (t *transmitter) release(asked *answerQueue) (sent bool) {

@@ -79,7 +79,7 @@ func (f *inboundFPDU) needs() int {
 	return 1
 }
 
-// trailer is the length of pad and CRC.
+// trailer returns the length of pad and CRC.
 func (f *inboundFPDU) trailer() int { return trailerSize(f.ulpdu) }
 
 func trailerSize(ulpdu int) int { return wire.Pad(ulpdu) + wire.CRCSize }

@@ -31,8 +31,8 @@ func (x *receiver) judgeReadRequest() {
 }
 
 // endReadRequest checks the memory that a Read Request names, and queues the answer in asked. The
-// receiver never waits for the answer to be sent: the transmitter takes it over at the end of the
-// run of FPDUs (release).
+// receiver never waits for the answer to be sent: the transmitter takes it over when the FPDUs in
+// the ring are processed (release).
 func (x *receiver) endReadRequest() {
 	f := &x.fpdu
 	q := wire.ParseRead(x.scratch[:])

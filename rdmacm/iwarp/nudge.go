@@ -2,12 +2,12 @@ package iwarp
 
 import "time"
 
-// As a responder, Linux's siw may miss bytes that arrive while it finishes the set-up: they
-// stay in the socket until more bytes come. So an initiator that has heard nothing yet
-// sends another empty RDMA Write. It wakes such a peer, and has no effect on any other.
+// As a responder, Linux's siw may miss bytes that arrive while it finishes the set-up: they stay
+// in the socket until more bytes come. So an initiator that has received nothing yet sends
+// another empty RDMA Write (a nudge). It wakes such a peer, and has no effect on any other.
 const (
 	firstNudge = 50 * time.Millisecond
-	nudges     = 4 // each waits four times as long as the one before
+	nudges     = 4 // number of nudges; each waits four times as long as the one before
 )
 
 // nudgeLater starts the timer for the initiator's further empty Writes.

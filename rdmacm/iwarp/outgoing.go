@@ -17,7 +17,7 @@ type outgoing struct {
 	offset int
 	left   int
 
-	// The header of the next segment.
+	// The header fields of the next segment.
 	stag, invalidate, queue, msn, messageOffset uint32
 	taggedOffset                                uint64
 	request                                     wire.Read // of a Read Request

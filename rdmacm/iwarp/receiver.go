@@ -54,28 +54,28 @@ type receiver struct {
 	emptied bool
 
 	fpdu inboundFPDU
-	// streak is above 0 while large FPDUs come, with at most largeStreak short ones in a
-	// row between them. The next FPDU is then likely to be large, so the receiver reads
-	// little beyond the current one: that way the payload can go straight to its place.
+	// streak is above 0 while large FPDUs come, with at most largeStreak short ones in a row
+	// between them. The next FPDU is then likely to be large. So the receiver reads little beyond
+	// the current one, and the payload of the next one can go straight to its destination.
 	streak int
 	// usual is the ULPDU length of the last large segment of a Read Response, or 0 before the
 	// first one. border is true if a Read Response may begin with the next read of the socket.
 	// sure is true if, the last time that this was so, a response did begin there. See lookAhead.
 	usual        int
 	border, sure bool
-	named        *region   // the region that an FPDU of the present input named last
+	named        *region   // the region that the last FPDU named, for the method region
 	msn          [2]uint32 // sequence number of the last message on each queue
 	send         openSend
 	begun        bool                        // an FPDU has been received and validated
 	drain        bool                        // messages were delivered since the last call of Handler.Drained
 	scratch      [wire.MaxTerminateSize]byte // RDMAP header of the current FPDU
-	// Counts of the present run: FPDUs, messages, and bytes of messages.
+	// Counts since the last consume: FPDUs, messages, and bytes of messages.
 	fpdus, sends, sendBytes uint64
 	empty                   int // FPDUs without payload since the last message or Read completed
 
-	midway   atomic.Bool   // within an FPDU or a message
+	midway   atomic.Bool   // an FPDU or a message has arrived in part
 	arrived  atomic.Uint64 // bytes received in total
-	answered atomic.Uint64 // bytes of Read Responses, and Reads completed
+	answered atomic.Uint64 // bytes of Read Responses plus completed Reads, as a measure of progress
 }
 
 const (
@@ -132,7 +132,7 @@ func (x *receiver) oldestRead() *outRead {
 	return x.due.first
 }
 
-// region returns the region that stag names, or nil. For a run of FPDUs that name the same
+// region returns the region that stag names, or nil. For consecutive FPDUs that name the same
 // region it looks the region up once.
 func (x *receiver) region(stag uint32) *region {
 	if x.named == nil || x.named.stag != stag || x.named.revoked.Load() {
@@ -187,8 +187,8 @@ func (x *receiver) readReady(fd uintptr) bool {
 			continue
 		}
 		if sent := x.consume(); sent && x.emptied && !x.life.stopping.Load() {
-			// New input wakes this goroutine from now on. Only a reset behind the last
-			// bytes may not have shown yet; but if there was one, nothing could have been
+			// The socket is empty, so wait for new input. emptied does not show a reset that
+			// follows the last bytes. But there was none, because TCP would have refused the bytes
 			// sent after it.
 			x.giveBack()
 			return false

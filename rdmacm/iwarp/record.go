@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A batch is cut into records. TCP is told to end a segment where a record ends
-// (MSG_EOR), so that the next one starts a segment of its own, and what lies
-// within the first segment of a record arrives in one piece: TCP does not send
-// the beginning of a segment before the peer's window has room for all of it.
+// A batch is divided into records. MSG_EOR tells TCP to end a segment at the end of a record, so
+// the next record starts a new segment. What lies within the first segment of a record arrives in
+// one piece, because TCP does not send the beginning of a segment before the peer's window has
+// room for all of it.
 //
-// MPA does not need that (RFC 5044 §6), but Linux's siw does. Of an untagged
-// header that arrives in two pieces it copied the second with the length of the
-// whole, over what stands behind it in kernel memory (6.12.95 and older); and
-// of a pad and CRC in two pieces it keeps the second only, and so finds the CRC
-// wrong.
+// MPA does not need that (RFC 5044 §6), but Linux's siw does. If an untagged header arrives in
+// two pieces, siw copies the second piece with the length of the whole header, and so overwrites
+// other kernel memory (Linux 6.12.95 and older). If pad and CRC arrive in two pieces, siw keeps
+// only the second piece, and so finds the CRC wrong.
 
 const (
 	batchRecords = 96
@@ -37,7 +36,7 @@ func (b *batch) whole(n, segment int) {
 	}
 }
 
-// cut ends the record.
+// cut ends the current record.
 func (b *batch) cut() {
 	b.ends[b.records] = b.n
 	b.records++

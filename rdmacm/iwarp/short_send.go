@@ -6,7 +6,7 @@ import (
 )
 
 // putShortSends appends the FPDUs of the next Sends, as long as those are short and b has room.
-// So the sender takes the lock only once for a run of small replies. mu is held.
+// So the sender takes the lock only once for several small replies. mu is held.
 func (t *transmitter) putShortSends(b *batch) {
 	if t.marked != nil {
 		return

@@ -23,7 +23,7 @@ type transmitter struct {
 
 	// mu guards the following fields, up to "Only the sender".
 	mu   sync.Mutex
-	idle sync.Cond // owned or completing became false, or refusing true
+	idle sync.Cond // signalled when owned or completing becomes false, or refusing true
 
 	// head and tail are the list of posted chains that are not completed. cursor is the first
 	// chain whose FPDUs are not all built.
@@ -72,7 +72,7 @@ type transmitter struct {
 	taggedRoom, untaggedRoom int
 	segment                  int     // number of bytes that fit into a TCP segment in any case
 	aligned                  bool    // each FPDU is to lie within one segment
-	unmeasured               int     // bytes sent since remeasure last read the segment size or the clock
+	unmeasured               int     // bytes sent since the last check by remeasure
 	marked                   *marked // nil unless the peer wants markers
 	measured                 time.Time
 
