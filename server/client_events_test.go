@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Two clients with one name cause one line for each pair of addresses, with both addresses
-// and the remedy. If the server takes away a client's state, a line gives the reason.
+// If two clients use the same name, the log has one line for each pair of addresses, with both
+// addresses and the remedy. If the server takes away a client's state, a line gives the reason.
 func TestEventsOfClientsLeaveLines(t *testing.T) {
 	core, log := observer.New(zapcore.InfoLevel)
 	s := &Server{log: zap.New(core)}

@@ -12,7 +12,8 @@ import (
 )
 
 // One client causes at most one log line in ten seconds. The next line reports how many were left
-// out before it. If very many clients cause lines, some get none, but a later line counts them.
+// out before it. If very many clients have events, some events cause no line, but a later line
+// counts them.
 func TestClientsMakeFewLines(t *testing.T) {
 	var c clientLines
 	now := time.Unix(1000, 0)

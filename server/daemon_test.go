@@ -24,7 +24,7 @@ func writeFile(t testing.TB, name, text string) string {
 	return file
 }
 
-// The values of the file apply, and flags override them.
+// The daemon uses the values of the configuration file. A flag overrides the file's value.
 func TestFlagsOverFile(t *testing.T) {
 	ip := ownLoopback()
 	inFile, byFlag := t.TempDir(), t.TempDir()
@@ -245,7 +245,7 @@ func TestSigtermWithIdleClients(t *testing.T) {
 	}
 }
 
-// SIGTERM while clients create files: each answered CREATE is on the disk, and callers only
+// If SIGTERM comes while clients create files, each answered CREATE is on the disk. Callers only
 // notice that their connection ends.
 func TestSigtermUnderLoad(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {

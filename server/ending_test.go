@@ -19,7 +19,7 @@ func TestEndingIsBoundedAndNamesUnfinishedSteps(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		stuck []int // numbers of the steps that do not end, of ten
-		late  []int // numbers of the steps that end a moment after their time
+		late  []int // numbers of the steps that end a moment after the time limit
 		took  time.Duration
 	}{
 		{"all end", nil, nil, 0},

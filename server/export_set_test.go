@@ -134,7 +134,7 @@ func TestOptionsChangeWhileServing(t *testing.T) {
 	if _, err := c.Write(ctx, file, 0, make([]byte, 10), wire.FileSync); !errors.As(err, &status) || status.Status != wire.NFS3ErrROFS {
 		t.Errorf("WRITE to what is read-only now: %v", err)
 	}
-	// An invalid list: two exports with one name.
+	// This list is invalid: two exports have the same name.
 	if err := srv.Offer(keep, &export.Export{Name: "/two", FS: &shared{one}}); err == nil {
 		t.Error("two exports of one name are taken")
 	}

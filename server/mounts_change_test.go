@@ -86,7 +86,7 @@ func TestMountsComeAndGo(t *testing.T) {
 		t.Errorf("WRITE by an open from before: %v", err)
 	}
 
-	reads(x.three["rdma"]) // the disk is used last
+	reads(x.three["rdma"]) // this is the last use of the disk
 	// From here on clients are silent. The disk becomes idle, but the other mount has an
 	// open file.
 	disk, busy := filepath.Join(x.base, "disk"), filepath.Join(x.base, "one", "two words")

@@ -143,7 +143,7 @@ func (x *crossing) leave() {
 	x.ok(x.four.Session.Close(), "the end of the session")
 }
 
-// each calls f for each client of version 3.
+// each calls f with the NFSv3 client of each transport.
 func (x *crossing) each(f func(c *servertest.Client)) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		f(x.three[transport])

@@ -59,7 +59,8 @@ func ends(t *testing.T, p *servertest.Process, s syscall.Signal, status int) {
 	}
 }
 
-// says fails the test unless the daemon's output has the line with all words.
+// says fails the test unless the daemon's output has a line that contains the text line, and the
+// first such line contains all words.
 func says(t *testing.T, p *servertest.Process, line string, words ...string) {
 	t.Helper()
 	for _, l := range strings.Split(p.Output(), "\n") {

@@ -206,8 +206,8 @@ func TestFileSystemThatStalls(t *testing.T) {
 }
 
 // Calls to a stalled file system hold at most half of the payload memory, even if they ask for
-// more than there is; the rest of them wait. The other export still gets memory. It does so even
-// over connections with stalled calls, within the limit of the connection.
+// more than there is; the rest of them wait. The other export still gets memory. Its calls get
+// memory even on connections that have stalled calls, up to the connection's limit.
 func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 	const conns, calls, size = 8, 16, 1 << 20
 	for _, transport := range []string{"tcp", "rdma"} {

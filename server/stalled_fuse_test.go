@@ -187,7 +187,7 @@ func TestHangingFUSE(t *testing.T) {
 	}
 }
 
-// hangs waits until a call hangs or is answered. It reports whether it hangs.
+// hangs waits until a call hangs or is answered. It reports whether the call hangs.
 func (u *unresponsive) hangs(answer outcomes) bool {
 	u.t.Helper()
 	look := time.NewTicker(time.Millisecond)

@@ -151,7 +151,8 @@ func TestStateIsTheDaemonsAlone(t *testing.T) {
 	}
 }
 
-// A daemon with two exports that exclude each other does not start, and names them.
+// A daemon does not start with two exports that both are to be the root (fsid=0). Its message
+// names both.
 func TestTwoRootsAreRefusedAtTheStart(t *testing.T) {
 	refused(t, nfsrdmad(t, "serve", "--state-dir", filepath.Join(t.TempDir(), "state"), "--tcp", "127.0.0.1:0", "--rdma", "none",
 		"--export", t.TempDir()+":/one,fsid=0", "--export", t.TempDir()+":/two,fsid=0"), 1, "/one", "/two", "to be the root")

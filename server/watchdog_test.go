@@ -17,9 +17,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// A listener that accepts a connection and does not answer is stuck, over either transport,
-// and the log names it. A listener that refuses connections is not stuck, because too many
-// clients are no reason to end the daemon.
+// The watchdog counts a listener as stuck, over either transport, if it accepts a connection and
+// does not answer, and the log names it. A listener that refuses connections does not count as
+// stuck, because too many clients are no reason to end the daemon.
 func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 	software, err := providers.Open(providers.IWARP, providers.Config{})
 	if err != nil {
@@ -61,7 +61,7 @@ func TestAddressThatIsGoneIsNotAsked(t *testing.T) {
 	}
 }
 
-// over is a carrier whose ways the test chooses.
+// over is a carrier whose list of ways the test sets.
 type over struct {
 	carrier
 	all []way
@@ -109,7 +109,7 @@ func TestSilenceOverADeviceCountsAfterAnAnswer(t *testing.T) {
 	})
 }
 
-// answered is a client whose calls are answered.
+// answered is a client whose calls all succeed at once.
 type answered struct{ rpc.Client }
 
 func (answered) Start(x *rpc.Exchange) { x.Done(x) }
