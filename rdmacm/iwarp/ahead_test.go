@@ -77,7 +77,7 @@ func (a *readAheadTest) message(n int) {
 	a.fpdu(rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: a.msn}, make([]byte, n)))
 }
 
-// run feeds the stream in pieces of chunk bytes.
+// run feeds the stream to the receiver in pieces of chunk bytes, and compares the log with want.
 func (a *readAheadTest) run(chunk int, want ...string) {
 	a.t.Helper()
 	b := a.stream
@@ -95,9 +95,9 @@ func (a *readAheadTest) run(chunk int, want ...string) {
 	a.life.conclude()
 }
 
-// The receiver reads the response to a Read far beyond the FPDU whose header it knows. If other
-// FPDUs come than it guessed, and however the socket divides them, each byte reaches its place,
-// and each message and each Read completes once, in order.
+// The receiver reads the response to a Read far beyond the FPDU whose header it knows. Each byte
+// reaches its place, and each message and each Read completes once, in order, even if the FPDUs
+// differ from the receiver's guess, and however the socket divides them.
 func TestReadAhead(t *testing.T) {
 	const n = 400_000
 	for name, c := range map[string]struct {
@@ -142,7 +142,7 @@ func TestReadAhead(t *testing.T) {
 }
 
 // A megabyte that has arrived takes few reads of the socket once the receiver knows the length of
-// its FPDUs, and the reads put it straight into its place.
+// its FPDUs, and the reads put it straight into the sink.
 func TestReadAheadIsLarge(t *testing.T) {
 	a := newReadAheadTest(t, true, 1<<20, 1<<20, 1<<20)
 	for i := range a.sizes {

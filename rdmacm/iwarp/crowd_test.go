@@ -134,8 +134,8 @@ func TestNoSeatFree(t *testing.T) {
 	}
 }
 
-// A set-up that loses its seat ends at once, whether it waits for the peer's request or for
-// Accept. It frees the seat.
+// A set-up whose rdmacm.Seat is taken for another connection ends at once, whether it waits for
+// the peer's request or for Accept. It frees the seat.
 func TestSetupLosesItsSeat(t *testing.T) {
 	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})

@@ -50,7 +50,7 @@ func TestPeerClosesWithAReadOutstanding(t *testing.T) {
 }
 
 // IW-320: a FIN inside an FPDU, or inside a message, is not an orderly end: Closed gets a
-// BrokenError. So it does after a reset.
+// BrokenError. A reset has the same result.
 func TestPeerBreaksOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream func(p *rawpeer.Peer) []byte

@@ -57,7 +57,7 @@ func control(b0, b1 byte) func(*rawpeer.Peer, *exposures) [][]byte {
 }
 
 var faults = []faultCase{
-	// Versions are judged before opcodes.
+	// The receiver checks versions before opcodes.
 	{"IW-204 DDP version 0, untagged", control(0x40, 0x43), wire.DDPUntaggedVersion, quoteDDP},
 	{"IW-204 DDP version 2, untagged", control(0x42, 0x4f), wire.DDPUntaggedVersion, quoteDDP},
 	{"IW-204 DDP version 3, tagged", control(0xc3, 0x40), wire.DDPTaggedVersion, quoteDDP},

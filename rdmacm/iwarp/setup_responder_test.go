@@ -120,8 +120,8 @@ func TestResponderMirrorsTheRequest(t *testing.T) {
 func TestResponderSettlesReadDepths(t *testing.T) {
 	const unset = wire.DepthUnset
 	for name, c := range map[string]struct {
-		ird, ord           uint16 // asked for
-		inbound, outbound  int    // wanted
+		ird, ord           uint16 // in the peer's request
+		inbound, outbound  int    // wanted by this side's ULP
 		replyIRD, replyORD uint16
 		haveIRD, depth     int
 	}{

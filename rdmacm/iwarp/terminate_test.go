@@ -64,7 +64,7 @@ func TestTerminateQuotesARead(t *testing.T) {
 		rdmap  bool
 		other  bool // quote an STag and an MSN that were not used
 		failed [2]int
-		blamed int // index of the blamed chain, or -1
+		blamed int // index of the chain that fails with the Terminate's cause, or -1
 	}{
 		"by its sink":  {quote: 2, rdmap: true, failed: [2]int{0, 3}, blamed: 1},
 		"by its MSN":   {quote: 1, failed: [2]int{0, 1}, blamed: 1},
