@@ -14,7 +14,8 @@ func (n NFS3) Getattr(ctx context.Context, file Handle) (nfs3wire.Fattr3, error)
 	return res.ResOK.ObjAttributes, err
 }
 
-// Setattr changes attributes (RFC 1813 §3.3.2), unconditionally.
+// Setattr changes attributes (RFC 1813 §3.3.2). It does not use the guard by which a client can
+// make the change depend on the file's ctime.
 func (n NFS3) Setattr(ctx context.Context, file Handle, change nfs3wire.Sattr3) error {
 	args := nfs3wire.Setattr3Args{Object: wireHandle(file), NewAttributes: change}
 	var res nfs3wire.Setattr3Res

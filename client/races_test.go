@@ -8,8 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-// A Conn's Caller withstands the races of rpctest over each transport. The test ends connections
-// over the memory transport below the Conn, others by Conn.Close.
+// A Conn's Caller withstands the races of rpctest over each transport. Over the memory transport
+// the test cuts the connection below the Conn, so the Conn replaces it. Over other transports it
+// calls Conn.Close.
 func TestRaces(t *testing.T) {
 	s := testserver.Start(t)
 	s.RPC.Register(rpctest.NewProgram())

@@ -57,8 +57,9 @@ type Session struct {
 	// connection. delayed has those that have a slot and wait for delay.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is making a new session
-	// Tasks of the keeper. rebind: bind a connection as the backchannel. tell: report a smaller
-	// number of slots to the server. reoffer: offer another context for callbacks.
+	// These are set while the keeper has a task. rebind: bind a connection as the backchannel.
+	// tell: report a smaller number of slots to the server. reoffer: offer another context for
+	// callbacks.
 	rebind, tell, reoffer bool
 	// offered is the server's handle of the context offered for callbacks, or nil.
 	offered []byte
@@ -197,7 +198,8 @@ func (s *Session) ReclaimComplete(ctx context.Context) error {
 	return err
 }
 
-// StatusOf returns the status of the failed operation in err, or NFS4_OK if there is none.
+// StatusOf returns the status of the failed operation if err is an OpError or wraps one, and else
+// NFS4_OK.
 func StatusOf(err error) nfs4wire.NFSStat4 {
 	if e, ok := errors.AsType[*OpError](err); ok {
 		return e.Status

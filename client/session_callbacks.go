@@ -31,7 +31,7 @@ type Callbacks struct {
 	Restarted func()
 }
 
-// A Recall has the arguments of a CB_RECALL. The function may keep it.
+// A Recall has the arguments of a CB_RECALL. The Recall function may keep it after it returns.
 type Recall struct {
 	File       Handle
 	Delegation nfs4wire.StateID4
@@ -63,7 +63,7 @@ type backSlot struct {
 	reply []byte
 }
 
-// begin makes p accept the callbacks of a new session, and no others any more.
+// begin makes p accept the callbacks of a new session, and refuse those of the session before it.
 func (p *callbackService) begin(id nfs4wire.SessionID4, slots uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -44,7 +44,8 @@ func (s *Session) kill(why error) {
 	s.endWaiting(why)
 }
 
-// endWaiting ends all requests that are waiting and not with the transport.
+// endWaiting ends all requests that wait for a slot, a connection or a repetition. It does not
+// end requests that were sent and have no reply yet.
 func (s *Session) endWaiting(why error) {
 	for {
 		s.mu.Lock()

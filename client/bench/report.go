@@ -34,7 +34,7 @@ type Result struct {
 	OperationsPerSecond float64 `json:"operations_per_second"`
 	BytesPerSecond      float64 `json:"bytes_per_second"`
 	EntriesPerSecond    float64 `json:"entries_per_second"`
-	// Latency of one operation.
+	// Latency has the latencies of single operations.
 	Latency Latency `json:"latency"`
 	// CPU is the processor time that this process used; CPUShare is that time
 	// divided by Elapsed.

@@ -35,7 +35,8 @@ type forward struct {
 
 	err error // error of the connection attempt
 
-	// These functions are made once for all calls, so that a call allocates nothing.
+	// These are methods of the forward as function values. newForward makes them, because making
+	// them for each call would allocate memory.
 	putArgs, putRead   func(w *xdr.Writer)
 	results, notServed func(w *xdr.Writer) rpc.Outcome
 }

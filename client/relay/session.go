@@ -43,14 +43,14 @@ type line struct {
 	mu      sync.Mutex
 	conn    *client.Conn // nil: not made yet
 	dialing bool
-	cancel  context.CancelFunc // of dial
+	cancel  context.CancelFunc // stops dial
 	waiting []*forward         // calls that wait for dial
 	closed  bool
 }
 
-// carry sends a call to the service. If there is no connection, the call waits until one is made;
-// if that fails, it ends with the error. carry does not block. Calls are sent in the order in
-// which they came.
+// carry sends a call to the service. If the line has no connection, the call waits until connect
+// has made one. If connect fails, the call ends with its error. carry does not block. Calls are
+// sent in the order in which they came.
 func (l *line) carry(f *forward) {
 	l.mu.Lock()
 	switch {
