@@ -49,8 +49,8 @@ func addressesOf(name string) (found []string) {
 	return found
 }
 
-// findings reports on RDMA devices. All but the single devices are needed if the server is to
-// listen for RDMA with the provider verbs.
+// findings reports on RDMA devices. If the server is to listen for RDMA with the provider verbs,
+// all findings are needed except those about single devices.
 func (d *deviceTree) findings(cfg *config.Config) []Finding {
 	devices := d.devices()
 	all := []Finding{d.findLibraries(), d.findDevices(devices)}

@@ -285,7 +285,8 @@ func ofTransports(value func(*traffic) float64) func(*counted, func(float64, ...
 	}
 }
 
-// ofKinds returns a read function with several values for each transport, each with a label.
+// ofKinds returns a read function for a metric that has several values for each transport. Each
+// value has a label, its kind.
 func ofKinds(values func(*traffic) []count) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
 		for i := range c.transports {

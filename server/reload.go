@@ -79,7 +79,7 @@ func (s *Server) reload(cfg *config.Config) (exports.Change, error) {
 		return exports.Change{}, cfg.Fault(errNoExports)
 	}
 	apart := *cfg
-	apart.StateDir = s.cfg.StateDir // a new state directory waits for the next start
+	apart.StateDir = s.cfg.StateDir // a changed state directory takes effect only at the next start
 	if err := exports.KeepApart(&apart); err != nil {
 		return exports.Change{}, cfg.Fault(err)
 	}

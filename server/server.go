@@ -87,8 +87,9 @@ type Server struct {
 // to do about it; nothing is left open then.
 func New(cfg *config.Config) (*Server, error) { return Start(context.Background(), cfg) }
 
-// Start is New with a limit: when ctx ends first, Start returns the context's error. If a file
-// system hangs even then, it returns an *Unfinished that names the current step.
+// Start is like New, but gives up when ctx ends: it then returns the context's error. If a file
+// system hangs, so that the current step of the start does not end either, Start returns an
+// *Unfinished that names the step.
 func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	s := &Server{cfg: cfg, daemon: true}
 	opened := make(chan error, 1)

@@ -18,8 +18,8 @@ func (s *Server) watch(ctx context.Context) {
 	if err != nil || within == 0 || !s.daemon {
 		return
 	}
-	// Four checks fit into systemd's limit, so systemd ends the process only if three in a row
-	// fail.
+	// The daemon checks four times in the time after which systemd's watchdog ends the process.
+	// So the process ends only if three checks in a row fail.
 	tick := time.NewTicker(within / 4)
 	defer tick.Stop()
 	for {
