@@ -29,7 +29,8 @@ type ahead struct {
 	gaps  [aheadFPDUs + 1][directTail]byte
 }
 
-// An aheadPart is the payload of an FPDU, or a gap, whose entries is 0.
+// An aheadPart is the payload of one guessed FPDU. If entries is 0, it is a gap: the trailer and
+// the header between two payloads.
 type aheadPart struct {
 	size           int // length in bytes
 	entry, entries int // index of the first entry in ring.iov; number of entries

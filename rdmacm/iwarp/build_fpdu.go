@@ -127,7 +127,8 @@ func (t *transmitter) notExposed() {
 	}, nil)
 	t.mu.Lock()
 	if t.terminate == nil {
-		// The connection was already ending.
+		// fault has queued no Terminate, because the connection was already ending. So nothing
+		// more may be sent.
 		t.broken = true
 	}
 	t.mu.Unlock()

@@ -65,8 +65,9 @@ func (l *lifecycle) end(err error, abortive bool) {
 	l.stopping.Store(true)
 	l.p.rings.stopWaiting(l.rx)
 	l.tx.refuse()
-	// The socket may not be closed from within its own callbacks: a deadline in the past
-	// wakes the goroutines that wait for it.
+	// end may be called from within a RawConn callback of the socket, where the socket must not
+	// be closed. So a deadline in the past wakes the goroutines that wait for the socket, and
+	// conclude closes it.
 	l.sock.SetDeadline(longAgo)
 }
 

@@ -257,7 +257,8 @@ func (x *receiver) layOut() (entries, direct int) {
 	return entries + 1, direct
 }
 
-// landed updates the state after a read of n bytes into the entries of layOut.
+// landed updates the state after a read of n bytes into the entries that layOut prepared. direct
+// is the number of payload bytes for which layOut prepared entries.
 func (x *receiver) landed(n, direct int) {
 	inPlace := min(n, direct)
 	if inPlace > 0 {

@@ -50,8 +50,8 @@ type transmitter struct {
 	terminate  []byte      // FPDU of a Terminate that waits to be sent
 	terminated bool        // the sender has taken the Terminate
 
-	// answering is how many of the peer's RDMA Reads count against the agreed number: those in
-	// receiver.asked and those in answers. See giveBackPlace.
+	// answering is the number of the peer's RDMA Reads that count against the agreed number:
+	// those in receiver.asked and those in answers. See giveBackPlace.
 	answering atomic.Int32
 	unsent    atomic.Int64 // see Conn.Unsent
 	progress  atomic.Uint64
@@ -66,7 +66,7 @@ type transmitter struct {
 	// first is the chain of the oldest FPDU that is not written.
 	first *rdmacm.Chain
 	turns int
-	msn   [2]uint32 // of the last message on each queue
+	msn   [2]uint32 // sequence number of the last message on each queue
 	// taggedRoom and untaggedRoom are the largest numbers of payload bytes in one FPDU, with a
 	// tagged and with an untagged header.
 	taggedRoom, untaggedRoom int
@@ -76,8 +76,8 @@ type transmitter struct {
 	marked                   *marked // nil unless the peer wants markers
 	measured                 time.Time
 
-	ready func(fd uintptr) bool // writeReady, made once
-	loop  func()                // transmitLoop, made once
+	ready func(fd uintptr) bool // the method value of writeReady, made only once
+	loop  func()                // the method value of transmitLoop, made only once
 	wait  bool                  // ready may wait for the socket
 	errno unix.Errno
 }

@@ -70,7 +70,7 @@ func (l *lifecycle) limit(kind int, in time.Duration, reason error) {
 	}
 }
 
-// unlimit removes the limit of a kind.
+// unlimit removes the limit of a kind (limitSetup or limitEnd).
 func (l *lifecycle) unlimit(kind int) {
 	l.mu.Lock()
 	l.watch.limits[kind] = limit{}
