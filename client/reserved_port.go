@@ -15,7 +15,7 @@ const (
 	highestReserved = 1023
 )
 
-// reservedTries is how many reserved ports are tried before an ordinary port is used.
+// reservedTries is the number of reserved ports that are tried before an ordinary port is used.
 const reservedTries = 64
 
 // dialReserved connects from a port that only a privileged process can use, because exports

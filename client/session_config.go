@@ -40,7 +40,7 @@ type SessionConfig struct {
 	// Slots is the number of requests wanted in progress at a time (64). Connections is the
 	// number of connections that they share (one to Target and one to each of Trunk).
 	Slots, Connections int
-	// Callbacks are called for the server's callbacks.
+	// Callbacks has the functions that serve the server's callbacks.
 	Callbacks Callbacks
 	// Reclaiming is true if the session does not send RECLAIM_COMPLETE. Its user then calls
 	// ReclaimComplete after it has reclaimed its state, at the start and after each

@@ -7,8 +7,8 @@ import (
 )
 
 // Close ends the session and the client ID on the server. Then it ends the connections, and with
-// them all requests. A second call waits until the first has done so. Close must not be called
-// from Done, nor from a callback.
+// them all requests. A second call waits until the first has ended. Close must not be called from
+// Done, nor from a callback.
 func (s *Session) Close() (err error) {
 	s.kill(ErrSessionClosed)
 	s.end()

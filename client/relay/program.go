@@ -37,7 +37,7 @@ const nfsACL = 100227
 
 // protected reports whether the relay makes calls of a program under Target.Security. It does so
 // for programs that name files. It relays other calls unchanged, because clients that use
-// Kerberos do not use it for those either.
+// Kerberos do not use it for those programs either.
 func protected(program uint32) bool { return program == nfs3wire.Program || program == nfsACL }
 
 // Serve implements rpc.Fallback. It sends the call to the server; the server's reply completes
