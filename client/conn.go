@@ -40,7 +40,8 @@ type Conn struct {
 // the host has several addresses, Dial tries each, in order.
 func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, t, nil) }
 
-// calls is what a Conn needs to serve the calls that the server makes.
+// calls holds what a Conn needs to serve the calls that the server makes to the client
+// (callbacks).
 type calls struct {
 	rpc  *rpc.Server
 	pool *mem.Pool

@@ -31,7 +31,7 @@ type Opened4 struct {
 	StateID nfs4wire.StateID4
 	// Flags are values such as nfs4wire.Open4ResultLocktypePosix.
 	Flags uint32
-	// Directory is the change of the directory.
+	// Directory has the directory's change attribute before and after the OPEN.
 	Directory nfs4wire.ChangeInfo4
 	// Delegation is the kind of the granted delegation, and DelegationID its stateid.
 	Delegation   nfs4wire.OpenDelegationType4

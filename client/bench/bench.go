@@ -249,7 +249,8 @@ func (b *bench) fail(err error) {
 	b.stop.Store(true)
 }
 
-// claim reports whether one more operation may begin.
+// claim takes one operation from the number that may still begin. It returns false if none is
+// left, or if the measurement is ending.
 func (b *bench) claim() bool {
 	return !b.stop.Load() && (b.unlimited || b.left.Add(-1) >= 0)
 }
