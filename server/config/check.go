@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// A checker sets the defaults of keys and checks their values. It keeps the first error.
+// A checker sets the defaults of keys and checks their values. err is the first error.
 type checker struct {
 	c   *Config
 	err error
@@ -44,7 +44,7 @@ func within[T ~int | ~int64](k *checker, key string, value *T, usual, least, mos
 	}
 }
 
-// checkFPDU checks a word or a number, in the form that iwarp.ParseFPDUSize reads.
+// checkFPDU checks rnic.fpdu, which iwarp.ParseFPDUSize reads later: a word, or a number of bytes.
 func checkFPDU(k *checker) {
 	f := &k.c.RNIC.FPDU
 	switch *f {

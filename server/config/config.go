@@ -24,20 +24,21 @@ type Config struct {
 	// An empty list means the default port on every address; "none" means not to listen.
 	RDMA []Listen `toml:"rdma"`
 	TCP  []Listen `toml:"tcp"`
-	// StateDir keeps the data that survives the process: the key of handles, and indexes.
+	// StateDir is the directory for data that outlives the process, such as the key that signs file
+	// handles.
 	StateDir string `toml:"state_dir"`
 	// LogLevel is debug, info, warn or error; LogFormat text or json.
 	LogLevel  Choice `toml:"log_level"`
 	LogFormat Choice `toml:"log_format"`
 	// Metrics is the address of the Prometheus endpoint; empty for none.
 	Metrics string `toml:"metrics"`
-	// Rpcbind registers NFS and MOUNT with rpcbind, if that runs.
+	// Rpcbind says whether to register NFS and MOUNT with rpcbind, if rpcbind runs; nil means true.
 	Rpcbind *bool `toml:"rpcbind"`
-	// DrainTimeout bounds how long SIGTERM waits for calls in progress.
+	// DrainTimeout is the longest time that the daemon waits for calls in progress after SIGTERM.
 	DrainTimeout Duration `toml:"drain_timeout"`
 
-	// BusyPoll is the longest time that a connection's goroutine polls for the next call before
-	// it sleeps; 0 for none.
+	// BusyPoll is the longest time that a connection's goroutine polls for the next call before it
+	// sleeps; 0 means that it does not poll.
 	BusyPoll Duration `toml:"busy_poll"`
 
 	Memory   Memory   `toml:"memory"`
@@ -47,52 +48,56 @@ type Config struct {
 	Kerberos Kerberos `toml:"kerberos"`
 	Exports  []Export `toml:"export"`
 
-	file   string           // the file it was read from
-	origin map[string]place // the places of the keys that were set
+	file   string           // the configuration file
+	origin map[string]place // where the user set each key
 }
 
-// Memory bounds payload memory.
+// Memory has the limits of memory that clients can use.
 type Memory struct {
-	// Ceiling is the bound for all connections together, Connection that for one.
+	// Ceiling is the limit of payload memory for all connections together, Connection the limit for
+	// one.
 	Ceiling    Size `toml:"ceiling"`
 	Connection Size `toml:"connection"`
-	// State bounds the state of NFSv4 clients, in addition to payload memory.
+	// State is the limit of memory for the state of NFSv4 clients, in addition to payload memory.
 	State Size `toml:"state"`
-	// Replies bounds the duplicate-request cache.
+	// Replies is the limit of memory for the reply cache, which answers duplicate requests.
 	Replies Size `toml:"replies"`
 }
 
 // RNIC configures RDMA connections.
 type RNIC struct {
-	// Provider carries RDMA: auto, verbs or iwarp.
+	// Provider is the provider of RDMA connections: auto, verbs or iwarp.
 	Provider Choice `toml:"provider"`
-	// DeviceMemory bounds what messages of connections over RDMA devices take.
+	// DeviceMemory is the limit of memory for the messages of all connections over RDMA devices.
 	DeviceMemory Size `toml:"device_memory"`
-	// CRC is on, off or peer: whether the software RNIC demands CRC32C, or lets the peer decide
-	// (RFC 5044 §4.4; Linux's siw does not demand it).
+	// CRC is on, off or peer: whether the software RNIC asks for CRC32C (RFC 5044 §4.4). With peer
+	// it does so only if the peer asks, and Linux's siw does not.
 	CRC Choice `toml:"crc"`
-	// FPDU is auto, mss, or the largest FPDU in bytes.
+	// FPDU is the size of the FPDUs that the software RNIC sends: auto, mss, or a number of bytes.
 	FPDU string `toml:"fpdu"`
-	// Credits is the number granted to each connection. Inline is the inline threshold.
+	// Credits is the number of credits that the server grants to each connection. Inline is the
+	// inline threshold in bytes.
 	Credits int  `toml:"credits"`
 	Inline  Size `toml:"inline"`
 }
 
-// Limits bounds what peers can use.
+// Limits has the limits of connections, of their calls and of their times.
 type Limits struct {
 	// Connections is the largest number of connections over both transports; 0 for as many as the
 	// limit of open files allows. PerClient is the largest number for one client address; 0 for
 	// half of Connections.
 	Connections int `toml:"connections"`
 	PerClient   int `toml:"connections_per_client"`
-	// SetupTimeout bounds the set-up of a connection, and the wait for its first message.
-	// FirstCallTimeout bounds the wait for a first call that makes its client known.
+	// SetupTimeout is the time limit for the set-up of an RDMA connection, and, over either
+	// transport, for the first message. FirstCallTimeout is the time limit for the first call that
+	// names a file or directory of an export which serves the client.
 	SetupTimeout     Duration `toml:"setup_timeout"`
 	FirstCallTimeout Duration `toml:"first_call_timeout"`
-	// CallsInFlight is how many calls of one TCP connection are served at a time.
+	// CallsInFlight is the number of calls of one TCP connection that may be in progress.
 	CallsInFlight int `toml:"calls_in_flight"`
-	// StallTimeout ends a connection whose peer stops in the middle of something. IdleTimeout
-	// ends a TCP connection without calls; 0 for never.
+	// StallTimeout is the time after which a connection ends if its peer stops in the middle of a
+	// message, does not answer an RDMA Read, or does not read its replies. IdleTimeout is the time
+	// after which a TCP connection without calls ends; 0 means never.
 	StallTimeout Duration `toml:"stall_timeout"`
 	IdleTimeout  Duration `toml:"idle_timeout"`
 }
@@ -104,11 +109,11 @@ type Export struct {
 	Options ExportOptions `toml:"options"`
 }
 
-// A place is where a key was set: a line of the file, or a flag. Keys are dotted, with an index
-// for elements of a list: "memory.ceiling", "export[0].path".
+// A place says where the user set a key: in a line of the file, or by a flag. Keys are dotted, with
+// an index for elements of a list: "memory.ceiling", "export[0].path".
 type place struct {
-	file string // or a flag
-	line int    // 0 if there is none
+	file string // the file, or the flag, such as --export
+	line int    // the line in the file; 0 for a flag
 }
 
 // Says reports whether the user set key, even if to zero.
@@ -129,8 +134,8 @@ func Read(file string) (*Config, error) {
 func parseConfig(file string, b []byte) (*Config, error) {
 	c := &Config{file: file}
 	var err error
-	// Read the document first: it knows the line of each key, and the kind of value that a key
-	// takes.
+	// readDocument finds the line of each key, and reports unknown keys and values of a wrong kind
+	// in the user's words. The decoder below cannot do this.
 	if c.origin, err = readDocument(file, b); err != nil {
 		return nil, err
 	}

@@ -150,7 +150,7 @@ options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2
 	}
 }
 
-// exported is an export with the options of a configuration.
+// exported returns an export with the options of a configuration.
 func exported(c *Export) *export.Export {
 	e := new(export.Export)
 	c.Options.Apply(e)
@@ -178,7 +178,7 @@ func TestParseExportFlag(t *testing.T) {
 	}
 }
 
-// The file accepts sizes and durations in the form in which errors show them.
+// The configuration accepts sizes and durations in the form in which error messages show them.
 func TestValuesAreShownAsTheyAreRead(t *testing.T) {
 	for text, want := range map[string]Size{
 		"0": 0, "1": 1, "1023": 1023, "1K": 1024, "1025": 1025, "4K": 4096, "16M": 16 << 20, "1536M": 1536 << 20, "3G": 3 << 30, "1T": 1 << 40, "4096T": 4 << 50,

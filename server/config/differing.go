@@ -2,7 +2,8 @@ package config
 
 import "reflect"
 
-// Differing returns the keys in which two checked configurations differ, except exports.
+// Differing returns the keys whose values differ between two checked configurations. It ignores
+// exports.
 func (c *Config) Differing(from *Config) (keys []string) {
 	var compare func(prefix string, a, b reflect.Value)
 	compare = func(prefix string, a, b reflect.Value) {

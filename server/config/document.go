@@ -11,13 +11,13 @@ import (
 )
 
 // A document is a configuration file before it is decoded. It finds out which keys the file sets,
-// in which lines, and with which kinds of values. The decoder itself only knows Go types; the
-// errors of document say what a key takes in the user's words.
+// in which lines, and with which kinds of values. The decoder knows only Go types; the errors of
+// document say in the user's words which values a key accepts.
 type document struct {
 	file   string
 	parser unstable.Parser
 	origin map[string]place
-	// tables counts the [[export]] tables so far, for each list.
+	// tables has the number of tables read so far for each list of tables, such as [[export]].
 	tables map[string]int
 }
 
@@ -86,7 +86,7 @@ func (d *document) keyValue(inside reflect.Type, prefix string, e *unstable.Node
 	return nil
 }
 
-// inline checks a table that is a value, {key = value}, or a list of such tables.
+// inline checks a value that is an inline table, {key = value}, or a list of inline tables.
 func (d *document) inline(t reflect.Type, key string, at, v *unstable.Node) error {
 	list := t.Kind() == reflect.Slice
 	switch {
@@ -120,8 +120,8 @@ func (d *document) inline(t reflect.Type, key string, at, v *unstable.Node) erro
 	return d.refuse(at, "%s is a table: write %s in a line of its own, and its keys beneath", lastPart(key), header)
 }
 
-// resolve follows a dotted key from a table. It returns the type of its value, the whole key, and
-// its last node.
+// resolve looks up a dotted key that stands in a table of type t. prefix is that table's own key.
+// It returns the type of the value, the whole key, and the last node of the key.
 func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ reflect.Type, key string, last *unstable.Node, err error) {
 	key = strings.TrimSuffix(prefix, ".")
 	for parts := e.Key(); parts.Next(); {
@@ -146,7 +146,7 @@ func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ r
 	return t, key, last, nil
 }
 
-// withoutIndexes returns a key as a user writes it.
+// withoutIndexes returns a key as a user writes it, without the indexes of lists.
 func withoutIndexes(key string) string {
 	for {
 		before, rest, found := strings.Cut(key, "[")

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/doctables"
 )
 
-// Every key of the configuration, and every option of an export, is documented, in the
-// words of its entry.
+// docs/configuration.md has a row for every key of the configuration and every option of an export,
+// with the text of its entry in settings or exportOptions.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	documented := 0
 	doctables.Hold(t, "../../docs/configuration.md", func(heading, column string) (rows []string) {
@@ -39,7 +39,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// Every flag of a setting is documented.
+// docs/running.md explains every flag of a setting.
 func TestEveryFlagIsDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/running.md")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 	}
 }
 
-// Each key of the registry has its field in Config, and each field its entry.
+// Each key in settings has a field in Config, and each field of Config has one entry in settings.
 func TestEveryFieldIsASetting(t *testing.T) {
 	fields := make(map[string]bool)
 	var walk func(prefix string, table reflect.Type)
@@ -83,8 +83,8 @@ func TestEveryFieldIsASetting(t *testing.T) {
 	}
 }
 
-// configs/nfsrdmad.toml is what is there without a file: the values in it, and
-// those in its comments.
+// The values in configs/nfsrdmad.toml are the defaults, and each key appears in it, at least in a
+// comment.
 func TestSampleConfigurationHasTheDefaults(t *testing.T) {
 	const file = "../../configs/nfsrdmad.toml"
 	got, err := Read(file)

@@ -8,8 +8,8 @@ import (
 
 // An Error reports, in one line, where a configuration is wrong and what to do about it.
 type Error struct {
-	File string // or a flag
-	Line int    // 0 if there is none
+	File string // the file, or the flag, such as --export
+	Line int    // the line in the file, or 0 if it is not known
 	Err  error
 }
 
@@ -59,8 +59,8 @@ func (c *Config) Fault(err error) error {
 	return &Error{File: at.file, Line: at.line, Err: err}
 }
 
-// Cause returns the innermost error: the kernel's, without the path, which the message already
-// names.
+// Cause returns the innermost error, usually the kernel's. Unlike the errors around it, it does not
+// repeat the path that the message already has.
 func Cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)

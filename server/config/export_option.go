@@ -27,24 +27,25 @@ type givenOption struct {
 	value string
 }
 
-// An exportOption is an entry of the registry. It has everything about an option, except for the
-// field of export.Export that it sets and the effect of that field.
+// An exportOption describes one option: its syntax, its documentation, and how it changes an
+// export.Export.
 type exportOption struct {
 	name string
-	// takes describes the value after the name and '='; empty if there is none.
+	// takes describes the value that follows the name and '='; empty if the option has no value.
 	takes string
-	// about is the option's subject: an export has at most one option about each subject. alone,
-	// if not nil, returns the part of the subject that a value concerns.
+	// about is the option's subject: options about the same subject contradict each other. If alone
+	// is not nil, the option contradicts another one only if alone also returns the same string for
+	// both values.
 	about string
 	alone func(value string) string
-	// usual: this option holds if none about its subject is given.
+	// usual: the option is the default for its subject.
 	usual bool
-	// meaning is the text of docs/configuration.md.
+	// meaning is the option's text in docs/configuration.md. set changes e as the option says.
 	meaning string
 	set     func(e *export.Export, value string) error
 }
 
-// exportOptions are all options, in the order of documentation.
+// exportOptions has all options, in their order in the documentation.
 var exportOptions = []exportOption{
 	{name: "ro", about: "changes", meaning: "changes are refused",
 		set: func(e *export.Export, _ string) error { e.ReadOnly = true; return nil }},
@@ -136,17 +137,17 @@ func usualOptions() string {
 	return strings.Join(usual, ",")
 }
 
-// apply sets these options on e: the usual ones, then those given.
+// Apply changes e as the options say: first the defaults, then the options that were given.
 func (o *ExportOptions) Apply(e *export.Export) {
 	e.AnonUID, e.AnonGID = export.Nobody, export.Nobody
 	e.Security = []export.Security{export.Sys}
 	for i := range exportOptions {
 		if x := &exportOptions[i]; x.usual {
-			_ = x.set(e, "") // it takes no value
+			_ = x.set(e, "") // a default option has no value
 		}
 	}
 	for _, g := range o.given {
-		_ = g.set(e, g.value) // UnmarshalText has already tried it
+		_ = g.set(e, g.value) // no error: UnmarshalText has checked the value
 	}
 }
 
@@ -154,7 +155,7 @@ func (o *ExportOptions) Apply(e *export.Export) {
 // other, because the daemon cannot know which one was meant.
 func (o *ExportOptions) UnmarshalText(b []byte) error {
 	*o = ExportOptions{}
-	said := make(map[string]string) // the option given for each subject
+	said := make(map[string]string) // by subject: the option that was given
 	var last struct{ name, word string }
 	for word := range strings.SplitSeq(string(b), ",") {
 		if word = strings.TrimSpace(word); word == "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// setSecurity applies the option sec: flavors for all clients, or for the clients of some
-// networks.
+// setSecurity applies the option sec to e. value has the flavors for all clients, or, with '@', for
+// the clients of some networks.
 func setSecurity(e *export.Export, value string) error {
 	words, networks, some := strings.Cut(value, "@")
 	all, err := parseSecurity(words)
@@ -52,8 +52,9 @@ func parseSecurity(words string) (all []export.Security, err error) {
 	return all, nil
 }
 
-// checkNetworks rejects flavors by network that leave other clients without flavors, or that hold
-// for no client. general: there are flavors for all other clients.
+// checkNetworks checks the options sec that name networks. It rejects them if there is no option
+// sec for all other clients (general is false), if two name the same network, or if the export
+// serves no client of a network.
 func checkNetworks(e *export.Export, general bool) error {
 	for i, n := range e.Networks {
 		switch same := func(other export.NetworkSecurity) bool { return other.Network == n.Network }; {

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags are the flags of the command line that add to the file: exports, and the settings that
-// have a flag. An empty flag has no effect.
+// Flags has the values of the command line's flags that override the file: exports, and the
+// settings that have a flag. An empty flag has no effect.
 type Flags struct {
 	exports []string
 	words   map[string]*string   // by key
@@ -29,7 +29,7 @@ func (f *Flags) Define(set *pflag.FlagSet) {
 	}
 }
 
-// HaveExports reports whether the command line names exports.
+// HaveExports reports whether the command line has exports.
 func (f *Flags) HaveExports() bool { return len(f.exports) > 0 }
 
 // Overlay applies flags over the file's configuration. Exports replace all exports of the file,

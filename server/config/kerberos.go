@@ -9,17 +9,17 @@ import (
 type Kerberos struct {
 	// Keytab is the file with the server's keys.
 	Keytab string `toml:"keytab"`
-	// Realm is the realm whose users are users of this machine. Empty means the default realm of
-	// krb5.conf.
+	// Realm is the realm whose principals act as the users of this machine that have the same
+	// names. Empty means the default realm of krb5.conf.
 	Realm string `toml:"realm"`
-	// Principals map principals of other names to users: PRINCIPAL=USER.
+	// Principals has the users of other principals, as PRINCIPAL=USER.
 	Principals []Choice `toml:"principals"`
 }
 
 // defaultKeytab is the usual file with a machine's keys.
 const defaultKeytab = "/etc/krb5.keytab"
 
-// kerberosSettings are about Kerberos.
+// kerberosSettings has the keys of the table [kerberos].
 var kerberosSettings = []setting{
 	{key: "kerberos.keytab", usual: quoted(defaultKeytab),
 		check: func(k *checker) {

@@ -6,18 +6,19 @@ import (
 	"net/netip"
 )
 
-// A transport is an entry of the registry: the addresses that one transport listens on.
+// A transport describes the key with the addresses of one transport, RDMA or TCP.
 type transport struct {
-	// key is the configuration's key, and the flag.
+	// key is the name of the key, and of the flag.
 	key string
-	// port is the default port, on every address. listen returns the configured addresses.
+	// port is the port on which the transport listens by default, on every address. listen returns
+	// the field of Config that has the addresses.
 	port   uint16
 	listen func(*Config) *[]Listen
 	// flag is the help text of the flag, meaning the text of the key in docs/configuration.md.
 	flag, meaning string
 }
 
-// transports are all transports, in the order of documentation.
+// transports has all transports, in their order in the documentation.
 var transports = []transport{
 	{
 		key: "rdma", port: DefaultRDMAPort, listen: func(c *Config) *[]Listen { return &c.RDMA },
@@ -63,7 +64,7 @@ func (c *Config) CheckListening() error {
 	return nil
 }
 
-// firstSaid returns the first of keys that the user set, or the first of all.
+// firstSaid returns the first of keys that the user set, or keys[0] if the user set none.
 func (c *Config) firstSaid(keys ...string) string {
 	for _, key := range keys {
 		if c.Says(key) {
@@ -73,8 +74,8 @@ func (c *Config) firstSaid(keys ...string) string {
 	return keys[0]
 }
 
-// collides reports that the two addresses cannot both be listened on. Every address of IPv6
-// includes every one of IPv4.
+// collides reports whether the server cannot listen on both addresses. The unspecified IPv6 address
+// [::] also covers all IPv4 addresses.
 func (l Listen) collides(with Listen) bool {
 	a, b := l.Addr.Addr().Unmap(), with.Addr.Addr().Unmap()
 	covers := func(a, b netip.Addr) bool { return a == b || a.IsUnspecified() && (a.Is6() || b.Is4()) }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A server listens somewhere, and at each place once; what is said of it names
-// the cause, and where it was said.
+// A configuration that listens on no address, or twice on the same port of an address, is rejected.
+// The error names the cause, and the line of the file.
 func TestWhereToListenIsChecked(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckMemory rejects a ceiling of the user's that exceeds the memory of the machine, because the
-// kernel would kill the process before calls begin to wait. If the default is too large, it only
-// returns a warning, which is the remedy.
+// CheckMemory returns an error if the user set memory.ceiling to more than this process can have,
+// because the kernel would kill the process before calls begin to wait for memory. If the default
+// is too large, CheckMemory only returns a warning that says what to do.
 func (c *Config) CheckMemory() (warning string, err error) {
 	there, what := machineMemory()
 	if c.Memory.Ceiling <= there {

@@ -9,35 +9,37 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 )
 
-// NFS configures the protocol NFS.
+// NFS has the settings of the protocol NFS.
 type NFS struct {
 	// Versions lists the versions served. Empty means all of NFSVersions.
 	Versions []Choice `toml:"versions"`
-	// LeaseTime is how long an NFSv4 client's state is safe without hearing from the client.
-	// GraceTime is how long after a start clients may only claim the state that they held before.
+	// LeaseTime is the lease time of NFSv4 clients: a client keeps its state if it calls at least
+	// once in this time. GraceTime is the time after a start in which NFSv4 clients can claim the
+	// state that they held before, and get no new state.
 	LeaseTime Duration `toml:"lease_time"`
 	GraceTime Duration `toml:"grace_time"`
-	// Owners is how NFSv4 sends users and groups: "numbers", except to callers with names
-	// (Kerberos), or "names", followed by '@' and Domain.
+	// Owners is the form in which NFSv4 replies have users and groups: "numbers", except in replies
+	// to callers with Kerberos, or "names", which have the form NAME@Domain.
 	Owners Choice `toml:"owners"`
 	Domain string `toml:"domain"`
 }
 
-// NFSVersions are all versions of NFS, in the form of mount's option vers=.
+// NFSVersions has all versions of NFS, in the form of mount's option vers=.
 var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
 
 // Serves reports whether a version is served.
 func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, Choice(version)) }
 
-// Bounds of lease and grace times. A client renews its lease about three times in that time. A
-// client that lost its network for a moment should not lose its locks.
+// Default and limits of lease and grace times. A client renews its lease about three times in a
+// lease time. The shortest lease time is so long that a client does not lose its locks if its
+// network fails for a moment.
 const (
 	usualLease    = 90 * time.Second
 	shortestLease = 5 * time.Second
 	longestLease  = time.Hour
 )
 
-// nfsSettings are the settings of NFS.
+// nfsSettings has the keys of the table [nfs].
 var nfsSettings = []setting{
 	{key: "nfs.versions", usual: "`[" + strings.Join(quotedAll(NFSVersions), ", ") + "]`", check: checkVersions,
 		meaning: "versions of NFS that are served, as mount's option `vers=` names them. Clients that ask for none in particular take the highest"},
@@ -53,7 +55,7 @@ var nfsSettings = []setting{
 		meaning: "what follows the `@` of names. Clients must have the same one (`Domain` in `/etc/idmapd.conf`)"},
 }
 
-// Ways to send users and groups.
+// Values of NFS.Owners.
 const (
 	OwnersNumbers = "numbers"
 	OwnersNames   = "names"

@@ -1,9 +1,10 @@
 package config
 
-// Auto is the software RNIC, and beside it RDMA devices if the machine has some.
+// Auto is the value of RNIC.Provider for the software RNIC, together with RDMA devices if the
+// machine has some.
 const Auto = "auto"
 
-// softwareSettings are the keys of the software RNIC.
+// softwareSettings has the keys that only the software RNIC uses.
 var softwareSettings = []setting{
 	choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
 		"whether the software RNIC asks for a CRC32C on each frame (RFC 5044 §4.4): `on`, `off`, or `peer` for leaving it to the peer. When either side asks, both do it. Linux's siw does not ask"),

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// A setting is an entry of the registry: a key of the configuration, with everything about it
-// except for the field of Config with its value (whose tag is the key) and the effect of that
-// value.
+// A setting describes one key of the configuration: its default, its range, its flag and its
+// documentation. The field of Config whose tag is the key has its value.
 type setting struct {
 	// key is the dotted key: "memory.ceiling".
 	key string
-	// usual is the default, for documentation.
+	// usual is the default, in the form of docs/configuration.md.
 	usual string
-	// meaning is the text of docs/configuration.md.
+	// meaning is the key's text in docs/configuration.md.
 	meaning string
-	// check sets the default and checks the value; it may be nil.
+	// check sets the default if the user has not set the key, and checks the value; it may be nil.
 	check func(*checker)
-	// flag is the help text of the flag that overrides the file; empty if there is none. A flag
-	// with one value sets it by said; a repeatable flag calls reset, and then add for each value.
+	// flag is the help text of the flag that overrides the file; empty if the key has no flag. For
+	// a flag with one value said sets the value. For a repeatable flag reset removes all values,
+	// and then add adds each one.
 	flag  string
 	name  string // the flag's name, if it differs from the key
 	said  func(c *Config, word string)
@@ -64,13 +64,14 @@ func shownDefault(v any) string {
 	return fmt.Sprintf("`%v`", v)
 }
 
-// number makes a setting with a default and a range.
+// number returns a setting for a number with a default and a range.
 func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most T, meaning string) setting {
 	return setting{key: key, usual: shownDefault(usual), meaning: meaning,
 		check: func(k *checker) { within(k, key, at(k.c), usual, least, most) }}
 }
 
-// optional makes a number that may be missing, with a range if it is given.
+// optional returns a setting for a number that has no default, and a range if the user sets it.
+// without is the documentation of the missing value.
 func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, without, meaning string) setting {
 	return setting{key: key, usual: without, meaning: meaning,
 		check: func(k *checker) {
@@ -80,18 +81,19 @@ func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, w
 		}}
 }
 
-// The range of durations. No network answers faster than the shortest.
+// The range of durations of keys without a range of their own. A time limit below shortest could
+// end connections over slow networks that are in order.
 const (
 	shortest = Duration(100 * time.Millisecond)
 	longest  = Duration(24 * time.Hour)
 )
 
-// timeout makes a duration with this range.
+// timeout returns a setting for a duration from shortest to longest.
 func timeout(key string, at func(*Config) *Duration, usual time.Duration, meaning string) setting {
 	return number(key, at, Duration(usual), shortest, longest, meaning)
 }
 
-// choice makes a setting with a fixed list of words. The first is the default.
+// choice returns a setting whose value is one of words. The first of them is the default.
 func choice(key string, at func(*Config) *Choice, words []string, flag, meaning string) setting {
 	return setting{key: key, usual: quoted(words[0]), flag: flag, meaning: meaning,
 		said: func(c *Config, word string) { *at(c) = Choice(word) },
@@ -106,8 +108,8 @@ func choice(key string, at func(*Config) *Choice, words []string, flag, meaning 
 		}}
 }
 
-// listening makes the setting of a transport's addresses. The default is its port on every
-// address. "none" must be the only element.
+// listening returns the setting for the addresses of a transport. The default is the transport's
+// port on every address. If "none" is given, it must be the only element.
 func listening(t *transport) setting {
 	return setting{key: t.key, usual: "`[" + strconv.Quote(everyAddress(t.port).String()) + "]`", flag: t.flag, meaning: t.meaning,
 		reset: func(c *Config) { *t.listen(c) = nil },

@@ -9,7 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 )
 
-// settings are all keys of the configuration, in the order of documentation and checks.
+// settings has all keys of the configuration, in their order in the documentation. Config.Check
+// checks them in this order.
 var settings = slices.Concat(whereToListen(), daemonSettings, softwareSettings, rdmaSettings, limitSettings, nfsSettings, kerberosSettings, exportSettings)
 
 func whereToListen() (all []setting) {
@@ -23,7 +24,7 @@ func whereToListen() (all []setting) {
 // from a reply to its next call.
 const usualBusyPoll = Duration(100 * time.Microsecond)
 
-// daemonSettings concern the process as a whole.
+// daemonSettings has the keys for the process as a whole.
 var daemonSettings = []setting{
 	{key: "state_dir", usual: quoted(DefaultStateDir),
 		flag:    "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
@@ -60,10 +61,11 @@ var daemonSettings = []setting{
 		"what the daemon remembers of calls that change something may take so much, beside payload memory, so that a call of NFSv3 or 4.0 that comes again is answered and not executed again. A reply takes some 500 bytes. A connection's last replies, as many as it may have calls under way (128 over TCP, `credits` over RDMA), go only when everybody has no more than that: raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
 }
 
-// leastDeviceMemory is enough for some connections of default size.
+// leastDeviceMemory is the smallest rnic.device_memory, in bytes. It is enough for some connections
+// with default settings.
 const leastDeviceMemory = 4 << 20
 
-// rdmaSettings concern RDMA connections with any provider.
+// rdmaSettings has the keys for RDMA connections of any provider.
 var rdmaSettings = []setting{
 	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, slices.Concat([]string{Auto}, providers.Names()),
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
@@ -83,7 +85,7 @@ var rdmaSettings = []setting{
 		"inline threshold: the largest message sent without chunks. A multiple of 1K, from 1K to 256K; the peer may ask for less").and(checkInline),
 }
 
-// limitSettings bound the resources of peers.
+// limitSettings has the keys of the table [limits].
 var limitSettings = []setting{
 	optional("limits.connections", func(c *Config) *int { return &c.Limits.Connections }, 1, 1<<20, "what open files allow, 32768 at most",
 		"connections at a time, over both transports together. A newcomer beyond that takes the place of another connection, or is refused: see [security.md](security.md#what-a-peer-can-cost). Of the limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) 64 are the daemon's, a sixteenth, 1024 at most, is for calls in progress; connections have half of the rest, or up to three quarters if more are asked for here, and files what is left. A larger number than that allows is cut, and a line in the log says so"),
@@ -106,7 +108,7 @@ var limitSettings = []setting{
 		meaning: "a TCP connection without calls is closed after this; `\"0s\"` is none. Linux clients connect again when they need to"},
 }
 
-// exportSettings are the keys of each export.
+// exportSettings has the keys of each [[export]].
 var exportSettings = []setting{
 	{key: "export.path", usual: "required",
 		meaning: "the directory. File systems mounted beneath it are not part of it, unless the option `crossmnt` is given"},

@@ -11,7 +11,7 @@ import (
 // Listen is an address to listen on: HOST:PORT, :PORT, or "none".
 type Listen struct {
 	Addr netip.AddrPort
-	// All: every address of both families. None: do not listen.
+	// All: listen on every IPv4 and IPv6 address. None: do not listen.
 	All, None bool
 }
 
@@ -77,8 +77,8 @@ func (z Size) String() string {
 // Duration is a time.Duration as Go writes it: 30s, 5m.
 type Duration time.Duration
 
-// UnmarshalText parses a duration. It rejects a number without a unit, because seconds or
-// milliseconds would be a guess.
+// UnmarshalText parses a duration. It rejects a number without a unit, because it is not clear
+// whether the user means seconds or milliseconds.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
 	if err != nil || v < 0 {
@@ -91,7 +91,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// noUnit reports a duration without a unit.
+// noUnit returns the error for the duration n without a unit.
 func noUnit(n uint64) error {
 	return fmt.Errorf("%d has no unit: write \"%ds\" for seconds, or another unit (ms, m, h)", n, n)
 }
@@ -108,7 +108,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// Choice is one of a few words. Config.Check knows which.
+// Choice is a word from a fixed list. Config.Check rejects other words.
 type Choice string
 
 // Dir is the absolute path of an existing directory. (It is a struct, because the TOML decoder
