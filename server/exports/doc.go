@@ -1,12 +1,13 @@
-// Package exports opens the directories that a configuration exports, and keeps the set of
-// exports that a server serves, over each change of it.
+// Package exports opens the directories that a configuration exports, and manages the exports that
+// a server serves, also when they change.
 //
-// An Opening follows the path to each directory, and refuses one that an export's clients could
-// have put there. Filesystems are what is behind the exports: one file system for each directory,
-// however many exports show it. A Set replaces its exports while calls run: the calls of an export
-// that left end with it, and its file system is closed after the last of them. A Set also opens
-// and closes what is mounted below exports with crossmnt. KeepApart refuses exports that would
-// show the state directory, or each other's files.
+// An Opening opens the directory at each export's path. It refuses a directory that clients of
+// another export could have put at this path. Filesystems has the open file systems: one for each
+// directory, even if several exports show it. A Set has the present exports, and replaces them
+// while calls run: a call that began with an old export completes with it, and the Set closes the
+// old export's file system after the last such call. A Set also opens and closes the mounts below
+// exports with crossmnt. KeepApart refuses an export that would give clients access to the state
+// directory, or to the files of an export with stricter options.
 //
-// What an export lets its clients do is in ulb/nfs/export.
+// Package ulb/nfs/export checks what clients may do in an export.
 package exports

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A file system with a failing disk causes one line in this time, however many syncs fail.
+// syncLineEvery is the shortest time between two log lines about failed syncs of one file system.
 const syncLineEvery = time.Minute
 
 // failedSyncs counts failed syncs, and writes log lines about them. The methods may be called
@@ -26,14 +26,15 @@ type failedSyncs struct {
 	lines map[uint64]*syncLine // by device number
 }
 
-// A syncLine is the last line about a device, and how many were left out since.
+// A syncLine has the time of the last log line about a device, and the number of failures after it
+// that were not logged.
 type syncLine struct {
 	last    time.Time
 	leftOut int
 }
 
-// failed records that a sync failed with err at the time now, in the file system of the directory
-// dir.
+// failed counts a sync that failed with err at the time now, and logs it unless a line about the
+// same device is too recent. dir is the exported directory, and key identifies it.
 func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, err error, now time.Time) {
 	f.count.Add(1)
 	before, due := f.due(key.dev, now)
@@ -52,7 +53,8 @@ func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, 
 	f.log.Error("the disk did not store what was written", fields...)
 }
 
-// due reports whether to write a line about a device now, and how many were left out before it.
+// due reports whether to write a line about a device now. leftOut is the number of failures since
+// the line before, which were not logged.
 func (f *failedSyncs) due(dev uint64, now time.Time) (leftOut int, due bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

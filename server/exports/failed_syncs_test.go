@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Failed syncs cause one line a minute for each file system, with the number of other failures. All
-// failures are counted.
+// The server logs one line a minute about failed syncs of a file system. The line has the number of
+// failures since the line before. All failures are counted.
 func TestLinesAboutFailedSyncs(t *testing.T) {
 	core, lines := observer.New(zapcore.DebugLevel)
 	f := failedSyncs{log: zap.New(core)}
@@ -51,8 +51,8 @@ func TestLinesAboutFailedSyncs(t *testing.T) {
 	}
 }
 
-// The server logs failed syncs of a served directory. Here the disk lacks the room for data that it
-// accepted.
+// The server logs a failed sync of an exported directory. In this test the disk has no space for
+// data that it accepted before.
 func TestFailedSyncOfAServedDirectoryIsLogged(t *testing.T) {
 	// The FS sets the process's umask to 0. Restore it for later tests.
 	umask := unix.Umask(0)

@@ -14,13 +14,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Filesystems are the file systems behind a server's exports: one for each directory, even if
-// several exports show it. These exports share its caches, its index of handles and its
-// descriptors. Each export has its own options.
+// Filesystems has the open file systems of a server's exports: one for each directory, even if
+// several exports show it. These exports share the file system's caches, index of handles and
+// descriptors, but have options of their own.
 type Filesystems struct {
-	// Descriptors bounds the open files of all of them together.
+	// Descriptors limits the open files of all file systems together.
 	Descriptors *local.Descriptors
-	// Revoke, if not nil, takes away the clients' state in a file system before it is closed.
+	// Revoke, if not nil, is called before a file system is closed. It revokes the opens and locks
+	// of clients in it.
 	Revoke func(fs vfs.FileSystem)
 
 	state    string // the state directory
@@ -30,20 +31,21 @@ type Filesystems struct {
 	open map[directoryKey]*openFilesystem
 }
 
-// A directoryKey identifies a directory in one mount. Another mount of the same directory may be
-// read-only.
+// A directoryKey identifies a directory in one mount. The mount is part of the key, because another
+// mount of the same directory may have other options, such as read-only.
 type directoryKey struct{ dev, ino, mount uint64 }
 
 type openFilesystem struct {
 	fs      *local.FS
 	exports int
-	// closed is closed when the file system has been closed, after the last export let go of it.
+	// exports is the number of exports that use fs. When it is 0, fs is being closed; after that,
+	// the channel closed is closed.
 	closed chan struct{}
 }
 
-// NewFilesystems makes a Filesystems. The state directory state keeps the handles that the
-// kernel does not make. descriptors is the number of descriptors that the file systems together
-// hold between calls.
+// NewFilesystems returns a Filesystems without file systems. state is the state directory, where
+// they store the index of file handles if the kernel makes no handles. descriptors is the largest
+// number of descriptors that all file systems together keep open between calls.
 func NewFilesystems(state string, log *zap.Logger, descriptors int) *Filesystems {
 	return &Filesystems{
 		Descriptors: local.NewDescriptors(descriptors), state: state,
@@ -51,13 +53,14 @@ func NewFilesystems(state string, log *zap.Logger, descriptors int) *Filesystems
 	}
 }
 
-// FailedSyncs returns how many syncs have failed.
+// FailedSyncs returns the number of syncs that have failed.
 func (t *Filesystems) FailedSyncs() uint64 { return t.failures.count.Load() }
 
-// show returns the file system of a directory for one more export. fd is the directory, and dir
-// its path for messages. The export itself refuses changes if it is read-only, and requests
-// durability. One goroutine at a time calls show. It blocks while the directory is opened, or
-// closed for an earlier export.
+// show returns the file system of a directory for one more export, and opens it if no export uses
+// it yet. fd is the directory, and dir its path for messages. The file system does not depend on
+// the export's options: the export itself refuses changes if it is read-only, and asks for stable
+// storage if it is sync. Only one goroutine at a time may call show. show blocks while it opens the
+// file system, or while LetGo still closes it for an earlier export.
 func (t *Filesystems) show(dir string, fd int) (*local.FS, error) {
 	key, err := keyOf(fd)
 	if err != nil {
@@ -77,7 +80,7 @@ func (t *Filesystems) show(dir string, fd int) (*local.FS, error) {
 	cfg.Root = fmt.Sprintf("/proc/self/fd/%d", fd)
 	fs, err := local.New(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, errors.Unwrap(err)) // the inner error does not name a descriptor
+		return nil, fmt.Errorf("%s: %w", dir, errors.Unwrap(err)) // the outer error would show /proc/self/fd/N instead of the path
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +88,7 @@ func (t *Filesystems) show(dir string, fd int) (*local.FS, error) {
 	return fs, nil
 }
 
-// config returns the configuration of a directory's file system.
+// config returns the configuration of a directory's file system, without its Root.
 func (t *Filesystems) config(dir string, key directoryKey) local.Config {
 	return local.Config{
 		StateDir:    filepath.Join(t.state, "index"),
@@ -97,8 +100,8 @@ func (t *Filesystems) config(dir string, key directoryKey) local.Config {
 	}
 }
 
-// apartFrom refuses a directory that contains the state directory or lies within it, because
-// clients could read the key that seals handles.
+// apartFrom returns an error if the directory fd contains the state directory or lies within it,
+// because clients could then read the key that signs file handles.
 func (t *Filesystems) apartFrom(fd int) error {
 	dir, err := locateFD(fd)
 	if err != nil {
@@ -116,8 +119,8 @@ func (t *Filesystems) apartFrom(fd int) error {
 	return nil
 }
 
-// again adds one more export to an open file system. It returns false if the file system is no
-// longer among t.open.
+// again counts one more export of an open file system. It returns false if the file system is not
+// in t.open any more, or is being closed.
 func (t *Filesystems) again(fs vfs.FileSystem) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +133,8 @@ func (t *Filesystems) again(fs vfs.FileSystem) bool {
 	return false
 }
 
-// share adds one more export to an open file system. If shared is false, it is being closed, or
-// there is none.
+// share counts one more export of the open file system of a directory, and returns it. If shared is
+// false, the file system is being closed, or, if there is nil, it is not open.
 func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,8 +145,8 @@ func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared boo
 	return there, false
 }
 
-// LetGo ends an export's use of its file system. The last export closes it. A file system that is
-// not among t.open belongs to the export alone, and is closed.
+// LetGo ends an export's use of its file system, and closes the file system if no other export uses
+// it. If the file system is not in t.open, no other export uses it. t may be nil.
 func (t *Filesystems) LetGo(fs vfs.FileSystem) error {
 	key, there, last := t.unshare(fs)
 	if !last {
@@ -162,7 +165,8 @@ func (t *Filesystems) LetGo(fs vfs.FileSystem) error {
 	return err
 }
 
-// unshare removes one export from a file system. last: the caller has to close it.
+// unshare counts one export of a file system less. If last is true, no other export uses the file
+// system, and the caller has to close it.
 func (t *Filesystems) unshare(fs vfs.FileSystem) (key directoryKey, there *openFilesystem, last bool) {
 	if t == nil {
 		return key, nil, true

@@ -18,12 +18,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// descriptors is how many the file systems of a test may hold.
+// descriptors is the number of descriptors that the file systems of a test may hold open.
 const descriptors = 1024
 
-// Exports that show one directory share its file system, whatever their options
-// and by whichever path; it is closed with the last of them. A directory within
-// it, and another mount of it, have their own.
+// Exports of the same directory share one file system, even if their options or paths differ. It is
+// closed with the last of these exports. A subdirectory, and another mount of the same directory,
+// have file systems of their own.
 func TestOneFileSystemForADirectory(t *testing.T) {
 	// The FS sets the process's umask to 0. Restore it for later tests.
 	umask := unix.Umask(0)
@@ -95,8 +95,8 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 	}
 }
 
-// A directory that is exported again while its file system is being closed gets a new file
-// system after the close: neither the closing one, nor a second one beside it.
+// If a directory is exported again while its file system is being closed, show waits for the end of
+// the close, and then opens a new file system. So a directory never has two file systems at a time.
 func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 	umask := unix.Umask(0)
 	unix.Umask(umask)
@@ -172,12 +172,12 @@ func waitsIn(function string) bool {
 	return false
 }
 
-// openingOf opens exports as a start does.
+// openingOf returns an Opening as at the start of the server, without present exports.
 func openingOf(all *Filesystems) *Opening {
 	return &Opening{Filesystems: all, Log: zap.NewNop()}
 }
 
-// showAt shows the directory at a path.
+// showAt calls all.show for the directory at a path.
 func showAt(all *Filesystems, dir string) (*local.FS, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -187,7 +187,7 @@ func showAt(all *Filesystems, dir string) (*local.FS, error) {
 	return all.show(dir, fd)
 }
 
-// options are an export's, from their text.
+// options parses the options of an export.
 func options(t *testing.T, text string) (o config.ExportOptions) {
 	t.Helper()
 	if err := o.UnmarshalText([]byte(text)); err != nil {

@@ -20,33 +20,34 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Times of mounts below exports.
+// Times for mounts below exports.
 const (
-	// mountIdle is how long a mount stays open without calls; meanwhile it cannot be unmounted.
-	// mountTick is how often idle mounts are looked for.
+	// mountIdle is the time for which a mount stays open after its last call. As long as it is
+	// open, nobody can unmount it. mountTick is the time between two searches for idle mounts.
 	mountIdle, mountTick = 10 * time.Second, 2 * time.Second
-	// A survey reads the machine's mounts. surveyPause is the shortest pause between two surveys,
-	// and surveyShare how many times longer than the last survey the pause is, so that surveys
-	// take a small part of the time. A call waits at most surveyWait for the next survey.
+	// A survey reads the machine's mounts. The pause after a survey is surveyShare times as long as
+	// the survey itself, so that surveys take a small part of the time, and at least surveyPause. A
+	// call waits at most surveyWait for the next survey.
 	surveyPause, surveyShare = 20 * time.Millisecond, 10
 	surveyWait               = 250 * time.Millisecond
 )
 
-// Bounds of mounts below exports.
+// Limits of mounts below exports.
 const (
-	// mountsPart: mounts get a quarter of the descriptors for files.
+	// Mounts get one part in mountsPart of the descriptors for files.
 	mountsPart = 4
-	// mostAwake is how many mounts may be open at a time. Each needs perMount descriptors.
+	// mostAwake is the largest number of mounts that are open at a time. Each needs perMount
+	// descriptors.
 	mostAwake, perMount = 256, 64
-	// mostOpening is how many mounts may be opened at a time. If a file system stalls, its
-	// opening keeps a thread.
+	// mostOpening is the largest number of mounts that are being opened at a time. If a file system
+	// does not answer, opening it occupies a thread.
 	mostOpening = 64
-	// mostRefusals is how many lines there may be about mounts that are not served.
+	// mostRefusals is the largest number of log lines about mounts that are not served.
 	mostRefusals = 1024
 )
 
-// mounts keeps a table's mounts (export.Mount) equal to those of the machine. It opens them when
-// calls need them, and closes idle ones.
+// mounts finds the machine's mounts below exports and enters them in a table as export.Mounts. It
+// opens a mount when a call needs it, and closes it when it is idle.
 type mounts struct {
 	log         *zap.Logger
 	table       *export.Table
@@ -54,21 +55,22 @@ type mounts struct {
 	descriptors *local.Descriptors
 	most        int // largest number of open mounts
 
-	// The holder of surveying may survey the mounts.
+	// surveying is locked during a survey. It guards surveyed, next and watch.
 	surveying sync.Mutex
-	// surveyed is when the last survey began, and next when another one may begin.
+	// surveyed is the time at which the last survey began, and next the time from which another one
+	// may begin.
 	surveyed, next time.Time
 	watch          *mountinfo.Watcher
 	watching       sync.WaitGroup
 	ended          chan struct{}
 
 	mu sync.Mutex
-	// open are the mounts that are open, being opened, or being closed.
+	// open has the mounts that are open, being opened, or being closed.
 	open    map[*export.Mount]bool // true once opened
 	opening int
 	dozing  bool
 	ending  bool
-	refused map[string]bool // lines already written
+	refused map[string]bool // by the content of the line: log lines that were written
 }
 
 var _ export.Opener = (*mounts)(nil)
@@ -89,7 +91,7 @@ func (w *mounts) exportsChanged() {
 	w.survey()
 }
 
-// begin starts to watch the machine's mounts, unless it is already doing so.
+// begin starts to watch the machine's mounts, if that has not begun yet.
 func (w *mounts) begin() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
@@ -124,8 +126,9 @@ func (w *mounts) begin() {
 	})
 }
 
-// missing surveys the mounts, or waits for a survey by another call. It returns false if it would
-// have to wait too long.
+// missing is called when a name was not found that may be a new mount. It surveys the mounts, or
+// waits for a survey by another call. It returns false if it would have to wait for longer than
+// surveyWait.
 func (w *mounts) missing() bool {
 	arrived := time.Now()
 	for {
@@ -149,7 +152,7 @@ func (w *mounts) missing() bool {
 	}
 }
 
-// survey updates the table's mounts. The caller holds w.surveying.
+// survey reads the machine's mounts and updates the table. The caller holds w.surveying.
 func (w *mounts) survey() {
 	w.surveyed = time.Now()
 	defer func() { w.next = time.Now().Add(max(surveyPause, surveyShare*time.Since(w.surveyed))) }()
@@ -163,8 +166,8 @@ func (w *mounts) survey() {
 	}
 }
 
-// findMounts finds the mounts below exports with crossmnt. If several exports lie above a path,
-// the closest comes first in exports.
+// findMounts returns the mounts below exports with crossmnt. If several exports lie above a path,
+// the one with the longest path comes first in exports.
 func findMounts(exports []*export.Export) (found []export.Found, err error) {
 	var tree *mountinfo.Tree
 	for _, top := range exports {
@@ -181,7 +184,7 @@ func findMounts(exports []*export.Export) (found []export.Found, err error) {
 		}
 		mount, dir, err := placed.Place(&vfs.Op{Cred: &vfs.Cred{}}, top.FS.Root())
 		if err != nil {
-			continue // this process cannot see its place
+			continue // this process cannot find out the path of the export
 		}
 		name := func(point string) string {
 			return path.Join(top.Name, strings.TrimPrefix(point, strings.TrimSuffix(dir, "/")))
@@ -204,8 +207,9 @@ func findMounts(exports []*export.Export) (found []export.Found, err error) {
 	return found, nil
 }
 
-// machines are the types of file systems that show the kernel's own data, or that wait for
-// another file system to be mounted. Clients never get them, though some have handles.
+// machines has the types of file systems that show the kernel's own data, and autofs, on which
+// another file system is mounted on demand. The server never serves them, although some have file
+// handles.
 var machines = func() map[string]bool {
 	all := make(map[string]bool)
 	for kind := range strings.FieldsSeq(`autofs binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs
@@ -241,8 +245,8 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 	return fs, nil
 }
 
-// mayOpen reserves a place for a mount to open. If all places are taken, it closes the mount that
-// was idle for longest.
+// mayOpen reports whether m may be opened now, and counts it as being opened. If as many mounts are
+// open as may be, mayOpen first closes the mount that has been idle for longest.
 func (w *mounts) mayOpen(m *export.Mount) bool {
 	for {
 		w.mu.Lock()
@@ -274,7 +278,8 @@ func (w *mounts) mayOpen(m *export.Mount) bool {
 	}
 }
 
-// openNow opens the file system of a mount. It fails if another mount is at the path by now.
+// openNow opens the file system of a mount. It returns an error if another mount covers the path
+// now.
 func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, m.Point, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
@@ -299,7 +304,7 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 		FSID: uint64(m.ExportID())<<32 | 1,
 	})
 	if inner := errors.Unwrap(err); inner != nil {
-		err = inner // the inner error does not name a descriptor
+		err = inner // the outer error would show /proc/self/fd/N instead of the path
 	}
 	return fs, err
 }
@@ -311,7 +316,7 @@ func (w *mounts) Refused(m *export.Mount) {
 	w.refuse(m, m.Refused)
 }
 
-// refuse writes once why a mount is not served. The caller holds w.mu.
+// refuse logs, once for each mount and reason, why a mount is not served. The caller holds w.mu.
 func (w *mounts) refuse(m *export.Mount, why string) {
 	line := m.Name + "\x00" + why
 	switch n := len(w.refused); {
@@ -342,7 +347,7 @@ func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
 	delete(w.open, m)
 }
 
-// doze closes idle mounts, as long as any mount is open.
+// doze closes idle mounts until no mount is open or the server ends.
 func (w *mounts) doze() {
 	tick := time.NewTicker(mountTick)
 	defer tick.Stop()
@@ -381,8 +386,8 @@ func (w *mounts) awake() (all []*export.Export) {
 	return all
 }
 
-// end ends the watch and forbids further opening. It returns the mounts that are open, or being
-// opened or closed.
+// end stops the goroutines of w, after which no mount is opened any more. It returns the mounts
+// that are open, or being opened or closed.
 func (w *mounts) end() (open []*export.Mount) {
 	if w == nil {
 		return nil

@@ -6,11 +6,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// keepExportsApart refuses an export within another one that serves more clients or accepts
-// weaker flavors, unless it has the option nested. A file gets the options of the export through
-// which a client reaches it, and clients can reach it through both: with NFSv3 they look its
-// directory up, and a handle that one client got works for others. at are the locations of the
-// exports' directories.
+// keepExportsApart returns an error for an inner export if the outer export, in whose directory it
+// lies, serves more clients or accepts weaker flavors, unless the inner export has the option
+// nested. The reason is that clients can access the inner export's files through the outer one,
+// whose options then hold: with NFSv3 they look up the inner directory, and with any version they
+// can use a handle that another client got. at has the locations of the exports' directories.
 func keepExportsApart(all []config.Export, at []*location) error {
 	for i, inner := range at {
 		is, err := describe(&all[i])

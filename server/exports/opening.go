@@ -16,13 +16,14 @@ import (
 type Opening struct {
 	Filesystems *Filesystems
 	Log         *zap.Logger
-	// Enters, if not nil, is called before each export is opened.
+	// Enters, if not nil, is called before each export is opened, with a description of this step.
 	Enters func(what string)
-	// Now are the exports served at present.
+	// Now has the exports that are served at present.
 	Now []*export.Export
 }
 
-// Open opens the directories of all. On an error it closes those that it opened.
+// Open opens the directories of all exports. If it fails, it closes the directories that it has
+// opened.
 func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
 	before, err := readRoots(o.Filesystems.state)
 	if err != nil {
@@ -65,7 +66,7 @@ func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
 	return exports, nil
 }
 
-// closeAll lets go of the file systems of exports.
+// closeAll calls LetGo for the file systems of exports.
 func closeAll(exports []*export.Export, fs *Filesystems) error {
 	var errs []error
 	for _, e := range exports {
@@ -74,8 +75,8 @@ func closeAll(exports []*export.Export, fs *Filesystems) error {
 	return errors.Join(errs...)
 }
 
-// describe returns the export without its file system. If this process cannot act as another
-// user, it accepts only exports that need no other user.
+// describe returns an export with the name and options of c, but without a file system. If this
+// process cannot act as another user, describe accepts only exports that need no other user.
 func describe(c *config.Export) (*export.Export, error) {
 	name, err := c.ExportName()
 	if err != nil {

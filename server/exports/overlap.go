@@ -14,9 +14,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// KeepApart refuses a state directory within an export, and an export within the state directory,
-// because clients could read the key that seals handles and make handles of any file. It runs
-// before anything is created in the state directory, which may not exist yet.
+// KeepApart returns an error if the state directory lies within an export, or an export within the
+// state directory, because clients could read the key that signs file handles, and then forge
+// handles of any file. It also checks with keepExportsApart that the exports do not weaken each
+// other. It runs before the server creates anything in the state directory, which may not exist
+// yet.
 func KeepApart(c *config.Config) error {
 	dir, whole := Existing(c.StateDir)
 	state, err := locate(dir)
@@ -49,8 +51,8 @@ func KeepApart(c *config.Config) error {
 	return keepExportsApart(c.Exports, at)
 }
 
-// locateExports returns the locations of the exports' directories, in order. It is nil for a
-// directory that does not exist: opening that will fail with an explanation.
+// locateExports returns the location of each export's directory, in the order of all. A location is
+// nil if the directory cannot be opened; opening the export will then fail with an explanation.
 func locateExports(all []config.Export) []*location {
 	at := make([]*location, len(all))
 	for i := range all {
@@ -59,8 +61,8 @@ func locateExports(all []config.Export) []*location {
 	return at
 }
 
-// Existing returns the longest prefix of a path that exists. whole reports that it is the whole
-// path.
+// Existing returns the longest part of a path, from the root on, that exists. whole reports whether
+// the whole path exists.
 func Existing(path string) (dir string, whole bool) {
 	dir, err := filepath.Abs(path)
 	if err != nil {
@@ -74,14 +76,15 @@ func Existing(path string) (dir string, whole bool) {
 	return dir, whole
 }
 
-// A location is the place of a directory on its file system, independent of the path and the
-// mount by which it is reached.
+// A location identifies a directory and the directories above it, whatever path or mount leads to
+// it.
 type location struct {
-	// chain is the directory itself and the directories above it, up to the root of its mount,
-	// because an export ends at mounts as well.
+	// chain has the directory itself and the directories above it, up to the root of its mount. It
+	// ends there because an export does not extend beyond a mount either.
 	chain []inode
-	// device and path are the directory's place on its file system, of which several mounts may
-	// show parts. They are empty if unknown.
+	// device is the file system, and path the directory's path from the root of the file system. So
+	// two locations can be compared even if they are in different mounts of one file system. Both
+	// are empty if unknown.
 	device, path string
 }
 
@@ -112,7 +115,7 @@ func locate(dir string) (*location, error) {
 	return locateFD(fd)
 }
 
-// locateFD is locate for the directory of a descriptor.
+// locateFD returns the location of the directory with the descriptor dir.
 func locateFD(dir int) (*location, error) {
 	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -134,7 +137,7 @@ func locateFD(dir int) (*location, error) {
 		}
 		this := inodeOf(&st)
 		if n := len(l.chain); n > 0 && l.chain[n-1] == this {
-			return l, nil // the root of the process
+			return l, nil // this is the root directory of the process
 		}
 		l.chain = append(l.chain, this)
 		if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
@@ -142,15 +145,15 @@ func locateFD(dir int) (*location, error) {
 		}
 		above, err := unix.Openat(fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return l, nil // this process may not search the parent: device and path decide
+			return l, nil // this process may not search the parent; holds compares device and path instead
 		}
 		unix.Close(fd)
 		fd = above
 	}
 }
 
-// placeOnDevice returns the file system and the directory on it for a path on the given mount.
-// They are empty if unknown.
+// placeOnDevice returns the file system that a mount shows, and the path from the root of the file
+// system to the directory name. Both are empty if unknown.
 func placeOnDevice(mount uint64, name string) (device, path string) {
 	all, err := mountinfo.Read()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// holds works with the inodes alone, if mounts cannot be looked up, and with the places
-// on the file system alone, if the process may not search the directories above.
+// holds also works if it knows only the inodes, because mounts cannot be looked up, or only device
+// and path, because the process may not search the directories above.
 func TestLocationHolds(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"a/b/c", "ab", "a b/c"} {

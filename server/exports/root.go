@@ -19,34 +19,36 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// rootsFile stores which directories the exports had when they were last opened.
+// rootsFile is the file in the state directory that stores which directories the exports had when
+// they were last opened.
 const rootsFile = "exports.json"
 
 // A root is the directory of an export.
 type root struct {
 	Path string `json:"path"`
 	directory
-	// Mounts are the mounts that the directory is in, the innermost first.
+	// Mounts has the mounts on the path to the directory, the innermost first.
 	Mounts []mount `json:"mounts,omitempty"`
 }
 
-// A directory is the identity of a directory: its file system and handle. If the machine does not
-// know the file system again after a reboot, FSID names the boot, too.
+// A directory is the identity of a directory: its file system and file handle. If the file system
+// has no identity that lasts over reboots, FSID contains the name of the present boot, too.
 type directory struct {
 	FSID   string `json:"fsid"`
 	Handle string `json:"handle"`
 }
 
-// inBoot stands in an FSID before the name of the boot.
+// inBoot separates the two parts of an FSID that contains the name of a boot.
 const inBoot = " in boot "
 
-// A mount shows directory Top in place of a subdirectory of directory In.
+// A mount is one mount on the path to an export: Top is its root directory, and In the directory
+// that has the mount point.
 type mount struct {
 	Top directory `json:"top"`
 	In  directory `json:"in"`
 }
 
-// rootAt returns the root of an export whose path is open on fd.
+// rootAt returns the root of an export with this path. fd is a descriptor of the directory.
 func rootAt(path string, fd int) (r root, err error) {
 	r.Path = path
 	if r.directory, err = identify(fd); err != nil {
@@ -71,8 +73,9 @@ func rootAt(path string, fd int) (r root, err error) {
 	}
 }
 
-// step goes from a directory to the one above it, and adds the mount between them, if any. last:
-// they are the same, the root of this process.
+// step compares a directory, here, with its parent, above. If the two are in different mounts, it
+// adds the mount of here to r.Mounts. last reports whether they are the same directory, the root
+// directory of this process.
 func (r *root) step(here, above int) (last bool, err error) {
 	var from, to unix.Statx_t
 	for fd, st := range map[int]*unix.Statx_t{here: &from, above: &to} {
@@ -104,23 +107,23 @@ func identify(fd int) (directory, error) {
 	return d, nil
 }
 
-// boot returns the machine's name for its present boot (random(4)).
+// boot returns the boot ID of the machine (random(4)).
 func boot() string {
 	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b))
 }
 
-// mayBe reports whether d can be the directory that it was. After a reboot, the handles alone
-// decide in a file system that the machine does not know again.
+// mayBe reports whether d can be the same directory as was. If the file system has no identity that
+// lasts over reboots, and the machine has booted since, only the file handles are compared.
 func (d directory) mayBe(was directory) bool {
 	_, boot, only := strings.Cut(d.FSID, inBoot)
 	_, before, onlyThen := strings.Cut(was.FSID, inBoot)
 	return d.Handle == was.Handle && (d.FSID == was.FSID || only && onlyThen && boot != before)
 }
 
-// is reports whether r is the directory that it was. If something else than before is mounted
-// around it, the directory in which it is mounted must be the one that it was: only the
-// administrator can mount.
+// is reports whether r is the same root as was, or differs only by another file system that is
+// mounted at the same place. Because only the administrator can mount, such a difference is
+// intended. Then the directory that has the mount point must be the same as before.
 func (r *root) is(was *root) bool {
 	now, before := r.directory, was.directory
 	for i := 0; !now.mayBe(before); i++ {
@@ -132,10 +135,10 @@ func (r *root) is(was *root) bool {
 	return true
 }
 
-// roots are the roots of exports, by the exports' names.
+// roots has the roots of exports, by the exports' names.
 type roots map[string]root
 
-// readRoots reads the roots from the state directory.
+// readRoots reads the roots from the state directory. They are nil if there is no file yet.
 func readRoots(state string) (r roots, err error) {
 	file := filepath.Join(state, rootsFile)
 	b, err := os.ReadFile(file)
@@ -166,15 +169,16 @@ func (r roots) write(state string, before roots) error {
 	return nil
 }
 
-// A lostRoot reports that the directory at an export's path may not be the one that the
-// administrator means.
+// A lostRoot is the error that clients of another export may have changed which directory is at an
+// export's path.
 type lostRoot struct{ why string }
 
 func (e *lostRoot) Error() string { return e.why }
 
-// openDirectory opens the directory of an export. If the path leads to another directory than before, and
-// lies within another export, that export's clients may have put it there: then openDirectory returns a
-// *lostRoot.
+// openDirectory opens the file system of export i, and returns it with the root. was is the root of
+// the export when it was last opened with this path; known says whether there is one. If the path
+// leads to another directory than before, and lies within another export, that export's clients may
+// have put the directory there, and openDirectory returns a *lostRoot.
 func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
 	way, err := ways.walk(i)
@@ -201,8 +205,9 @@ func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known 
 	return fs, is, err
 }
 
-// keep returns the present file system of an export, to be served further. It returns nil if the
-// export has none from the configured path.
+// keep returns the file system with which the export is served at present, and counts one more
+// export of it. It returns nil if the export is not served, or was not opened from the configured
+// path (known is false).
 func (o *Opening) keep(name string, was root, known bool) vfs.FileSystem {
 	for _, e := range o.Now {
 		if e.Name == name && known && o.Filesystems.again(e.FS) {

@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A rootsSite has an exported directory, and a directory within it that is exported to other
-// clients.
+// A rootsSite is a server with two exports: srv, and sub, a directory within srv that is exported
+// to other clients.
 type rootsSite struct {
 	t               *testing.T
 	srv, sub, state string
@@ -79,8 +79,8 @@ func (s *rootsSite) stop() {
 	}
 }
 
-// restart stops the server and starts another one, which must refuse to start for the given
-// reason.
+// restart stops the server and starts another one. The new server must refuse to start with an
+// error that contains reason, or must start if reason is "".
 func (s *rootsSite) restart(reason string) {
 	s.t.Helper()
 	s.stop()
@@ -90,7 +90,8 @@ func (s *rootsSite) restart(reason string) {
 	}
 }
 
-// reloadKeeps reloads. The server must keep the present exports, and log the given reason.
+// reloadKeeps reloads the configuration. The server must keep the present directory of the inner
+// export, and log an error that contains reason.
 func (s *rootsSite) reloadKeeps(reason string) {
 	s.t.Helper()
 	was := s.now[1].FS
@@ -138,8 +139,8 @@ func TestExportStaysTheDirectoryThatItWas(t *testing.T) {
 	}
 }
 
-// remount mounts another file system of a type in place of dir's, and makes directories in it, as
-// a machine does that boots.
+// remount unmounts dir and mounts a new file system of type kind there, as a machine does when it
+// boots. It creates directories with the given names in it. If kind is "", it mounts nothing.
 func (s *rootsSite) remount(kind, dir string, names ...string) {
 	s.t.Helper()
 	for unix.Unmount(dir, unix.MNT_DETACH) == nil {
@@ -161,8 +162,9 @@ func (s *rootsSite) aBootLater() {
 	s.must(os.WriteFile(file, bytes.ReplaceAll(b, []byte(boot()), []byte("an earlier boot")), 0o600))
 }
 
-// The clients of an outer export cannot mount. So an export in a file system that the machine
-// makes anew at each boot is served after a boot. Handles of the former file system are stale.
+// If an export lies in a file system that the machine creates at each boot, such as a tmpfs, the
+// server serves it after a boot, because clients of an outer export cannot mount. Handles of the
+// former file system are stale.
 func TestExportInAFileSystemThatIsMadeAnew(t *testing.T) {
 	for _, c := range []struct{ name, kind, mount, dir string }{
 		{"the file system itself", "tmpfs", "srv/run", "srv/run"},
@@ -204,8 +206,8 @@ func TestExportInAFileSystemThatIsMadeAnew(t *testing.T) {
 					t.Errorf("the handle of the former directory: %v", err)
 				}
 			}
-			// Without the mount, or where the directory is not the one that was made at boot,
-			// clients may have put there what is there now.
+			// If nothing is mounted there, or if the directory is not the one that the boot
+			// created, clients may have put the present directory there.
 			s.stop()
 			if c.dir != c.mount {
 				s.must(os.Rename(s.sub, s.sub+".away"))
@@ -224,8 +226,9 @@ func TestExportInAFileSystemThatIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Where nothing names a file system after a reboot, the daemon knows its directories by their
-// handles. So a reboot does not let clients of the outer export exchange the inner directory.
+// If a file system has no identity that lasts over reboots, the server recognizes directories in it
+// by their handles. So clients of the outer export cannot exchange the inner directory before a
+// reboot without being noticed.
 func TestExportStaysTheDirectoryThatItWasBeforeTheBoot(t *testing.T) {
 	for _, dir := range []string{"inner", "run/jobs"} {
 		s := newRootsSite(t)
@@ -250,8 +253,8 @@ func TestExportStaysTheDirectoryThatItWasBeforeTheBoot(t *testing.T) {
 	}
 }
 
-// Clients of an outer export can rename the directories above a mount, so that the path leads
-// through another mount.
+// If clients of an outer export rename directories above a mount, so that the path of the inner
+// export leads through another mount, the server refuses the inner export.
 func TestExportIsNoOtherMount(t *testing.T) {
 	s := newRootsSite(t)
 	for _, name := range []string{"a", "secret"} {
@@ -275,7 +278,8 @@ func TestExportIsNoOtherMount(t *testing.T) {
 	}
 }
 
-// An administrator can choose another directory on purpose.
+// An administrator can give an export another directory: by removing exports.json, by configuring
+// another path, or by removing the outer export.
 func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
 	s := newRootsSite(t)
 	replace := func(dir string) {
@@ -308,7 +312,7 @@ func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
 }
 
 // The server follows symbolic links on the path of an export, except within another export. It
-// recognizes the other export by whatever path that is exported.
+// recognizes the other export even if the configuration names it by another path.
 func TestWayToAnExport(t *testing.T) {
 	base := t.TempDir()
 	at := func(name string) string { return filepath.Join(base, name) }
@@ -351,8 +355,8 @@ func TestWayToAnExport(t *testing.T) {
 	}
 }
 
-// The server refuses an export within a more open export, unless it has the option nested,
-// because clients reach its files through the other one.
+// The server refuses an export whose directory lies in that of an export with more clients or
+// weaker flavors, unless it has the option nested.
 func TestExportInAMoreOpenOneIsRefused(t *testing.T) {
 	base := t.TempDir()
 	inner := filepath.Join(base, "inner")

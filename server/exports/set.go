@@ -10,26 +10,28 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// errEnding: exports cannot be changed any more.
+// errEnding says that the exports cannot be changed any more.
 var errEnding = errors.New("the server ends")
 
-// A Set is a server's exports: those in its table, and those that have left it and that calls
-// still use. A file system is closed when nothing uses it any more.
+// A Set has a server's exports: those in its table, and those that were removed from the table and
+// that calls still use. It closes the file system of a removed export after the last of these
+// calls.
 type Set struct {
-	// Table has the exports that are served.
+	// Table has the exports that the server serves.
 	Table *export.Table
 
 	log         *zap.Logger
-	filesystems *Filesystems // nil if the exports bring their own file systems
+	filesystems *Filesystems // nil if the exports have file systems of their own
 	mounts      *mounts      // the mounts below exports; nil if filesystems is nil
 
 	mu      sync.Mutex
 	now     []*export.Export
 	leaving []*Leaving
-	ended   bool // no more changes
+	ended   bool // End was called
 }
 
-// NewSet makes a Set without exports. fs is nil if the exports bring their own file systems.
+// NewSet returns a Set without exports. fs is nil if the exports have file systems of their own, as
+// in a program that embeds the server.
 func NewSet(log *zap.Logger, table *export.Table, fs *Filesystems) *Set {
 	s := &Set{Table: table, log: log, filesystems: fs}
 	if fs != nil {
@@ -38,26 +40,27 @@ func NewSet(log *zap.Logger, table *export.Table, fs *Filesystems) *Set {
 	return s
 }
 
-// A Leaving export was taken out of the table.
+// A Leaving is an export that was removed from the table, and whose calls may still run.
 type Leaving struct {
 	*export.Export
-	closed chan struct{} // closed once its file system is closed, or left to other exports
+	closed chan struct{} // closed when its file system is closed, or is left open for other exports
 	err    error         // the error of closing it
 }
 
-// Wait returns when the file system is closed, with the error of closing it.
+// Wait waits until the export no longer uses its file system, and returns the error of closing it,
+// if any.
 func (l *Leaving) Wait() error {
 	<-l.closed
 	return l.err
 }
 
-// A Change describes the difference between two lists of exports, by their names.
+// A Change describes the difference between two lists of exports. It has the exports' names.
 type Change struct{ Added, Replaced, Removed []string }
 
-// Replace replaces the list of exports. An export that is unchanged stays as it is. An
-// export that is replaced or removed is retired: running calls finish with it, and later calls
-// find the new export, or none. The Set owns the file systems of exports from then on, even on an error, and
-// closes those that are not needed.
+// Replace replaces the list of exports. An export that is unchanged stays as it is. If an export is
+// replaced or removed, calls that began with it complete with it, and later calls find the new
+// export, or none. Replace takes over the file systems of exports, even if it fails, and closes
+// those that are not needed.
 func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	c, unused, err := s.swap(exports)
 	if err == nil && s.mounts != nil {
@@ -66,8 +69,8 @@ func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	return c, errors.Join(err, closeAll(unused, s.filesystems))
 }
 
-// swap replaces the list of exports. unused are the exports among the new ones that the Set did
-// not take, because it keeps an equal one, or because swap failed.
+// swap replaces the list of exports. unused has the new exports that the Set does not use, because
+// it keeps an equal one, or because swap failed.
 func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +106,8 @@ func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export,
 	return c, unused, nil
 }
 
-// retire waits in the background until no call uses an export that has left the table, and then
-// lets go of its file system. The caller holds s.mu.
+// retire starts a goroutine that waits until no call uses an export that was removed from the
+// table, and then calls LetGo for its file system. The caller holds s.mu.
 func (s *Set) retire(e *export.Export) {
 	l := &Leaving{Export: e, closed: make(chan struct{})}
 	s.leaving = append(s.leaving, l)
@@ -116,13 +119,14 @@ func (s *Set) retire(e *export.Export) {
 		defer s.mu.Unlock()
 		s.leaving = slices.DeleteFunc(s.leaving, func(other *Leaving) bool { return other == l })
 		close(l.closed)
-		if !s.ended { // else the end of the server waits for it and reports it
+		if !s.ended { // otherwise the caller of End waits for l, and reports the error
 			s.log.Info("export closed that was replaced or removed", zap.String("export", e.Name), zap.Error(l.err))
 		}
 	}()
 }
 
-// All returns all exports, including those that are leaving, and open mounts.
+// All returns all exports, including removed exports that calls still use, and the exports of open
+// mounts.
 func (s *Set) All() []*export.Export {
 	all := s.mounts.awake()
 	s.mu.Lock()
@@ -134,7 +138,7 @@ func (s *Set) All() []*export.Export {
 	return all
 }
 
-// Names returns the names of the exports with this lane, or nil.
+// Names returns the names of the exports whose file system has this lane.
 func (s *Set) Names(lane any) (names []string) {
 	for _, e := range s.All() {
 		if e.FS.Lane() == lane && !slices.Contains(names, e.Name) {
@@ -144,7 +148,8 @@ func (s *Set) Names(lane any) (names []string) {
 	return names
 }
 
-// End forbids changes. It returns the exports to close, and those that are leaving, to wait for.
+// End makes later changes fail. It returns the present exports, which the caller has to close, and
+// the removed exports that are still in use, for which the caller has to wait.
 func (s *Set) End() (now []*export.Export, left []*Leaving) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,11 +170,11 @@ func (c *Change) Fields() (fields []zap.Field) {
 	return fields
 }
 
-// EndMounts forbids further opening of mounts below exports. It returns the mounts that are open,
-// or being opened or closed.
+// EndMounts prevents the opening of further mounts below exports. It returns the mounts that are
+// open, or being opened or closed.
 func (s *Set) EndMounts() []*export.Mount { return s.mounts.end() }
 
-// WantKerberos reports whether an export accepts Kerberos.
+// WantKerberos reports whether any export accepts Kerberos.
 func (s *Set) WantKerberos() bool {
 	gss := func(all []export.Security) bool {
 		return slices.ContainsFunc(all, func(s export.Security) bool { return s.GSSService() != 0 })

@@ -10,8 +10,8 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// A new list of exports keeps the unchanged ones, in any order. The others are added,
-// removed or replaced.
+// If a new list of exports replaces the present one, unchanged exports stay, in whatever order.
+// Other exports are added, removed or replaced.
 func TestUnchangedExportsStay(t *testing.T) {
 	fs := memfs.New(memfs.Options{})
 	o := NewSet(zap.NewNop(), export.NewTable([export.KeySize]byte{1}), nil)

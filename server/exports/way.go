@@ -11,21 +11,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// ways finds the paths to the directories of exports.
+// ways has what is needed to follow the paths to the directories of exports.
 type ways struct {
 	all []config.Export
-	at  []*location // by export; nil if unknown
+	at  []*location // the locations of the directories, in the order of all; nil if unknown
 }
 
 func waysTo(all []config.Export) *ways {
 	return &ways{all: all, at: locateExports(all)}
 }
 
-// A way is a path to a directory that was followed.
+// A way is the result of following the path to an export's directory.
 type way struct {
 	fd int // the directory
-	// within is the directory of another export on the path, or "". Its clients may have changed
-	// the rest of the path.
+	// within is the directory of another export that the path leads through, or "". That export's
+	// clients may have changed the rest of the path.
 	within string
 }
 
@@ -34,8 +34,8 @@ type way struct {
 const maxLinks = 40
 
 // walk opens the directory of an export. It follows symbolic links on the path, except within
-// another export, because that export's clients could make a link and so choose the directory.
-// Then the error is a *lostRoot.
+// another export, whose clients could choose the directory by such a link. If it finds a link
+// there, it returns a *lostRoot.
 func (w *ways) walk(export int) (_ *way, err error) {
 	dir := w.all[export].Path.Path
 	at := &way{fd: -1}
@@ -109,7 +109,7 @@ func namesIn(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// rootOf returns the path of the other export whose directory is here, or "".
+// rootOf returns the path of another export whose directory is the one that here describes, or "".
 func (w *ways) rootOf(export int, here *unix.Statx_t) string {
 	this := inodeOf(here)
 	for i, l := range w.at {

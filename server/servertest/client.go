@@ -1,6 +1,5 @@
-// Package servertest helps to test a whole server. It has an NFSv3 client for both
-// transports, a daemon in its own process, and badly behaved peers. It shares no logic
-// with the server.
+// Package servertest helps to test a whole server. It has an NFSv3 client for both transports, a
+// daemon in its own process, and badly behaved peers. It shares no code of the server's logic.
 //
 // The client is based on package client. It adds features for tests: unprivileged ports,
 // a credential that a test may change between calls, and calls that run in the
@@ -71,13 +70,14 @@ func As(uid, gid uint32) rpc.AuthBytes {
 	return cred
 }
 
-// wordsRoom bounds the arguments of every call here without payload, in bytes.
+// wordsRoom is the largest size of a call's arguments without payload, in bytes.
 const wordsRoom = 4096
 
 // An Encoder holds the arguments of a procedure.
 type Encoder interface{ Encode(w *xdr.Writer) }
 
-// Start begins an NFSv3 call. done is called at its end, and may decode x.Results.
+// Start begins an NFSv3 call. The payload of the reply goes to sink, if sink is not nil. The
+// transport calls done when the call has ended; done may decode x.Results.
 func (c *Client) Start(p wire.Procedure, args Encoder, sink []byte, done func(x *rpc.Exchange)) *rpc.Exchange {
 	x := c.exchange(p, args)
 	x.Done = done
@@ -118,7 +118,7 @@ func (c *Client) Null(ctx context.Context) error {
 
 func (c *Client) nfs() client.NFS3 { return client.NFS3{Caller: c.Caller, Cred: c.Cred} }
 
-// Mount returns the handle of a path, which it gets by MOUNT.
+// Mount mounts a path with MOUNT's procedure MNT, and returns its handle.
 func (c *Client) Mount(ctx context.Context, path string) (Handle, error) {
 	h, _, err := client.Mount3{Caller: c.Caller, Cred: c.Cred}.Mount(ctx, path)
 	return h, err

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// hang is the time after which a waiting test fails.
+// hang is the longest time that a test waits for an event before it fails.
 const hang = time.Minute
 
 // A Process runs a server under test, or a program that starts one.

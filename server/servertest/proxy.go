@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// A Proxy carries one client's bytes to a server and back, until the test makes it behave
-// like a peer that stops. It does not interpret the bytes, so it serves both transports.
-// If the server ends the connection, the proxy ends the client's. If the client ends its
-// connection, the proxy keeps the server's.
+// A Proxy forwards the bytes of one client to a server and back, until the test makes it behave
+// like a peer that stops. It does not interpret the bytes, so it works for both transports. If the
+// server ends the connection, the proxy ends the connection of the client. If the client ends its
+// connection, the proxy keeps the connection to the server open.
 type Proxy struct {
 	t      testing.TB
 	server netip.AddrPort
@@ -18,8 +18,8 @@ type Proxy struct {
 	work   sync.WaitGroup
 
 	mu sync.Mutex
-	// budget is the number of client bytes that the proxy still carries to the server.
-	// Below 0 it carries all.
+	// budget is the number of bytes that the proxy still forwards from the client to the server. If
+	// it is negative, the proxy forwards all bytes.
 	budget int
 	// untilAnswer: after the server's next byte, budget becomes 0.
 	untilAnswer bool
@@ -107,7 +107,7 @@ func (p *Proxy) carryToServer(server, client *net.TCPConn) {
 	for {
 		n, err := client.Read(b)
 		if err != nil {
-			return // the server does not learn of the client's end
+			return // the connection to the server stays open
 		}
 		p.mu.Lock()
 		if p.budget >= 0 {
