@@ -22,7 +22,7 @@ type programVersion struct{ number, version uint32 }
 // durationMetric describes the histograms, for documentation and for Prometheus.
 var durationMetric = metric{
 	name: "nfsrdmad_call_seconds", help: "How long calls took the server.", labels: []string{"program", "procedure"},
-	meaning: "histogram of how long calls took the server, the network aside",
+	meaning: "histogram of the time that the server took for calls, without the time on the network",
 }
 
 func newDurations() *durations {

@@ -81,7 +81,7 @@ const (
 // metrics are all metrics except the histograms of durations.
 var metrics = []metric{
 	{name: "nfsrdmad_calls_total", help: "RPC calls that ended.", kind: counter,
-		meaning: "calls that ended. `failed` is a MNT that was refused; what NFS procedures answer counts as `success`",
+		meaning: "calls that ended. `failed` is a MNT that was refused; any reply of an NFS procedure counts as `success`, even if it has an error status",
 		labels:  []string{"program", "version", "procedure", "status"},
 		read: func(c *counted, put func(float64, ...string)) {
 			for _, p := range c.calls.Procedures {
@@ -93,7 +93,7 @@ var metrics = []metric{
 			}
 		}},
 	{name: "nfsrdmad_nfs4_operations_total", help: "Operations of NFSv4 that were executed.", kind: counter, labels: []string{"operation", "status"},
-		meaning: "operations of NFSv4 that were executed, by what they came to: `ok`, or the error without `NFS4ERR_`",
+		meaning: "operations of NFSv4 that were executed, by result: `ok`, or the error without `NFS4ERR_`",
 		read: func(c *counted, put func(float64, ...string)) {
 			for _, o := range c.operations {
 				status := "ok"
@@ -104,40 +104,40 @@ var metrics = []metric{
 			}
 		}},
 	{name: "nfsrdmad_calls_in_progress", help: "RPC calls being served.", kind: gauge,
-		meaning: "calls that are served now",
+		meaning: "calls in progress",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.InProgress)) }},
 	{name: "nfsrdmad_calls_queued", help: "Calls that wait for a thread that may block.", kind: gauge,
-		meaning: "calls that wait now for a thread that may block",
+		meaning: "calls that wait for a thread, because they may block",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.Queued)) }},
 	{name: "nfsrdmad_busy_polls_total", help: "Times that the daemon looked for a connection's next call before it slept.", kind: counter, labels: []string{"result"},
-		meaning: "how often the daemon looked for the next call before it slept (`busy_poll`): a call came (`hit`), or none did (`miss`), or something else was to be done (`broken`)",
+		meaning: "times that the daemon polled for the next call before it slept (`busy_poll`): a call came (`hit`), none came (`miss`), or the daemon stopped because it had other work (`broken`)",
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.polls.Hits), "hit")
 			put(float64(c.polls.Misses), "miss")
 			put(float64(c.polls.Broken), "broken")
 		}},
 	{name: "nfsrdmad_busy_poll_seconds_total", help: "Time spent on looking for a connection's next call.", kind: counter, labels: []string{"result"},
-		meaning: "processor time that went there: with a call at its end (`hit`), or in `vain`",
+		meaning: "processor time of these polls: of those that ended with a call (`hit`), and of all others (`vain`)",
 		read: func(c *counted, put func(float64, ...string)) {
 			put((c.polls.Spent - c.polls.Vain).Seconds(), "hit")
 			put(c.polls.Vain.Seconds(), "vain")
 		}},
 	{name: "nfsrdmad_panics_total", help: "Calls that a fault of the server ended.", kind: counter,
-		meaning: "calls that a fault of the server ended, answered SYSTEM_ERR: 0, or please report the log's line",
+		meaning: "calls that ended because of a fault of the server, and were answered with SYSTEM_ERR. If this is not 0, please report the line in the log",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.Panics)) }},
 	{name: "nfsrdmad_replays_total", help: "Retransmissions answered from the duplicate-request cache.", kind: counter,
-		meaning: "retransmissions answered from memory",
+		meaning: "repeated calls that the daemon answered from the reply cache",
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.calls.ReplyCache.Hits + c.calls.ReplyCache.Joined))
 		}},
 	{name: "nfsrdmad_replies", help: "Replies remembered by the duplicate-request cache, calls under way included.", kind: gauge,
-		meaning: "calls whose replies are remembered, those under way included",
+		meaning: "calls in the reply cache, including calls in progress",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Entries)) }},
 	{name: "nfsrdmad_replies_bytes", help: "Memory of the duplicate-request cache.", kind: gauge,
-		meaning: "the memory that replies take (`memory.replies`)",
+		meaning: "memory of the reply cache, whose limit is `memory.replies`",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Bytes)) }},
 	{name: "nfsrdmad_replies_forgotten_total", help: "Replies that the duplicate-request cache forgot, by reason.", kind: counter, labels: []string{"reason"},
-		meaning: "replies forgotten: a quarter of an hour old (`expired`); beyond what their connection may have under way (`surplus`); `young`, which should have stayed: raise `memory.replies`; or larger than a quarter of that (`oversize`)",
+		meaning: "replies removed from the reply cache, by reason: older than a quarter of an hour (`expired`); more than the number of calls that their connection may have in progress (`surplus`); removed too early, because memory was short (`young`: raise `memory.replies`); or larger than a quarter of `memory.replies` (`oversize`)",
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.calls.ReplyCache.Expired), "expired")
 			put(float64(c.calls.ReplyCache.Surplus), "surplus")
@@ -145,7 +145,7 @@ var metrics = []metric{
 			put(float64(c.calls.ReplyCache.Oversize), "oversize")
 		}},
 	{name: "nfsrdmad_calls_lagging_total", help: "Calls not executed because a newer connection of their client makes them.", kind: counter,
-		meaning: "calls that were not executed, and their connection ended, because a newer connection of their client makes the same calls",
+		meaning: "calls that the daemon did not execute because a newer connection of the same client makes the same calls. The daemon ended their connections",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Lagging)) }},
 	{name: "nfsrdmad_gss_contexts", help: "RPCSEC_GSS contexts.", kind: gauge,
 		meaning: "contexts of callers that use Kerberos: about one for each user of each client",
@@ -158,32 +158,32 @@ var metrics = []metric{
 			}
 		}},
 	{name: "nfsrdmad_groups_users", help: "Users whose groups are looked up here.", kind: gauge, labels: []string{"kind"},
-		meaning: "users of exports with `manage_gids`: `known`, and of these `asked`, whose groups are being looked up",
+		meaning: "users of exports with `manage_gids`: all that the daemon remembers (`known`), and those of them whose groups it is looking up (`asked`)",
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.groups.Known), "known")
 			put(float64(c.groups.Queued), "asked")
 		}},
 	{name: "nfsrdmad_groups_lookups_total", help: "Look-ups of users' groups.", kind: counter, labels: []string{"result"},
-		meaning: "their look-ups: `answered`, or `failed`, for which there is a line in the log",
+		meaning: "look-ups of these users' groups: `answered`, or `failed`, for which there is a line in the log",
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.groups.Looked-c.groups.Failed), "answered")
 			put(float64(c.groups.Failed), "failed")
 		}},
 	{name: "nfsrdmad_groups_delayed_total", help: "Calls told to come again because groups of their user were not known.", kind: counter,
-		meaning: "calls that were told to come again (JUKEBOX, DELAY), because the look-up took more than 5 seconds, had failed, or their client asked for too many users",
+		meaning: "calls that the daemon answered with \"try again\" (JUKEBOX, DELAY), because the look-up of the user's groups took more than 5 seconds or had failed, or because their client asked for too many users",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.groups.Delayed)) }},
 	{name: "nfsrdmad_payload_memory_bytes", help: "Payload memory.", kind: gauge, labels: []string{"kind"},
-		meaning: "`ceiling`, `in_use`, `peak`",
+		meaning: "payload memory: its limit `memory.ceiling` (`ceiling`), the part that is in use (`in_use`), and the largest part that was ever in use (`peak`)",
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.memory.Ceiling), "ceiling")
 			put(float64(c.memory.InUse), "in_use")
 			put(float64(c.memory.Peak), "peak")
 		}},
 	{name: "nfsrdmad_payload_memory_waiting", help: "Calls that wait for payload memory.", kind: gauge,
-		meaning: "calls that wait for memory: raise `ceiling` when this stays above 0",
+		meaning: "calls that wait for payload memory: raise `memory.ceiling` if this stays above 0",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.memory.Waiting)) }},
 	{name: "nfsrdmad_file_descriptors", help: "Descriptors for files in use by all exports together.", kind: gauge, labels: []string{"kind"},
-		meaning: "for files of all exports together: `limit`, half of what the process may open (`LimitNOFILE=`), and `held`",
+		meaning: "descriptors for files of all exports together: the largest number (`limit`), which is half of what the process may open (`LimitNOFILE=`), and the number that is open (`held`)",
 		read: func(c *counted, put func(float64, ...string)) {
 			if c.limit > 0 {
 				put(float64(c.limit), "limit")
@@ -191,7 +191,7 @@ var metrics = []metric{
 			}
 		}},
 	{name: "nfsrdmad_failed_syncs_total", help: "Times that a disk did not store what was written.", kind: counter,
-		meaning: "times that a disk did not store what was written: 0, or see the line `the disk did not store what was written`",
+		meaning: "times that a disk did not store written data. If this is not 0, see the log line `the disk did not store what was written`",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.failedSyncs)) }},
 	{name: "nfsrdmad_connections", help: "Connections that are open.", kind: gauge, labels: []string{"transport"},
 		meaning: "connections that are open now",
@@ -200,38 +200,38 @@ var metrics = []metric{
 		meaning: "connections that were accepted",
 		read:    ofTransports(func(t *traffic) float64 { return float64(t.accepted) })},
 	{name: "nfsrdmad_seats", help: "Connections, by how far they have come.", kind: gauge, labels: []string{"stage"},
-		meaning: "connections by how far they have come: `arriving` (set-up in progress), `silent` (nothing whole has come), `stranger` (no call that an export serves), `known`",
+		meaning: "connections by stage: `arriving` (set-up in progress), `silent` (no complete message has come), `stranger` (no call has come that an export serves), `known` (such a call has come)",
 		read: func(c *counted, put func(float64, ...string)) {
 			for stage, n := range c.seats.Seats {
 				put(float64(n), census.Stage(stage).String())
 			}
 		}},
 	{name: "nfsrdmad_connections_refused_total", help: "Connections that were refused.", kind: counter, labels: []string{"reason"},
-		meaning: "connections refused: `address_full`, `full` (see `connections` in [configuration.md](configuration.md#limits)), `crowded` (those that go are not gone yet)",
+		meaning: "connections refused: `address_full`, `full` (see `connections` in [configuration.md](configuration.md#limits)), `crowded` (too many connections are just being ended)",
 		read:    ofReasons(true)},
 	{name: "nfsrdmad_connections_ended_total", help: "Connections that were ended so that others have place, or because they did not get on.", kind: counter, labels: []string{"reason"},
-		meaning: "connections ended: `evicted` (a newcomer has the place), `slow_setup`, `nothing_heard`, `nothing_served` (see `setup_timeout`, `first_call_timeout`)",
+		meaning: "connections ended: `evicted` (to make room for a new connection), `slow_setup` and `nothing_heard` (see `setup_timeout`), `nothing_served` (see `first_call_timeout`)",
 		read:    ofReasons(false)},
 	{name: "nfsrdmad_stalled_total", help: "Connections ended because the peer did not go on.", kind: counter, labels: []string{"transport"},
-		meaning: "connections ended because the peer did not go on",
+		meaning: "connections ended because the peer stopped in the middle of a message, or did not read its replies (see `stall_timeout`)",
 		read:    ofTransports(func(t *traffic) float64 { return float64(t.stalled) })},
 	{name: "nfsrdmad_bytes_total", help: "Bytes moved, by the way they took.", kind: counter, labels: []string{"transport", "way"},
-		meaning: "bytes moved: for RDMA by `inline_received`, `inline_sent`, `read_chunk` (WRITE data), `write_chunk` (READ data), `reply_chunk`; for TCP `received` and `sent` by connections that ended",
+		meaning: "bytes transferred: for RDMA `inline_received`, `inline_sent`, `read_chunk` (WRITE data), `write_chunk` (READ data), `reply_chunk`; for TCP `received` and `sent`, counted when a connection ends",
 		read:    ofKinds(func(t *traffic) []count { return t.bytes })},
 	{name: "nfsrdmad_transport_errors_total", help: "What peers sent and could not be served.", kind: counter, labels: []string{"transport", "kind"},
-		meaning: "what peers sent and could not be served",
+		meaning: "messages of peers that could not be served",
 		read:    ofKinds(func(t *traffic) []count { return t.malformed })},
 	{name: "nfsrdmad_device_connections", help: "Connections over an RDMA device.", kind: gauge, labels: []string{"device", "protocol"},
-		meaning: "connections that an RDMA device carries now; `protocol` is `InfiniBand`, `RoCE` or `iWARP`. A device that no connection used yet, or that was removed, is not listed",
+		meaning: "connections that exist over an RDMA device; `protocol` is `InfiniBand`, `RoCE` or `iWARP`. A device that no connection has used yet, or that was removed, is not listed",
 		read:    ofDevices(func(d *rdmacm.DeviceStats) float64 { return float64(d.Connections) })},
 	{name: "nfsrdmad_device_connections_limit", help: "Connections that an RDMA device can have.", kind: gauge, labels: []string{"device", "protocol"},
-		meaning: "connections that the device can have, by what it says of its queue pairs",
+		meaning: "the largest number of connections that the device can have, according to its limit of queue pairs",
 		read:    ofDevices(func(d *rdmacm.DeviceStats) float64 { return float64(d.MaxConnections) })},
 	{name: "nfsrdmad_device_registered_bytes", help: "Payload memory that an RDMA device can reach.", kind: gauge, labels: []string{"device", "protocol"},
-		meaning: "payload memory that is registered with the device, and so resident",
+		meaning: "payload memory that is registered with the device, and therefore stays resident",
 		read:    ofDevices(func(d *rdmacm.DeviceStats) float64 { return float64(d.Registered) })},
 	{name: "nfsrdmad_device_port_up", help: "Whether the port of an RDMA device carries traffic.", kind: gauge, labels: []string{"device", "protocol"},
-		meaning: "1 while the port of the device carries traffic, else 0",
+		meaning: "1 while the port of the device is up, else 0",
 		read: ofDevices(func(d *rdmacm.DeviceStats) float64 {
 			if d.Active {
 				return 1
@@ -250,7 +250,7 @@ var metrics = []metric{
 			}
 		}},
 	{name: "nfsrdmad_device_memory_bytes", help: "Memory for the messages of connections over RDMA devices.", kind: gauge, labels: []string{"kind"},
-		meaning: "memory for the messages of connections over RDMA devices: `limit` (`rnic.device_memory`) and `in_use`. Without devices there is none",
+		meaning: "memory for the messages of connections over RDMA devices: `limit` (`rnic.device_memory`) and `in_use`. The metric is missing if there are no devices",
 		read: func(c *counted, put func(float64, ...string)) {
 			for i := range c.transports {
 				if t := &c.transports[i]; t.memoryLimit > 0 {

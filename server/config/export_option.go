@@ -47,17 +47,17 @@ type exportOption struct {
 
 // exportOptions has all options, in their order in the documentation.
 var exportOptions = []exportOption{
-	{name: "ro", about: "changes", meaning: "changes are refused",
+	{name: "ro", about: "changes", meaning: "clients can only read",
 		set: func(e *export.Export, _ string) error { e.ReadOnly = true; return nil }},
-	{name: "rw", about: "changes", usual: true, meaning: "changes are served",
+	{name: "rw", about: "changes", usual: true, meaning: "clients can read and change",
 		set: func(e *export.Export, _ string) error { e.ReadOnly = false; return nil }},
-	{name: "sync", about: "durability", usual: true, meaning: "a reply to a change of names or attributes means that the change is on stable storage (RFC 1813 §4.8). What is written to files is safe after COMMIT or a stable WRITE with `async`, too",
+	{name: "sync", about: "durability", usual: true, meaning: "the daemon replies to a change of names or attributes only when the change is on stable storage (RFC 1813 §4.8). Data that clients write to files is on stable storage after a COMMIT or a stable WRITE, also with `async`",
 		set: func(e *export.Export, _ string) error { e.Async = false; return nil }},
-	{name: "async", about: "durability", meaning: "such a reply may be sent before the change is on stable storage",
+	{name: "async", about: "durability", meaning: "the daemon may reply to a change of names or attributes before the change is on stable storage",
 		set: func(e *export.Export, _ string) error { e.Async = true; return nil }},
 	{name: "root_squash", about: "identity", usual: true, meaning: "user 0 and group 0 act as the anonymous user and group",
 		set: func(e *export.Export, _ string) error { e.Squash = export.RootSquash; return nil }},
-	{name: "no_root_squash", about: "identity", meaning: "callers act as the user and groups that they name; those that name none act as the anonymous user and group",
+	{name: "no_root_squash", about: "identity", meaning: "callers act as the user and groups that they name; callers that name none act as the anonymous user and group",
 		set: func(e *export.Export, _ string) error { e.Squash = export.NoSquash; return nil }},
 	{name: "all_squash", about: "identity", meaning: "all callers act as the anonymous user and group",
 		set: func(e *export.Export, _ string) error { e.Squash = export.AllSquash; return nil }},
@@ -71,24 +71,24 @@ var exportOptions = []exportOption{
 			e.AnonGID, err = parseID("anongid", value)
 			return err
 		}},
-	{name: "manage_gids", about: "groups", meaning: "the groups of callers with `sys` are those that their user has on this machine, and not those that the client sends, of which there are 16 at most; a user without an account here has none but the one that it acts with. See [security.md](security.md#auth_sys-believes-the-client)",
+	{name: "manage_gids", about: "groups", meaning: "for callers with `sys` the daemon looks up the groups that their user has on this machine, and ignores the groups that the client sends, of which there are at most 16. A user without an account here has only the group that it acts with. See [security.md](security.md#auth_sys-believes-the-client)",
 		set: func(e *export.Export, _ string) error { e.ManageGIDs = true; return nil }},
-	{name: "clients", takes: "CIDR[;CIDR]", about: "clients", meaning: "the clients that are served: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses. All clients, unless given",
+	{name: "clients", takes: "CIDR[;CIDR]", about: "clients", meaning: "the clients that the export serves: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses. Without this option it serves all clients",
 		set: func(e *export.Export, value string) (err error) {
 			if e.Clients, err = parseClients(value); err != nil {
 				return fmt.Errorf("clients=%w", err)
 			}
 			return nil
 		}},
-	{name: "sec", takes: "FLAVOR[:FLAVOR][@CIDR[;CIDR]]", about: "sec", alone: networksOf, meaning: "how callers prove who they are: `sys`, not at all; `krb5`, by Kerberos; `krb5i`, by Kerberos, and what they send and get cannot be changed on its way; `krb5p`, and it cannot be read. Several, the preferred first, are separated by ':'. `sys` unless given. With networks, as in `sec=krb5p,sec=sys@192.0.2.0/24;2001:db8::/32`, it holds for their clients alone, and may be given several times, beside the one for all others. Of networks that have a client's address the smallest counts",
+	{name: "sec", takes: "FLAVOR[:FLAVOR][@CIDR[;CIDR]]", about: "sec", alone: networksOf, meaning: "how callers prove who they are. With `sys` they do not. With `krb5` they use Kerberos; with `krb5i` also, and data cannot be changed on the network; with `krb5p` also, and data can neither be changed nor read there. To accept several flavors, separate them by ':', the preferred one first. The default is `sys`. With networks, as in `sec=krb5p,sec=sys@192.0.2.0/24;2001:db8::/32`, the option holds only for clients in these networks. It may be given several times with networks, together with one for all other clients. If several networks contain a client's address, the smallest one counts",
 		set: setSecurity},
-	{name: "require_account", about: "accounts", meaning: "callers with Kerberos whose principal has no user on this machine are refused, but for the attributes of the export's root, which clients ask for when they mount. Without it they act as the anonymous user. See [security.md](security.md#kerberos-proves-who-calls)",
+	{name: "require_account", about: "accounts", meaning: "callers with Kerberos whose principal has no user on this machine are refused, except when they ask for the attributes of the export's root, as clients do when they mount. Without this option they act as the anonymous user. See [security.md](security.md#kerberos-proves-who-calls)",
 		set: func(e *export.Export, _ string) error { e.RequireAccount = true; return nil }},
-	{name: "secure", about: "ports", usual: true, meaning: "callers with `sys` are served only if they come from a port below 1024; callers with Kerberos from any port. RDMA peers count as on such a port, as with Linux's server; see [security.md](security.md)",
+	{name: "secure", about: "ports", usual: true, meaning: "callers with `sys` must call from a port below 1024; callers with Kerberos may call from any port. RDMA connections count as coming from a port below 1024, as with Linux's server; see [security.md](security.md)",
 		set: func(e *export.Export, _ string) error { e.Secure = true; return nil }},
-	{name: "insecure", about: "ports", meaning: "callers with `sys` are served from any port",
+	{name: "insecure", about: "ports", meaning: "callers with `sys` may call from any port",
 		set: func(e *export.Export, _ string) error { e.Secure = false; return nil }},
-	{name: "fsid", takes: "0", about: "the root", meaning: "the export is the root of what clients of NFSv4 see: they mount it as `/`, and exports whose names begin with its name by what follows. One export can be",
+	{name: "fsid", takes: "0", about: "the root", meaning: "the export is the root of the tree that clients of NFSv4 see: they mount it as `/`. If the name of another export begins with its name, they mount that export by the rest of its name. Only one export can have this option",
 		set: func(e *export.Export, value string) error {
 			if value != "0" {
 				return fmt.Errorf("fsid=%s: only fsid=0 has a meaning: the export is the root of NFSv4's names", value)
@@ -96,11 +96,11 @@ var exportOptions = []exportOption{
 			e.Root = true
 			return nil
 		}},
-	{name: "nested", about: "nesting", meaning: "the directory may lie in that of another export that serves more clients, or takes weaker flavors. Without it such an export is refused, because the clients of the other one reach its files, too: see [security.md](security.md#handles)",
+	{name: "nested", about: "nesting", meaning: "the directory may lie in the directory of an outer export that serves more clients, or accepts weaker flavors. Without this option the daemon refuses such an export, because clients of the outer export can access its files, too: see [security.md](security.md#handles)",
 		set: func(e *export.Export, _ string) error { e.Nested = true; return nil }},
-	{name: "crossmnt", about: "mounts", meaning: "what is mounted below the directory is served as well, with the options of this export: see [below](#mounts-below-an-export). Without it, clients get an error where something is mounted",
+	{name: "crossmnt", about: "mounts", meaning: "file systems that are mounted below the directory are served as well, with the options of this export: see [below](#mounts-below-an-export). Without this option, clients get an error where another file system is mounted",
 		set: func(e *export.Export, _ string) error { e.CrossMount = true; return nil }},
-	{name: "utf8", about: "names", meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 has it. Without it they pass, because local programs make them",
+	{name: "utf8", about: "names", meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 says. Without this option they are accepted, because local programs create such names",
 		set: func(e *export.Export, _ string) error { e.UTF8 = true; return nil }},
 }
 

@@ -27,11 +27,11 @@ var kerberosSettings = []setting{
 				k.c.Kerberos.Keytab = defaultKeytab
 			}
 		},
-		meaning: "the file with the server's keys, of a principal `nfs/HOST@REALM` where HOST is the name by which clients mount. It is read again when it changes"},
+		meaning: "the file with the server's keys, for a principal `nfs/HOST@REALM` where HOST is the host name that clients mount. The daemon reads the file again when it changes"},
 	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
-		meaning: "the realm whose users are users of this machine by the same name"},
+		meaning: "the realm whose principals act as the users of this machine that have the same names"},
 	{key: "kerberos.principals", usual: "none", check: checkPrincipals,
-		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused where an export has the option `require_account`. A `/`, `@` or `\\` within a name stands behind a `\\`. The principal `root@REALM` of the own realm is user 0, and acts as it where an export has `no_root_squash`"},
+		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused if the export has the option `require_account`. Write a `\\` before a `/`, `@` or `\\` that is part of a name. The principal `root@REALM` of the realm above is user 0, and acts as user 0 if the export has `no_root_squash`"},
 }
 
 func checkPrincipals(k *checker) {

@@ -28,7 +28,7 @@ var transports = []transport{
 	{
 		key: "tcp", port: DefaultTCPPort, listen: func(c *Config) *[]Listen { return &c.TCP },
 		flag:    "address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
-		meaning: "the same for TCP. One of the two must listen, and not both at one port of one address: RDMA is carried in TCP",
+		meaning: "addresses to serve TCP on, in the same form. At least one of `rdma` and `tcp` must have an address. They cannot use the same port of an address, because RDMA is carried in TCP",
 	},
 }
 

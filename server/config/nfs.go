@@ -42,17 +42,17 @@ const (
 // nfsSettings has the keys of the table [nfs].
 var nfsSettings = []setting{
 	{key: "nfs.versions", usual: "`[" + strings.Join(quotedAll(NFSVersions), ", ") + "]`", check: checkVersions,
-		meaning: "versions of NFS that are served, as mount's option `vers=` names them. Clients that ask for none in particular take the highest"},
+		meaning: "the versions of NFS that the daemon serves, in the form of mount's option `vers=`. If a mount names no version, the client uses the highest one"},
 	{key: "nfs.lease_time", usual: shownDefault(Duration(usualLease)), check: func(k *checker) {
 		within(k, "nfs.lease_time", &k.c.NFS.LeaseTime, Duration(usualLease), Duration(shortestLease), Duration(longestLease))
-	}, meaning: "how long the opens and locks of an NFSv4 client are safe when it is not heard of. They are kept beyond that, for a day at most, as long as no other client wants what they hold"},
+	}, meaning: "the lease time of NFSv4: how long the opens and locks of a client are safe if the daemon gets no request from it. After that the daemon keeps them until another client asks for a conflicting open or lock, but for a day at most"},
 	{key: "nfs.grace_time", usual: "as `lease_time`", check: func(k *checker) {
 		within(k, "nfs.grace_time", &k.c.NFS.GraceTime, k.c.NFS.LeaseTime, Duration(time.Second), Duration(longestLease))
-	}, meaning: "how long after a start NFSv4 clients may claim what they had open and locked before, while no other client gets it. It ends early when all of them are back"},
+	}, meaning: "how long after a start NFSv4 clients may claim the opens and locks that they held before, while no other client can get them. It ends early when all these clients are back"},
 	choice("nfs.owners", func(c *Config) *Choice { return &c.NFS.Owners }, []string{OwnersNumbers, OwnersNames}, "",
-		"how NFSv4 tells who owns a file: `numbers`, which Linux's clients take without any configuration, or `names`, as `user@domain`. Callers with Kerberos get names in any case, and both are taken from all"),
+		"the form in which NFSv4 sends users and groups: `numbers`, which Linux's clients accept without any configuration, or `names`, such as `user@domain`. Callers with Kerberos always get names. From clients the daemon accepts both forms"),
 	{key: "nfs.domain", usual: "that of the machine's name, or `" + identity.DefaultDomain + "`", check: checkDomain,
-		meaning: "what follows the `@` of names. Clients must have the same one (`Domain` in `/etc/idmapd.conf`)"},
+		meaning: "the part of names after the `@`. Clients must have the same domain (`Domain` in `/etc/idmapd.conf`)"},
 }
 
 // Values of NFS.Owners.

@@ -30,35 +30,35 @@ var daemonSettings = []setting{
 		flag:    "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
 		said:    func(c *Config, word string) { c.StateDir = word },
 		check:   func(k *checker) { k.c.StateDir = cmp.Or(k.c.StateDir, DefaultStateDir) },
-		meaning: "what outlives the process: the key that seals file handles, and the index of handles where the kernel makes none. If it is lost, clients must mount anew. One daemon at a time has it. It must not lie within an export, nor an export within it, and belong to the daemon's user and be writable by no other: the daemon does not start otherwise"},
+		meaning: "the directory for data that outlives the process: the key that signs file handles, and the index of handles if the kernel makes none. If it is lost, clients must mount anew. Only one daemon can use it at a time. The daemon does not start if the directory lies within an export, if an export lies within it, if it belongs to another user than the daemon's or root, or if other users may write to it"},
 	choice("log_level", func(c *Config) *Choice { return &c.LogLevel }, []string{"info", "debug", "warn", "error"},
 		"debug, info, warn or error (default info)",
-		"`debug`, `info`, `warn` or `error`. No level writes a line per call"),
+		"`debug`, `info`, `warn` or `error`. The daemon does not log each call, at any level"),
 	choice("log_format", func(c *Config) *Choice { return &c.LogFormat }, []string{"text", "json"}, "",
 		"`text` or `json`, on standard error"),
 	{key: "metrics", usual: "none", check: checkMetrics,
-		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. Not protected by anything: keep it on loopback or a management network. 16 connections at a time; those that say nothing end after seconds"},
+		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. It serves 16 connections at a time, and closes a connection that sends no request within seconds"},
 	{key: "rpcbind", usual: "`true`",
-		meaning: "register NFS and MOUNT with rpcbind where it runs, so that `showmount -e` and mounts without `port=` work"},
+		meaning: "whether to register NFS and MOUNT with rpcbind, if it runs, so that `showmount -e` and mounts without `port=` work"},
 	timeout("drain_timeout", func(c *Config) *Duration { return &c.DrainTimeout }, 30*time.Second,
-		"how long SIGTERM waits for calls in progress. The daemon has ended two seconds later, whatever is stuck: see [running.md](running.md#signals)"),
+		"how long the daemon waits for calls in progress after SIGTERM. It ends at most two seconds later, even if a file system or disk does not answer: see [running.md](running.md#signals)"),
 	number("busy_poll", func(c *Config) *Duration { return &c.BusyPoll }, usualBusyPoll, 0, Duration(time.Millisecond),
-		"how long the daemon looks for the next call of a client that makes one at a time before it sleeps, from `\"0s\"`, never, to `\"1ms\"`. Such a client is answered up to twice as fast, while one processor is busy. It ends when something else is to be done; peers for which the daemon looks in vain cost a sixteenth of one processor at most, all together. Never on a machine with one processor"),
+		"how long the daemon polls for the next call of a client that makes one call at a time, before it sleeps; from `\"0s\"` (no polling) to `\"1ms\"`. With polling such a client is served up to twice as fast, but one processor is busy. A poll ends early when the daemon has other work. Unsuccessful polling uses at most a sixteenth of one processor in total. On a machine with one processor the daemon does not poll"),
 
 	number("memory.ceiling", func(c *Config) *Size { return &c.Memory.Ceiling }, 256<<20, 16<<20, 1<<40,
-		"for all connections together; 16M at least, and no more than the machine has, or the process's control group. Where there are several exports, the calls of one file system hold half of what the others leave at most: one that stalls leaves half of the memory to the others, a second one half of that"),
+		"the limit for all connections together; at least 16M, and at most the memory of the machine or of the process's control group. If there are several exports, the calls of one file system use at most half of what the calls of other file systems leave free. So a file system that does not answer leaves half of the memory to the others, and a second one leaves half of that"),
 	{key: "memory.connection", usual: "half of the ceiling",
 		check: func(k *checker) {
 			within(k, "memory.connection", &k.c.Memory.Connection, k.c.Memory.Ceiling/2, 4<<20, k.c.Memory.Ceiling)
 		},
-		meaning: "what one connection may have of it; 4M at least. A peer that stalls pins no more than this"},
+		meaning: "the limit for one connection; at least 4M. A peer that stalls occupies no more memory than this"},
 	{key: "memory.state", usual: "as the ceiling",
 		check: func(k *checker) {
 			within(k, "memory.state", &k.c.Memory.State, k.c.Memory.Ceiling, 4<<20, 1<<40)
 		},
-		meaning: "what clients of NFSv4 hold may take so much, beside payload memory: three eighths of it what they have open and locked, as much their sessions and the replies that these keep, and a quarter the contexts of callers with Kerberos, at 8K each. Of the first two the clients of one address may have as much as they leave to others (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a byte range that is locked 300 bytes. Clients that want more wait until something is closed; with 4.0 they get an error, unless the daemon is about to take something from others for them"},
+		meaning: "memory for the state of NFSv4 clients, in addition to payload memory: three eighths of it for opens and locks, three eighths for sessions and the replies that they keep, and a quarter for Kerberos contexts of 8K each. Of the memory for opens and locks, and of that for sessions, the clients of one address may use at most half of what other addresses leave free (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a locked byte range 300 bytes. If a client needs more, it waits until something is closed; with 4.0 it gets an error, unless the daemon is about to take state from other clients for it"},
 	number("memory.replies", func(c *Config) *Size { return &c.Memory.Replies }, 64<<20, 1<<20, 1<<40,
-		"what the daemon remembers of calls that change something may take so much, beside payload memory, so that a call of NFSv3 or 4.0 that comes again is answered and not executed again. A reply takes some 500 bytes. A connection's last replies, as many as it may have calls under way (128 over TCP, `credits` over RDMA), go only when everybody has no more than that: raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
+		"memory of the reply cache, in addition to payload memory. It keeps the replies to calls that change something, so that a repeated call of NFSv3 or 4.0 is answered and not executed again. A reply takes some 500 bytes. The last replies of each connection, as many as it may have calls in progress (128 over TCP, `credits` over RDMA), are protected: the daemon forgets them only if no connection has more than these. Raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
 }
 
 // leastDeviceMemory is the smallest rnic.device_memory, in bytes. It is enough for some connections
@@ -69,7 +69,7 @@ const leastDeviceMemory = 4 << 20
 var rdmaSettings = []setting{
 	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, slices.Concat([]string{Auto}, providers.Names()),
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
-		"what carries RDMA. `iwarp` is the software RNIC, which needs no device. `verbs` is the machine's RDMA devices, by librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and beside it each device other than siw, where the program was built for devices and the libraries are installed; a line in the log says which").flagged("rdma-provider"),
+		"the provider of RDMA connections. `iwarp` is the software RNIC, which needs no device. `verbs` uses the machine's RDMA devices, through librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and also each device other than siw, if the program was built for devices and the libraries are installed; a log line says which devices are used").flagged("rdma-provider"),
 	{key: "rnic.device_memory", usual: "as `memory.ceiling`, or what the limit of locked memory leaves of it",
 		check: func(k *checker) {
 			usual := k.c.Memory.Ceiling
@@ -78,9 +78,9 @@ var rdmaSettings = []setting{
 			}
 			within(k, "rnic.device_memory", &k.c.RNIC.DeviceMemory, usual, leastDeviceMemory, 1<<40)
 		},
-		meaning: "what the messages of all connections over RDMA devices may take, beside payload memory; 4M at least. It is locked in memory (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection takes (`credits` + 8) times `inline` and 128K, from its beginning to its end; the connections of one client address have at most half of what others leave. A connection that finds too little is refused, with a line in the log, and another one goes that has made no call yet. The software RNIC needs none of it"},
+		meaning: "memory for the messages of all connections over RDMA devices, in addition to payload memory; at least 4M. It is locked (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection uses (`credits` + 8) times `inline`, and 128K, as long as it exists; the connections of one client address use at most half of what other addresses leave free. If too little is left for a new connection, the daemon refuses it with a log line, and ends another connection that has made no call yet. The software RNIC does not use this memory"},
 	number("rnic.credits", func(c *Config) *int { return &c.RNIC.Credits }, 128, 1, 4096,
-		"calls of one RDMA connection that are served at a time; 16 until its client has made one that an export serves"),
+		"the number of calls of one RDMA connection that may be in progress; 16 until its client has made a call that an export serves"),
 	number("rnic.inline", func(c *Config) *Size { return &c.RNIC.Inline }, 4<<10, 1<<10, 256<<10,
 		"inline threshold: the largest message sent without chunks. A multiple of 1K, from 1K to 256K; the peer may ask for less").and(checkInline),
 }
@@ -88,32 +88,32 @@ var rdmaSettings = []setting{
 // limitSettings has the keys of the table [limits].
 var limitSettings = []setting{
 	optional("limits.connections", func(c *Config) *int { return &c.Limits.Connections }, 1, 1<<20, "what open files allow, 32768 at most",
-		"connections at a time, over both transports together. A newcomer beyond that takes the place of another connection, or is refused: see [security.md](security.md#what-a-peer-can-cost). Of the limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) 64 are the daemon's, a sixteenth, 1024 at most, is for calls in progress; connections have half of the rest, or up to three quarters if more are asked for here, and files what is left. A larger number than that allows is cut, and a line in the log says so"),
+		"the number of connections at a time, over both transports together. When it is reached, a new connection replaces another one, or is refused: see [security.md](security.md#what-a-peer-can-cost). The limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) is divided: 64 descriptors are reserved for the daemon, and a sixteenth, but at most 1024, for calls in progress. Connections have half of the rest, or up to three quarters if this key asks for more, and files have what is left. If this key asks for more than that, the daemon uses a lower number, and a log line says so"),
 	optional("limits.connections_per_client", func(c *Config) *int { return &c.Limits.PerClient }, 1, 1<<20, "half of `connections`",
-		"connections at a time of one client address (IPv6: of one /64). With the default, no address has all, and 1,000 mounts with `nconnect=16` behind one address do not meet it"),
+		"the number of connections at a time from one client address (IPv6: from one /64). With the default no address can use all connections, and 1,000 mounts with `nconnect=16` behind one address stay below the limit"),
 	timeout("limits.setup_timeout", func(c *Config) *Duration { return &c.Limits.SetupTimeout }, census.DefaultSetupTimeout,
-		"how long a client may take to set an RDMA connection up, and then, over either transport, until its first message is complete. While more than half of the set-ups that may be in progress (1024, or a quarter of `connections`) are, a set-up has a fifth of this"),
+		"how long a client may take to set up an RDMA connection, and then, over either transport, until its first message is complete. At most 1024 set-ups, or a quarter of `connections`, may be in progress; while more than half of that number are, the time limit is a fifth of this"),
 	timeout("limits.first_call_timeout", func(c *Config) *Duration { return &c.Limits.FirstCallTimeout }, census.DefaultCallTimeout,
-		"a connection is ended after this if no call came over it that names a file or a directory of an export which serves the client. A client that only has a connection to spare, as with `nconnect=`, connects again when it needs it. While fewer than a 64th of `connections` are like that, this and the time for a first message are 6 minutes at least"),
+		"the daemon ends a connection after this time if no call came over it that names a file or a directory of an export which serves the client. A client that keeps a spare connection, as with `nconnect=`, connects again when it needs it. While fewer than a 64th of `connections` wait for such a call, this time limit and the one for a first message are at least 6 minutes"),
 	number("limits.calls_in_flight", func(c *Config) *int { return &c.Limits.CallsInFlight }, 128, 1, 1<<16,
-		"calls of one TCP connection that are worked on at a time; beyond that it is not read from"),
+		"the number of calls of one TCP connection that may be in progress; when it is reached, the daemon does not read from the connection"),
 	timeout("limits.stall_timeout", func(c *Config) *Duration { return &c.Limits.StallTimeout }, 30*time.Second,
-		"a peer that stops in the middle of a message, does not answer an RDMA Read, or takes no replies loses its connection after this"),
+		"if a peer stops in the middle of a message, does not answer an RDMA Read, or does not read its replies, the daemon ends its connection after this time"),
 	{key: "limits.idle_timeout", usual: "none",
 		check: func(k *checker) {
 			if d := &k.c.Limits.IdleTimeout; *d != 0 {
 				within(k, "limits.idle_timeout", d, 0, shortest, longest)
 			}
 		},
-		meaning: "a TCP connection without calls is closed after this; `\"0s\"` is none. Linux clients connect again when they need to"},
+		meaning: "the daemon closes a TCP connection without calls after this time; `\"0s\"` means never. Linux clients connect again when they need to"},
 }
 
 // exportSettings has the keys of each [[export]].
 var exportSettings = []setting{
 	{key: "export.path", usual: "required",
-		meaning: "the directory. File systems mounted beneath it are not part of it, unless the option `crossmnt` is given"},
+		meaning: "the directory to export. File systems mounted beneath it are not part of the export, unless it has the option `crossmnt`"},
 	{key: "export.name", usual: "the path",
-		meaning: "what clients mount. Handles depend on it: a new name means that clients must mount anew"},
+		meaning: "the path that clients mount. File handles depend on it: if you change it, clients must mount anew"},
 	{key: "export.options", usual: quoted(usualOptions()),
-		meaning: "as below, separated by commas"},
+		meaning: "options from the table below, separated by commas"},
 }
