@@ -1,6 +1,10 @@
 package rpc
 
-import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+import (
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
 
 // A Binding describes one version of a program: which items are eligible for direct data placement,
 // and how large calls and replies get (RFC 8166 §6). Every program needs a Binding, also on
@@ -129,4 +133,178 @@ type Service interface {
 	// reply's header. Serve need not check w.Overflow: if the results do not fit, the rpc package
 	// sends an error. It may be called from many goroutines at once.
 	Serve(c *Call, w *xdr.Writer) Outcome
+}
+
+// A table lists the programs that the Server serves. It is immutable: Register and SetFallback
+// replace it.
+type table struct {
+	numbers  []*numberRow
+	fallback Fallback // nil if there is none
+}
+
+// numberRow is one program number and its versions, each served by one Program.
+type numberRow struct {
+	number    uint32
+	low, high uint32
+	versions  []*versionRow
+}
+
+type versionRow struct {
+	program Program
+	number  uint32
+	rows    []procedureRow
+}
+
+type procedureRow struct {
+	*Procedure
+	counts counts
+}
+
+// maxVersions bounds the number of versions of one program.
+const maxVersions = 64
+
+// Register serves p from now on. It panics if a version of the program is already registered, or
+// if p reports invalid versions.
+func (s *Server) Register(p Program) {
+	row := newNumberRow(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.table.Load()
+	now := &table{fallback: old.fallback}
+	for _, n := range old.numbers {
+		if n.number == row.number {
+			row = n.join(row)
+		} else {
+			now.numbers = append(now.numbers, n)
+		}
+	}
+	now.numbers = append(now.numbers, row)
+	s.table.Store(now)
+}
+
+// SetFallback makes f serve the calls to unregistered programs from now on.
+func (s *Server) SetFallback(f Fallback) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.Store(&table{numbers: s.table.Load().numbers, fallback: f})
+}
+
+func newNumberRow(p Program) *numberRow {
+	row := &numberRow{number: p.Number()}
+	row.low, row.high = p.Versions()
+	if row.high < row.low || row.high-row.low >= maxVersions {
+		panic(fmt.Sprintf("rpc: program %d serves versions %d to %d", row.number, row.low, row.high))
+	}
+	for v := row.low; ; v++ {
+		if b := p.Binding(v); b != nil {
+			vr := &versionRow{program: p, number: v, rows: make([]procedureRow, len(b.Procedures))}
+			for i := range b.Procedures {
+				vr.rows[i].Procedure = &b.Procedures[i]
+			}
+			row.versions = append(row.versions, vr)
+		}
+		if v == row.high {
+			return row
+		}
+	}
+}
+
+// join merges two rows of the same program number.
+func (n *numberRow) join(other *numberRow) *numberRow {
+	both := &numberRow{number: n.number, low: min(n.low, other.low), high: max(n.high, other.high)}
+	both.versions = append(both.versions, n.versions...)
+	for _, v := range other.versions {
+		if n.find(v.number) != nil {
+			panic(fmt.Sprintf("rpc: version %d of program %d is registered already", v.number, n.number))
+		}
+		both.versions = append(both.versions, v)
+	}
+	return both
+}
+
+func (t *table) find(number uint32) *numberRow {
+	for _, n := range t.numbers {
+		if n.number == number {
+			return n
+		}
+	}
+	return nil
+}
+
+func (n *numberRow) find(version uint32) *versionRow {
+	for _, v := range n.versions {
+		if v.number == version {
+			return v
+		}
+	}
+	return nil
+}
+
+// find returns the procedure's row, or nil if there is no such procedure.
+func (v *versionRow) find(procedure uint32) *procedureRow {
+	if uint64(procedure) >= uint64(len(v.rows)) || v.rows[procedure].Name == "" {
+		return nil
+	}
+	return &v.rows[procedure]
+}
+
+// A Shape is the result of one walk over a call's arguments (RFC 8166 §6). All sizes are in
+// bytes.
+type Shape struct {
+	// Words is the largest size of the results without eligible payload. Payload is the largest
+	// size of the eligible payload of all results together.
+	Words, Payload int
+	// Once is true if the call changes something. If the client repeats such a call, the server
+	// does not execute it again, but sends the results of the first execution.
+	Once bool
+	// Prefix is the size of the arguments up to the content of the first Item.
+	Prefix int
+	// Object is the argument that names the object of the call, such as a file handle. It aliases
+	// the arguments. It is nil if there is none or if it cannot be read.
+	Object []byte
+
+	start  int
+	placed []Placed // the items in Read chunks that the walk has not reached
+}
+
+// Item skips an opaque argument of variable length that is eligible for direct data placement. It
+// reads the count, and skips the content if the content is in the message.
+func (s *Shape) Item(args *xdr.Decoder) {
+	n := args.Uint32()
+	if s.Prefix == 0 {
+		s.Prefix = args.Position() - s.start
+	}
+	if len(s.placed) > 0 && args.Err() == nil && int64(s.placed[0].Position) == int64(args.Position()) {
+		s.placed = s.placed[1:]
+		args.Jump(int(n))
+		return
+	}
+	if int64(n) > int64(args.Len()) {
+		args.Fail(xdr.ErrShort)
+		return
+	}
+	args.FixedOpaque(int(n))
+}
+
+// walk fills in s from the arguments. placed are the items that travel outside the message, in Read
+// chunks.
+func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
+	*s = Shape{Words: p.MaxResults, Once: p.Once, start: args.Position(), placed: placed}
+	if p.Walk != nil {
+		p.Walk(args, s)
+	}
+}
+
+// Shape walks over the arguments of a call. placed are the items that travel outside the message,
+// in Read chunks. eligible is true if the Binding allows that for all of them.
+func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
+	eligible = p.Measure(&args, placed, &s)
+	return s, eligible
+}
+
+// Measure is like Shape, but stores its result in *s and advances args, so that it allocates
+// nothing.
+func (p *Procedure) Measure(args *xdr.Decoder, placed []Placed, s *Shape) (eligible bool) {
+	p.walk(args, placed, s)
+	return len(s.placed) == 0
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
 // A ring is the buffer that a receiver reads the socket into. It is used from front to
@@ -126,4 +127,191 @@ func (s *rings) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.made
+}
+
+// An FPDU's header says where its payload goes. To receive more than one FPDU of a large
+// RDMA Read's response with one system call, the receiver reads ahead: it guesses that the
+// next FPDUs of the response are as long as those before. It lays out their payload in the
+// sink, and the bytes between payloads (trailer and header) in gaps. It then judges each
+// header as usual. If the header is the guessed one, its payload is already in place. If
+// not, the receiver moves everything that it read ahead to the ring, in the order of
+// arrival, and parses it there.
+//
+// Only the sink of the Read is written to ahead of the headers. The sink's content is
+// undefined until the Read is complete, and the guess never exceeds the rest of the Read.
+
+// ahead is the layout of the bytes guessed to follow the FPDU that is being received.
+type ahead struct {
+	read  *outRead // the Read that the payload is guessed to answer
+	parts [2*aheadFPDUs + 1]aheadPart
+	n     int // parts in use
+	next  int // index of the first part that is not processed
+	left  int // bytes received for the parts from next on
+	gaps  [aheadFPDUs + 1][directTail]byte
+}
+
+// An aheadPart is the payload of one guessed FPDU. If entries is 0, it is a gap: the trailer and
+// the header between two payloads.
+type aheadPart struct {
+	size           int // length in bytes
+	entry, entries int // index of the first entry in ring.iov; number of entries
+	length         int // of the FPDU's payload: size, or more in the last part
+	at             int // guessed offset in the response
+}
+
+// aheadFPDUs is the largest number of FPDUs guessed at a time. The guessed bytes never exceed the
+// free part of the ring, so that spill can move them there.
+const aheadFPDUs = 16
+
+// lookAhead lays out the bytes that are likely to come next, behind the ring's entries in
+// use. It returns the new number of entries in use; without a guess that number does not
+// change. certain is the number of bytes of the present FPDU's payload that the earlier
+// entries receive.
+func (x *receiver) lookAhead(entries, certain int) int {
+	a := &x.ring.ahead
+	a.n, a.next, a.left = 0, 0, 0
+	x.border = false
+	if x.usual == 0 || x.life.faulty.Load() {
+		return entries
+	}
+	read, at, gap := x.outlook(certain)
+	if read == nil || read.size-at < directMin {
+		return entries
+	}
+	if x.border = at == 0; x.border && !x.sure {
+		return entries
+	}
+	sink := sinkCursor{read.pieces, read.offset}
+	sink.skip(at - read.placed)
+	a.read = read
+	room := len(x.ring.buf) - x.w
+	for i := 0; i < aheadFPDUs && at < read.size && room > gap+directTail && entries+2 < len(x.ring.iov); i++ {
+		entries = x.addGap(i, gap, entries)
+		room -= gap
+		length := min(x.usual-wire.TaggedSize, read.size-at)
+		k, n := sink.entries(x.ring.iov[entries:len(x.ring.iov)-1], min(length, room))
+		a.parts[a.n] = aheadPart{size: n, entry: entries, entries: k, length: length, at: at}
+		a.n++
+		entries += k
+		room -= n
+		if at += n; n < length {
+			return entries
+		}
+		gap = trailerSize(wire.TaggedSize+length) + taggedHeader
+	}
+	if at == read.size {
+		gap = directTail
+	}
+	return x.addGap(aheadFPDUs, min(gap, room), entries)
+}
+
+const taggedHeader = wire.LengthSize + wire.TaggedSize
+
+// addGap appends an entry for gap i, of size bytes. It returns the new number of entries in use.
+func (x *receiver) addGap(i, size, entries int) int {
+	a := &x.ring.ahead
+	setEntry(&x.ring.iov[entries], a.gaps[i][:size])
+	a.parts[a.n] = aheadPart{size: size, entry: entries}
+	a.n++
+	return entries + 1
+}
+
+// outlook guesses what follows the present FPDU. read is the Read whose response continues there;
+// it is nil if anything else may follow. at is the offset of the next payload in the response,
+// and gap the number of bytes before that payload. certain is the number of bytes of the present
+// FPDU's payload that the next read of the socket covers.
+func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
+	f, inRing := &x.fpdu, x.w-x.r
+	switch {
+	case f.phase == phaseHeader && inRing < taggedHeader:
+		if read = x.oldestRead(); read != nil {
+			at, gap = read.placed, taggedHeader-inRing
+		}
+		return read, at, gap
+	case f.target != toSink, f.phase == phasePayload && (certain < f.left || inRing > 0), f.phase == phaseHeader:
+		return nil, 0, 0
+	}
+	read, at = f.read, f.read.placed+certain
+	if f.tagged.Last {
+		read, at = read.next, 0
+	}
+	if gap = f.trailer() + taggedHeader - inRing; gap <= 0 {
+		return nil, 0, 0
+	}
+	return read, at, gap
+}
+
+// reveal processes the next part that was read ahead. It returns false when none is left.
+func (x *receiver) reveal() bool {
+	a, f := &x.ring.ahead, &x.fpdu
+	if a.left == 0 {
+		return false
+	}
+	p := &a.parts[a.next]
+	n := min(p.size, a.left)
+	switch {
+	case p.entries == 0:
+		x.w += copy(x.ring.buf[x.w:], x.ring.bytes(p.entry, n))
+	case f.phase == phasePayload && f.target == toSink && x.r == x.w &&
+		f.read == a.read && f.read.placed == p.at && f.left == p.length:
+		x.placed(p.entry, n)
+		x.sure = x.sure || p.at == 0
+	default:
+		x.sure = x.sure && p.at > 0
+		x.spill()
+		return true
+	}
+	a.left -= n
+	a.next++
+	return true
+}
+
+// spill moves the rest of what was read ahead to the ring.
+func (x *receiver) spill() {
+	a := &x.ring.ahead
+	x.p.counters.misguessed.Add(1)
+	for ; a.left > 0; a.next++ {
+		p := &a.parts[a.next]
+		for k := p.entry; a.left > 0 && k < p.entry+max(p.entries, 1); k++ {
+			n := copy(x.ring.buf[x.w:], x.ring.bytes(k, min(a.left, int(x.ring.iov[k].Len))))
+			x.w += n
+			a.left -= n
+		}
+	}
+}
+
+// bytes returns the first n bytes of an entry.
+func (r *ring) bytes(entry, n int) []byte { return unsafe.Slice(r.iov[entry].Base, n) }
+
+// A sinkCursor is a position in the memory that a Read fills: its next byte is pieces[0][offset].
+type sinkCursor struct {
+	pieces [][]byte
+	offset int
+}
+
+func (c *sinkCursor) skip(n int) {
+	for n > 0 {
+		k := min(n, len(c.pieces[0])-c.offset)
+		c.offset += k
+		if n -= k; c.offset == len(c.pieces[0]) {
+			c.pieces, c.offset = c.pieces[1:], 0
+		}
+	}
+}
+
+// entries sets iov to the memory of the next n bytes, and moves the cursor behind them. It covers
+// fewer bytes if they lie in more pieces than iov has room for. k is the number of entries set.
+func (c *sinkCursor) entries(iov []unix.Iovec, n int) (k, bytes int) {
+	for bytes < n && k < len(iov) {
+		p := c.pieces[0][c.offset:]
+		if p = p[:min(len(p), n-bytes)]; len(p) > 0 {
+			setEntry(&iov[k], p)
+			k++
+		}
+		bytes += len(p)
+		if c.offset += len(p); c.offset == len(c.pieces[0]) {
+			c.pieces, c.offset = c.pieces[1:], 0
+		}
+	}
+	return k, bytes
 }

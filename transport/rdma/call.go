@@ -1,10 +1,15 @@
 package rdma
 
 import (
+	"cmp"
+	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A call is the responder's record of one call, and implements rpc.Way for its reply. It
@@ -103,4 +108,185 @@ func (c *call) forget() {
 	c.claimed = claimed{}
 	c.reads.reset()
 	c.reply.reset()
+}
+
+// begin checks the header of a call (RFC 8166 §4.5). If the RPC message is inline, begin
+// also admits the call. Otherwise it first reserves memory for the Position-Zero chunk.
+func (c *call) begin() {
+	if f := c.check(); f != faultNone {
+		c.refuse(f)
+		return
+	}
+	s := c.responder
+	c.rpc.Conn, c.rpc.Way = s.conn, c
+	c.reply.out.invalidate = 0
+	if s.k.invalidate {
+		c.reply.out.invalidate, _ = c.in.SoleHandle()
+	}
+	if c.in.Proc == wire.ProcMsg {
+		payload := c.in.payload()
+		if c.message(payload, len(payload)) {
+			c.admit()
+		}
+		return
+	}
+	s.k.stats.LongCalls.Add(1)
+	c.reserved.request.Group = s.unjudged
+	if !s.conn.Known() && c.list.zeroBytes > rpc.AdmitPrefix {
+		// The RPC server does not know this peer yet (rpc.Conn.Known). It judges the call
+		// by its first AdmitPrefix bytes before memory is reserved for the rest.
+		c.stage = stagePrefix
+		c.reserved.request.Size = rpc.AdmitPrefix
+		c.ask()
+		return
+	}
+	// The procedure is not known yet, so the largest reply that fits the call's chunks
+	// bounds the memory for the reply.
+	c.stage = stageZero
+	room := c.Room().Largest()
+	c.reserve(min(room, s.maxReply), pages(min(room+c.writeBytes(), s.maxReply)))
+}
+
+// admit serves an admitted call at once if it needs no memory. Otherwise it reserves the
+// memory first.
+func (c *call) admit() {
+	if c.plan.Early {
+		c.responder.calls.Serve(&c.rpc)
+		return
+	}
+	if len(c.list.segments) == 0 && c.plan.Results == 0 && c.plan.Reply <= wordsSize {
+		// The call needs no memory and no RDMA Reads.
+		c.rpc.ResultsAt, c.rpc.Excised = 0, nil
+		c.responder.calls.Serve(&c.rpc)
+		return
+	}
+	c.reserved.request.Group = c.plan.Group
+	c.reserve(c.plan.Reply, c.plan.Results)
+}
+
+// check checks the header of a call and sorts its Read list.
+func (c *call) check() Fault {
+	s, h := c.responder, &c.in
+	if h.fault != faultNone {
+		return h.fault
+	}
+	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
+	if !chunks {
+		if h.Proc == wire.ProcNoMsg || len(h.payload()) < 4 {
+			return faultNoPayload
+		}
+		return faultNone
+	}
+	switch {
+	case s.noChunks:
+		return faultNoChunks
+	case h.Wraps():
+		return faultWraps
+	case h.ReplySize() > s.k.sendLimit:
+		return faultEcho
+	}
+	if f := c.list.sort(h.Reads, s.maxCall); f != faultNone {
+		return f
+	}
+	payload := len(h.payload())
+	if h.Proc == wire.ProcNoMsg {
+		payload = c.list.zeroBytes
+	}
+	switch {
+	case h.Proc == wire.ProcMsg && c.list.zeroSegments > 0:
+		return faultTwoPayloads
+	case payload < 4:
+		return faultNoPayload
+	case len(c.list.segments) > 0 && s.k.device.ReadDepth() < 1:
+		return faultNoReads
+	case s.failed.take(s.peer, h.XID):
+		return faultFailedBefore
+	}
+	return faultNone
+}
+
+// A readList is the Read list of a call, by ascending position.
+type readList struct {
+	// segments lists the segments of all chunks. The first zeroSegments of them, zeroBytes
+	// bytes in total, are at position zero.
+	segments     []wire.ReadSegment
+	zeroSegments int
+	zeroBytes    int
+	// chunks lists the Read chunks at other positions. placed describes them for the rpc
+	// package, and excised holds their data.
+	chunks  []readChunk
+	placed  []rpc.Placed
+	excised []xdr.Excised
+}
+
+// A readChunk is a Read chunk at a position above zero.
+type readChunk struct {
+	position uint32
+	length   int
+	at       int // offset in the call's memory
+}
+
+// sort fills in r from the Read list of a message. most limits the total length of the
+// segments, in bytes. The segments of each chunk keep the order of the list.
+func (r *readList) sort(l wire.ReadList, most int) Fault {
+	sorted := true
+	for i := range l.Len() {
+		s := l.At(i)
+		if s.Position%4 != 0 {
+			return faultPosition
+		}
+		sorted = sorted && (i == 0 || r.segments[i-1].Position <= s.Position)
+		r.segments = append(r.segments, s)
+	}
+	if !sorted {
+		slices.SortStableFunc(r.segments, func(a, b wire.ReadSegment) int { return cmp.Compare(a.Position, b.Position) })
+	}
+	total := 0
+	for _, s := range r.segments {
+		// most is at most 1 GiB, so total cannot overflow.
+		if int64(s.Length) > int64(most-total) {
+			return faultTooMuch
+		}
+		total += int(s.Length)
+		if s.Position == 0 {
+			r.zeroSegments++
+			r.zeroBytes += int(s.Length)
+			continue
+		}
+		last := len(r.chunks) - 1
+		if last < 0 || r.chunks[last].position != s.Position {
+			r.chunks = append(r.chunks, readChunk{position: s.Position})
+			last++
+		}
+		r.chunks[last].length += int(s.Length)
+	}
+	for _, k := range r.chunks {
+		r.placed = append(r.placed, rpc.Placed{Position: k.position, Length: uint32(k.length)})
+	}
+	return faultNone
+}
+
+func (r *readList) reset() {
+	r.segments, r.chunks, r.placed = r.segments[:0], r.chunks[:0], r.placed[:0]
+	r.zeroSegments, r.zeroBytes = 0, 0
+	clear(r.excised)
+	r.excised = r.excised[:0]
+}
+
+// message asks the RPC server to admit the call. start is the RPC message, or at least its
+// first rpc.AdmitPrefix bytes. length is the length of the whole message in bytes, without
+// the chunks that travel beside it. message returns false if the call is over, because it
+// was refused, answered or dropped.
+func (c *call) message(start []byte, length int) bool {
+	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.in.XID {
+		c.refuse(faultXID)
+		return false
+	}
+	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = start, length, c.list.placed
+	plan, ok := c.responder.calls.Admit(&c.rpc)
+	if !ok {
+		return false // the record may serve another call by now
+	}
+	c.plan = plan
+	return true
 }

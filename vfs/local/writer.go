@@ -1,6 +1,9 @@
 package local
 
 import (
+	"crypto/rand"
+	"encoding/binary"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -97,4 +100,22 @@ func (fs *FS) ftruncate(c *vfs.Cred, fd int, st *unix.Stat_t, size int64) error 
 	return fs.asWriter(fs.writesAs(c, st, 0), func() error {
 		return uninterrupted(func() error { return unix.Ftruncate(fd, size) })
 	})
+}
+
+// newVerifier changes the verifier. It tells clients that data which they wrote and did not commit
+// may be lost.
+func (fs *FS) newVerifier() {
+	var b [8]byte
+	for {
+		rand.Read(b[:])
+		if v := binary.BigEndian.Uint64(b[:]); v != 0 && v != fs.verifier.Swap(v) {
+			return
+		}
+	}
+}
+
+// Verifier implements vfs.FileSystem.
+func (fs *FS) Verifier() (v [8]byte) {
+	binary.BigEndian.PutUint64(v[:], fs.verifier.Load())
+	return v
 }

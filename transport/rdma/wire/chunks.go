@@ -1,0 +1,320 @@
+package wire
+
+import (
+	"encoding/binary"
+)
+
+// segmentSize is the length of a plain segment on the wire, in bytes: handle,
+// length, offset (RFC 8166 §3.4.3).
+const segmentSize = 16
+
+// A Segment names memory of the Requester: Length bytes from Offset of the region that
+// Handle (the STag) names.
+type Segment struct {
+	Handle, Length uint32
+	Offset         uint64
+}
+
+// getSegment reads the segment at the start of b, which holds one.
+func getSegment(b []byte) Segment {
+	_ = b[segmentSize-1]
+	return Segment{
+		Handle: binary.BigEndian.Uint32(b),
+		Length: binary.BigEndian.Uint32(b[4:]),
+		Offset: binary.BigEndian.Uint64(b[8:]),
+	}
+}
+
+// put writes s to the first segmentSize bytes of b.
+func (s Segment) put(b []byte) {
+	_ = b[segmentSize-1]
+	binary.BigEndian.PutUint32(b, s.Handle)
+	binary.BigEndian.PutUint32(b[4:], s.Length)
+	binary.BigEndian.PutUint64(b[8:], s.Offset)
+}
+
+// wraps reports whether s reaches beyond the last 64-bit offset.
+func (s Segment) wraps() bool {
+	return s.Length > 0 && s.Offset+uint64(s.Length-1) < s.Offset
+}
+
+// ReadSegmentSize is the length of a segment in a Read list on the wire, in bytes: the word
+// that announces it, the position, and a plain segment.
+const ReadSegmentSize = 4 + 4 + segmentSize
+
+// A ReadSegment is a piece of the Read chunk at Position: one entry of a Read list (RFC
+// 8166 §4.3.1). All entries with one position, in the order of the list, make up a Read
+// chunk.
+type ReadSegment struct {
+	// Position counts bytes of the unreduced Payload stream; 0 is the
+	// Payload stream itself (a Position-Zero Read chunk).
+	Position uint32
+	Segment
+}
+
+// A ReadList is a parsed Read list that aliases the message. The zero ReadList is empty.
+type ReadList struct {
+	entries []byte // encoded entries of ReadSegmentSize bytes each
+}
+
+// parseReadList reads a Read list from the start of b and returns its length on
+// the wire, in bytes. The list aliases b.
+func parseReadList(b []byte) (l ReadList, n int, err error) {
+	for {
+		if len(b)-n < 4 {
+			return ReadList{}, 0, ErrTruncated
+		}
+		switch binary.BigEndian.Uint32(b[n:]) {
+		case 0:
+			return ReadList{entries: b[:n]}, n + 4, nil
+		case 1:
+			if len(b)-n < ReadSegmentSize {
+				return ReadList{}, 0, ErrTruncated
+			}
+			n += ReadSegmentSize
+		default:
+			return ReadList{}, 0, ErrDiscriminator
+		}
+	}
+}
+
+// Len is the number of segments in l.
+func (l ReadList) Len() int { return len(l.entries) / ReadSegmentSize }
+
+// At returns segment i of l.
+func (l ReadList) At(i int) ReadSegment {
+	e := l.entries[i*ReadSegmentSize : (i+1)*ReadSegmentSize]
+	return ReadSegment{Position: binary.BigEndian.Uint32(e[4:]), Segment: getSegment(e[8:])}
+}
+
+// putReadList writes the list of segments to b, which must have room for it,
+// and returns its length.
+func putReadList(b []byte, segments []ReadSegment) int {
+	n := 0
+	for _, s := range segments {
+		binary.BigEndian.PutUint32(b[n:], 1)
+		binary.BigEndian.PutUint32(b[n+4:], s.Position)
+		s.Segment.put(b[n+8:])
+		n += ReadSegmentSize
+	}
+	binary.BigEndian.PutUint32(b[n:], 0)
+	return n + 4
+}
+
+// A WriteChunk is memory of the Requester for one result, or for a whole reply (the Reply
+// chunk) (RFC 8166 §3.4.6). It aliases the message. Without segments it is an empty Write
+// chunk: its result goes inline.
+type WriteChunk struct {
+	segments []byte // encoded segments of segmentSize bytes each
+}
+
+// parseWriteChunk reads a counted array of segments from the start of b.
+func parseWriteChunk(b []byte) (c WriteChunk, n int, err error) {
+	if len(b) < 4 {
+		return WriteChunk{}, 0, ErrTruncated
+	}
+	count := binary.BigEndian.Uint32(b)
+	if uint64(count)*segmentSize > uint64(len(b)-4) {
+		return WriteChunk{}, 0, ErrTruncated
+	}
+	n = 4 + int(count)*segmentSize
+	return WriteChunk{segments: b[4:n]}, n, nil
+}
+
+// Len is the number of segments in c.
+func (c WriteChunk) Len() int { return len(c.segments) / segmentSize }
+
+// At returns segment i of c.
+func (c WriteChunk) At(i int) Segment { return getSegment(c.segments[i*segmentSize:]) }
+
+// Bytes returns the capacity of c: the sum of its segments' lengths.
+func (c WriteChunk) Bytes() uint64 {
+	var sum uint64
+	for i := 0; i < len(c.segments); i += segmentSize {
+		sum += uint64(binary.BigEndian.Uint32(c.segments[i+4:]))
+	}
+	return sum
+}
+
+// size returns the length of c on the wire, in bytes, the word with the segment count
+// included.
+func (c WriteChunk) size() int { return 4 + len(c.segments) }
+
+// putUsed writes c to b as a reply returns it: all its segments, with lengths that cover
+// the first used bytes (RFC 8166 §3.4.6). It returns the length written, in bytes.
+func (c WriteChunk) putUsed(b []byte, used uint64) int {
+	binary.BigEndian.PutUint32(b, uint32(c.Len()))
+	n := 4 + copy(b[4:], c.segments)
+	putLengths(b[4:n], used)
+	return n
+}
+
+// putLengths cuts the lengths of the segments in b so that together they cover the first
+// used bytes.
+func putLengths(b []byte, used uint64) {
+	for at := 4; at < len(b); at += segmentSize {
+		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
+		binary.BigEndian.PutUint32(b[at:], uint32(length))
+		used -= length
+	}
+}
+
+// A WriteList is a parsed Write list that aliases the message (RFC 8166 §4.3.2). The zero
+// WriteList is empty.
+type WriteList struct {
+	chunks []byte // encoded chunks, each preceded by the word 1, as on the wire
+	count  int
+}
+
+// parseWriteList reads a Write list from the start of b and returns its length
+// on the wire, in bytes. The list aliases b.
+func parseWriteList(b []byte) (l WriteList, n int, err error) {
+	for {
+		if len(b)-n < 4 {
+			return WriteList{}, 0, ErrTruncated
+		}
+		switch binary.BigEndian.Uint32(b[n:]) {
+		case 0:
+			l.chunks = b[:n]
+			return l, n + 4, nil
+		case 1:
+			_, size, err := parseWriteChunk(b[n+4:])
+			if err != nil {
+				return WriteList{}, 0, err
+			}
+			n += 4 + size
+			l.count++
+		default:
+			return WriteList{}, 0, ErrDiscriminator
+		}
+	}
+}
+
+// Len is the number of chunks in l.
+func (l WriteList) Len() int { return l.count }
+
+// Next removes and returns the first chunk of l, which must have one.
+func (l *WriteList) Next() WriteChunk {
+	c, n, _ := parseWriteChunk(l.chunks[4:])
+	l.chunks = l.chunks[4+n:]
+	l.count--
+	return c
+}
+
+// size returns the length of l on the wire, in bytes.
+func (l WriteList) size() int { return len(l.chunks) + 4 }
+
+// putUsed writes l to b as a reply returns it: the lengths in chunk i cover its first
+// used[i] bytes, and chunks beyond used have lengths of 0. It returns the length written,
+// in bytes.
+func (l *WriteList) putUsed(b []byte, used []uint64) int {
+	n := copy(b, l.chunks)
+	for at := 0; at < n; {
+		end := at + 8 + int(binary.BigEndian.Uint32(b[at+4:]))*segmentSize
+		first := uint64(0)
+		if len(used) > 0 {
+			first, used = used[0], used[1:]
+		}
+		putLengths(b[at+8:end], first)
+		at = end
+	}
+	binary.BigEndian.PutUint32(b[n:], 0)
+	return n + 4
+}
+
+// writeListSize returns the length on the wire of a Write list of these chunks, in bytes.
+func writeListSize(chunks [][]Segment) int {
+	n := 4
+	for _, c := range chunks {
+		n += 8 + len(c)*segmentSize
+	}
+	return n
+}
+
+// putWriteList writes the list of chunks to b, which must have room for it, and
+// returns its length. A chunk without segments is an empty Write chunk.
+func putWriteList(b []byte, chunks [][]Segment) int {
+	n := 0
+	for _, c := range chunks {
+		binary.BigEndian.PutUint32(b[n:], 1)
+		n += 4 + putSegments(b[n+4:], c)
+	}
+	binary.BigEndian.PutUint32(b[n:], 0)
+	return n + 4
+}
+
+// putSegments writes a counted array of segments to b.
+func putSegments(b []byte, segments []Segment) int {
+	binary.BigEndian.PutUint32(b, uint32(len(segments)))
+	n := 4
+	for _, s := range segments {
+		s.put(b[n:])
+		n += segmentSize
+	}
+	return n
+}
+
+// A ReplyChunk is the memory for a reply that is too long for a Send (RFC 8166 §4.3.3). It
+// aliases the message. The zero ReplyChunk is absent.
+type ReplyChunk struct {
+	WriteChunk
+	Present bool
+}
+
+// parseReplyChunk reads the Reply chunk field from the start of b and returns
+// its length on the wire, in bytes. The chunk aliases b.
+func parseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
+	if len(b) < 4 {
+		return ReplyChunk{}, 0, ErrTruncated
+	}
+	switch binary.BigEndian.Uint32(b) {
+	case 0:
+		return ReplyChunk{}, 4, nil
+	case 1:
+		w, n, err := parseWriteChunk(b[4:])
+		if err != nil {
+			return ReplyChunk{}, 0, err
+		}
+		return ReplyChunk{WriteChunk: w, Present: true}, 4 + n, nil
+	}
+	return ReplyChunk{}, 0, ErrDiscriminator
+}
+
+// size returns the length of the field on the wire, in bytes.
+func (c ReplyChunk) size() int {
+	if !c.Present {
+		return 4
+	}
+	return 4 + c.WriteChunk.size()
+}
+
+// putUsed writes the field to b as a reply returns it: the segments' lengths cover the
+// first used bytes. An offered chunk that was not used is present with lengths of 0 (RFC
+// 8166 §4.3.3). It returns the field's length in bytes.
+func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
+	if !c.Present {
+		binary.BigEndian.PutUint32(b, 0)
+		return 4
+	}
+	binary.BigEndian.PutUint32(b, 1)
+	return 4 + c.WriteChunk.putUsed(b[4:], used)
+}
+
+// putReplyChunk writes the field to b, which must have room for it, and returns its length.
+// nil segments mean that the chunk is absent.
+func putReplyChunk(b []byte, segments []Segment) int {
+	if segments == nil {
+		binary.BigEndian.PutUint32(b, 0)
+		return 4
+	}
+	binary.BigEndian.PutUint32(b, 1)
+	return 4 + putSegments(b[4:], segments)
+}
+
+// replyChunkSize returns the length of the field on the wire, in bytes.
+func replyChunkSize(segments []Segment) int {
+	if segments == nil {
+		return 4
+	}
+	return 8 + len(segments)*segmentSize
+}
