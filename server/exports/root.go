@@ -149,7 +149,7 @@ func readRoots(state string) (r roots, err error) {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s, which says what the directories of exports were, cannot be read: %w: remove it if they are what they are to be", file, config.Cause(err))
+		return nil, fmt.Errorf("cannot read %s, the record of the directories of exports: %w: if the directories of the exports are the right ones, remove the file", file, config.Cause(err))
 	}
 	return r, nil
 }
