@@ -308,7 +308,7 @@ func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
 	}
 	s.restart("")
 	s.must(os.WriteFile(filepath.Join(s.state, rootsFile), []byte("{"), 0o600))
-	s.restart("remove it")
+	s.restart("remove the file")
 }
 
 // The server follows symbolic links on the path of an export, except within another export. It
