@@ -14,7 +14,8 @@ import (
 // dropped the call. The transport then skips the rest of the call.
 //
 // If a call's message is in a Position-Zero Read chunk, the transport has to fetch the start of the
-// message before it can call Admit. Until then it uses a memory bound of its own.
+// message before it can call Admit. The Plan does not include the memory for that start: the
+// transport limits it itself.
 func (s *Server) Admit(c *Call) (Plan, bool) {
 	c.state = callState{server: s}
 	c.Subject, c.Progress, c.Early = nil, nil, false
@@ -49,7 +50,8 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 }
 
 // find looks up the program, version and procedure of a call with header h, and stores their rows
-// in st.
+// of the table in st. It returns Success, or the status of the error reply if one of them is not
+// served.
 func (st *callState) find(t *table, h *CallHeader) AcceptStat {
 	if st.number = t.find(h.Program); st.number == nil {
 		return st.findFallback(t.fallback, h)
@@ -77,8 +79,9 @@ func (st *callState) findFallback(f Fallback, h *CallHeader) AcceptStat {
 	return Success
 }
 
-// judge checks the call's sizes against its procedure's row of the Binding, calls the program's
-// Judge, and makes the Plan.
+// judge checks the call's sizes against the limits of its procedure, calls the program's Judge, and
+// makes the Plan. If the arguments are protected and cannot be unwrapped now, the server calls the
+// Judge later, after Unwrap (see begin).
 func (s *Server) judge(c *Call) (Plan, bool) {
 	st := &c.state
 	h, row := &c.Header, st.procedure
@@ -136,7 +139,9 @@ func (st *callState) planned(words, payload, args int) {
 	p.Placement = !o.Wraps
 }
 
-// hear calls consult and acts on its outcome. If it returns false, it has ended the call.
+// hear calls consult, and stores the program's judgement in c. In these cases it ends the call and
+// returns false: consult does not accept the call, an item in a Read chunk is not eligible, or the
+// reply to a call that changes something may not fit into the space that the caller offers.
 func (s *Server) hear(c *Call) bool {
 	st := &c.state
 	j := &st.judged
@@ -160,7 +165,8 @@ func (s *Server) hear(c *Call) bool {
 }
 
 // consult walks over the arguments, as far as they have arrived, and calls the program's Judge with
-// the resulting Shape.
+// the resulting Shape. It does not call the Judge if an item in a Read chunk is not eligible, or if
+// a Handler serves the call.
 func (s *Server) consult(c *Call) (out Outcome) {
 	defer s.caught(c, &out)
 	st := &c.state
@@ -189,8 +195,9 @@ func (c *Call) resultWords() int {
 	return max(room.Largest()-ReplyHeader-o.Verifier-o.Before-o.Behind, 0)
 }
 
-// carries reports whether a reply fits into the space that the caller offers. reply is its size in
-// bytes without payload and protection; payload is the size of its payload in bytes.
+// carries reports whether a reply fits into the space that the caller offers. The parameter reply
+// is the reply's size in bytes without payload and protection; payload is the size of its payload
+// in bytes.
 func (c *Call) carries(reply, payload int) bool {
 	room := c.Way.Room()
 	if room.Continued {
@@ -225,7 +232,8 @@ func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
 
 func (s *Server) drop(c *Call) (Plan, bool) { return s.turnAway(c, Dropped) }
 
-// turnAway ends a call with the outcome of a Protection or of a Service's Judge.
+// turnAway ends a call that the server does not serve. out is the outcome that a Protection or a
+// Service's Judge returned, or Dropped.
 func (s *Server) turnAway(c *Call, out Outcome) (Plan, bool) {
 	switch {
 	case out.Dropped:
@@ -258,8 +266,8 @@ func (s *Server) reject(c *Call, out Outcome) (Plan, bool) {
 	return Plan{}, false
 }
 
-// putVersions writes the data of PROG_MISMATCH: the versions given or, if both are 0, the
-// registered ones.
+// putVersions writes the data of PROG_MISMATCH: low and high or, if both are 0, the lowest and the
+// highest registered version of the program.
 func (st *callState) putVersions(w *xdr.Writer, low, high uint32) {
 	if low == 0 && high == 0 && st.number != nil {
 		low, high = st.number.low, st.number.high
@@ -268,7 +276,8 @@ func (st *callState) putVersions(w *xdr.Writer, low, high uint32) {
 	w.Uint32(high)
 }
 
-// deny replies MSG_DENIED. The reason is why or, if why is AuthOK, the RPC version.
+// deny replies MSG_DENIED. If the argument why is AuthOK, it sends RPC_MISMATCH, because the server
+// does not support the call's RPC version. Otherwise it sends AUTH_ERROR with why as the status.
 func (s *Server) deny(c *Call, why AuthStat) (Plan, bool) {
 	w := c.Way.Writer(ErrorReply)
 	if why == AuthOK {
@@ -286,16 +295,17 @@ func (s *Server) deny(c *Call, why AuthStat) (Plan, bool) {
 // memory.
 const laneReply = 2048
 
-// maxIdleLanes is a limit on the groups in laneGroups: if there are as many, newGroup deletes the
-// groups of idle lanes before it adds another.
+// maxIdleLanes is a number of groups in laneGroups. If there are as many or more, newGroup deletes
+// the idle groups (mem.Group.Idle) before it adds another.
 const maxIdleLanes = 64
 
-// laneGroups holds the memory group of each lane. It is immutable: a change replaces it.
+// laneGroups holds the memory group of each lane. A lane stands for one resource that calls may
+// wait for (Judgement.Lane). The map is immutable: a change replaces it.
 type laneGroups map[any]*mem.Group
 
 // groupOf returns the group that bounds the payload memory of a call with this plan, or nil if the
-// call needs none or has no lane. All calls of one lane share a group, so that a stalled lane does
-// not take the memory of the others.
+// call needs none or has no lane. All calls of one lane share a group, so that calls that wait for
+// one resource cannot take the memory that calls in other lanes need.
 func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
 	lane := c.state.judged.Lane
 	if lane == nil || s.cfg.Pool == nil || p.Early ||
@@ -308,7 +318,7 @@ func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
 	return s.newGroup(lane)
 }
 
-// newGroup adds a group for a lane that has none.
+// newGroup returns the group of a lane. It adds one if the lane has none.
 func (s *Server) newGroup(lane any) *mem.Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,8 +328,8 @@ func (s *Server) newGroup(lane any) *mem.Group {
 	}
 	now := make(laneGroups, len(old)+1)
 	for l, g := range old {
-		// A call that has just got an idle group may ask for memory after the group is deleted. The
-		// group still bounds that call, but no later call of the lane shares it.
+		// Another goroutine may just have given an idle group to a call. That group still limits
+		// the call's memory, but later calls of the lane get a new group.
 		if len(old) < maxIdleLanes || !g.Idle() {
 			now[l] = g
 		}

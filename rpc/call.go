@@ -9,7 +9,7 @@ import (
 )
 
 // AdmitPrefix is the number of bytes of a message that a transport must have received before it
-// calls Admit, unless the message is shorter. It has room for the largest header (RFC 5531 §8.2:
+// calls Admit, unless the message is shorter. That is enough for the largest header (RFC 5531 §8.2:
 // two authenticators of 400 bytes) and the first arguments.
 const AdmitPrefix = 2048
 
@@ -47,9 +47,9 @@ type Call struct {
 
 	// Excised are the contents of the items in Placed, in the same order.
 	Excised []xdr.Excised
-	// Memory is the block that the transport reserved for the call by its Plan, or nil. The
-	// transport holds one reference to it until the end of the call. ResultsAt is the offset of its
-	// first byte that no result uses yet: see ResultMemory.
+	// Memory is the block that the transport reserved for the call according to its Plan, or nil.
+	// The transport holds one reference to the block until the end of the call. ResultsAt is the
+	// offset of the block's first byte that no result uses yet: see ResultMemory.
 	Memory    *mem.Buffer
 	ResultsAt int
 
@@ -61,15 +61,15 @@ type Call struct {
 	Subject any
 	// Early is true if only the start of the arguments has arrived. See Judgement.Early.
 	Early bool
-	// Try is true if the procedure must not block. It then returns WouldBlock where it would block.
+	// Try is true if Serve must not block. Where it would have to wait, it returns WouldBlock.
 	Try bool
 	// Progress belongs to the program, which stores in it how far an interrupted Serve has come. It
 	// is nil at first.
 	Progress any
 
 	state callState // used by the rpc package alone
-	// detached counts the calls of Detach, over all RPC calls that used this record. It is never
-	// reset.
+	// detached counts the calls of Detach, over all RPC calls that used this record. Reset does not
+	// change it, because perform compares it after the record may have been reused.
 	detached atomic.Uint32
 }
 
@@ -97,8 +97,8 @@ func (c *Call) Mark(w *xdr.Writer) {
 
 // A mark is the state of a call that rewind restores.
 type mark struct {
-	words   int // bytes written
-	results int // bytes of Memory used
+	words   int // bytes of the reply written
+	results int // bytes of Memory that results use
 	args    xdr.Decoder
 }
 
@@ -164,7 +164,7 @@ func (c *Call) ResultMemory(n int) []byte {
 }
 
 // Eligible returns data as a result that the transport may place directly. data must be memory that
-// ResultMemory returned. The result holds a reference to it.
+// ResultMemory returned. The result holds a reference to c.Memory.
 func (c *Call) Eligible(data []byte) xdr.Eligible {
 	if len(data) == 0 {
 		return xdr.Eligible{}
@@ -215,7 +215,7 @@ func (c *Call) unplaced(w *xdr.Writer) (next, left int) {
 }
 
 // place returns the length, in bytes, of the Write chunk that the caller offers for eligible result
-// i, counted from 0. ok is false if there is none.
+// i, counted from 0. ok is false if there is none, or if the Plan forbids direct data placement.
 func (c *Call) place(i int) (n int, ok bool) {
 	if !c.state.plan.Placement {
 		return 0, false
@@ -225,8 +225,8 @@ func (c *Call) place(i int) (n int, ok bool) {
 
 // A Plan lists the memory that the transport has to reserve for an admitted call.
 type Plan struct {
-	// Args is the largest possible size of the arguments, in bytes. The transport needs it if it
-	// does not know the message's length yet.
+	// Args is the largest possible size of the arguments, in bytes. A transport that does not know
+	// the message's length yet needs it.
 	Args int
 	// Reply is the largest size of the RPC reply message without payload, in bytes. It is the
 	// argument for Way.Writer.
@@ -239,8 +239,8 @@ type Plan struct {
 	// Early is true if the program can answer from the part that has arrived. The transport then
 	// reserves no memory, calls Serve at once, and skips the rest of the call.
 	Early bool
-	// Group, if not nil, is a second bound on the memory reserved for the call, in addition to the
-	// connection's own bound.
+	// Group, if not nil, limits the memory that is reserved for all calls of the call's lane
+	// together (see Judgement.Lane). The limit of the connection holds as well.
 	Group *mem.Group
 }
 
@@ -314,7 +314,7 @@ type Room struct {
 	// it is 0, and Inline bounds all replies.
 	ReplyChunk int
 	// Continued is true if a reply larger than Inline may continue in further messages
-	// (RPC-over-RDMA version 2). Inline is then no bound.
+	// (RPC-over-RDMA version 2). Inline then does not limit the reply.
 	Continued bool
 }
 

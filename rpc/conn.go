@@ -75,8 +75,8 @@ func (c *Conn) Known() bool { return c.known.Load() }
 func (c *Conn) OnKnown(f func()) { c.onKnown = f }
 
 // Meet makes Known return true. A program calls it after it executed a call that named something
-// that only a real client has, such as a session. It loads the flag before it stores to it, because
-// a store to memory that other processors read is slow.
+// that only a real client has, such as a session. Meet first loads the flag, and stores to it only
+// if it is not set, because a store to memory that other processors read is slow.
 func (c *Conn) Meet() {
 	if !c.known.Load() && c.known.CompareAndSwap(false, true) && c.onKnown != nil {
 		c.onKnown()

@@ -1,5 +1,6 @@
 // Package rpc is ONC RPC version 2 (RFC 5531) over any transport: messages, credentials, admission
-// of calls, dispatch to programs, the duplicate-request cache, and both roles on a connection.
+// of calls, dispatch to programs, the duplicate-request cache, and calls in both directions on one
+// connection.
 //
 // A call goes through these stages. When the start of its message has arrived, Admit decides on it.
 // The Protection of its flavor verifies the caller. One walk over the arguments (Procedure.Walk)

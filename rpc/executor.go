@@ -8,13 +8,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
-// executor runs calls that may block, on a bounded number of goroutines, its workers. A lane is the
-// queue of calls that use one resource that may stall, such as a file system. Each lane has a bound
-// on its workers, and may always have one, so that a stalled lane does not stop other lanes. A
-// worker takes the next call of its lane from each client address in turn, and from each connection
-// of that address in turn (package turns). One address may use half of a lane's workers. Lanes that
-// wait for a worker are served in turn as well. When a connection ends, the executor drops its
-// calls that have not begun.
+// executor runs calls that may block, on a limited number of goroutines, its workers. A lane is the
+// queue of calls that use one resource that may stall, such as a file system. The number of workers
+// of each lane is limited, but a lane may always have one, so that a stalled lane does not stop
+// other lanes (see may). A worker takes the next call of its lane from each client address in turn,
+// and from each connection of that address in turn (package turns). One address may use half of a
+// lane's workers. Lanes that wait for a worker are served in turn as well. When a connection ends,
+// the executor drops its calls that have not begun.
 type executor struct {
 	run     func(*Call)
 	abandon func(*Call)
@@ -37,11 +37,11 @@ type executor struct {
 	newLane *lane // head of the list of unused lanes
 
 	// The following fields are for calls that run on the goroutine that received them: see Turn.
-	out         []*Turn // the Turns that are not late
+	out         []*Turn // the running Turns that are not late
 	turns       *Turn   // head of the list of unused Turns
 	unusedTurns int
 	watching    bool
-	quiet       int       // ticks of watch since the last Turn
+	quiet       int       // ticks of watch since the last Turn began
 	asked       time.Time // when lend was last called
 	// lends is the number of Turns so far. replaced is the number of Turns that became late.
 	lends, replaced uint64
@@ -58,8 +58,8 @@ type lane struct {
 	unused  *lane
 }
 
-// lanePlace is a call's entry in the queue of its lane. For a running call, it is the entry of the
-// client address that the call counts for.
+// lanePlace is an entry in the queue of a lane (package turns). The entry is that of a waiting
+// call, or that of a client address, which counts the address's running calls.
 type lanePlace = turns.Place[*Conn, *Call]
 
 // A worker is a goroutine that runs calls.
@@ -67,8 +67,8 @@ type worker struct {
 	wake       chan *Call // a nil call ends the worker
 	prev, next *worker    // links in executor.idle
 	place      int        // index in executor.team
-	// lane is the lane of the running call, or nil. address is the entry of the client address that
-	// sent the running call. since is when the call began.
+	// lane is the lane of the call that the worker runs, or nil if it runs none. address is the
+	// entry of the client address that sent that call. since is the time at which the call began.
 	lane    *lane
 	address *lanePlace
 	since   time.Time
@@ -82,8 +82,8 @@ func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 	}
 }
 
-// submit queues c in the lane key, and gives the lane a worker if it may have one. It does not
-// block.
+// submit queues c in the lane that key names, and gives that lane another worker if it may have
+// one. It does not block.
 func (x *executor) submit(c *Call, key any) {
 	now := time.Now()
 	x.mu.Lock()
@@ -129,7 +129,7 @@ func (x *executor) join(w *worker) {
 	x.wg.Add(1)
 }
 
-// dismiss removes a worker whose goroutine ends from the team.
+// dismiss removes w from the team. The goroutine of w then ends.
 func (x *executor) dismiss(w *worker) {
 	last := x.team[len(x.team)-1]
 	x.team[w.place], last.place = last, w.place
@@ -149,7 +149,9 @@ func (x *executor) openLane(key any) *lane {
 	return l
 }
 
-// start gives w the next call of a lane. It returns nil if none of the waiting calls may run.
+// start gives w the next call of a lane, and returns that call. It returns nil if no call waits, or
+// if none of the waiting calls may run, because their client addresses already use as many workers
+// as they may.
 func (x *executor) start(w *worker, l *lane, now time.Time) *Call {
 	p, address := l.line.Take(x.perLane)
 	if p == nil {
@@ -240,8 +242,8 @@ func (x *executor) abandonAll(left []*Call) {
 	}
 }
 
-// next returns a call for a free worker, from the first waiting lane that may have one more worker.
-// It returns nil if there is none.
+// next returns a call for w, which has none, from the first waiting lane that may have one more
+// worker. It returns nil if there is none.
 func (x *executor) next(w *worker, now time.Time) *Call {
 	for range x.waiting.n {
 		l, _ := x.waiting.pop()
@@ -265,7 +267,8 @@ func (x *executor) next(w *worker, now time.Time) *Call {
 	return nil
 }
 
-// work is the goroutine of a worker.
+// work runs c and then further calls. It returns when the executor is closed, or when w got no call
+// for idleFor.
 func (x *executor) work(w *worker, c *Call) {
 	defer x.wg.Done()
 	timer := time.NewTimer(x.idleFor)
@@ -293,7 +296,7 @@ func (x *executor) work(w *worker, c *Call) {
 	}
 }
 
-// await returns the next call for an idle worker, or nil if the worker has to end.
+// await waits for the next call of an idle worker. It returns nil if the worker has to end.
 func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {
 	select {
 	case c := <-w.wake:

@@ -80,9 +80,9 @@ const (
 	AuthBadVerf      AuthStat = 3
 	AuthRejectedVerf AuthStat = 4
 	AuthTooWeak      AuthStat = 5
-	// These two are for RPCSEC_GSS (RFC 5531 §9, RFC 2203 §5.3.3.3). After GSSCredProblem, the
-	// client makes a new context, because the server does not know this one. After GSSCtxProblem,
-	// it also makes a new context, because this one can no longer be used.
+	// These two are for RPCSEC_GSS (RFC 5531 §9, RFC 2203 §5.3.3.3). After either of them, the
+	// client makes a new context: after GSSCredProblem because the server does not know the context
+	// of the call, after GSSCtxProblem because that context can no longer be used.
 	GSSCredProblem AuthStat = 13
 	GSSCtxProblem  AuthStat = 14
 )
@@ -217,13 +217,13 @@ var ErrBadReply = errors.New("rpc: malformed reply")
 // A ReplyError is a reply other than SUCCESS: the server refused the call, or could not execute it
 // (RFC 5531 §9).
 type ReplyError struct {
-	// Denied is true if the reply is MSG_DENIED. The reason is then Auth or, if Auth is AuthOK, the
-	// RPC version. If Denied is false, the reason is Stat.
+	// Denied is true if the reply is MSG_DENIED. Auth is then the reason; AuthOK means that the
+	// server does not support the RPC version of the call. If Denied is false, Stat is the reason.
 	Denied bool
 	Auth   AuthStat
 	Stat   AcceptStat
-	// If the reason is the version, Low and High are the lowest and the highest version that the
-	// server supports.
+	// If the server does not support the version of RPC or of the program, Low and High are the
+	// lowest and the highest version that it supports.
 	Low, High uint32
 }
 
@@ -248,7 +248,7 @@ func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	if d.Err() != nil || t != TypeReply || stat > msgDenied {
 		return xid, verf, badReply(d)
 	}
-	var re ReplyError // A copy is returned, so that a successful reply allocates nothing.
+	var re ReplyError // The error is a copy of re, so that only an unsuccessful reply allocates memory.
 	if stat == msgDenied {
 		re.Denied = true
 		switch rejectStat(d.Uint32()) {

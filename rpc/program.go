@@ -45,9 +45,9 @@ type Outcome struct {
 	// the resource that the call may wait for.
 	Block bool
 	Lane  any
-	// Pending is true if the program will end this Serve later, by one call of Call.Complete or
-	// Call.Resume from any goroutine. The program must have called Call.Detach. If Pending is set,
-	// the server ignores the other fields.
+	// Pending is true if the program will end or continue this call later, by one call of
+	// Call.Complete or Call.Resume from any goroutine. The program must have called Call.Detach. If
+	// Pending is set, the server ignores the other fields.
 	Pending bool
 	// Dropped is true if the call gets no reply. Close is true if the server also closes the
 	// connection, because some clients repeat a call only on a new connection.
@@ -80,7 +80,7 @@ func (o *Outcome) good() bool { return *o == Outcome{} }
 // A Judgement holds the facts that Admit and the program's Judge find out about a call, before the
 // transport receives the rest of the call or reserves memory for it.
 type Judgement struct {
-	// Shape is the result of the procedure's Walk. A program may make it smaller.
+	// Shape is the result of the procedure's Walk. Judge may lower its sizes.
 	Shape
 	// Room is the largest size of the results that fits into the reply message, in bytes without
 	// eligible payload: the space that the caller offers, less the headers around the results. It
@@ -115,8 +115,8 @@ type Program interface {
 
 // A Fallback serves the calls of all unregistered programs. A relay is an example.
 type Fallback interface {
-	// Procedure returns the bounds of a call, like a row of a Binding. If it returns nil, the
-	// server replies PROC_UNAVAIL. It may be called from many goroutines at once and must not
+	// Procedure returns the size limits of a procedure, like a row of a Binding. If it returns nil,
+	// the server replies PROC_UNAVAIL. It may be called from many goroutines at once and must not
 	// block.
 	Procedure(program, version, procedure uint32) *Procedure
 	Service
@@ -160,11 +160,11 @@ type procedureRow struct {
 	counts counts
 }
 
-// maxVersions bounds the number of versions of one program.
+// maxVersions is the largest number of versions of one program.
 const maxVersions = 64
 
-// Register serves p from now on. It panics if a version of the program is already registered, or
-// if p reports invalid versions.
+// Register serves p from now on. It panics if a version of the program is already registered, if
+// p's highest version is below its lowest, or if p has more than maxVersions versions.
 func (s *Server) Register(p Program) {
 	row := newNumberRow(p)
 	s.mu.Lock()
@@ -296,7 +296,7 @@ func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
 }
 
 // Shape walks over the arguments of a call. placed are the items that travel outside the message,
-// in Read chunks. eligible is true if the Binding allows that for all of them.
+// in Read chunks. eligible is true if the Binding allows all of them to travel there.
 func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
 	eligible = p.Measure(&args, placed, &s)
 	return s, eligible

@@ -26,9 +26,9 @@ type Guard interface {
 	Overhead() Overhead
 	// Unwrap removes the protection from the arguments in place: afterwards body[from:to] holds the
 	// program's arguments. It returns false if the arguments were changed in transit or are
-	// malformed; the server then replies GARBAGE_ARGS. If Overhead.Wraps is set, the server calls
-	// it once. It may use the processor for as long as it needs, but must not wait for other
-	// events.
+	// malformed; the server then replies GARBAGE_ARGS. The server calls Unwrap once if
+	// Overhead.Wraps is set, and else not at all. Unwrap may use the processor for as long as it
+	// needs, but must not wait for other events.
 	Unwrap(body []byte) (from, to int, ok bool)
 	// PutVerifier writes the verifier of an accepted reply, flavor and body. If it returns false,
 	// the server sends no reply.
@@ -49,8 +49,8 @@ type Overhead struct {
 	// Wraps is true if arguments and results are protected. Then no item may travel outside the
 	// message (RFC 8166 §8.2.2), and the server calls Judge only after Unwrap.
 	Wraps bool
-	// Before and Behind are the numbers of bytes that Wrap adds before and after the results. Both
-	// are multiples of four.
+	// Before is the number of bytes that Wrap adds before the results. Behind is the largest number
+	// that it adds after them. Both are multiples of four.
 	Before, Behind int
 	// Rewrites is true if Wrap changes the bytes of payloads. The rpc package therefore copies
 	// payloads that are not in the call's own memory before it calls Wrap.
@@ -62,7 +62,7 @@ type Overhead struct {
 // Unwrap nor Wrap for such a call.
 type Handler interface {
 	Guard
-	// Procedure returns the bounds of the call, like a row of a Binding.
+	// Procedure returns the size limits of the call, like a row of a Binding.
 	Procedure() *Procedure
 	// Serve is like Service.Serve. w already holds a reply header with the verifier of PutVerifier.
 	// To send another verifier, Serve truncates w to VerifierAt, and writes verifier, SUCCESS and
@@ -123,7 +123,8 @@ func (st *callState) wrapsMuch() bool {
 	return st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce
 }
 
-// unwrap removes the protection from the arguments.
+// unwrap removes the protection from the arguments. It returns false if the Guard could not remove
+// it.
 func (s *Server) unwrap(c *Call) (ok bool) {
 	defer s.failed(c, &ok)
 	st := &c.state
@@ -172,7 +173,7 @@ func (c *Call) putResultsHeader(w *xdr.Writer) bool {
 	return ok
 }
 
-// wrap protects the results.
+// wrap protects the results, if the Guard wraps results. It returns false if they may not be sent.
 func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
 	st := &c.state
 	if !st.overhead.Wraps {

@@ -23,11 +23,11 @@ import (
 // same key is executed, after the entry's call has ended. It then has an entry of its own with the
 // same key; such entries are twins.
 //
-// The cache deletes a reply when it was not used for replyLife, or for lack of memory (linkLocked).
-// If a call was refused for its credential, or dropped, the cache deletes its entry at the end of
-// the call.
+// The cache deletes a reply that it did not send for replyLife, and also replies for lack of memory
+// (linkLocked). If a call was refused for its credential, or dropped, the cache deletes its entry
+// at the end of the call.
 //
-// The server answers every call on the connection that it came from, as long as that connection
+// The server answers every call on the connection on which it arrived, as long as that connection
 // lives.
 type replyCache struct {
 	seed maphash.Seed
@@ -37,17 +37,17 @@ type replyCache struct {
 	entries map[replyKey]*reply // the newest entry for each key
 	clients map[netip.Addr]*replyClient
 	ranks   [2 * surplusRank]queue.List[replyClient, *replyClient]
-	swept   int // the rank that sweepLocked visited last
+	swept   int // the index in ranks that sweepLocked visited last
 	count   ReplyCacheStats
 	unused  sync.Pool // deleted entries, for reuse of their memory
 }
 
-// replyLife is the time for which the cache stores a reply. A Linux client that gets no answer over
-// TCP repeats a call after 1, 3 and 6 minutes (nfs(5), timeo), and each answer may be lost with its
-// connection.
+// replyLife is the time for which the cache stores a reply after it was last sent. A Linux client
+// that gets no answer over TCP repeats a call after 1, 3 and 6 minutes (nfs(5), timeo), and each
+// answer may be lost with its connection.
 const replyLife = 15 * time.Minute
 
-// maxTwins is the largest number of connections that may have entries with one key.
+// maxTwins is the largest number of entries with the same key.
 const maxTwins = 4
 
 // A reply is an entry of the replyCache.
@@ -74,7 +74,7 @@ type replyOwner struct {
 	joined map[*Call]*reply
 
 	client  *replyClient              // nil before the first reply
-	window  int                       // the last replies, so many, are safe: see reply_room.go
+	window  int                       // the number of safe replies: see reply_room.go
 	replies queue.List[reply, *reply] // the oldest first
 }
 
@@ -124,9 +124,10 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			rc.mu.Unlock()
 			return true
 		case e == nil && (m.lags || o.succeeded):
-			// The client repeats its calls on a newer connection, so nobody waits for this one. If
-			// c comes from another client with the same key after all, that client repeats the call
-			// on a new connection, because the server closes this one.
+			// As far as the server can tell, the client of c's connection repeats its calls on a
+			// newer connection, and no longer waits for a reply to c. This may be wrong, because
+			// another client's call may have the same key as c. So the server closes c's
+			// connection: a client that still waits then repeats c on a new connection.
 			o.succeeded = true
 			rc.count.Lagging++
 			rc.mu.Unlock()
@@ -151,7 +152,8 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			return false
 		default:
 			if c.state.apart = e == nil; c.state.apart {
-				// Execute c after the running call: of two WRITEs, the older must not end last.
+				// Execute c after the end of the running call, because of two WRITEs the older must
+				// not end last.
 				e = m.running
 				e.owner.succeeded = true
 			} else {
@@ -174,10 +176,10 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 // A match is the result of a search for entries of a call.
 type match struct {
 	entry *reply // the entry whose reply answers the call, or nil
-	// The other fields count only if entry is nil. others is the number of entries with the call's
-	// key, which may be another client's. oldest is the oldest of these entries, and running is one
-	// that is still running, or nil. lags is true if the owner of one of these entries is newer
-	// than the call's connection.
+	// The other fields are used only if entry is nil. others is the number of entries with the
+	// call's key, which may be another client's. oldest is the oldest of these entries, and running
+	// is one that is still running, or nil. lags is true if the owner of one of these entries is
+	// newer than the call's connection.
 	others          int
 	running, oldest *reply
 	lags            bool
@@ -238,9 +240,10 @@ func (rc *replyCache) ended(c *Conn) (left []*Call) {
 	return left
 }
 
-// claim makes o the owner of e if o is newer than the present owner. The client then repeats all
-// its calls on o. Calls that still arrive on the former owner's connection are older, so the server
-// executes none of them: claim sets succeeded in the former owner.
+// claim makes o the owner of e if o's connection is newer than that of the present owner. e's call
+// has then arrived again on o's connection, which shows that the client now repeats its calls
+// there. Calls that still arrive on the older connection were sent before, so the server must not
+// execute them: claim sets succeeded in the previous owner.
 func (e *reply) claim(o *replyOwner) {
 	if e.owner.id < o.id {
 		e.owner.succeeded = true

@@ -21,8 +21,8 @@ func (rc *replyCache) key(c *Call) replyKey {
 	h, cred := &c.Header, &c.Cred
 	groups, uid, gid := cred.Groups, cred.UID, cred.GID
 	if cred.Principal != "" {
-		// The hash leaves them out, because the lookup of the principal's numbers may give another
-		// result for the repeated call.
+		// The hash leaves out the user and group numbers, because the lookup of the principal's
+		// numbers may give another result for the repeated call.
 		groups, uid, gid = nil, 0, 0
 	}
 	var lists [2]uint64
@@ -39,7 +39,8 @@ func (rc *replyCache) key(c *Call) replyKey {
 	})}
 }
 
-// digest returns a hash of b: of its length, and of sampled bytes at either end if b is long.
+// digest returns a hash of all of b or, if b is longer than twice the constant sampled, of its
+// length and of that many bytes at each end.
 func (rc *replyCache) digest(b []byte) uint64 {
 	if len(b) <= 2*sampled {
 		return maphash.Bytes(rc.seed, b)

@@ -150,8 +150,9 @@ func (rc *replyCache) chargeLocked(cl *replyClient, n int64) {
 	rc.ranks[cl.ranked].Add(cl)
 }
 
-// sweepLocked deletes expired replies of o, and of one other client. The next call takes a client
-// of the next rank, so that the replies of clients that no longer call are deleted as well.
+// sweepLocked deletes expired replies of o, and of one client of some rank. The next call of
+// sweepLocked takes a client of the next rank, so that the replies of clients that no longer call
+// are deleted as well.
 func (rc *replyCache) sweepLocked(o *replyOwner, now time.Time) {
 	for n := 0; n < sweepMost && o.replies.Len > 0 && rc.expireLocked(o.replies.First, now); n++ {
 	}
@@ -163,7 +164,8 @@ func (rc *replyCache) sweepLocked(o *replyOwner, now time.Time) {
 	}
 }
 
-// expireLocked deletes e if it is older than replyLife, and reports whether it did.
+// expireLocked deletes e if its call has ended and the reply was not sent for replyLife. It reports
+// whether it deleted e.
 func (rc *replyCache) expireLocked(e *reply, now time.Time) bool {
 	if !e.done || now.Sub(e.at) <= replyLife {
 		return false

@@ -136,9 +136,10 @@ func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
 	s.conclude(c, w, s.encode(c, w, results))
 }
 
-// conclude sends the reply of the call, and answers the copies of the call that wait for it. It
-// answers each copy on the copy's own connection, because the client may wait there: an NFSv4
-// client repeats a call only on a new connection (RFC 7530 §3.1.1).
+// conclude sends the reply of the call, and answers the copies of the call that wait for it. Other
+// calls that wait for its end (callState.apart) then begin. It answers each copy on the copy's own
+// connection, because the client may wait there: an NFSv4 client repeats a call only on a new
+// connection (RFC 7530 §3.1.1).
 func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	st := &c.state
 	if out.Block || out.Pending || out.Stat > AcceptSystemErr {
@@ -244,7 +245,8 @@ func (s *Server) answer(c *Call, k *Kept) {
 	s.leave()
 }
 
-// abandon drops a call without a reply. Calls that wait for it are begun instead.
+// abandon drops a call without a reply. The executor then begins the calls that waited for the end
+// of c.
 func (s *Server) abandon(c *Call) {
 	st := &c.state
 	if e := st.entry; e != nil {
@@ -285,8 +287,8 @@ type panics struct {
 	reported map[place]struct{}
 }
 
-// first reports whether this is the first panic at p. It returns false if maxPanics places are
-// known already.
+// first reports whether this is the first panic at p. It also returns false if maxPanics places are
+// in reported.
 func (f *panics) first(p place) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -315,8 +317,8 @@ func (s *Server) panicked(number *numberRow, row *procedureRow, value any) {
 }
 
 // placeOfPanic returns the place of the panic that is being recovered. It reads the stack up to the
-// function of this package that called the program. The functions above that are left out, because
-// they differ by transport.
+// function of this package that called the program. It leaves out the callers of that function,
+// because they differ by transport.
 func placeOfPanic() (p place) {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
@@ -341,8 +343,8 @@ func placeOfPanic() (p place) {
 
 // perform calls the Serve of the program or of the flavor's Handler. If Serve panics, perform
 // returns SystemErr. If Serve panics after the program has detached the call, perform returns
-// Pending, because the program still has to call Complete or Resume, or another goroutine of it
-// already has.
+// Pending, because the program still has to call Complete or Resume, or has already called it on
+// another goroutine.
 func (s *Server) perform(c *Call, w *xdr.Writer) (out Outcome) {
 	number, row, detached := c.state.number, c.state.row, c.detached.Load()
 	defer func() {

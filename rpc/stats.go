@@ -87,7 +87,7 @@ type Stats struct {
 // ReplyCacheStats are the counters of the duplicate-request cache.
 type ReplyCacheStats struct {
 	// Hits counts repeated calls that were answered from the cache. Joined counts calls that waited
-	// for the end of a running call that looked the same. Misses counts new calls.
+	// for the end of a running call with the same replyKey. Misses counts new calls.
 	Hits, Joined, Misses uint64
 	// Lagging counts calls that were not executed because their client repeats its calls on a newer
 	// connection.

@@ -7,11 +7,11 @@ import (
 
 // A call that may block normally runs on a worker of the executor, which has to be woken for it.
 // The goroutine that received the call is already awake. If its connection has no other call and no
-// more input, that goroutine counts as a worker for a while, within all bounds of the executor, and
-// runs the call itself: this is a Turn. Meanwhile the server receives nothing from the connection.
-// The executor's watch checks all Turns at each tick. A call that has not ended at the second tick
-// is late: the connection gets another receiving goroutine, and the first goroutine only finishes
-// the call.
+// more input, that goroutine runs the call itself, and counts as a worker meanwhile, within all
+// limits of the executor: this is a Turn. Meanwhile the server receives nothing from the
+// connection. The executor's watch checks all Turns at each tick. A call that has not ended at the
+// second tick is late: the connection gets another receiving goroutine, and the first goroutine
+// only finishes the call.
 
 // watchTick is the period of watch. A Turn stops the reception from its connection for at most two
 // ticks.
@@ -102,8 +102,8 @@ func (t *Turn) Run() (late bool) {
 }
 
 // lend makes the calling goroutine a worker for c, and returns its Turn. It returns nil if another
-// call waits for a worker, if a Turn in the lane is late, or if a bound of the executor does not
-// allow it.
+// call waits for a worker, if a Turn in the lane is late, if the executor is closed or may not have
+// another worker, or if calls that would block are too rare (Config.LendWithin).
 func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	now := time.Now()
 	x.mu.Lock()
