@@ -50,7 +50,7 @@ var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 }}
 
 // size returns the size of a payload of n bytes. It returns 0 if n is larger than MaxData, because
-// the call is then refused.
+// the program then replies GARBAGE_ARGS.
 func size(n uint32) int {
 	if n > MaxData {
 		return 0

@@ -8,12 +8,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Operations of COMPOUND. An operation on the wire consists of its number, one of the constants
-// Straight, Blocking and Pending, and its arguments. Its result consists of its number and the data
-// described below.
+// Operations of COMPOUND. An operation on the wire consists of three parts: its number, which is
+// one of these constants; the value of Op.How; and its arguments. Its result consists of its number
+// and the data described below.
 const (
 	// OpCount has no arguments. Its result is an unsigned hyper: the number of operations that the
-	// program has executed so far, including this one.
+	// program has executed so far, this OpCount included.
 	OpCount = iota + 1
 	// OpRead has the argument unsigned count. Its result is opaque<MaxData>, eligible. It is
 	// shorter than count if the reply has less space.
@@ -21,23 +21,25 @@ const (
 	// OpWrite has the argument opaque<MaxData>, eligible. Its result is the length and the CRC of
 	// the data.
 	OpWrite
-	// OpStall has the argument unsigned lane. It waits until the test releases the lane.
+	// OpStall has the argument unsigned lane. It waits until the test releases the lane
+	// (Program.Release). Its result has no data.
 	OpStall
 )
 
 // Values of Op.How, which tells how the program executes an operation.
 const (
-	// Straight means that the first attempt executes it.
+	// Straight means that the program executes the operation when it first reaches it.
 	Straight = iota
-	// Blocking means that an attempt with Call.Try decodes the arguments, takes memory, writes the
-	// result, and then returns WouldBlock.
+	// Blocking means that a Serve with Call.Try decodes the arguments, takes memory, writes the
+	// result, and then returns WouldBlock. The Serve without Try executes the operation.
 	Blocking
-	// Pending means that another goroutine continues the call with Call.Resume.
+	// Pending means that Serve returns Outcome.Pending before the operation, and another goroutine
+	// continues the call with Call.Resume.
 	Pending
 )
 
-// MaxCompound is the largest size of the arguments, and of the results without payload,
-// in bytes. maxOps is the largest number of operations.
+// MaxCompound is the largest size of the arguments, and of the results without payload, in bytes.
+// maxOps is the largest number of operations of one COMPOUND.
 const (
 	MaxCompound = 4 + maxOps*opWords + MaxData
 	maxOps      = 64
@@ -92,7 +94,7 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 // executed yet.
 type progress struct {
 	left   uint32
-	resume bool // the next operation returned Pending at the last attempt
+	resume bool // the next operation has already returned Pending, and is executed now
 }
 
 // compound executes the operations that are not executed yet.

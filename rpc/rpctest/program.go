@@ -57,7 +57,7 @@ const (
 	SAME
 	// STORE: struct {length; nth} STORE(unsigned key, opaque data<MaxData>) = 14. data is eligible.
 	// nth is the number of STOREs executed so far. A STORE must not be executed twice. If key is
-	// not 0, it waits until the test releases the lane with the number key.
+	// not 0, the STORE waits until the test releases the lane whose number is key.
 	STORE
 	// COMPOUND = 15 executes several operations. Its arguments are an array of Ops: see
 	// PutCompound.
@@ -105,13 +105,15 @@ const (
 type Program struct {
 	// Judging, if not nil, replaces Judge.
 	Judging func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome
-	// Served counts executions, by procedure. It does not count attempts that returned WouldBlock.
+	// Served counts executions, by procedure. It does not count a Serve that returned WouldBlock or
+	// Pending; it counts a LATER when the call completes.
 	Served [procedures]atomic.Int64
-	// Tried counts the attempts that returned WouldBlock.
+	// Tried counts the calls of Serve that returned WouldBlock. Those that an operation of kind
+	// Blocking interrupted count twice.
 	Tried atomic.Int64
 	// Steps counts the executed operations of COMPOUNDs.
 	Steps atomic.Int64
-	// Conn is the connection of the last call.
+	// Conn is the connection on which the last call came.
 	Conn atomic.Pointer[rpc.Conn]
 	// Caller is the credential of the last NULL call with AUTH_SYS.
 	Caller atomic.Pointer[Caller]
@@ -136,7 +138,8 @@ type gate struct {
 	arrived chan struct{}
 }
 
-// NewProgram returns a test program. All its lanes make calls wait until Release.
+// NewProgram returns a test program. Calls in a lane wait until the test releases that lane
+// (Release).
 func NewProgram() *Program { return &Program{lanes: make(map[uint32]*gate)} }
 
 func (p *Program) gate(lane uint32) *gate {

@@ -17,12 +17,13 @@ const FlavorSeal rpc.Flavor = 0x5ea1
 
 // Services of FlavorSeal.
 const (
-	// SealNew makes a context. The result is the key, an unsigned int, for any procedure number.
+	// SealNew makes a context, whatever the procedure number of the call. The result is the
+	// context's key, an unsigned int.
 	SealNew = iota
 	// SealNone does not change arguments and results.
 	SealNone
-	// SealWrap replaces arguments and results by their length, their bytes XORed with a byte from
-	// the key, and their checksum.
+	// SealWrap replaces arguments and results by their length, their bytes XORed with a byte
+	// computed from the key, and their checksum.
 	SealWrap
 )
 
@@ -191,8 +192,8 @@ func SealCred(h rpc.CallHeader, service, key uint32) rpc.AuthBytes {
 	return rpc.AuthBytes{Flavor: FlavorSeal, Body: b}
 }
 
-// SealArgs returns args wrapped for SealWrap. Payloads are in the message, because no item may
-// travel outside it.
+// SealArgs returns a function that writes the arguments of args as SealWrap requires. Payloads are
+// in the message, because no item may travel outside it.
 func SealArgs(args func(w *xdr.Writer), key uint32) func(w *xdr.Writer) {
 	plain := CallMessage(rpc.CallHeader{}, args)[40:]
 	sum := crc32.ChecksumIEEE(plain)
@@ -204,9 +205,11 @@ func SealArgs(args func(w *xdr.Writer), key uint32) func(w *xdr.Writer) {
 	}
 }
 
-// Unseal removes the protection from the results, and returns a Decoder at the plain results. d is
-// behind the reply's header. If payload is not 0, the results have a payload of so many bytes,
-// which starts at byte at of the plain results; its padding is not protected.
+// Unseal removes the protection from the results, and returns a Decoder at the plain results. It
+// returns false if d does not hold exactly the protected results, or if their checksum is wrong. d
+// must be at the end of the reply's header. If the results contain a payload, the parameter payload
+// is its length in bytes, and the parameter at is its offset in the plain results. The padding of
+// the payload is not protected.
 func Unseal(d *xdr.Decoder, key uint32, at, payload int) (*xdr.Decoder, bool) {
 	n := int(d.Uint32())
 	pad := xdr.Pad(payload)

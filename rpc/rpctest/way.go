@@ -22,7 +22,7 @@ const (
 	DroppedAndClosed
 )
 
-// A Call is an rpc.Call with a Way that records the end of the call. It panics if the caller
+// A Call is an rpc.Call with a Way that records the end of the call. It panics if package rpc
 // violates the rules of rpc.Way: if it ends the call twice, or calls Writer or Detach after the
 // end. At the end of the call, it overwrites the message and the reply's buffer, as a transport
 // does that reuses them. So if code still uses a slice of them, it reads wrong bytes, and the test
@@ -37,7 +37,7 @@ type Call struct {
 	// Done receives a value when the call has ended.
 	Done chan struct{}
 
-	// The following fields are valid after the value from Done.
+	// The following fields are valid once Done has received its value.
 	End      End
 	Why      rpc.Refusal
 	Reply    []byte // the whole reply, with payloads and padding inserted
@@ -56,7 +56,7 @@ type Call struct {
 // TCPRoom is the Room of a call over TCP.
 var TCPRoom = rpc.Room{Inline: 4 << 20}
 
-// NewCall returns a call on conn, as over TCP. message is the whole RPC message.
+// NewCall returns a call on conn with the Room of TCP. message is the whole RPC message.
 func NewCall(conn *rpc.Conn, message []byte) *Call {
 	c := &Call{Space: TCPRoom, Done: make(chan struct{}, 1)}
 	c.Again(conn, message)
