@@ -21,7 +21,7 @@ type Server struct {
 // A Service is one version of a program.
 type Service struct{ Program, Version uint32 }
 
-// maxReply is the largest result of a call, in bytes.
+// maxReply is the largest result of DUMP, in bytes.
 const maxReply = 8 << 10
 
 var (

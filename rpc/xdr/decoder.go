@@ -69,10 +69,10 @@ func (d *Decoder) Fail(err error) {
 // Position returns the current position in the unreduced stream, in bytes.
 func (d *Decoder) Position() int { return d.off + d.shift }
 
-// Len returns how many bytes of the contiguous stream are left.
+// Len returns how many bytes are left of the stream passed to Reset, which lacks the excised items.
 func (d *Decoder) Len() int { return len(d.buf) - d.off }
 
-// Rest returns the unread part of the contiguous stream.
+// Rest returns the unread part of the stream passed to Reset, which lacks the excised items.
 func (d *Decoder) Rest() []byte { return d.buf[d.off:] }
 
 // Finish returns Err. If there is no error, but excised items or bytes are left over, it returns
@@ -89,14 +89,14 @@ func (d *Decoder) Finish() error {
 	return nil
 }
 
-// Skip skips n bytes of the contiguous stream. It does not skip padding.
+// Skip skips n bytes of the stream passed to Reset. It does not skip padding.
 func (d *Decoder) Skip(n int) { d.take(n) }
 
-// Jump moves Position behind an item of n bytes and its padding that is not in the contiguous
-// stream. The next read starts at the same byte of the contiguous stream.
+// Jump adds n and the padding of an item of n bytes to Position, because such an item is not in the
+// stream passed to Reset. The next read starts at the same byte of that stream as before.
 func (d *Decoder) Jump(n int) { d.shift += n + Pad(n) }
 
-// Rebase makes d continue at the same offset in stream, a copy of the contiguous stream that d
+// Rebase makes d continue at the same offset in stream, which must be a copy of the stream that d
 // reads. Slices that d returned before still alias the old stream.
 func (d *Decoder) Rebase(stream []byte) { d.buf = stream }
 

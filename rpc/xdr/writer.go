@@ -80,7 +80,7 @@ func (w *Writer) Payloads() []Payload { return w.payloads }
 // Overflow reports whether an item did not fit into the buffer, or could not be encoded.
 func (w *Writer) Overflow() bool { return w.overflow }
 
-// Fail sets Overflow. Its caller has a value that cannot be encoded.
+// Fail sets Overflow. Code that would have to write a value that cannot be encoded calls it.
 func (w *Writer) Fail() { w.overflow = true }
 
 // Truncate removes all bytes of the buffer beyond the first n, and releases and removes the
@@ -266,7 +266,8 @@ func (w *Writer) fold(p *Payload) {
 	w.payloadBytes -= 4
 }
 
-// PatchUint32 overwrites the word at offset at, which must have been written.
+// PatchUint32 overwrites four bytes of the buffer, which must have been written before, with v. The
+// parameter at is the offset of the first of them.
 func (w *Writer) PatchUint32(at int, v uint32) {
 	if at+4 <= len(w.buf) {
 		binary.BigEndian.PutUint32(w.buf[at:], v)
