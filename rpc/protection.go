@@ -33,10 +33,10 @@ type Guard interface {
 	// PutVerifier writes the verifier of an accepted reply, flavor and body. If it returns false,
 	// the server sends no reply.
 	PutVerifier(w *xdr.Writer) bool
-	// Wrap protects the results in place. They start at byte from of w.Bytes(). Wrap fills in the
-	// Overhead.Before bytes before them, and may append up to Overhead.Behind bytes. If
-	// Overhead.Rewrites is set, it may change the bytes of the payloads. If it returns false, the
-	// server does not send the results, because they are not protected.
+	// Wrap protects the results in place. The parameter from is their offset in w.Bytes(). Wrap
+	// fills in the Overhead.Before bytes before them, and may append up to Overhead.Behind bytes.
+	// If Overhead.Rewrites is set, it may change the bytes of the payloads. If it returns false,
+	// the server does not send the results, because they are not protected.
 	Wrap(w *xdr.Writer, from int) bool
 	// Release is called once, when the server no longer needs the Guard.
 	Release()

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Adopt makes s accept calls under the current context of c, because a server may call the client
-// that made a context under the same context (RFC 8881 §2.10.8.2). theirs is the server's handle of
-// the context. ours is the handle that the server's calls to this client have to contain.
+// Adopt makes s accept calls under the current context of c. A client uses it for calls that its
+// server makes to it: the server may make them under the context that the client made (RFC 8881
+// §2.10.8.2). theirs is the server's handle of the context. ours is the handle that the server's
+// calls to this client have to contain.
 func (s *Server) Adopt(c *Client) (theirs, ours []byte) {
 	c.mu.Lock()
 	under := c.ctx

@@ -27,8 +27,8 @@ type backs struct {
 	all []*clientContext
 }
 
-// under returns the data for calls under c with the client's handle theirs. It returns nil if the
-// client has offered too many handles.
+// under returns the data for calls under c. theirs is a handle that the client has offered for such
+// calls. under returns nil if the client has already offered maxBacks other handles.
 func (b *backs) under(c Context, theirs []byte) *clientContext {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,8 +47,8 @@ func (b *backs) under(c Context, theirs []byte) *clientContext {
 
 // Back returns the context that the server knows by handle, for calls to the client that made it.
 // theirs is the handle that these calls have to contain; service is their protection. Back returns
-// nil if the principal has no such context, or if the client has offered too many handles for it.
-// Back copies theirs.
+// nil if the principal has no such context, if theirs or service is not usable (GoodBack), or if
+// the client has already offered 16 other handles for the context. Back copies theirs.
 func (s *Server) Back(handle, theirs []byte, service rpc.GSSService, principal string) *Back {
 	x := s.contexts.find(handle)
 	if x == nil || x.principal != principal || !GoodBack(theirs, service) {
@@ -62,13 +62,13 @@ func (s *Server) Back(handle, theirs []byte, service rpc.GSSService, principal s
 }
 
 // GoodBack reports whether the handle and the service that a client offers for calls to it are
-// usable.
+// usable: RPCSEC_GSS has the service, and the handle is not empty and fits into a credential.
 func GoodBack(theirs []byte, service rpc.GSSService) bool {
 	return goodService(service) && len(theirs) > 0 && len(theirs) <= maxHandle
 }
 
-// Usable reports whether the server can make calls under the context: it has not expired, and the
-// client has not destroyed it.
+// Usable reports whether the server can make calls under the context: it has not expired, it has
+// unused sequence numbers, and the client has not destroyed it.
 func (b *Back) Usable(now time.Time) bool {
 	return !b.x.destroyed.Load() && b.under.usable(now)
 }

@@ -31,8 +31,8 @@ func (p *protector) clear() {
 	p.ctx, p.pieces = nil, p.pieces[:0]
 }
 
-// foldRoom is the largest number of bytes that Writer.FoldPadding needs in one reply: four for each
-// payload.
+// foldRoom is the space, in bytes, that a reply has for Writer.FoldPadding: four for each of 16
+// payloads.
 const foldRoom = 64
 
 // overhead returns the size of the protection.
@@ -63,7 +63,8 @@ func (p *protector) verify(token, piece []byte) bool {
 // verifyNumber reports whether token is the peer's MIC of the call's sequence number.
 func (p *protector) verifyNumber(token []byte) bool { return p.verify(token, p.number[:]) }
 
-// putMIC writes the MIC of the pieces as an opaque. It returns false if w is full.
+// putMIC writes the MIC of p.pieces as an opaque. A MIC is the checksum that GSS_GetMIC makes (RFC
+// 2743 §2.3.1). putMIC returns false if w is full.
 func (p *protector) putMIC(w *xdr.Writer) bool {
 	n := p.ctx.MICSize()
 	w.Uint32(uint32(n))
@@ -83,8 +84,9 @@ func (p *protector) putVerifier(w *xdr.Writer, piece []byte) bool {
 	return p.putMIC(w)
 }
 
-// wrap protects the data that starts at byte from of w.Bytes(). Before the data, the caller has
-// reserved overhead().Before bytes.
+// wrap protects data in place. The parameter from is the offset of the data in w.Bytes(). Before
+// the data, the caller has reserved overhead().Before bytes. wrap returns false if the protected
+// data do not fit into w.
 func (p *protector) wrap(w *xdr.Writer, from int) bool {
 	switch p.service {
 	case rpc.GSSIntegrity:
@@ -146,8 +148,8 @@ func (p *protector) gather(w *xdr.Writer, from int) (n int) {
 var zeros [3]byte
 
 // unwrap removes the protection from body, in place: afterwards body[from:to] is the protected
-// data, without the sequence number. ok is false if the checksum is wrong, or if the number is not
-// that of the call.
+// data, without the sequence number. ok is false if body is malformed, if its checksum is wrong, or
+// if its sequence number is not that of the call.
 func (p *protector) unwrap(body []byte) (from, to int, ok bool) {
 	var d xdr.Decoder
 	d.Reset(body, 0, nil)

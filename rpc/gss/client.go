@@ -34,14 +34,14 @@ type ClientConfig struct {
 	Service rpc.GSSService
 	// Program and Version are the program and version of the NULL calls that carry the tokens.
 	Program, Version uint32
-	// Timeout bounds the time to make a new context when the old one has ended (default 30 s). It
-	// also bounds the time that Close waits for the server's answer, which is never more than two
-	// seconds.
+	// Timeout is the longest time that the Client takes to replace a context that has ended
+	// (default 30 s). Close waits for the server's answer for the same time, but not longer than
+	// two seconds.
 	Timeout time.Duration
 }
 
-// destroyTime is the longest time that Close waits for the server's answer. It is short because
-// nothing depends on that answer.
+// destroyTime is the longest time that Close waits for the server's answer to RPCSEC_GSS_DESTROY.
+// It is short because nothing depends on that answer.
 const destroyTime = 2 * time.Second
 
 // maxUnderWay is the largest number of outstanding calls of a Client, even if the server's window
@@ -56,7 +56,8 @@ const maxUnderWay = 1024
 type Client struct {
 	k   rpc.Caller
 	cfg ClientConfig
-	// ends is a context that ends when the Client is closed. end ends it.
+	// ends is the context.Context for making new security contexts. Close calls end, which cancels
+	// ends.
 	ends   context.Context
 	end    context.CancelCauseFunc
 	making sync.WaitGroup
@@ -70,7 +71,7 @@ type Client struct {
 	renewing bool
 	// waiting are the calls that wait for a context or for the window, in the order of Start.
 	waiting callList
-	// sent are the outstanding calls, underWay is their number.
+	// sent are the outstanding calls; underWay is their number.
 	sent     callList
 	underWay int
 	closed   bool
@@ -148,7 +149,8 @@ func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 // Principal returns the server's name as proven by the current context.
 func (c *Client) Principal() string { return c.Context().Principal() }
 
-// Context returns the current context. The Client replaces it when it ends.
+// Context returns the current context. When that context has ended, the Client replaces it by a new
+// one.
 func (c *Client) Context() Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,9 +261,9 @@ func (c *Client) takeWaiting() callList {
 	return all
 }
 
-// again queues e a second time, because the server does not know its context. It returns false if e
-// may not be repeated: it was repeated before, the Client is closed, or its context is never
-// replaced.
+// again queues e a second time, because the server does not know the context of e, or refuses it.
+// It returns false if e may not be repeated: e was repeated before, the Client is closed, or the
+// Client's context is never replaced.
 func (c *Client) again(e *call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,7 +314,8 @@ func (c *Client) Cancel(x *rpc.Exchange, err error) {
 	}
 }
 
-// Close cancels all waiting and outstanding calls, and asks the server to delete the context.
+// Close cancels all waiting and outstanding calls, waits until they are done, and asks the server
+// to delete the context. It waits at most two seconds for the server's answer.
 func (c *Client) Close() {
 	c.mu.Lock()
 	if c.closed {
@@ -345,8 +348,8 @@ func (c *Client) Close() {
 }
 
 // destroy tells the server that the context is no longer needed (RFC 2203 §5.4). If the call does
-// not reach the server, the server has the context until its ticket ends, or until it deletes it as
-// unused.
+// not reach the server, the server has the context until it expires, or until the server deletes it
+// as unused.
 func (c *Client) destroy() {
 	ctx, cancel := context.WithTimeout(context.Background(), min(c.cfg.Timeout, destroyTime))
 	defer cancel()

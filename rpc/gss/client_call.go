@@ -13,8 +13,8 @@ import (
 const maxOverhead = 1024
 
 // bound returns the largest number of bytes that the protection adds to the call's arguments or
-// results. The number is exact if the Client's context is never replaced, because another context
-// may have other sizes.
+// results. If the Client may replace its context, the number is maxOverhead, because the sizes of
+// the next context are not known. Otherwise it is exact.
 func (e *call) bound() int {
 	if !e.client.fixed {
 		return maxOverhead

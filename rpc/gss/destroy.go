@@ -8,8 +8,8 @@ import (
 // A destroyer serves RPCSEC_GSS_DESTROY (RFC 2203 §5.4). The call is already verified.
 type destroyer struct{ *guard }
 
-// destroying has the bounds of such a call. The call has no arguments; MaxArgs is for the bytes
-// that the protection adds to an empty body.
+// destroying has the name and the size limits of RPCSEC_GSS_DESTROY. The call has no arguments;
+// MaxArgs is for the bytes that the protection adds to an empty body.
 var destroying = rpc.Procedure{Name: "RPCSEC_GSS_DESTROY", MaxArgs: 1024, MaxResults: 0}
 
 // Procedure implements rpc.Handler.

@@ -9,8 +9,8 @@
 // A Server is the rpc.Protection of the flavor. It verifies the checksum of each call's header
 // before it uses anything else of the call. It records which sequence numbers a context has used.
 // It unwraps arguments and wraps results in place. It makes contexts on the executor's goroutines,
-// because that takes long. It bounds the number of contexts, in all, of each client address and of
-// each principal. It looks up a principal's user and group numbers when the principal makes a
+// because that takes long. It limits the number of contexts: in all, for each client address, and
+// for each principal. It looks up a principal's user and group numbers when the principal makes a
 // context, and again in the background when they are outdated.
 //
 // A Client is an rpc.Caller that protects the calls on another Caller, and verifies the replies. If

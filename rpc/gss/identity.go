@@ -45,8 +45,10 @@ func (id *identity) fill(c *rpc.Cred) {
 	c.Anonymous, c.Unsure, c.UID, c.GID = true, id.unsure, rpc.NobodyID, rpc.NobodyID
 }
 
-// or returns id, unless id is unsure and before has numbers that are less than staleFor old. In
-// that case, it returns a copy of before.
+// The method named or chooses between id, the result of a new look-up, and the parameter before,
+// the result of the previous look-up. It returns id, unless id is unsure and the previous result
+// has numbers that are less than staleFor old. In that case, it returns a copy of the previous
+// result.
 func (id *identity) or(before *identity, now time.Time) *identity {
 	if !id.unsure || before == nil || !before.known || now.Sub(before.found) >= staleFor {
 		return id
@@ -104,7 +106,7 @@ func (s *Server) identify(principal string, now time.Time) *identity {
 	case <-q.done:
 		return q.id
 	case <-t.C:
-		return &identity{unsure: true} // until is zero, so that it is looked up again at the next call
+		return &identity{unsure: true} // until is zero, so that the next call under the context starts a new look-up
 	}
 }
 
@@ -151,7 +153,8 @@ func (k *identities) forget(now time.Time) {
 // maxAsking is the largest number of look-ups that run at once.
 const maxAsking = 64
 
-// begin starts a look-up on another goroutine. If too many are running, the look-up fails at once.
+// begin starts a look-up on another goroutine. If maxAsking look-ups are running, or the Server is
+// closed, the look-up fails at once.
 func (s *Server) begin(principal string, q *question) {
 	r := &s.refresher
 	r.mu.Lock()
@@ -203,7 +206,8 @@ const (
 )
 
 // refresher looks up identities in the background. asking is the number of look-ups that run.
-// waiting has the contexts whose identities are to be looked up again, by running goroutines.
+// waiting has the contexts whose identities are to be looked up again. running is the number of
+// goroutines that do so.
 type refresher struct {
 	mu      sync.Mutex
 	asking  int
@@ -213,7 +217,8 @@ type refresher struct {
 	wg      sync.WaitGroup
 }
 
-// refresh starts a new look-up of the identity of x. It does not wait for the result.
+// refresh starts a new look-up of the identity of x, unless one is under way, maxRefreshes contexts
+// already wait for theirs, or the Server is closed. It does not wait for the result.
 func (s *Server) refresh(x *serverContext) {
 	if x.refreshing.Load() || !x.refreshing.CompareAndSwap(false, true) {
 		return
@@ -243,9 +248,9 @@ func (s *Server) refreshOld(now time.Time) {
 	}
 }
 
-// Refresh starts new look-ups of all identities. Its caller knows that the users or the
-// configuration may have changed. It does not wait: the Server uses the old identities until it has
-// new ones.
+// Refresh starts new look-ups of all identities. Call it when the users of this machine or the
+// configuration of the look-up may have changed. Refresh does not wait for the look-ups: the Server
+// uses the old identities until it has new ones.
 func (s *Server) Refresh() {
 	now := time.Now()
 	k := &s.identities

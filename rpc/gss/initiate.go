@@ -24,7 +24,8 @@ type clientContext struct {
 // because calls that are sent again under the old context need numbers as well.
 const lastSeq = maxSeq - 1<<16
 
-// usable reports whether calls can be sent under x.
+// usable reports whether new calls can be sent under x: it has not expired, and its sequence
+// numbers are below lastSeq.
 func (x *clientContext) usable(now time.Time) bool {
 	return now.Before(x.ctx.Expiry()) && x.seq.Load() < lastSeq
 }
@@ -88,7 +89,7 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 		Cred:    rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: w.Bytes()},
 		Args:    func(w *xdr.Writer) { w.Opaque(token) },
 		MaxArgs: 4 + padded(len(token)),
-		// The token of another server may be longer than maxReplyToken.
+		// Servers other than this package's may send tokens that are longer than maxReplyToken.
 		MaxResults: 4 + maxHandle + 3*4 + 4 + 4*maxReplyToken,
 	}
 	return rpc.Do(ctx, i.k, &x, func(d *xdr.Decoder) error {
@@ -111,8 +112,9 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 	})
 }
 
-// established returns the finished context. It checks the server's MIC of the window size in the
-// last answer (RFC 2203 §5.2.3.1).
+// established returns the finished context. It fails if the mechanism has not finished: c is nil,
+// or rest, a further token for the server, is not empty. It checks the server's MIC of the window
+// size in the last answer (RFC 2203 §5.2.3.1).
 func (i *initiation) established(c Context, rest []byte, target string) (*clientContext, error) {
 	if c == nil || len(rest) > 0 {
 		return nil, fmt.Errorf("gss: context with %s: the server has enough, and the mechanism has not", target)

@@ -28,21 +28,22 @@ type Initiators struct {
 	resting    map[string]resting
 }
 
-// A resting is the last failure with a peer. No new attempt is made before until.
+// A resting is the last failure with a peer. The field until is the earliest time for a new
+// attempt.
 type resting struct {
 	until time.Time
 	err   error
 }
 
-// NewInitiators returns Initiators. mechanism returns the Mechanism that makes contexts under this
-// server's name own.
+// NewInitiators returns Initiators. The argument mechanism is a function that returns the Mechanism
+// for contexts in which this server has the name that the parameter own gives.
 func NewInitiators(mechanism func(own string) Mechanism) *Initiators {
 	return &Initiators{mechanism: mechanism, mechanisms: make(map[string]Mechanism), resting: make(map[string]resting)}
 }
 
-// Prepare is like the function Prepare, for a context with cfg.Target under this server's name own.
-// It ignores cfg.Mechanism. It returns the stored error if an attempt with cfg.Target has failed in
-// the last 30 seconds.
+// Prepare is like the function Prepare, for a context with cfg.Target. The parameter own is the
+// name that this server has in the context. It ignores cfg.Mechanism. It returns the stored error
+// if an attempt with cfg.Target has failed in the last 30 seconds.
 func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) (*Prepared, error) {
 	m, err := i.choose(own, cfg.Target, time.Now())
 	if err != nil {
@@ -56,8 +57,9 @@ func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) 
 	return p, err
 }
 
-// choose returns the mechanism for the name own. If an attempt with target has failed within
-// restTime, it returns that error.
+// choose returns the mechanism for contexts in which this server has the name that the parameter
+// own gives. If an attempt with target has failed within restTime, choose returns an error that
+// wraps the one of that attempt. It also fails if own would be one name more than maxOwnNames.
 func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

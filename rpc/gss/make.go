@@ -15,12 +15,13 @@ import (
 type maker struct {
 	server *Server
 	peer   netip.AddrPort
-	// on is true if the call continues the half-made context with this handle.
+	// on is true if the call continues a half-made context, which still needs tokens of the
+	// initiator. handle is the handle of that context.
 	on     bool
 	handle handle
 }
 
-// making has the bounds of such a call.
+// making has the name and the size limits of a call that makes a context.
 var making = rpc.Procedure{
 	Name: "RPCSEC_GSS_INIT", MaxArgs: 4 + maxToken,
 	MaxResults: 4 + handleSize + 3*4 + 4 + maxReplyToken,
@@ -127,8 +128,8 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 	return m.whole(x, ctx, reply, now)
 }
 
-// step passes a token to the mechanism. Server.steps bounds how many goroutines do so at once,
-// because it takes long and anyone may send many tokens: the processors are also needed for other
+// step passes a token to the mechanism. Server.steps limits how many goroutines do so at once: a
+// step takes long and any peer may send many tokens, but the processors are also needed for other
 // calls.
 func (s *Server) step(x *serverContext, token []byte, now time.Time) (Context, []byte, error) {
 	s.steps <- struct{}{}

@@ -34,7 +34,7 @@ type Initiator interface {
 	Step(token []byte, now time.Time) (reply []byte, c Context, err error)
 }
 
-// MaxPrincipal is the longest name of a principal, in bytes. It is bounded because the server
+// MaxPrincipal is the longest name of a principal, in bytes. It is limited because the server
 // stores the name with each context, and with each NFSv4 client on disk.
 const MaxPrincipal = 1 << 10
 
@@ -67,10 +67,10 @@ type Context interface {
 	// WrapSize returns how many bytes Wrap adds before and after a message. sealed is the argument
 	// for Wrap. The numbers are the same for all messages; before is a multiple of four.
 	WrapSize(sealed bool) (before, behind int)
-	// Wrap protects a message in place (GSS_Wrap, RFC 2743 §2.3.3). Wrap fills in before and
-	// behind, whose lengths have to be those of WrapSize. If sealed is set, it also encrypts the
-	// pieces. The token is the concatenation of before, the pieces, and behind. None of these
-	// slices may overlap another.
+	// Wrap protects a message in place (GSS_Wrap, RFC 2743 §2.3.3). Wrap fills in the slices before
+	// and behind, whose lengths have to be those that WrapSize returns. If sealed is set, it also
+	// encrypts the pieces. The token is the concatenation of three parts: the slice before, the
+	// pieces, and the slice behind. None of these slices may overlap another.
 	Wrap(sealed bool, before, behind []byte, pieces ...[]byte)
 	// Unwrap removes the protection from a token of the peer's Wrap, in place: afterwards
 	// token[from:to] is the message. sealed reports whether it was encrypted. The error is an

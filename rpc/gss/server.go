@@ -31,16 +31,17 @@ type Config struct {
 	// the Server makes the context without its result, and rpc.Cred.Unsure is set.
 	Identify func(principal string) (uid, gid uint32, groups []uint32, ok bool, err error)
 	// MaxContexts is the largest number of contexts (default 65,536). Each takes ContextSize bytes
-	// at most. MaxPerAddress is the largest number for one peer address, and MaxPerPrincipal for
-	// one principal at all addresses (default a quarter of MaxContexts). If an address or a
-	// principal reaches its bound, the Server deletes its least recently used context. If
-	// MaxContexts is reached, the Server deletes a context of an address with the most contexts.
+	// at most. MaxPerAddress is the largest number for one peer address, and MaxPerPrincipal that
+	// for one principal at all addresses (default of each: a quarter of MaxContexts). If an address
+	// or a principal has reached its limit, a new context makes the Server delete another of that
+	// address or principal, which was not used for long. If MaxContexts is reached, the Server
+	// deletes a context of an address with the most contexts.
 	MaxContexts, MaxPerAddress, MaxPerPrincipal int
 	// Idle is the time after which the Server deletes an unused context (default one hour).
 	Idle time.Duration
 	// Notify, if not nil, is called for each refusal, and for each other event with a Reason. It
-	// must not block. If it writes a log, it has to bound the log, because any peer can cause
-	// refusals. The Event is valid only during the call.
+	// must not block. If it writes a log, it has to limit the log's size, because any peer can
+	// cause refusals. The Event is valid only during the call.
 	Notify func(e *Event)
 }
 
@@ -248,8 +249,8 @@ func (s *Server) verifyCall(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Outco
 	return g, rpc.Done
 }
 
-// admit checks a call whose header checksum is right: its sequence number, and the expiry of its
-// context.
+// admit checks a call whose header checksum is right: its sequence number, the expiry of its
+// context, and that a call that destroys the context is of procedure NULL.
 func (s *Server) admit(a *rpc.Arrived, c *credential, x *serverContext, now time.Time) rpc.Outcome {
 	switch {
 	case c.seq > maxSeq:

@@ -52,7 +52,8 @@ const (
 	// machine. The context was not refused. The caller acts as the anonymous user, unless the
 	// program refuses it.
 	UnknownPrincipal
-	// Evicted means that a context was deleted because a bound on contexts was reached.
+	// Evicted means that a context was deleted because a limit on the number of contexts was
+	// reached (Config.MaxContexts).
 	Evicted
 	// Unidentified means that a context was made, but that the look-up of its caller's user number
 	// failed. Nothing was refused.
@@ -120,7 +121,7 @@ type Stats struct {
 	Made, Destroyed, Expired uint64
 	// Calls counts verified calls.
 	Calls uint64
-	// Refused counts the refusals by Reason.
+	// Refused counts the refusals, and the other events that have a Reason, by Reason.
 	Refused [reasons]uint64
 }
 

@@ -18,10 +18,11 @@ const chunkSize = 256
 
 type chunk [chunkSize]atomic.Pointer[serverContext]
 
-// A table finds contexts by their handles. It has at most max contexts, at most share of them from
-// one address, and at most each of one principal. If an address or a principal reaches its bound,
-// add deletes a context of that address or principal that was not used for long. If the table is
-// full, add deletes one from an address that has the most contexts. find takes no lock.
+// A table finds contexts by their handles. Its fields max, share and each are the largest numbers
+// of contexts in all, from one address, and of one principal. If an address or a principal has
+// reached its limit, add deletes a context of that address or principal that was not used for long.
+// If the table is full, add deletes one from an address that has the most contexts. find takes no
+// lock.
 type table struct {
 	max, share int
 	// each is the largest number of contexts of one principal.
@@ -68,7 +69,7 @@ func (t *table) find(h []byte) *serverContext {
 }
 
 // add sets the handle of x and adds x to the table. It returns how many contexts it deleted because
-// a bound was reached.
+// a limit was reached.
 func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
 	x.touch(now)
 	rand.Read(x.handle[4:]) // rand.Read never fails
@@ -143,8 +144,8 @@ func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
 const maxPassed = 64
 
 // evict deletes a context of h that was not used for long. If the first context in the list was
-// used since evict last looked at it, evict moves it to the end and tries the next. The caller
-// holds mu.
+// used since evict last read its time of use, evict moves it to the end and tries the next, at most
+// maxPassed times. The caller holds mu.
 func (t *table) evict(h *holder) {
 	for range maxPassed {
 		x := h.contexts.First

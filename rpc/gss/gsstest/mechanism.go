@@ -139,8 +139,8 @@ func unframe(b []byte) []byte {
 
 func defective(text string) error { return &gss.Error{Major: gss.DefectiveToken, Text: text} }
 
-// An initiator makes one context. It sends tokens with its nonce and its name until left is 0. Then
-// the acceptor answers with its own nonce.
+// An initiator makes one context. It sends as many tokens with its nonce and its name as the field
+// left requires. Then the acceptor answers with its own nonce.
 type initiator struct {
 	m      *Mechanism
 	target string
@@ -177,8 +177,8 @@ func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, erro
 	return nil, i.m.context(i.m.Host, i.m.Name, i.nonce, nonce, true, i.m.expiry(now)), nil
 }
 
-// An acceptor makes one context. left is the number of tokens that it still needs, all with the
-// content said.
+// An acceptor makes one context. The field left is the number of tokens that it still needs. The
+// field said is the content of the first token; the content of the others has to be the same.
 type acceptor struct {
 	m    *Mechanism
 	left int
