@@ -95,7 +95,7 @@ func establish(a *types.Authenticator, w wishes, session key, e established) (*c
 }
 
 // freshSequence returns a random sequence number for a context's first token. It has at most 30
-// bits, because some implementations take a longer number for a negative one.
+// bits, because some implementations read a larger number as negative.
 func freshSequence() uint32 {
 	var b [4]byte
 	rand.Read(b[:])
@@ -104,7 +104,7 @@ func freshSequence() uint32 {
 
 // unknownToken returns a KRB-ERROR that tells the initiator that the acceptor does not know the
 // kind of its token, so that it may send another kind (RFC 4121 §4.1). If err has another reason,
-// it returns nil.
+// or the keytab cannot be read, it returns nil.
 func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 	if e := (*gss.Error)(nil); !errors.As(err, &e) || e.Major != gss.ContinueNeeded {
 		return nil
@@ -117,7 +117,7 @@ func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 	return errorToken(keys[0].realm, server, codeOf(err), now)
 }
 
-// maxErrorNames is the largest size of all names in a KRB-ERROR together, in bytes. It is bounded
+// maxErrorNames is the largest size of all names in a KRB-ERROR together, in bytes. It is limited
 // because the names come from the initiator.
 const maxErrorNames = 1024
 

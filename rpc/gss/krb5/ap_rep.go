@@ -14,7 +14,7 @@ const (
 	usageAPRep         = 12
 )
 
-// An apRep is the encrypted part of an AP-REP (RFC 4120 §5.5.2). By it, the acceptor proves its
+// An apRep is the encrypted part of an AP-REP (RFC 4120 §5.5.2). With it, the acceptor proves its
 // identity, and sends the context's key and its first sequence number.
 type apRep struct {
 	// ctime and cusec are the time in the authenticator: whole seconds, and microseconds.

@@ -58,8 +58,8 @@ func cacheKind(name string) (kind, rest string) {
 }
 
 // cacheFile returns the path of the file of the cache called name. A directory (DIR:) has several
-// caches. Its file "primary" contains the file name of the cache to use; without that file, it is
-// "tkt". The name DIR::PATH means the file at PATH.
+// caches. Its file "primary" contains the file name of the cache to use; without a file "primary",
+// it is the file "tkt". The name DIR::PATH means the file at PATH.
 func cacheFile(name string) (path string, err error) {
 	kind, rest := cacheKind(name)
 	switch kind {

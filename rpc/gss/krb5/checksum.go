@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// checksumType is the type of the authenticator's checksum field. The field has no checksum, but
-// the initiator's flags and channel bindings (RFC 4121 §4.1.1).
+// checksumType is the type of the authenticator's checksum field. Instead of a checksum, the field
+// contains the initiator's flags and channel bindings (RFC 4121 §4.1.1).
 const checksumType = 0x8003
 
 // The constants with the prefix flag are the flags that an initiator may set (RFC 4121 §4.1.1.1,

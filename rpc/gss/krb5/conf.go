@@ -40,9 +40,10 @@ func chooseETypes(l *config.LibDefaults) {
 	l.PermittedEnctypeIDs = permitted
 }
 
-// chosen returns the types in ids that are also in among. names are the words of the line in
-// krb5.conf that ids were read from. If they equal the default, unset, the file has no such line,
-// and chosen returns all of among.
+// chosen returns the types in ids that are allowed: the parameter among lists the allowed types.
+// The parameter names has the words of the line of krb5.conf from which ids were read. If names
+// equals the parameter unset, the library's default, the file has no such line, and chosen returns
+// all allowed types.
 func chosen(names, unset []string, ids, among []int32) []int32 {
 	if slices.Equal(names, unset) {
 		return slices.Clone(among)

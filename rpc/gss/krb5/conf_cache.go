@@ -35,7 +35,7 @@ const (
 	maxConfSize  = 1 << 20
 )
 
-// A confReader finds the first value of a relation in [libdefaults].
+// A confReader finds the first value of a relation (a line NAME = VALUE) in [libdefaults].
 type confReader struct {
 	relation     string
 	value        string

@@ -26,8 +26,8 @@ func newCTSKey(key []byte) *ctsKey {
 	return &ctsKey{block: block}
 }
 
-// A chain is a CBC mode of the standard library, with memory for a block that spans two pieces, and
-// for the last two blocks.
+// A chain is a cipher in CBC mode of the standard library, with memory for a block that spans two
+// pieces, and for the last two blocks.
 type chain struct {
 	mode    cipher.BlockMode
 	scratch [2 * blockSize]byte

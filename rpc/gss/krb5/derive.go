@@ -23,8 +23,8 @@ func (p *profile) derive(key []byte, usage uint32, purpose byte, n int) []byte {
 	return p.deriveByHash(key, constant, n)
 }
 
-// deriveByCipher is the function DK of RFC 3961 §5.1 with AES: it encrypts the n-folded constant
-// repeatedly.
+// deriveByCipher is the function DK of RFC 3961 §5.1 with AES: it encrypts the constant, folded to
+// one block (nfold), again and again, and concatenates the results.
 func deriveByCipher(key, constant []byte, n int) []byte {
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -9,8 +9,9 @@
 // An acceptor that authenticates itself gives each context a fresh key. So an attacker who repeats
 // an AP-REQ gets a context that it cannot use. An acceptor that does not authenticate itself relies
 // on the replay cache, which is in memory. After a restart, a repeated AP-REQ therefore makes the
-// same keys again, as long as its time is within the allowed skew. A message under such a context
-// must contain a handle that the server never uses for another context; RPCSEC_GSS does so.
+// same keys again, as long as its time is within the allowed skew. So that the attacker cannot also
+// repeat messages of the earlier context, each message must contain a handle that the server never
+// uses for another context. In RPCSEC_GSS, each message does.
 //
 // The package does not implement encryption types before AES, tokens of version 1 (RFC 1964),
 // DCE-style contexts, delegation, or user-to-user authentication.

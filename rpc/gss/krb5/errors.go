@@ -35,7 +35,7 @@ const minorBase = -1765328384
 
 func (c code) minor() uint32 { return uint32(int64(minorBase) + int64(c)) }
 
-// maxText is the longest text of an error, in bytes. It is bounded because the text may contain
+// maxText is the longest text of an error, in bytes. It is limited because the text may contain
 // names from a peer's token, and is written to logs.
 const maxText = 512
 

@@ -26,8 +26,9 @@ var answers = []struct {
 	{code: errorcode.KDC_ERR_CLIENT_REVOKED, says: "the KDC has locked the principal: see kadmin's getprinc"},
 }
 
-// explained returns an error with one sentence that has the remedy, if err is the library's error
-// about an exchange with the KDC. It returns any other error unchanged.
+// explained returns an error that says what to do, if err is the library's error about an exchange
+// with the KDC, and its cause is in answers or is that no KDC could be reached. It returns any
+// other error unchanged.
 func (m *Mechanism) explained(err error) error {
 	var e krberror.Krberror
 	if !errors.As(err, &e) {

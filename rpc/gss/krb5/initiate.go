@@ -17,7 +17,7 @@ type initiator struct {
 	config  *Config
 	ticket  *ticket
 	tickets *tickets // stores the ticket if the acceptor accepts it
-	// sent is true once the AP-REQ was made. The next four fields are its contents. done is true
+	// sent is true once the AP-REQ was made. The next four fields are values in it. done is true
 	// once the initiator has succeeded or failed.
 	sent     bool
 	ctime    time.Time
@@ -150,8 +150,8 @@ func (i *initiator) finish(token []byte) (gss.Context, error) {
 	return i.context(r.subkey, true), nil
 }
 
-// context returns the initiator's side of the context with the key base. acceptors is true if base
-// is the acceptor's subkey.
+// context returns the initiator's side of the context. The parameter base is the key of the
+// context. acceptors is true if that key is the acceptor's subkey.
 func (i *initiator) context(base key, acceptors bool) gss.Context {
 	return newContext(established{
 		key: base, ownSubkey: acceptors, sequence: uint64(i.sequence),

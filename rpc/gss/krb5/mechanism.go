@@ -71,7 +71,7 @@ func New(c Config) *Mechanism {
 // OID implements gss.Mechanism.
 func (m *Mechanism) OID() []byte { return oid }
 
-// Check reads the keytab and returns the reason why it cannot accept contexts, or nil.
+// Check reads the keytab. It returns an error if the Mechanism cannot accept contexts with it.
 func (m *Mechanism) Check() error {
 	_, err := m.serviceKeys()
 	return err

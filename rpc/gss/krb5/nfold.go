@@ -1,8 +1,9 @@
 package krb5
 
-// nfold returns the n-fold of in: n bytes that depend equally on all bits of in (RFC 3961 §5.1). It
-// concatenates copies of in, each rotated right by 13 bits more than the copy before, up to the
-// least common multiple of len(in) and n. Then it adds all parts of n bytes in ones' complement.
+// nfold returns the n-fold of its argument in: n bytes that depend equally on all bits of the
+// argument (RFC 3961 §5.1). It concatenates copies of the argument, each rotated right by 13 bits
+// more than the copy before, until their length is the least common multiple of len(in) and n. Then
+// it adds all parts of n bytes in ones' complement.
 func nfold(in []byte, n int) []byte {
 	total := len(in) * n / gcd(len(in), n)
 	out := make([]byte, n)
@@ -18,7 +19,8 @@ func nfold(in []byte, n int) []byte {
 	return out
 }
 
-// rotatedByte returns byte i of the concatenation of rotated copies of in.
+// rotatedByte returns the byte at index i of the concatenation of rotated copies that nfold
+// describes.
 func rotatedByte(in []byte, i int) byte {
 	bits := 8 * len(in)
 	turn := 13 * (i / len(in)) % bits

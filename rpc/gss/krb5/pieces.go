@@ -21,7 +21,8 @@ func (c *cursor) run() []byte {
 // skip moves the cursor n bytes within the current piece.
 func (c *cursor) skip(n int) { c.at += n }
 
-// gather copies the next len(to) bytes to to, and moves the cursor behind them.
+// gather fills the slice to with the bytes that follow the cursor, and moves the cursor behind
+// these bytes.
 func (c *cursor) gather(to []byte) {
 	for len(to) > 0 {
 		n := copy(to, c.run())
@@ -30,7 +31,8 @@ func (c *cursor) gather(to []byte) {
 	}
 }
 
-// scatter replaces the next len(from) bytes by from, and moves the cursor behind them.
+// scatter overwrites the bytes that follow the cursor with those of the slice from, and moves the
+// cursor behind the overwritten bytes.
 func (c *cursor) scatter(from []byte) {
 	for len(from) > 0 {
 		n := copy(c.run(), from)

@@ -11,12 +11,12 @@ const maxReplays = 1 << 16
 
 // replayed stores accepted authenticators, so that none is accepted twice (RFC 4120 §3.2.3). It
 // stores each for at least twice the allowed skew, because an authenticator's time may be one skew
-// in the future. If maxReplays come within that time, it deletes the older half. That does little
-// harm: only clients with a ticket can fill it, and contexts with the acceptor's subkey need no
-// protection against repeated authenticators.
+// in the future. If more than maxReplays/2 come within that time, it may delete an authenticator
+// earlier. That does little harm: only clients with a ticket can send so many, and contexts with
+// the acceptor's subkey need no protection against repeated authenticators.
 //
-// The two maps are generations. If young is full or too old, it becomes old, and the previous old
-// is deleted.
+// The two maps are generations. If the map young has maxReplays/2 authenticators, or was created
+// longer ago than twice the skew, it replaces the map old.
 type replayed struct {
 	mu         sync.Mutex
 	young, old map[[sha256.Size]byte]struct{}

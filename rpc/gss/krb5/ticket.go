@@ -9,8 +9,8 @@ import (
 )
 
 // The acceptor tries at most maxTrials keys on a ticket. For a long ticket it tries fewer, but at
-// least fewTrials, so that it decrypts about maxTrialBytes in all. The trials are bounded because
-// anyone can send a ticket. Keys with the ticket's principal and version are tried first.
+// least fewTrials, so that it decrypts about maxTrialBytes in all. The number of trials is limited
+// because any peer can send a ticket. Keys with the ticket's principal and version are tried first.
 const (
 	maxTrials     = 64
 	fewTrials     = 4
@@ -60,7 +60,8 @@ func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, 
 			return plain, &k, nil
 		}
 	}
-	// Use this code, because it is the only one after which Linux's rpc.gssd gets a new ticket.
+	// Use the code badIntegrity, because it is the only one after which Linux's rpc.gssd gets a new
+	// ticket.
 	return nil, nil, failed(gss.NoCredential, badIntegrity, "the ticket for %s, key version %d, fits no key of the keytab: it may be older or newer than the keytab", name, t.EncPart.KVNO)
 }
 

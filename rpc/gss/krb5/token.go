@@ -19,7 +19,8 @@ const (
 	sentByAcceptor = 1 << iota
 	sealedFlag
 	acceptorSubkey
-	// knownFlags are the flags that are compared. A receiver ignores all others.
+	// knownFlags are the flags that the receiver of a token compares with the expected ones. It
+	// ignores all others.
 	knownFlags = sentByAcceptor | sealedFlag | acceptorSubkey
 )
 
