@@ -112,7 +112,8 @@ func body(statements string) string {
 	return "{\n" + statements + "\n}"
 }
 
-// emitSizes writes the constants for the largest sizes of the type xdrName, whose Go name is name.
+// emitSizes writes the constants for the largest sizes of a type. xdrName is the type's name in the
+// definition, and name its Go name.
 func (e *emitter) emitSizes(xdrName, name string) {
 	s := e.m.sizes[xdrName]
 	if s.max != unbounded {

@@ -1,6 +1,7 @@
 package main
 
-// listType adds the iterator type for a linked list of node to the queue, and returns its name.
+// listType adds the iterator type for a linked list to the queue, and returns its name. The
+// argument node is the XDR name of the type of the list's elements.
 func (e *emitter) listType(node string) string {
 	d := e.m.types[node].(*structDef)
 	elem := goName(&d.header)

@@ -219,8 +219,8 @@ func (p *parser) unionBody(u *unionDef) {
 	}
 }
 
-// declaration reads one declaration. owner is the name of the type that contains it, with which the
-// names of types defined inside the declaration begin.
+// declaration reads one declaration. owner is the name of the type that contains the declaration.
+// The names of types that are defined inside the declaration begin with owner.
 func (p *parser) declaration(owner string) *declaration {
 	first := p.peek()
 	d := &declaration{header: startHeader(first)}
@@ -269,8 +269,8 @@ func (p *parser) declaration(owner string) *declaration {
 }
 
 // nameInline gives names to the types that were defined inside d, and that have placeholders as
-// names. They are the definitions from index from on: the type of d, and the types inside that
-// type.
+// names. These types are the type of d, and the types inside that type. Their definitions are at
+// the end of p.spec.definitions; the parameter from is the index of the first.
 func (p *parser) nameInline(from int, d *declaration, owner string) {
 	inline := p.spec.definitions[from:]
 	if len(inline) == 0 {

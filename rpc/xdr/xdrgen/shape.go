@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // A shape generates the Go code for a declaration: its type, and the statements that decode and
-// encode it. at is an addressable Go expression of that type. In the generated code, the decoder is
-// d and the writer is w.
+// encode it. The parameter at is an addressable Go expression of that type. In the generated code,
+// the decoder is d and the writer is w.
 type shape interface {
 	goType() string
 	decode(at string) string
@@ -42,7 +42,8 @@ func (s fixedBytes) goType() string        { return "[" + s.length + "]byte" }
 func (fixedBytes) decode(at string) string { return "d.FixedOpaqueTo(" + whole(at) + "[:])" }
 func (fixedBytes) encode(at string) string { return "w.FixedOpaque(" + whole(at) + "[:])" }
 
-// whole returns the expression at, in parentheses if an index cannot be appended otherwise.
+// whole returns its argument, a Go expression. It puts parentheses around an expression to which an
+// index cannot be appended otherwise, such as *p.
 func whole(at string) string {
 	if at[0] == '*' {
 		return "(" + at + ")"

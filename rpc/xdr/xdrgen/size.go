@@ -65,7 +65,8 @@ func (m *model) checkSizes() error {
 	return nil
 }
 
-// sizeOf returns the size of the defined type name.
+// sizeOf returns the size of a defined type. name is the type's XDR name, and line the line number
+// for an error.
 func (m *model) sizeOf(name string, line int) (size, error) {
 	if s, ok := m.sizes[name]; ok {
 		return s, nil

@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// CheckAllocations checks that twenty random values of fresh's type are encoded and decoded without
-// an allocation.
+// CheckAllocations checks that twenty random values of a type are encoded and decoded without an
+// allocation. The function fresh returns a new zero value of that type.
 func CheckAllocations(t *testing.T, fresh func() Value) {
 	t.Helper()
 	for seed := range 20 {

@@ -13,7 +13,8 @@ import (
 // Draw makes.
 const room = 1 << 16
 
-// Check draws a random value of fresh's type, encodes it, and checks that
+// Check draws a random value of a type, encodes it, and makes the checks below. The function fresh
+// returns a new zero value of that type. Check checks that
 //
 //   - the encoding decodes to the same value: whole, or with its eligible items excised. The
 //     excised items may have padding or not. The Decoder may find them by their positions (Reset)
@@ -55,8 +56,8 @@ func Check(t *rapid.T, fresh func() Value) (stream []byte, want []any) {
 	return stream, want
 }
 
-// CheckForeign does the same as Check. It also checks that the other implementation, theirs, reads
-// the same value from the encoding and writes the same bytes.
+// CheckForeign does the same as Check. It also checks that another implementation (the parameter
+// theirs) reads the same value from the encoding, and encodes that value as the same bytes.
 func CheckForeign(t *rapid.T, fresh func() Value, theirs Foreign) {
 	stream, want := Check(t, fresh)
 	r := bytes.NewReader(stream)

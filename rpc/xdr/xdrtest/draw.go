@@ -16,8 +16,8 @@ import (
 // arrays and lists up to 3 elements.
 func Draw(t *rapid.T, v Value) { draw(t, reflect.ValueOf(v).Elem(), -1) }
 
-// Example returns a value of fresh's type, drawn as by Draw. The same seed always gives the same
-// value.
+// Example returns a value that Draw has filled. The function fresh returns a new zero value of the
+// type. The same seed always gives the same value.
 func Example(fresh func() Value, seed int) Value {
 	return rapid.Custom(func(t *rapid.T) Value {
 		v := fresh()
@@ -125,8 +125,8 @@ func drawDiscriminant(t *rapid.T, v reflect.Value) {
 	setNumber(v.Field(0), rapid.SampledFrom(arms).Draw(t, "arm"))
 }
 
-// otherValue returns a value of the discriminant's type that is not in named. If there is none, it
-// returns a value in named.
+// otherValue returns a value of the discriminant's type that the slice named does not contain. If
+// there is none, it returns one that the slice contains.
 func otherValue(t *rapid.T, disc reflect.Type, named []int64) int64 {
 	rest := slices.DeleteFunc(slices.Clone(knownValues(disc)), func(n int64) bool {
 		return slices.Contains(named, n)

@@ -6,9 +6,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// EligibleItems adds the DDP-eligible items of fresh's type to found. The key is the item's path:
-// the type's name and the names of fields, separated by dots. "Next" in a path stands for the
-// elements of a list.
+// EligibleItems adds the DDP-eligible items of a type to the map found. The function fresh returns
+// a value of that type. The key of an item is its path: the type's name and the names of fields,
+// separated by dots. "Next" in a path stands for the elements of a list.
 func EligibleItems(fresh func() Value, found map[string]bool) {
 	t := reflect.TypeOf(fresh()).Elem()
 	findEligible(t, t.Name(), found)

@@ -6,8 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// External is implemented by types that are written by hand (@external). Reflection cannot find
-// their items on the wire, so they have these methods, which may be in a test file.
+// External is implemented by Go types that are written by hand because their definition has
+// xdrgen's annotation @external. Reflection cannot find their items on the wire, so they have these
+// methods, which may be in a test file.
 type External interface {
 	// DrawExternal fills the zero value with a random value.
 	DrawExternal(t *rapid.T)

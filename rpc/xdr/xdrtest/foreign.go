@@ -36,8 +36,8 @@ func ForeignStruct[T any, P interface {
 	}
 }
 
-// ForeignUnion returns the Foreign for a union. read is the other implementation's function that
-// reads it.
+// ForeignUnion returns the Foreign for a union. The argument read is the other implementation's
+// function that reads the union.
 func ForeignUnion[U io.WriterTo](read func(io.Reader) (U, int64, error)) Foreign {
 	return Foreign{
 		Read: func(r io.Reader) (any, error) {
@@ -51,7 +51,9 @@ func ForeignUnion[U io.WriterTo](read func(io.Reader) (U, int64, error)) Foreign
 	}
 }
 
-// ForeignFunc returns the Foreign for a type that the functions read and write read and write.
+// ForeignFunc returns the Foreign for a type without methods. The arguments are the other
+// implementation's functions for values of that type: the first reads one, and the second writes
+// one.
 func ForeignFunc[T any](read func(io.Reader) (T, int64, error), write func(io.Writer, T) (int64, error)) Foreign {
 	return Foreign{
 		Read: func(r io.Reader) (any, error) {

@@ -100,8 +100,8 @@ func (l *leaves) scalar(v reflect.Value) bool {
 	return true
 }
 
-// elements adds the elements of an array with walk. Before them it adds the count, if the array has
-// one on the wire.
+// elements adds the items of an array. It calls walk for each element, to add the element's items.
+// Before them it adds the number of elements, if the array has that number on the wire.
 func (l *leaves) elements(v reflect.Value, walk func(reflect.Value)) {
 	if v.Kind() == reflect.Slice {
 		l.add(int64(v.Len()))
