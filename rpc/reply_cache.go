@@ -70,7 +70,8 @@ type replyOwner struct {
 	peer                    netip.AddrPort
 	conn                    *Conn // nil if the connection has ended
 	succeeded               bool  // true if the client repeats its calls on a newer connection
-	// joined maps each call of this connection that waits for an entry's call to that entry.
+	// joined has the calls of this connection that wait for the end of a call with the same key. It
+	// maps each of them to the entry of the call for which it waits.
 	joined map[*Call]*reply
 
 	client  *replyClient              // nil before the first reply

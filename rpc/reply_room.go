@@ -68,8 +68,9 @@ func (cl *replyClient) rank() int {
 // surplusRank is the lowest rank of a client with a surplus.
 const surplusRank = 64
 
-// next returns the oldest reply of the client's first connection, which is deleted next, and moves
-// that connection to the end of its list.
+// next returns the reply of the client that the cache has to delete next: the oldest reply of the
+// first connection in owners[1] or, if that list is empty, in owners[0]. next moves that connection
+// to the end of its list.
 func (cl *replyClient) next() *reply {
 	l := &cl.owners[min(cl.owners[1].Len, 1)]
 	o := l.First

@@ -25,8 +25,8 @@ type Config struct {
 	// second comes within that time, it may run on the goroutine that received it (see Turn). If
 	// such calls are rarer, the goroutine that watches over them costs more than it saves.
 	LendWithin time.Duration
-	// ReplyCacheBytes bounds the memory of the duplicate-request cache (default
-	// 64 MiB). The last 64 replies of 1,000 connections take 16 to 38 MiB.
+	// ReplyCacheBytes limits the memory of the duplicate-request cache (default 64 MiB). The last
+	// 64 replies of each of 1,000 connections together take 16 to 38 MiB.
 	ReplyCacheBytes int64
 	// Pool, if not nil, is the pool from which the transports take payload memory. The Server then
 	// bounds the part of it that the calls of one lane use (Judgement.Lane).

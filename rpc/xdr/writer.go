@@ -256,8 +256,8 @@ func (w *Writer) FoldPadding() {
 	}
 }
 
-// fold moves the last bytes of p, whose length is not a multiple of four, to the four bytes in the
-// buffer after p's position.
+// fold moves the last one to three bytes of p, whose length is not a multiple of four, and their
+// padding to the four bytes of the buffer after p's position.
 func (w *Writer) fold(p *Payload) {
 	word := w.buf[p.Position : p.Position+4]
 	whole := len(p.Data) &^ 3

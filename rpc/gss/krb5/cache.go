@@ -48,7 +48,8 @@ var kindNames = map[string]string{
 	"MEMORY": "in the memory of another process", "API": "of another system",
 }
 
-// cacheKind splits the name of a cache at the first colon, into kind and rest.
+// cacheKind splits the name of a cache at the first colon, into kind and rest. A name without a
+// kind is the path of a file.
 func cacheKind(name string) (kind, rest string) {
 	kind, rest, typed := strings.Cut(name, ":")
 	if !typed || strings.Contains(kind, "/") {

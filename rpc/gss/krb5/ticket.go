@@ -9,8 +9,9 @@ import (
 )
 
 // The acceptor tries at most maxTrials keys on a ticket. For a long ticket it tries fewer, but at
-// least fewTrials, so that it decrypts about maxTrialBytes in all. The number of trials is limited
-// because any peer can send a ticket. Keys with the ticket's principal and version are tried first.
+// least fewTrials, so that all trials together decrypt about maxTrialBytes. The number of trials is
+// limited because any peer can send a ticket. Keys with the ticket's principal and version are
+// tried first.
 const (
 	maxTrials     = 64
 	fewTrials     = 4

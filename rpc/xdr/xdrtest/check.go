@@ -13,8 +13,8 @@ import (
 // Draw makes.
 const room = 1 << 16
 
-// Check draws a random value of a type, encodes it, and makes the checks below. The function fresh
-// returns a new zero value of that type. Check checks that
+// Check draws a random value of a type, and encodes it. The function fresh returns a new zero value
+// of that type. Check fails the test unless
 //
 //   - the encoding decodes to the same value: whole, or with its eligible items excised. The
 //     excised items may have padding or not. The Decoder may find them by their positions (Reset)
