@@ -106,8 +106,9 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 	return evicted
 }
 
-// idlest takes maxPassed random contexts, and returns the one that was not used for the longest
-// time. It does not compare all contexts, because that would hold the lock for too long.
+// idlest compares the first context and maxPassed contexts chosen at random, and returns the one
+// that was not used for the longest time. It does not compare all contexts, because that would hold
+// the lock for too long.
 func idlest(all []*serverContext) *serverContext {
 	x := all[0]
 	for range maxPassed {

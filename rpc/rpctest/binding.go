@@ -49,8 +49,8 @@ var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 	COMPOUND: {Name: "COMPOUND", MaxArgs: MaxCompound, MaxResults: MaxCompound, Walk: walkCompound},
 }}
 
-// size returns the size of a payload of n bytes. It returns 0 if n is larger than MaxData, because
-// the program then replies GARBAGE_ARGS.
+// size returns the size of the payload for a call that requests n bytes: n, or 0 if n is larger
+// than MaxData, because the program then replies GARBAGE_ARGS.
 func size(n uint32) int {
 	if n > MaxData {
 		return 0

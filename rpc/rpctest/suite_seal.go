@@ -42,7 +42,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 		t.Fatalf("a context: key %d, %v", key, err)
 	}
 
-	// Under SealNone, arguments and results are sent as without the flavor.
+	// Under SealNone, arguments and results are sent as under AUTH_NONE.
 	for _, n := range []int{0, 1000, 200_000} {
 		want := Pattern(make([]byte, n))
 		x := sealed(GET, SealNone, key, func(w *xdr.Writer) { w.Uint32(uint32(n)) })

@@ -222,7 +222,8 @@ func (c *Call) use(what string) {
 	}
 }
 
-// Results reads the reply's header and returns a Decoder at the results.
+// Results reads the reply's header and returns a Decoder at the results. It returns an error if the
+// call got no reply, or one that is not SUCCESS or has another XID.
 func (c *Call) Results() (*xdr.Decoder, error) {
 	if c.End != Sent {
 		return nil, fmt.Errorf("rpctest: no reply (end %d, refusal %d)", c.End, c.Why)

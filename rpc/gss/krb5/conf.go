@@ -51,7 +51,7 @@ func chosen(names, unset []string, ids, among []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return !slices.Contains(among, id) })
 }
 
-// findKDCs makes the library look up the realm's KDCs in the DNS if the file names none.
+// findKDCs makes the library look up the realm's KDCs in the DNS if krb5.conf names none.
 func findKDCs(c *config.Config, realm string) {
 	named := slices.ContainsFunc(c.Realms, func(r config.Realm) bool { return r.Realm == realm && len(r.KDC) > 0 })
 	if !named {

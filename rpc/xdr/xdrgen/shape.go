@@ -11,7 +11,7 @@ type shape interface {
 	encode(at string) string
 }
 
-// scalar is a built-in type of one or two words.
+// scalar is a built-in type of fixed size. size is that size in bytes.
 type scalar struct {
 	name    string
 	size    int64
