@@ -303,7 +303,7 @@ const maxIdleLanes = 64
 // wait for (Judgement.Lane). The map is immutable: a change replaces it.
 type laneGroups map[any]*mem.Group
 
-// groupOf returns the group that bounds the payload memory of a call with this plan, or nil if the
+// groupOf returns the group that limits the payload memory of a call with this plan, or nil if the
 // call needs none or has no lane. All calls of one lane share a group, so that calls that wait for
 // one resource cannot take the memory that calls in other lanes need.
 func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {

@@ -310,8 +310,8 @@ func (c *Call) moved() {
 type Room struct {
 	// Inline is the largest reply without any chunk.
 	Inline int
-	// ReplyChunk is the largest reply in a Reply chunk, or 0 if the caller offers none. Over TCP
-	// it is 0, and Inline bounds all replies.
+	// ReplyChunk is the largest reply in a Reply chunk, or 0 if the caller offers none. Over TCP it
+	// is 0, and Inline limits all replies.
 	ReplyChunk int
 	// Continued is true if a reply larger than Inline may continue in further messages
 	// (RPC-over-RDMA version 2). Inline then does not limit the reply.

@@ -41,8 +41,8 @@ type Exchange struct {
 	// MaxAuthBytes. w holds the header up to the procedure. The transport calls Sign once for
 	// each transmission, before Args, on the same goroutine.
 	Sign func(x *Exchange, w *xdr.Writer)
-	// Binding tells a transport with direct data placement which items are eligible, and how
-	// large the reply gets. If it is nil, no item is eligible, and MaxResults bounds the reply.
+	// Binding tells a transport with direct data placement which items are eligible, and how large
+	// the reply gets. If it is nil, no item is eligible, and MaxResults limits the reply.
 	Binding *Procedure
 	// Args encodes the arguments. Payload marked eligible may be exposed to the peer instead of
 	// copied. The transport calls it again for a retransmission. If Args is nil, there are no

@@ -29,7 +29,7 @@ type Config struct {
 	// 64 replies of each of 1,000 connections together take 16 to 38 MiB.
 	ReplyCacheBytes int64
 	// Pool, if not nil, is the pool from which the transports take payload memory. The Server then
-	// bounds the part of it that the calls of one lane use (Judgement.Lane).
+	// limits how much of it the calls of one lane use together (Judgement.Lane).
 	Pool *mem.Pool
 	// Observe, if not nil, is called at the end of each call, on the goroutine that ends it. It
 	// must not block. The Event is valid only during Observe.
@@ -37,8 +37,8 @@ type Config struct {
 	// Working, if not nil, is called when a worker begins a call. It must not block.
 	Working func()
 	// Panicked, if not nil, is called when a Program panics. It is called only for the first panic
-	// at each place in the code; Stats.Panics counts all. It runs on the goroutine that panicked,
-	// and must not block.
+	// at each place in the code, and for at most 64 places; Stats.Panics counts all panics. It runs
+	// on the goroutine that panicked, and must not block.
 	Panicked func(p *Panic)
 }
 

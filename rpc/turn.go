@@ -172,7 +172,8 @@ func (x *executor) unwatch(t *Turn) {
 	x.out = x.out[:last]
 }
 
-// watch is a goroutine that finds late Turns.
+// watch marks late Turns at each tick, and calls their Replace functions. It runs on a goroutine of
+// its own, which ends when there was no Turn for watchIdle ticks.
 func (x *executor) watch() {
 	defer x.wg.Done()
 	var replace []func()

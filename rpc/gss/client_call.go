@@ -66,7 +66,8 @@ func newCall(c *Client, x *rpc.Exchange) *call {
 }
 
 // largestResults returns the largest size of the results in bytes, with all items in the message.
-// known is false if the user's Exchange has no bound: no MaxResults, no Binding and no Sinks.
+// known is false if the user's Exchange does not limit the results: it has no MaxResults, no
+// Binding and no Sinks.
 func (e *call) largestResults() (n int, known bool) {
 	x := e.x
 	switch {

@@ -57,8 +57,8 @@ func (x *serverContext) touch(now time.Time) {
 	}
 }
 
-// over reports whether the table has to delete x: its ticket has ended, or it was not used during
-// the last period of the length idle.
+// over reports whether the table has to delete x: its ticket has ended, or the time since its last
+// use is at least as long as the parameter idle.
 func (x *serverContext) over(now time.Time, idle time.Duration) bool {
 	return !now.Before(x.expiry) || now.Unix()-x.used.Load() >= int64(idle/time.Second)
 }

@@ -26,8 +26,8 @@ var (
 	ErrTrailing = errors.New("xdr: bytes left after the last item")
 )
 
-// NoLimit is the limit of a counted item whose definition has no bound: the largest possible count
-// (RFC 4506 §4.10).
+// NoLimit is the limit of a counted item whose definition sets no largest length: the largest
+// possible count (RFC 4506 §4.10).
 const NoLimit = 1<<32 - 1
 
 // A Decoder reads one XDR stream from front to back. After its first error, every read returns zero

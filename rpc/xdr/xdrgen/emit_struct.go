@@ -45,7 +45,8 @@ func (e *emitter) emitField(f *declaration, s shape, tag string) {
 	e.printf("%s %s%s\n", goName(&f.header), s.goType(), tag)
 }
 
-// maxTag returns the struct tag for a counted item with a bound. For any other item, it returns "".
+// maxTag returns the struct tag for a counted item whose definition sets a largest length. For any
+// other item, it returns "".
 func (e *emitter) maxTag(d *declaration) string {
 	d = e.m.plain(d)
 	if d.kind != declVarArray || d.bound == nil {

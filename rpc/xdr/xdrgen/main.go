@@ -1,6 +1,6 @@
 // Command xdrgen compiles definitions in the XDR language (RFC 4506 §6, with the program
 // definitions of RFC 5531 §12) to Go types that decode in place and encode into an xdr.Writer. Only
-// arrays with a bound allocate memory.
+// arrays with a bound, which is a largest number of elements, allocate memory.
 //
 //	xdrgen -package P -o FILE DEFINITION.x
 //

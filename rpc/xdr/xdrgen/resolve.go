@@ -25,8 +25,8 @@ func (m *model) errorf(line int, format string, a ...any) error {
 	return &syntaxError{m.file, line, fmt.Sprintf(format, a...)}
 }
 
-// resolve makes the model of a spec. It returns an error for an unknown name, a type that contains
-// itself, and other faults.
+// resolve makes the model of a spec. It returns an error if the definitions break the rules of the
+// XDR language, or if xdrgen does not support them.
 func resolve(s *spec) (*model, error) {
 	m := &model{
 		file: s.file, spec: s,
@@ -147,7 +147,8 @@ func (u *unionDef) everyArm() []*arm {
 	return append(u.arms[:len(u.arms):len(u.arms)], u.otherwise)
 }
 
-// checkTypes returns an error for undefined types, void fields, and invalid bounds and annotations.
+// checkTypes returns an error for undefined types, void fields, and invalid lengths and
+// annotations.
 func (m *model) checkTypes() error {
 	for _, d := range m.spec.definitions {
 		if s, ok := d.(*structDef); ok {

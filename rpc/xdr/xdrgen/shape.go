@@ -99,7 +99,7 @@ func everyElement(at string, do func(string) string) string {
 	return "for i := range " + at + " {\n" + do(whole(at)+"[i]") + "\n}"
 }
 
-// slice is an array of variable length with a bound.
+// slice is an array of variable length whose definition sets a largest length.
 type slice struct {
 	limit string
 	elem  shape

@@ -55,8 +55,8 @@ func (e *emitter) shapeOfSpec(s typeSpec) shape {
 	return generated{goName(d.head())}
 }
 
-// lengthOf returns the Go expression for a bound: the Go name of a constant if v is the name of a
-// const definition, otherwise a number.
+// lengthOf returns the Go expression for the length of an array: the Go name of a constant if v is
+// the name of a const definition, otherwise a number.
 func (e *emitter) lengthOf(v value) string {
 	if e.constants[v.name] {
 		return e.m.goValue(v)

@@ -20,7 +20,7 @@ type tag struct {
 	isSwitch  bool
 	cases     []int64
 	isDefault bool
-	max       int // -1: no bound
+	max       int // -1: no largest length
 }
 
 func parseTag(f reflect.StructField) tag {
