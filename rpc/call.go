@@ -59,7 +59,8 @@ type Call struct {
 	Args xdr.Decoder
 	// Subject is Judgement.Subject.
 	Subject any
-	// Early is true if only the start of the arguments has arrived. See Judgement.Early.
+	// Early is true if the program has set Judgement.Early. Args may then have only the start of
+	// the arguments.
 	Early bool
 	// Try is true if Serve must not block. Where it would have to wait, it returns WouldBlock.
 	Try bool
@@ -186,8 +187,8 @@ func (c *Call) ResultRoom(w *xdr.Writer, rest int) int {
 	return max(left-rest, 0) &^ 3
 }
 
-// WordsRoom returns how many bytes, apart from payload, the program may still write so that the
-// reply fits into the space that the caller offers.
+// WordsRoom returns how many bytes, apart from payload, the program may still write if the reply is
+// to fit into the space that the caller offers.
 func (c *Call) WordsRoom(w *xdr.Writer) int {
 	_, left := c.unplaced(w)
 	return max(min(left, w.Available()-c.state.overhead.Behind), 0)

@@ -45,7 +45,7 @@ type Exchange struct {
 	// the reply gets. If it is nil, no item is eligible, and MaxResults limits the reply.
 	Binding *Procedure
 	// Args encodes the arguments. Payload marked eligible may be exposed to the peer instead of
-	// copied. The transport calls it again for a retransmission. If Args is nil, there are no
+	// copied. The transport calls Args again for a retransmission. If Args is nil, there are no
 	// arguments.
 	Args func(w *xdr.Writer)
 	// MaxArgs is the largest number of bytes that Args writes, without payload.
@@ -56,9 +56,9 @@ type Exchange struct {
 	// Sinks are the buffers for the eligible results: one for each result, in order.
 	Sinks [][]byte
 	// Locate, if not nil, finds the first eligible result while the reply arrives on a stream, so
-	// that the transport can read a large one directly into the first sink. It returns the
-	// position of the result's content in the message (Decoder.Position there) and its length, or
-	// 0. results is a copy of a cursor at the results, and may be cut off after AdmitPrefix
+	// that the transport can read a large one directly into the first sink. It returns the position
+	// of the result's content in the message (Decoder.Position there) and its length, or 0. The
+	// argument is a copy of a Decoder at the results. The message may be cut off after AdmitPrefix
 	// bytes.
 	Locate func(results xdr.Decoder) (position, length int)
 	// Done is called once, when the reply has arrived or will not come. It may decode Results,

@@ -119,7 +119,7 @@ const (
 // MaxCallHeader is the longest header of a call (RFC 5531 §8.2), in bytes.
 const MaxCallHeader = callFixed + 2*(authFixed+MaxAuthBytes)
 
-// A CallHeader is the fixed part of a call (RFC 5531 §9).
+// A CallHeader is the part of a call before the arguments (RFC 5531 §9).
 type CallHeader struct {
 	XID                         uint32
 	Program, Version, Procedure uint32

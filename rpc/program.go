@@ -31,8 +31,8 @@ type Procedure struct {
 	Walk func(args *xdr.Decoder, s *Shape)
 }
 
-// An Outcome is the accept status of a reply, with the versions that PROG_MISMATCH carries
-// (RFC 5531 §9).
+// An Outcome is the result of Verify, Judge or Serve for one call: the accept status of the reply
+// (RFC 5531 §9), or another end or delay of the call.
 type Outcome struct {
 	Stat AcceptStat
 	// Low and High are the versions for PROG_MISMATCH. If both are 0, the server sends the lowest
@@ -89,13 +89,13 @@ type Judgement struct {
 	// Judge sets Early if the program can answer from the part of the call that has arrived, for
 	// example because the caller lacks permission, or names an object that does not exist. The
 	// transport then reserves no memory for the call and does not receive the rest. Call.Early is
-	// set in Serve.
+	// then true in Serve.
 	Early bool
 	// Judge sets Known if the call contains something that only a real client has, such as one of
 	// this server's file handles. Conn.Known then returns true.
 	Known bool
 	// Lane names the resource that the call may wait for, like Outcome.Lane. It is a comparable
-	// value, or nil if the resource is unknown. All calls of one lane share one bound on payload
+	// value, or nil if the resource is unknown. All calls of one lane share one limit on payload
 	// memory.
 	Lane any
 	// Subject is data of the program. The server copies it to Call.Subject.

@@ -118,7 +118,8 @@ func (s *Server) verifyBy(p Protection, c *Call) (out Outcome) {
 // the next calls of the connection wait while the receiving goroutine computes.
 const maxUnwrapAtOnce = 64 << 10
 
-// wrapsMuch reports whether wrapping the results may take long.
+// wrapsMuch reports whether the Guard wraps results, and these may have more payload than
+// maxUnwrapAtOnce.
 func (st *callState) wrapsMuch() bool {
 	return st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce
 }
@@ -203,13 +204,13 @@ func (c *Call) ownPayloads(w *xdr.Writer) {
 	}
 }
 
-// MaxAuthBytes is the longest body of an authenticator (RFC 5531 §8.2).
+// MaxAuthBytes is the longest body of an authenticator, in bytes (RFC 5531 §8.2).
 const MaxAuthBytes = 400
 
 // MaxGroups is the largest number of supplementary groups in AUTH_SYS (RFC 5531 §14).
 const MaxGroups = 16
 
-// MaxMachineName is the longest machine name of AUTH_SYS (RFC 5531 §14).
+// MaxMachineName is the longest machine name of AUTH_SYS, in bytes (RFC 5531 §14).
 const MaxMachineName = 255
 
 // AuthBytes is an authenticator on the wire: flavor and body.
@@ -296,8 +297,8 @@ func (c *Cred) reset(f Flavor) {
 	c.Principal, c.Target, c.Anonymous, c.Unsure, c.GSS, c.Mechanism = "", "", false, false, 0, nil
 }
 
-// parseSys decodes an AUTH_SYS body (RFC 5531 §14). It returns false if the body is malformed or
-// too long.
+// parseSys decodes an AUTH_SYS body (RFC 5531 §14). It returns false if the body is malformed, or
+// if the name or the list of groups is longer than RFC 5531 allows.
 func (c *Cred) parseSys(body []byte) bool {
 	var d xdr.Decoder
 	d.Reset(body, 0, nil)

@@ -187,7 +187,7 @@ type match struct {
 }
 
 // matchLocked looks for an entry that answers a call with key k from connection o. An entry of
-// another owner answers the call in these cases:
+// another owner answers the call in each of these cases:
 //   - The credential names the client, by a machine name or a proven principal. Two clients behind
 //     one address have different names, and clients choose their XIDs at random.
 //   - The owner's connection has ended.

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// Config.ReplyCacheBytes bounds the memory of the replyCache. This file decides which replies the
-// cache deletes to stay within the bound.
+// Config.ReplyCacheBytes limits the memory of the replyCache. This file decides which replies the
+// cache deletes to stay within that limit.
 //
 // The last replies of a connection, up to its window (Conn.Window), are its "safe" replies: the
 // client may not have received them, so the cache deletes them last. The earlier replies are the
@@ -34,7 +34,7 @@ const (
 const most = 4096
 
 // sweepMost is the largest number of expired replies of one connection, or of one client, that the
-// cache deletes at the end of one call. It is bounded because other calls wait for the lock
+// cache deletes at the end of one call. It is limited because other calls wait for the lock
 // meanwhile.
 const sweepMost = 256
 
@@ -80,7 +80,7 @@ func (cl *replyClient) next() *reply {
 }
 
 // linkLocked adds e, whose call has ended, as the newest reply of its owner. Then it deletes
-// replies until the cache is within its bound.
+// replies until the cache's memory is within its limit.
 func (rc *replyCache) linkLocked(e *reply) {
 	o, cost := e.owner, e.cost()
 	if o.replies.Len == 0 {

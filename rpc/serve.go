@@ -12,8 +12,9 @@ import (
 )
 
 // Serve runs an admitted call. The transport has set its Message, Excised and Memory. Serve runs
-// the call on this goroutine until it would block, and then passes it to the executor. The call may
-// end before Serve returns, or later.
+// the call on this goroutine until it would block, and then passes it to the executor. It passes a
+// call to the executor at once if unwrapping its arguments or wrapping its results may take long.
+// The call may end before Serve returns, or later.
 func (s *Server) Serve(c *Call) {
 	c.state.lender = nil
 	s.start(c, false)
@@ -55,14 +56,16 @@ func (s *Server) beginLater(c *Call) {
 	s.submit(c, startLane{})
 }
 
-// lost reports whether c can be dropped: its connection has ended, and it has not begun.
+// lost reports whether c can be dropped: its connection has ended, and the program has stored no
+// Progress.
 func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
 
-// startLane is the lane of calls that the executor begins. They move to another lane before they
-// may block, so this lane does not stall.
+// startLane is the lane of calls that have not run yet and that the executor begins (beginLater).
+// They move to another lane before they may block, so this lane does not stall.
 type startLane struct{}
 
-// begin starts a call that has arrived, on a goroutine that must not block.
+// begin starts a call that has arrived. It runs the call with Call.Try, so that the call does not
+// block the calling goroutine.
 func (s *Server) begin(c *Call) {
 	st := &c.state
 	if st.sealed {
@@ -211,7 +214,7 @@ func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	return Status(out.Stat), true
 }
 
-// answer sends the stored result k as the reply to c, a copy of the call that k is from.
+// answer sends the stored result k as the reply to c. c is a copy of the call that had this result.
 func (s *Server) answer(c *Call, k *Kept) {
 	o := &c.state.overhead
 	size := ReplyHeader + o.Verifier + o.Before + k.words + o.Behind
@@ -260,8 +263,8 @@ func (s *Server) abandon(c *Call) {
 	s.leave()
 }
 
-// A Panic reports that a Program panicked while it served a call. The caller got SYSTEM_ERR, and
-// the server continues.
+// A Panic reports that a Program panicked while it served a call. The caller gets SYSTEM_ERR,
+// unless the program had already detached the call. The server continues.
 type Panic struct {
 	// Program and Procedure are the number of the call's program and the name of its procedure.
 	// They are zero if the call has no registered procedure.

@@ -135,7 +135,7 @@ func (s *Server) wakeDrain() {
 func (s *Server) Close() { _ = s.CloseWithin(context.Background()) }
 
 // CloseWithin is Close with a time limit: if ctx ends while calls still run, it returns the
-// context's cause. Lanes then lists these calls.
+// context's cause. Lanes then returns the lanes of these calls.
 func (s *Server) CloseWithin(ctx context.Context) error {
 	s.draining.Store(true)
 	s.closed.Store(true)

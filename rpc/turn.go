@@ -173,7 +173,8 @@ func (x *executor) unwatch(t *Turn) {
 }
 
 // watch marks late Turns at each tick, and calls their Replace functions. It runs on a goroutine of
-// its own, which ends when there was no Turn for watchIdle ticks.
+// its own, which ends when there was no Turn for watchIdle ticks, or when the executor is closed
+// and has no Turn to check.
 func (x *executor) watch() {
 	defer x.wg.Done()
 	var replace []func()

@@ -49,10 +49,10 @@ const destroyTime = 2 * time.Second
 const maxUnderWay = 1024
 
 // A Client makes calls under RPCSEC_GSS on another Caller. If the server no longer knows its
-// context, the Client makes a new one and repeats the call once. It replaces Exchange.Cred and
-// Exchange.Sign. If the service is not GSSNone, no result is placed in Sinks: read all results from
-// Results. A Client implements rpc.Client. Close does not close the underlying Caller; close that
-// after the Client.
+// context, the Client makes a new one and repeats the call once. The Client replaces Exchange.Cred
+// and Exchange.Sign. If the service is not GSSNone, no result is placed in Sinks: read all results
+// from Results. A Client implements rpc.Client. Close does not close the underlying Caller; close
+// that after the Client.
 type Client struct {
 	k   rpc.Caller
 	cfg ClientConfig

@@ -182,7 +182,7 @@ func (s *Server) ask(principal string, q *question) {
 	}
 }
 
-// answer sets the result of the look-up. It is called once.
+// answer sets the result of the look-up. It is called once for each look-up.
 func (q *question) answer(id *identity, now time.Time) {
 	id.found = now
 	switch {

@@ -42,8 +42,8 @@ func NewInitiators(mechanism func(own string) Mechanism) *Initiators {
 }
 
 // Prepare is like the function Prepare, for a context with cfg.Target. The parameter own is the
-// name that this server has in the context. It ignores cfg.Mechanism. It returns the stored error
-// if an attempt with cfg.Target has failed in the last 30 seconds.
+// name that this server has in the context. Prepare ignores cfg.Mechanism. It returns the stored
+// error if an attempt with cfg.Target has failed in the last 30 seconds.
 func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) (*Prepared, error) {
 	m, err := i.choose(own, cfg.Target, time.Now())
 	if err != nil {
@@ -78,8 +78,8 @@ func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error
 	return m, nil
 }
 
-// rest stores the error of a failed attempt with target, for restTime. If too many errors are
-// stored, it deletes the outdated ones, and then any others.
+// rest stores the error of a failed attempt with target, for restTime. If maxResting errors are
+// stored, it deletes the outdated ones, and then any others until fewer are left.
 func (i *Initiators) rest(target string, err error, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -163,7 +163,7 @@ func (m *maker) begun(token []byte) (*serverContext, error) {
 	return &serverContext{acceptor: x.acceptor, mechanism: x.mechanism}, nil
 }
 
-// half stores a context that needs another token in Server.halves.
+// half stores in Server.halves a context that needs another token of the initiator.
 func (m *maker) half(x *serverContext, reply []byte, now time.Time) (*serverContext, initResult) {
 	x.expiry = now.Add(halfLife)
 	m.server.halves.add(x, m.peer.Addr(), now)
@@ -171,7 +171,8 @@ func (m *maker) half(x *serverContext, reply []byte, now time.Time) (*serverCont
 	return x, initResult{handle: x.handle[:], major: ContinueNeeded, window: windowSize, token: reply}
 }
 
-// whole stores an established context in Server.contexts, so that calls can use it.
+// whole stores an established context in Server.contexts, so that calls can use it. It refuses a
+// context that has already expired.
 func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time) (*serverContext, initResult) {
 	s := m.server
 	x.acceptor, x.ctx, x.principal, x.own, x.expiry = nil, ctx, ctx.Principal(), ctx.Own(), ctx.Expiry()

@@ -65,7 +65,7 @@ type Context interface {
 	// VerifyMIC checks a token of the peer's MIC. The error is an *Error.
 	VerifyMIC(token []byte, pieces ...[]byte) error
 	// WrapSize returns how many bytes Wrap adds before and after a message. sealed is the argument
-	// for Wrap. The numbers are the same for all messages; before is a multiple of four.
+	// for Wrap. Both numbers are the same for all messages; the first is a multiple of four.
 	WrapSize(sealed bool) (before, behind int)
 	// Wrap protects a message in place (GSS_Wrap, RFC 2743 §2.3.3). Wrap fills in the slices before
 	// and behind, whose lengths have to be those that WrapSize returns. If sealed is set, it also

@@ -85,7 +85,7 @@ type Server struct {
 	refresher  refresher
 	identities identities
 	// steps is a semaphore: it has an element for each Acceptor.Step that runs now. Half as many
-	// may run at once as there are processors.
+	// may run at once as there are processors, but at least one.
 	steps chan struct{}
 
 	mu     sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Reason is the reason for a refusal, for counters and events.
+// Reason is the reason for a refusal, or the kind of another event, for counters and events.
 type Reason uint8
 
 // Reasons. The reasons up to RefusedOther are for calls that make a context.

@@ -140,8 +140,8 @@ func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
 	return &c[place%chunkSize]
 }
 
-// maxPassed is the largest number of recently used contexts that evict and makeRoom skip, and the
-// number that idlest compares.
+// maxPassed is the largest number of recently used contexts that evict and makeRoom each skip, and
+// the number of random contexts that idlest compares.
 const maxPassed = 64
 
 // evict deletes a context of h that was not used for long. If the first context in the list was
@@ -161,8 +161,8 @@ func (t *table) evict(h *holder) {
 	t.drop(h.contexts.First)
 }
 
-// makeRoom deletes a context of an address that has the most contexts. If several addresses have as
-// many, it prefers one whose first context was not used recently. The caller holds mu.
+// makeRoom deletes a context of an address that has the most contexts. If several addresses have
+// that number, it prefers one whose first context was not used recently. The caller holds mu.
 func (t *table) makeRoom() {
 	r := &t.ranking.ranks[t.ranking.most]
 	for range maxPassed {

@@ -31,8 +31,8 @@ const maxToken = 64 << 10
 // maxReplyToken is the longest token of an acceptor, in bytes.
 const maxReplyToken = 2 << 10
 
-// maxHandle is the longest handle that a server may choose, in bytes. A credential consists of five
-// 4-byte words and the handle.
+// maxHandle is the longest handle that a server may choose, in bytes. A credential, of at most
+// rpc.MaxAuthBytes bytes, consists of five 4-byte words and the handle.
 const maxHandle = rpc.MaxAuthBytes - 5*4
 
 // nullProcedure is the procedure number of calls that make or destroy a context (RFC 2203 §5.2.2,

@@ -16,7 +16,7 @@ const (
 )
 
 // UniversalAddress returns an address in rpcbind's text form (RFC 5665 §5.2.3.3, §5.2.3.4): the
-// host, then the port's two bytes in decimal.
+// host, then the port's two bytes in decimal, separated by dots.
 func UniversalAddress(a netip.AddrPort) string {
 	ip := a.Addr().Unmap().WithZone("")
 	return fmt.Sprintf("%s.%d.%d", ip, a.Port()>>8, a.Port()&0xff)

@@ -84,7 +84,7 @@ func (s *Server) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// serves reports whether any version of the program is in the list. The version does not matter:
+// serves reports whether s.Services has any version of the program. The version does not matter:
 // GETADDR returns an address even if the service has another version than the requested one (RFC
 // 1833 §2.2.1).
 func (s *Server) serves(program uint32) bool {

@@ -27,7 +27,7 @@ const (
 	SealWrap
 )
 
-// Keys with which Verify or Wrap fails, so that tests can see the failure.
+// Keys with which Verify or Wrap fails, so that tests can cause each failure.
 const (
 	KeyUnknown = 0 // Verify denies the call
 	KeyDrop    = 1 // Verify drops the call

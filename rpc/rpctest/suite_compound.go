@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Results has the results of a COMPOUND, for each kind of operation in order.
+// Results has the results of a COMPOUND. Each slice has those of one kind of operation, in the
+// order of the operations.
 type Results struct {
 	Counts []uint64 // the results of OpCount
 	Data   [][]byte // the data of OpRead
@@ -137,9 +138,8 @@ func clearHow(ops []Op) {
 	}
 }
 
-// severalReads tests that each eligible result goes into its own sink, and is as short as the sink
-// requires. If one result is shorter than requested, the later results are still in their own
-// sinks.
+// severalReads tests that each eligible result goes into its own sink and is not longer than that
+// sink, even if an earlier result is shorter than requested.
 func severalReads(t *testing.T, k rpc.Caller) {
 	ops := []Op{{Code: OpRead, N: 5000}, {Code: OpRead, N: 5000}, {Code: OpCount}, {Code: OpRead, N: 5000}}
 	for _, sizes := range [][]int{{5000, 5000, 5000}, {5001, 100, 5000}, {4, 0, 8192}, {5000}, {5000, 3}, {64 << 10, 1, 1}} {

@@ -53,7 +53,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 		}
 	}
 
-	// Under SealWrap, short calls, and calls longer than one message, work.
+	// Test short calls, and calls that are longer than one message, under SealWrap.
 	wrapped := s.Wrapped.Load()
 	for _, n := range []int{0, 1, 700, 3000, MaxEcho} {
 		want := Pattern(make([]byte, n))
@@ -107,7 +107,7 @@ func protection(t *testing.T, s *Seal, k rpc.Caller) {
 		t.Error("no results were wrapped")
 	}
 
-	// The flavor refuses these calls.
+	// The server refuses these calls.
 	denied := func(why rpc.AuthStat) rpc.ReplyError { return rpc.ReplyError{Denied: true, Auth: why} }
 	broken := func(x *rpc.Exchange, args func(w *xdr.Writer)) *rpc.Exchange {
 		x.Args = args

@@ -44,7 +44,8 @@ type Call struct {
 	Words    []byte
 	Payloads []xdr.Payload // Data is in Reply; Ref was released
 	Detached bool
-	// Lent has the payloads in the program's own memory, not copied, as a transport gets them.
+	// Lent has the same payloads, not copied: they are in the program's memory, as a transport gets
+	// them.
 	Lent [][]byte
 
 	w       xdr.Writer

@@ -45,8 +45,8 @@ func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	return d.FixedOpaque(n)
 }
 
-// takeNext reads an item of n bytes after ResetPlaces: from the next element of places, or from the
-// stream.
+// takeNext reads an item of n bytes after ResetPlaces: from the next element of the slice passed to
+// ResetPlaces, or from the stream.
 func (d *Decoder) takeNext(n int) []byte {
 	switch data := d.excised[0].Data; {
 	case data == nil:

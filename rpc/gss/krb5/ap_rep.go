@@ -15,7 +15,7 @@ const (
 )
 
 // An apRep is the encrypted part of an AP-REP (RFC 4120 §5.5.2). With it, the acceptor proves its
-// identity, and sends the context's key and its first sequence number.
+// identity, and sends the context's key and the first sequence number of the acceptor's tokens.
 type apRep struct {
 	// ctime and cusec are the time in the authenticator: whole seconds, and microseconds.
 	ctime time.Time

@@ -29,7 +29,8 @@ type ticket struct {
 // maxTickets is the largest number of tickets that tickets stores.
 const maxTickets = 64
 
-// tickets stores the initiator's tickets that servers have accepted, by the server's principal.
+// tickets stores the initiator's tickets by the server's principal. It has the tickets that servers
+// have accepted and, without mutual authentication, all that were sent.
 type tickets struct {
 	mu   sync.Mutex
 	kept map[string]*ticket
@@ -65,8 +66,8 @@ func (t *tickets) put(k *ticket) {
 	t.kept[k.server] = k
 }
 
-// ticketFor returns a ticket for a server. If none is stored, it gets one with askFor, and waits
-// until ctx ends at most.
+// ticketFor returns a ticket for a server. If none is stored, it gets one with askFor, and waits at
+// most until ctx ends.
 func (m *Mechanism) ticketFor(ctx stdcontext.Context, server []string, realm string, now time.Time) (*ticket, error) {
 	name := principalText(server, realm)
 	if k := m.tickets.take(name, now); k != nil {
@@ -95,8 +96,8 @@ func (m *Mechanism) askFor(name string, server []string, realm string, now time.
 }
 
 // ticketByKeytab gets a ticket-granting ticket with a key of the keytab, and with it a ticket for
-// the server. It does not store the ticket-granting ticket, because the server's ticket is valid as
-// long.
+// the server. It does not store the ticket-granting ticket, because the server's ticket, which is
+// stored, is valid for the same time.
 func (m *Mechanism) ticketByKeytab(server []string, realm string) (*ticket, error) {
 	conf, err := loadConf(m.config.Conf)
 	if err != nil {

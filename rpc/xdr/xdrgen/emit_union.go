@@ -108,7 +108,7 @@ func (e *emitter) armTag(d *unionDef, a *arm) string {
 }
 
 // exhaustive reports whether every value of the discriminant has an arm: d has a default arm, or
-// both arms of a bool.
+// its discriminant is a bool and both values have an arm.
 func (e *emitter) exhaustive(d *unionDef) bool {
 	if d.otherwise != nil {
 		return true

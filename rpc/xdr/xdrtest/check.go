@@ -16,7 +16,7 @@ const room = 1 << 16
 // Check draws a random value of a type, and encodes it. The function fresh returns a new zero value
 // of that type. Check fails the test unless
 //
-//   - the encoding decodes to the same value: whole, or with its eligible items excised. The
+//   - the encoding decodes to the same value, both whole and with its eligible items excised. The
 //     excised items may have padding or not. The Decoder may find them by their positions (Reset)
 //     or by their order (ResetPlaces);
 //   - a random proper prefix of the encoding does not decode.

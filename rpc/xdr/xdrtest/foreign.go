@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Foreign reads and writes one type with another implementation of XDR. The values of Read and
-// Write have the types of that implementation.
+// A Foreign reads and writes one type with another implementation of XDR. The values that Read
+// returns and Write takes have the types of that implementation.
 type Foreign struct {
 	// Read reads one value from r.
 	Read func(r io.Reader) (any, error)
