@@ -103,7 +103,8 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 	if wraps {
 		st.sealed = true
 		if c.MessageLen > len(c.Message) || c.MessageLen > maxUnwrapAtOnce {
-			// The arguments cannot be read before Unwrap.
+			// The server unwraps them in begin, and only then calls Judge, because Judge has to
+			// read the arguments.
 			st.planned(row.MaxResults, 0, most)
 			return st.plan, true
 		}

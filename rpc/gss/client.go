@@ -250,8 +250,8 @@ func (c *Client) renew() {
 	})
 }
 
-// takeWaiting removes all waiting calls from the queue and returns them. The caller holds mu, and
-// calls failAll afterwards.
+// takeWaiting removes all calls from waiting and returns them. The caller holds mu, and calls
+// failAll afterwards.
 func (c *Client) takeWaiting() callList {
 	all := c.waiting
 	for e := all.First; e != nil; e = e.Next {

@@ -89,7 +89,8 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 		t.makeRoom()
 		evicted++
 	}
-	// The eviction may have removed the holder with its last context.
+	// If an eviction above has deleted the last context of the holder, it has also removed the
+	// holder.
 	if h = t.holders[addr]; h == nil {
 		h = &holder{addr: addr}
 		t.holders[addr] = h
@@ -144,9 +145,9 @@ func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
 // the number of random contexts that idlest compares.
 const maxPassed = 64
 
-// evict deletes a context of h that was not used for long. If the first context in the list was
-// used since evict last read its time of use, evict moves it to the end and tries the next, at most
-// maxPassed times. The caller holds mu.
+// evict deletes a context of h that was not used for long. If the first context in h.contexts was
+// used since evict last read its time of use, evict moves it to the end of that list and tries the
+// next, at most maxPassed times. The caller holds mu.
 func (t *table) evict(h *holder) {
 	for range maxPassed {
 		x := h.contexts.First
