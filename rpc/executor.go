@@ -242,8 +242,8 @@ func (x *executor) abandonAll(left []*Call) {
 	}
 }
 
-// next returns a call for w, which has none, from the first waiting lane that may have one more
-// worker. It returns nil if there is none.
+// next gives w, which runs no call, a call from the first waiting lane that may have one more
+// worker, and returns that call. It returns nil if no waiting call may run now.
 func (x *executor) next(w *worker, now time.Time) *Call {
 	for range x.waiting.n {
 		l, _ := x.waiting.pop()

@@ -100,8 +100,8 @@ func (m *maker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 }
 
 // refused returns the results for an initiator that gets no context. They have no handle and no
-// token, even if the mechanism made a token with an explanation (RFC 2203 §5.2.3.1). They have the
-// reason as major and minor.
+// token, even if the mechanism made a token with an explanation (RFC 2203 §5.2.3.1). major and
+// minor are the reason.
 func refused(major Major, minor uint32) initResult {
 	return initResult{major: major, minor: minor}
 }

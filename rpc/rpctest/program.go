@@ -108,8 +108,8 @@ type Program struct {
 	// Served counts executions, by procedure. It does not count a Serve that returned WouldBlock or
 	// Pending; it counts a LATER when the call completes.
 	Served [procedures]atomic.Int64
-	// Tried counts the calls of Serve that returned WouldBlock. Those that an operation of kind
-	// Blocking interrupted count twice.
+	// Tried counts the calls of Serve that returned WouldBlock. A Serve that an operation with How
+	// set to Blocking interrupted counts twice.
 	Tried atomic.Int64
 	// Steps counts the executed operations of COMPOUNDs.
 	Steps atomic.Int64

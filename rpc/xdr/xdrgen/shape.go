@@ -27,7 +27,7 @@ var scalars = map[builtin]scalar{
 	builtinBool:   {"bool", 4, "d.Bool()", "w.Bool(%s)"},
 	builtinFloat:  {"float32", 4, "math.Float32frombits(d.Uint32())", "w.Uint32(math.Float32bits(%s))"},
 	builtinDouble: {"float64", 8, "math.Float64frombits(d.Uint64())", "w.Uint64(math.Float64bits(%s))"},
-	// Go has no type for a quadruple. The generated code has its sixteen bytes.
+	// Go has no type for a quadruple. The generated code has its sixteen bytes as an array.
 	builtinQuadruple: {"[16]byte", 16, "", ""},
 }
 
