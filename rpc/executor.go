@@ -129,7 +129,7 @@ func (x *executor) join(w *worker) {
 	x.wg.Add(1)
 }
 
-// dismiss removes w from the team. The goroutine of w then ends.
+// dismiss removes w from the team, because w will run no more calls.
 func (x *executor) dismiss(w *worker) {
 	last := x.team[len(x.team)-1]
 	x.team[w.place], last.place = last, w.place
@@ -150,8 +150,8 @@ func (x *executor) openLane(key any) *lane {
 }
 
 // start gives w the next call of a lane, and returns that call. It returns nil if no call waits, or
-// if none of the waiting calls may run, because their client addresses already use as many workers
-// as they may.
+// if none of the waiting calls may run, because the lane or their client addresses already use as
+// many workers as they may.
 func (x *executor) start(w *worker, l *lane, now time.Time) *Call {
 	p, address := l.line.Take(x.perLane)
 	if p == nil {

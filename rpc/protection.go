@@ -26,8 +26,8 @@ type Guard interface {
 	Overhead() Overhead
 	// Unwrap removes the protection from the arguments in place: afterwards body[from:to] holds the
 	// program's arguments. It returns false if the arguments were changed in transit or are
-	// malformed; the server then replies GARBAGE_ARGS. The server calls Unwrap once if
-	// Overhead.Wraps is set, and else not at all. Unwrap may use the processor for as long as it
+	// malformed; the server then replies GARBAGE_ARGS. The server calls Unwrap only if
+	// Overhead.Wraps is set, and at most once. Unwrap may use the processor for as long as it
 	// needs, but must not wait for other events.
 	Unwrap(body []byte) (from, to int, ok bool)
 	// PutVerifier writes the verifier of an accepted reply, flavor and body. If it returns false,

@@ -34,7 +34,7 @@ type ClientConfig struct {
 	Service rpc.GSSService
 	// Program and Version are the program and version of the NULL calls that carry the tokens.
 	Program, Version uint32
-	// Timeout is the longest time that the Client takes to replace a context that has ended
+	// Timeout is the longest time that the Client takes to replace its context by a new one
 	// (default 30 s). Close waits for the server's answer for the same time, but not longer than
 	// two seconds.
 	Timeout time.Duration

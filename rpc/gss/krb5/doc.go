@@ -10,8 +10,8 @@
 // an AP-REQ gets a context that it cannot use. An acceptor that does not authenticate itself relies
 // on the replay cache, which is in memory. After a restart, a repeated AP-REQ therefore makes the
 // same keys again, as long as its time is within the allowed skew. So that the attacker cannot also
-// repeat messages of the earlier context, each message must contain a handle that the server never
-// uses for another context. In RPCSEC_GSS, each message does.
+// repeat messages of the earlier context, each message to the acceptor must contain a handle that
+// the server never uses for another context. In RPCSEC_GSS, each call does.
 //
 // The package does not implement encryption types before AES, tokens of version 1 (RFC 1964),
 // DCE-style contexts, delegation, or user-to-user authentication.

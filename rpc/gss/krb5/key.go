@@ -32,12 +32,14 @@ func (k key) freshKey() key {
 	return fresh
 }
 
-// checksumKey derives the key for checksums. usage is the key usage number (RFC 3961 §2).
+// checksumKey derives the key for checksums. usage is the key usage number (RFC 4120 §7.5.1, RFC
+// 4121 §2).
 func (k key) checksumKey(usage uint32) *macKey {
 	return newMACKey(k.profile, k.derive(k.value, usage, forChecksum, k.macKey))
 }
 
-// cipherKeys derives the keys for encryption. usage is the key usage number (RFC 3961 §2).
+// cipherKeys derives the keys for encryption. usage is the key usage number (RFC 4120 §7.5.1, RFC
+// 4121 §2).
 func (k key) cipherKeys(usage uint32) *cipherKeys {
 	return &cipherKeys{
 		cts:       newCTSKey(k.derive(k.value, usage, forEncryption, k.profile.key)),
@@ -46,7 +48,7 @@ func (k key) cipherKeys(usage uint32) *cipherKeys {
 }
 
 // encrypt returns the encrypted plaintext (RFC 3961 §5.3, RFC 8009 §5). usage is the key usage
-// number (RFC 3961 §2).
+// number (RFC 4120 §7.5.1, RFC 4121 §2).
 func (k key) encrypt(usage uint32, plaintext []byte) []byte {
 	out := make([]byte, blockSize+len(plaintext), blockSize+len(plaintext)+k.mac)
 	rand.Read(out[:blockSize])
