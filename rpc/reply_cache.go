@@ -191,8 +191,8 @@ type match struct {
 //   - The credential names the client, by a machine name or a proven principal. Two clients behind
 //     one address have different names, and clients choose their XIDs at random.
 //   - The owner's connection has ended.
-//   - Conn.Left of the owner's connection returns true: the peer has closed its side, or does not
-//     acknowledge data.
+//   - Conn.Left of the owner's connection returns true: the peer has closed its side, does not
+//     acknowledge data, or may already use another connection.
 //   - Both connections have the same client address and port, which only one client can use.
 func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now time.Time) (m match) {
 	for e := rc.entries[k]; e != nil; {

@@ -23,7 +23,8 @@ const (
 	below // older than the window
 )
 
-// see records the number n, and returns whether n is fresh (new), repeated, or below the window.
+// see returns whether the number n is fresh (new), repeated, or below the window. It records a
+// fresh number.
 func (w *window) see(n uint32) sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
