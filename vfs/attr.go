@@ -60,9 +60,9 @@ type Attr struct {
 
 	// Birth is the time of the file's creation; it is known if HasBirth is set. MountedOn is a
 	// file number. If this file is the root of a mounted file system, MountedOn is the number of
-	// the directory under the mount; for any other file it is the file's own number, and 0 if
-	// unknown. The file system fills these fields in if Op.Want asks for them; otherwise they are
-	// zero.
+	// the directory that the mount covers. For any other file it is the file's own number. It is 0
+	// if unknown. The file system fills these fields in if Op.Want asks for them; otherwise they
+	// are zero.
 	Birth     Time
 	HasBirth  bool
 	MountedOn uint64
@@ -86,7 +86,7 @@ type TimeHow uint8
 const (
 	KeepTime   TimeHow = iota
 	ServerTime         // to the server's time
-	ClientTime         // to the value given
+	ClientTime         // to Atime or Mtime of the SetAttr
 )
 
 // SetAttr is a change of attributes. Only the attributes that are marked as set change.
@@ -135,7 +135,7 @@ type Change struct {
 }
 
 // Usage holds the total and free space of a file system (RFC 1813 §3.3.18), in bytes and files.
-// Available is the part that this caller may still use.
+// The Available fields count what op.Cred may still use.
 type Usage struct {
 	TotalBytes, FreeBytes, AvailableBytes uint64
 	TotalFiles, FreeFiles, AvailableFiles uint64

@@ -44,8 +44,9 @@ type Claimer interface {
 	// nothing.
 	//
 	// EAGAIN: another process holds a conflicting lock. EINVAL: length is 0, or the range ends
-	// beyond 2^64-1. ENOLCK, ErrDelay: no room for more claims. EROFS: a file that cannot be
-	// written cannot be claimed with ClaimWrite. ErrNotSupported: the file system has no locks.
+	// beyond 2^64-1. ENOLCK, ErrDelay: the kernel or the FileSystem cannot hold more claims.
+	// EROFS: a file that cannot be written cannot be claimed with ClaimWrite. ErrNotSupported: the
+	// file system has no locks.
 	Claim(h Handle, start, length uint64, mode ClaimMode) error
 	// TestClaim finds a lock of another process that conflicts with a claim of this range and
 	// mode. It returns false if there is no such lock now.
@@ -129,7 +130,7 @@ func (c *Claims) from(offset uint64) int {
 	return sort.Search(len(c.held), func(i int) bool { return c.held[i].last >= offset })
 }
 
-// joined merges neighbours with the same mode.
+// joined merges adjacent spans with the same mode, in place.
 func joined(held []span) []span {
 	n := 0
 	for _, s := range held {

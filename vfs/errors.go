@@ -10,7 +10,7 @@ var (
 	// ErrBadHandle: the bytes were never a handle of this file system. For a handle of a removed
 	// file the error is syscall.ESTALE.
 	ErrBadHandle = errors.New("vfs: not a handle")
-	// ErrNotSync: the guard's ctime is not the object's ctime (RFC 1813 §3.3.2).
+	// ErrNotSync: SetAttr's guard is not the object's ctime (RFC 1813 §3.3.2).
 	ErrNotSync = errors.New("vfs: object changed meanwhile")
 	// ErrBadCookie: the cookie is not a position in this directory.
 	ErrBadCookie = errors.New("vfs: bad directory cookie")

@@ -112,9 +112,9 @@ type Object struct {
 type FileSystem interface {
 	// Root returns the handle of the root directory.
 	Root() Handle
-	// Lane returns a key for the storage behind the file system, which may stall as a whole. It is
-	// usually one mounted file system. The caller limits the number of waiting calls for each lane
-	// separately. The key is comparable and never nil.
+	// Lane returns a key for the storage behind the file system, which may stall as a whole.
+	// Usually each mounted file system has its own key. The caller limits the number of waiting
+	// calls for each key separately. The key is comparable and never nil.
 	Lane() any
 	// Info and Usage describe the file system that holds h.
 	Info(op *Op, h Handle) (Info, error)
@@ -137,13 +137,14 @@ type FileSystem interface {
 	// Read fills buf from offset, up to the end of the file. eof is true if the file ends within
 	// or right after the bytes read. a receives attributes.
 	Read(op *Op, h Handle, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
-	// Write stores the pieces of data in order at offset, and makes them at least as stable as
-	// asked. It returns the number of bytes stored and how stable they are. If an error comes
-	// after a part was stored, Write returns that part without the error; the next call reports
-	// it.
+	// Write stores the pieces of data in order at offset, and makes them at least as stable as the
+	// argument stable demands. It returns the number of bytes stored and how stable they are. If
+	// an error comes after some bytes were stored, Write returns their number without the error;
+	// the next call reports the error.
 	Write(op *Op, h Handle, offset uint64, data [][]byte, stable Stability) (n int, done Stability, ch Change, err error)
-	// Commit puts the data written to the range (count 0: to the end) on stable storage. A user
-	// with the file open for writing (Opener) may commit whatever the mode.
+	// Commit puts the data written to the range (count 0: to the end) on stable storage. If
+	// op.Cred's user has the file open for writing (see Opener), Commit does not check the file's
+	// mode.
 	Commit(op *Op, h Handle, offset uint64, count uint32) (Change, error)
 	// Verifier identifies one instance of the file system. It changes when unstable data may have
 	// been lost: at a restart, and at a failed sync, before a caller learns of that failure.

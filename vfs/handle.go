@@ -28,7 +28,7 @@ func MakeHandle(b []byte) (Handle, bool) {
 	return h, true
 }
 
-// Bytes returns the handle's bytes. They alias h.
+// Bytes returns the handle's bytes. The slice shares h's memory.
 func (h *Handle) Bytes() []byte { return h.b[:h.n:h.n] }
 
 // Append appends the handle's bytes to b.

@@ -42,9 +42,8 @@ type OpenCounter interface {
 //
 // Methods may be called from any number of goroutines at once. They follow the contracts of the
 // FileSystem methods of the same name, Try included, but check no permission: a mode or an owner
-// that changed since Open does not matter. op.Cred is the user for whom the change is made; it
-// counts for quotas and set-id bits. EBADF: the File was not opened for this access, or it is
-// closed.
+// that changed since Open does not matter. For Write and SetSize, op.Cred counts for quotas and
+// set-id bits. EBADF: the File was not opened for this access, or it is closed.
 type File interface {
 	Read(op *Op, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
 	Write(op *Op, offset uint64, data [][]byte, stable Stability) (n int, done Stability, ch Change, err error)

@@ -90,8 +90,8 @@ func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
 	return err
 }
 
-// openClaims opens the claims descriptor of n and keeps n open as a File does. mode is the mode of
-// the first claim.
+// openClaims opens the claims descriptor of n and keeps n in the cache as an open File does. mode
+// is the mode of the first claim.
 func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
 	if fs.stats.pinned.Add(1) > fs.maxPinned() {
 		fs.stats.pinned.Add(-1)
@@ -231,7 +231,7 @@ func testLock(fd int, start, length uint64, mode vfs.ClaimMode) (c vfs.Claimed, 
 func lockError(err error) error {
 	switch err {
 	case syscall.EACCES:
-		return syscall.EAGAIN // POSIX allows either
+		return syscall.EAGAIN // POSIX allows EACCES or EAGAIN for a conflict
 	case syscall.EBADF:
 		return syscall.EROFS // the descriptor was opened for reading only
 	case syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.EINVAL:

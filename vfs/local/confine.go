@@ -100,7 +100,7 @@ func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	return fs.climb(dir)
 }
 
-// maxMoves is the number of tries of climb while the directory moves.
+// maxMoves is how often climb tries if the directory moves meanwhile.
 const maxMoves = 8
 
 // climb computes how much deeper dir is than the root, goes up that many steps, and returns nil
@@ -156,7 +156,7 @@ func notAbove(err error) error {
 	return err
 }
 
-// maxDepth is the largest depth of the tree that depth accepts, in levels.
+// maxDepth limits how far depth goes up, in levels. Beyond it, depth returns ESTALE.
 const maxDepth = 4096
 
 // depth returns the number of levels of the directory dir below the top of its mount, or of the
@@ -203,7 +203,7 @@ func (fs *FS) depth(dir int) (int, error) {
 	return above + bytes.Count(buf[:n], []byte{'/'}), nil
 }
 
-// openAbove opens the directory that lies levels above dir.
+// openAbove opens the directory that is the given number of levels above dir.
 func openAbove(dir, levels int) (int, error) {
 	at, err := sysOpenParent(dir, min(levels, maxClimb))
 	for levels -= maxClimb; levels > 0 && err == nil; levels -= maxClimb {

@@ -15,8 +15,8 @@ const (
 	// copyAtOnce is the largest number of bytes that one system call copies. Other writers of the
 	// file wait during that call.
 	copyAtOnce = 16 << 20
-	// copyMost and copyFor are the largest size, in bytes, and the longest time of one CopyRange,
-	// because its caller waits for it.
+	// copyMost is the largest number of bytes that one CopyRange copies. After copyFor it begins
+	// no further system call. Both exist because its caller waits for it.
 	copyMost = 256 << 20
 	copyFor  = 250 * time.Millisecond
 	// copyBuffer is the size, in bytes, of one read if the kernel cannot copy the range itself.

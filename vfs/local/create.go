@@ -45,9 +45,9 @@ func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) e
 	return err
 }
 
-// call reads d's attributes, makes the system call and reads the attributes again. Nothing else
-// happens in between, so that few changes by other processes can be mistaken for the effect of
-// this call. If d has no name any more, call returns ESTALE without making the system call.
+// call reads d's attributes, runs f, which makes the system call, and reads the attributes again.
+// Nothing else happens in between, so that few changes by other processes can be mistaken for the
+// effect of this call. If d has no name any more, call returns ESTALE without running f.
 func (c *dirChange) call(f func() error) error {
 	var is look
 	if err := c.d.stat(&is); err != nil {
@@ -64,7 +64,7 @@ func (c *dirChange) call(f func() error) error {
 }
 
 // begin returns the node of a directory that op is to change, with a reference. If op.Try is set,
-// it returns ErrWouldBlock, unless inMemory is set and the file system keeps names in memory.
+// it returns ErrWouldBlock, unless inMemory is set and namesInMemory returns true.
 func (fs *FS) begin(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS
@@ -136,8 +136,8 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 	return fs.made(op, n, m, &made, o, ch, err)
 }
 
-// made finishes the creation of n: it makes the name durable in the directory with the mark dir.
-// If n is nil, no object was made.
+// made finishes the creation of n: if err is nil, it makes the new name durable; then it releases
+// n. dir is the mark of the directory. If n is nil, no object was made.
 func (fs *FS) made(op *vfs.Op, n *node, dir mark, c *dirChange, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
 	if n == nil {
 		return o, ch, err
@@ -165,8 +165,8 @@ func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error
 }
 
 // dress applies the requested attributes beyond the mode to a new object. If the caller may not
-// give the object the requested owner or group, dress ignores them, as other servers do: clients
-// send them along as a guess.
+// give the object the requested owner or group, dress ignores them, as other servers do, because
+// clients often send an owner and a group that their user did not ask for.
 func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr, o *vfs.Object) error {
 	c.file = n.mark()
 	rest, st := *s, &is.Stat_t
@@ -275,7 +275,7 @@ func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.
 // newFile are the flags to open a file that is being made.
 const newFile = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
 
-// tries bounds the retries of a call when other programs make and remove the name or the file
+// tries is how often a call tries if other programs make and remove the name or the file
 // meanwhile.
 const tries = 8
 
@@ -331,8 +331,10 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 	return fs.made(op, n, m, &made, o, ch, err)
 }
 
-// mayTryCreate reports whether a call with Op.Try may make the file: it requests no attributes
-// beyond the mode, and no descriptors have to be closed first.
+// mayTryCreate reports whether how and the numbers of open descriptors allow a Create with Op.Try.
+// Such a call makes the file by one system call. So how must set no attributes but the mode,
+// without set-id bits, and must not be Exclusive; and FS must be below its limits of nodes and
+// open files, so that it need not close any.
 func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 	mode := vfs.SetAttr{SetMode: how.Attr.SetMode, Mode: how.Attr.Mode &^ (unix.S_ISUID | unix.S_ISGID)}
 	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.opened() < fs.maxOpen()
@@ -386,7 +388,7 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 	return n, fs.dressNew(op, c, n, &is, how.Mode, attr, o)
 }
 
-// dressNew is dress for a new regular file. An exclusive create applies no times, because they
+// dressNew calls dress for a new regular file. An exclusive create applies no times, because they
 // hold the verifier, and no size.
 func (fs *FS) dressNew(op *vfs.Op, c *dirChange, n *node, is *look, mode vfs.CreateMode, s *vfs.SetAttr, o *vfs.Object) error {
 	if mode == vfs.Exclusive {

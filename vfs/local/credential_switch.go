@@ -21,7 +21,8 @@ import (
 // with the goroutine.
 func (fs *FS) as(c *vfs.Cred, f func() error) error { return fs.asWith(c, 0, f) }
 
-// asWith is as, but the thread also keeps those capabilities in keep that the process has.
+// asWith runs f like FS.as. The thread also keeps those of the capabilities keep that the process
+// is permitted to have.
 func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	if fs.asIs(c) {
 		return f()
@@ -58,10 +59,11 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 	return fs.self.is(c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
 }
 
-// switchThread makes the calling thread act as c. The thread is locked to its goroutine. If it
-// returns false, the caller has to restore the thread. The thread also gets the capabilities in
-// keep that the process may have. A call that changes an identity or a capability costs
-// microseconds. So it first reads the present values and changes only those that differ.
+// switchThread makes the calling thread act as c. The thread is locked to its goroutine. If
+// switchThread returns false, the caller has to restore the thread. The thread also gets those of
+// the capabilities keep that the process is permitted to have. A call that changes an identity or
+// a capability costs microseconds. So switchThread first reads the present values and changes only
+// those that differ.
 func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
 		if rawSetgroups(groups) != nil {

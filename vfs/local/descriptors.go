@@ -15,7 +15,7 @@ import (
 //
 // Its methods may be called from any goroutine.
 type Descriptors struct {
-	part atomic.Int64 // number of descriptors of one FS
+	part atomic.Int64 // number of descriptors that each FS may keep open
 
 	mu      sync.Mutex
 	limit   int
@@ -57,9 +57,10 @@ func (d *Descriptors) Held() int {
 }
 
 const (
-	// minPart is the smallest part that an FS can work with.
+	// minPart is the number of descriptors that an FS needs at least.
 	minPart = 32
-	// fixedDescriptors covers what is always open in an FS: its mount, /proc, and an index.
+	// fixedDescriptors is reserved in each FS for the descriptors that are always open: of its
+	// mount, /proc and the index.
 	fixedDescriptors = 4
 	// maxDescriptors is the largest default budget. It is bounded because the sweeper visits each
 	// open file every second.
@@ -76,8 +77,8 @@ var processDescriptors = sync.OnceValue(func() *Descriptors {
 	return NewDescriptors(int(lim.Cur / 2))
 })
 
-// join gives fs an equal part. The parts of the other FSs shrink, and their sweepers close the
-// surplus.
+// join gives fs an equal part of the budget. The parts of the other FSs shrink, and their sweepers
+// close the surplus.
 func (d *Descriptors) join(fs *FS) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,12 +116,13 @@ func (fs *FS) maxNodes() int64 { return fs.part() / 2 }
 func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
 
 // If more than manyUnsynced files have data that is not on stable storage, the flusher syncs the
-// oldest. If mostUnsynced files have, a writer syncs one of them before it writes to another file.
+// oldest. If mostUnsynced files have, a writer syncs some of the oldest before it writes to
+// another file (makeRoomForData).
 func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 8 }
 func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
 
-// maxPinned returns the limit of descriptors that vfs.Files keep open. Many Files can share one
-// descriptor.
+// maxPinned returns the limit of descriptors that vfs.Files and claims keep open. Many Files can
+// share one descriptor.
 func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 5 / 8 }
 
 // opened returns the number of files open for data and of open listings.

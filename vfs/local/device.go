@@ -45,8 +45,8 @@ func (t *deviceTable) leave(fs *FS) {
 }
 
 // moved increments FS.moves of the FSs on file system dev, so that they check again where their
-// directories lie. The FS by calls it after a rename that gave a directory another parent; its own
-// moves stays.
+// directories lie. After a rename that gave a directory another parent, the FS that made the
+// rename calls it with itself as the argument by; moved leaves the moves of that FS alone.
 func (t *deviceTable) moved(dev uint64, by *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

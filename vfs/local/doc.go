@@ -13,27 +13,27 @@
 //
 // Open files (open.go) keep their node in the cache and one of its shared descriptors open: a
 // removed file is found by its handle until its last open file is closed. Byte ranges are claimed
-// on a separate descriptor (claim.go). The budget of descriptors bounds both (descriptors.go). For
-// holes, copies and extended attributes the package calls the kernel.
+// on a separate descriptor (claim.go). The budget of descriptors limits the number of both
+// (descriptors.go). For holes, copies and extended attributes the package calls the kernel.
 //
 // Caches remember a caller's rights (verdict.go), names, listings, and whether a read leaves atime
-// unchanged (atime.go). Each entry has the Change of the inode that it belongs to (version.go).
-// Attributes are not cached: every call asks the kernel for them, so that clients see changes by
-// local programs at once, and returns them with their Change.
+// unchanged (attr.go). An entry is used only while the inode's Change is the one that the entry
+// records (version.go). Attributes are not cached: every call asks the kernel for them, so that
+// clients see changes by local programs at once, and returns them with their Change.
 //
 // Op.Try. A call with vfs.Op.Try makes no system call that is known to wait for the disk, for a
 // server or for a program in user space. fs_kind.go lists the file systems with attributes in
-// memory; verdict.go and atime.go name what else must be in memory; closing.go closes descriptors
+// memory; verdict.go and attr.go name what else must be in memory; openfile.go closes descriptors
 // for such calls. raw_syscall.go has the rule for system calls that bypass the scheduler.
 //
 // Confinement. No path of more than one component is ever resolved below the root, no symlink is
 // followed, a lookup of ".." succeeds only if the parent lies below the root, and a directory
 // named by a handle must lie below the root. If a local program moves a directory in use out of
-// the tree, clients cannot reach it some seconds later; if an FS of this process moves it, at once
-// (confine.go). If a local program moves another kind of file out of the tree, it stays reachable
-// by old handles, because the kernel cannot name its parent. Mount points below the root are not
-// crossed: they are listed, and entering one fails with EXDEV. Export the mounted file system by
-// itself.
+// the tree, clients can no longer reach it some seconds later. If an FS of this process moves it,
+// they cannot reach it from then on (confine.go). If a local program moves another kind of file
+// out of the tree, it stays reachable by old handles, because the kernel cannot name its parent.
+// Mount points below the root are not crossed: they are listed, and entering one fails with EXDEV.
+// Export the mounted file system by itself.
 //
 // Change.Atomic is exact for changes through the FSs of this process, which know each other's
 // changes (version.go). A change by another process between the two readings of the attributes,

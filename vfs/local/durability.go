@@ -51,8 +51,8 @@ func (n *node) mark() mark {
 	return m
 }
 
-// durable waits until the changes since the marks are durable. If neither the FS nor op requires
-// that, it returns at once. The caller has references to the marks' nodes. A removal or a rename
+// durable waits until the changes since the marks are durable. If Config.Sync is false or op.Async
+// is set, it returns at once. The caller has references to the marks' nodes. A removal or a rename
 // marks its directories. A creation marks its directory and also the file, unless the file
 // system's log holds both in one transaction.
 func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {

@@ -13,8 +13,9 @@ import (
 // sets the times; so the verifier survives a restart. Each time holds half of it: 31 bits in the
 // seconds, because not every file system stores 32, and the top bit in the nanoseconds.
 
-// topBitClear and topBitSet are the nanoseconds for a top bit of 0 and 1. They survive rounding.
-// If a file system stores no fractions of a second, the nanoseconds are 0 and the top bit is lost.
+// topBitClear and topBitSet are the nanoseconds for a top bit of 0 and 1. They survive if a file
+// system rounds times. If a file system stores no fractions of a second, the nanoseconds are 0 and
+// the top bit is lost.
 const (
 	topBitClear = 250_000_000 // ns
 	topBitSet   = 750_000_000

@@ -62,7 +62,7 @@ type FS struct {
 	volume   any // of type volume, converted to any once
 	proc     int // /proc/self/fd
 	// bounded is true if the root is the top of a mount, and the mount shows the top of its file
-	// system. Then the mount has nothing outside of the tree.
+	// system. Then no file of the mount lies outside of the tree.
 	bounded bool
 	// moves is incremented whenever a directory may have left the tree: see confine. If bounded is
 	// set, it stays 0.
@@ -101,7 +101,8 @@ type lane struct{ dev uint64 }
 
 var _ vfs.FileSystem = (*FS)(nil)
 
-// New opens the directory that cfg names. If the machine lacks something, the error names it.
+// New opens the directory that cfg names. If the machine lacks something that the FS needs, the
+// error names it.
 func New(cfg Config) (*FS, error) {
 	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1, now: time.Now,
 		stop: make(chan struct{}), sweeperEnd: make(chan struct{}),

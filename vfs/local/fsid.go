@@ -75,7 +75,7 @@ func IdentifyDirectory(fd int) (id DirectoryID, err error) {
 	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		defer unix.Close(readable)
-	} // without readable, fsidOf may still find the UUID in namesOfUUIDs
+	} // if readable is -1, fsidOf may still find the UUID in namesOfUUIDs
 	id.FSID, id.Lasting = fsidOf(fd, readable, st.Dev)
 	id.Handle, err = identify(fd, &st)
 	return id, err

@@ -18,7 +18,7 @@ import (
 // another.
 type inode struct {
 	key   inodeKey
-	users int // number of nodes and calls that use it; guarded by its shard's mu
+	users int // number of nodes and calls that use it; the mu of its inodeShard protects it
 
 	// mu orders changes of the file's data, attributes and entries. modes orders changes of its
 	// mode, because openAsOwner changes the mode for a moment. Changes of the file's names lock
@@ -46,7 +46,8 @@ type inodeKey struct {
 const inodeShards = 64
 
 // maxPushed is the largest number of Change values that the table keeps for inodes that it
-// removed. If there are more, the table drops the value that is least ahead of its ctime.
+// removed. Each shard keeps an equal part; if it has more, it drops the value that is least ahead
+// of its ctime.
 const maxPushed = 1 << 16
 
 // inodeTable holds the inodes in use by nodes. The process has one: inodes.
@@ -137,9 +138,9 @@ func (t *inodeTable) giveBack(i *inode) {
 	}
 }
 
-// A sighting is needed to read the attributes of a file by its name, without a node. It is taken
-// before the attributes are read. Afterwards ctimeSays tells whether the ctime is the inode's
-// Change.
+// A sighting is made before the attributes of a file are read by its name, without a node. It
+// records how many inodes the file's shard has taken so far. After the reading, ctimeSays reports
+// whether the ctime is the inode's Change.
 type sighting struct {
 	shard *inodeShard
 	taken uint64
@@ -151,8 +152,8 @@ func (t *inodeTable) sight(h *vfs.Handle) sighting {
 }
 
 // ctimeSays reports whether the ctime just read is the Change of the inode with key k. That is so
-// if no node has the inode, and no node was made since the sighting: a change through a node could
-// have raised the inode's Change above the ctime.
+// if the table has neither the inode nor a pushed Change for it, and the shard took no inode since
+// the sighting: a change through a node could have raised the inode's Change above the ctime.
 func (g *sighting) ctimeSays(k inodeKey) bool {
 	g.shard.mu.Lock()
 	defer g.shard.mu.Unlock()

@@ -13,12 +13,13 @@ import (
 
 // A resolver finds the files of handles. It is a kernelResolver or an *index.Index.
 type resolver interface {
-	// Open returns an O_PATH descriptor of h's file. A directory must lie below the root. ESTALE:
-	// the file does not exist. ErrDelay: a search for it is under way.
+	// Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist, or it is a
+	// directory that does not lie below the root. ErrDelay: a search for it is under way.
 	Open(h vfs.Handle) (int, error)
 	// Note records that the file h has name in the directory dir. It never waits.
 	Note(dir, h vfs.Handle, name []byte)
-	// Room reports whether Note has room for more names. Unless try is set, it waits for room.
+	// Room reports whether Note can take more names. If too many names wait to be written to disk,
+	// Room waits until fewer do, unless try is set.
 	Room(try bool) bool
 	// Gone records that name in dir no longer belongs to h. last is true if h has no name any
 	// more. It never waits.
@@ -61,9 +62,9 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	return fd, nil
 }
 
-// memoryTries is the number of tries of openHandle while the kernel reports ENOMEM. The kernel
-// reports that also for some moments while a file is being removed or made. The first
-// memoryTriesSoon tries follow at once, because the moment is usually short. The others are a
+// memoryTries is how often openHandle tries if the kernel reports ENOMEM. The kernel reports that
+// also for a short time while a file is being removed or made. The first memoryTriesSoon tries
+// follow one another at once, because that time is usually very short. The later tries are a
 // millisecond apart, in case the process that makes or removes the file is not running.
 const (
 	memoryTries     = 16

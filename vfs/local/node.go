@@ -20,7 +20,7 @@ type node struct {
 	fsid   uint64
 	ino    uint64
 
-	refs atomic.Int32  // number of users, plus one while the cache has it
+	refs atomic.Int32  // one for each user, and one while the node is in the cache
 	used atomic.Uint32 // round of the sweeper (one a second) at the last use
 	// confinedAt is the value of FS.moves when the directory was last found to lie below the root.
 	confinedAt atomic.Uint32
@@ -43,8 +43,8 @@ type node struct {
 	fs       *FS
 }
 
-// put releases a reference. The last one closes n's descriptors, which may block; calls with
-// Op.Try use FS.giveBack instead.
+// put releases a reference. If it was the last one, put closes n's descriptors, which may block;
+// calls with Op.Try use FS.giveBack instead.
 func (n *node) put() {
 	if n.release() {
 		n.close()
@@ -52,8 +52,8 @@ func (n *node) put() {
 }
 
 // release releases a reference. It returns true if that was the last one; then the caller closes
-// n. If n still has unsynced data, release first changes the verifier, because no later COMMIT
-// could sync that data.
+// n. If the file still exists then and has unsynced data, release also changes the verifier,
+// because no later COMMIT could sync that data.
 func (n *node) release() bool {
 	if n.refs.Add(-1) > 0 {
 		return false
@@ -172,10 +172,10 @@ func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 	return true
 }
 
-// shrink removes up to want idle nodes. patiences are numbers of the sweeper's rounds (seconds),
-// in falling order: first shrink removes nodes unused for the first number of rounds, then for the
-// next. Each call begins with another shard, because otherwise nodes in the first shards would
-// always go first.
+// shrink removes up to want idle nodes. For each element of patiences, it goes over the cache once
+// and removes nodes that were unused for at least that many rounds of the sweeper (seconds). The
+// elements are in falling order. Each call of shrink begins with another shard, because otherwise
+// nodes in the first shards would always go first.
 func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	now := c.round.Load()
 	first := c.shrinks.Add(1)
@@ -241,8 +241,8 @@ func (c *nodeCache) drop(n *node) bool {
 	return true
 }
 
-// open counts one more File of n, which keeps n in the cache until close. It returns false if n is
-// no longer in the cache.
+// open counts one more File of n (or the claims on n, see openClaims). It keeps n in the cache
+// until close is called. It returns false if n is no longer in the cache.
 func (c *nodeCache) open(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()
@@ -254,8 +254,8 @@ func (c *nodeCache) open(n *node) bool {
 	return true
 }
 
-// close ends one open. It returns true if the caller has to drop n, because the file lost its last
-// name while it was open.
+// close undoes one call of open. It returns true if the caller has to drop n, because the file
+// lost its last name while it was open.
 func (c *nodeCache) close(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()

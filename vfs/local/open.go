@@ -57,7 +57,7 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 	return nil, vfs.ErrDelay
 }
 
-// openNode checks that op may open n and pins the descriptor for it.
+// openNode checks that op may open n. It returns n's descriptor after pin.
 func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, error) {
 	write := access&vfs.OpenWrite != 0
 	switch {
@@ -126,8 +126,9 @@ func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return nil, vfs.ErrDelay
 }
 
-// pin pins n's descriptor for a user. It returns nil if there is none. ErrDelay: the limit of
-// pinned descriptors is reached.
+// pin counts one more pin of n's descriptor, by the user uid, and takes a reference to it. It
+// returns nil if n has no such descriptor open. ErrDelay: the limit of pinned descriptors is
+// reached.
 func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,7 +154,8 @@ func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	return f, nil
 }
 
-// unpin ends a user's pin of n's descriptor f and releases a reference to f. It never waits.
+// unpin undoes one pin of n's descriptor f by the user uid and releases a reference to f. It never
+// waits.
 func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
 	f.used.Store(fs.nodes.round.Load())
 	n.files.mu.Lock()
@@ -178,7 +180,7 @@ func (o *openFiles) openToWrite(uid uint32) bool {
 	return o.writers[uid] > 0
 }
 
-// closeNode ends one open of n and releases a reference to n. It never waits.
+// closeNode undoes one call of nodeCache.open for n and releases a reference to n. It never waits.
 func (fs *FS) closeNode(n *node) {
 	switch {
 	case fs.nodes.close(n):
@@ -191,8 +193,8 @@ func (fs *FS) closeNode(n *node) {
 	}
 }
 
-// begin starts a call that needs the given access; for access 0 any File will do. The caller ends
-// the call with end.
+// begin starts a call that needs the given access, or none if access is 0. EBADF: f was not opened
+// for that access, or is closed. The caller ends the call with end.
 func (f *file) begin(access vfs.OpenAccess) error {
 	if access != 0 && f.access&access == 0 || f.closed.Load() {
 		return syscall.EBADF

@@ -15,14 +15,14 @@ import (
 type openFile struct {
 	fd       int
 	writable bool
-	refs     atomic.Int32  // number of users, plus one while the node has it
+	refs     atomic.Int32  // one for each user, and one while openFiles holds it
 	used     atomic.Uint32 // round of the sweeper (one a second) at the last use
 	pins     int           // number of Files that pin it; guarded by mu of the node's openFiles
 	count    *atomic.Int64
 }
 
-// put releases a reference. The last one closes the descriptor, which may block; calls with Op.Try
-// use FS.giveBackFile instead.
+// put releases a reference. If it was the last one, put closes the descriptor, which may block;
+// calls with Op.Try use FS.giveBackFile instead.
 func (f *openFile) put() {
 	if f.refs.Add(-1) == 0 {
 		f.close()
@@ -58,8 +58,8 @@ func (o *openFiles) held(write bool, round uint32) *openFile {
 	return f
 }
 
-// keep makes fd the node's open file and returns it with a reference. If the node has such a file
-// already, keep closes fd and returns that file.
+// keep makes fd the node's open file and returns it with a reference. If the node has an open file
+// of the same kind (writable or not) already, keep closes fd and returns that file.
 func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int64) *openFile {
 	f := &openFile{fd: fd, writable: writable, count: count}
 	f.refs.Store(2)
@@ -84,8 +84,8 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 }
 
 // dropIdle closes n's open files that are not pinned and were unused for at least patience rounds
-// of the sweeper (seconds). It returns how many it closed. The writable one stays while n has
-// unsynced data.
+// of the sweeper (seconds). It returns how many it closed. The writable one stays while a caller
+// uses it or n has unsynced data.
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files
 	o.mu.Lock()
@@ -116,7 +116,8 @@ func putFiles(files ...*openFile) (n int) {
 	return n
 }
 
-// closeAll closes the files when their users are done, even if n has unsynced data.
+// closeAll releases the node's references to its files, even if it has unsynced data. Each file is
+// closed when its last user has released it.
 func (o *openFiles) closeAll() {
 	o.mu.Lock()
 	ro, rw := o.ro, o.rw
@@ -125,8 +126,9 @@ func (o *openFiles) closeAll() {
 	putFiles(ro, rw)
 }
 
-// file returns n's open file with a reference, and opens it if needed. It opens only regular
-// files, and directories in order to sync them; n.typ is known from the O_PATH descriptor.
+// file returns n's open file with a reference, and opens it if needed. If write is set, the file
+// is open for writing, too. It opens only regular files, and directories in order to sync them;
+// n.typ is known from the O_PATH descriptor.
 func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if f := n.files.held(write, fs.nodes.round.Load()); f != nil {
 		return f, nil
@@ -211,7 +213,7 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 }
 
 // letGo closes descriptors of a file that lost a name, possibly its last, so that they do not keep
-// its space. Running calls and callers that have the file open still keep it.
+// its space. While calls use the file, or callers have it open, the space stays taken.
 func (fs *FS) letGo(v *named) {
 	n := v.n
 	if v.nameless() {
@@ -279,7 +281,8 @@ func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	}
 }
 
-// giveBackFile releases a reference to f in the same way.
+// giveBackFile releases a reference to f. If that is the last one and op.Try is set, the closing
+// goroutine closes f.
 func (fs *FS) giveBackFile(op *vfs.Op, f *openFile) {
 	if !op.Try {
 		f.put()

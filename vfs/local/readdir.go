@@ -14,10 +14,10 @@ import (
 )
 
 // Cookies. The FS itself makes the entries "." and "..", with cookies 1 and 2, so that they come
-// first on every file system and have the right inode numbers; it skips the kernel's. Any other
-// entry's cookie is 2 plus the kernel's d_off, which is the position after the entry. If this
-// exceeds the positive range of 64-bit offsets, as ext4's mark for the end does, the cookie is
-// endCookie.
+// first on every file system and have the right inode numbers; it skips the entries of these names
+// that the kernel lists. Any other entry's cookie is 2 plus the kernel's d_off, which is the
+// position after the entry. If this exceeds the positive range of 64-bit offsets, as ext4's mark
+// for the end does, the cookie is endCookie.
 const (
 	dotCookie    = 1
 	dotDotCookie = 2
@@ -160,7 +160,7 @@ type listing struct {
 	plus bool
 	emit func(*vfs.DirEntry) bool
 	// looks holds dir's attributes at the start. settled is true if the list may be remembered
-	// with their Change.
+	// with the Change in looks.
 	looks   look
 	settled bool
 	// at is the number of entries of dir that come before the next one, without "." and "..". It
@@ -170,7 +170,8 @@ type listing struct {
 	mount int32
 }
 
-// dots emits "." and "..", unless their cookies are at or before cookie.
+// dots emits "." and "..". It skips an entry whose cookie is not greater than the argument cookie.
+// It returns false if emit did.
 func (l *listing) dots(cookie uint64) bool {
 	for _, e := range []struct {
 		name   string
@@ -198,8 +199,8 @@ func (l *listing) dots(cookie uint64) bool {
 }
 
 // fromMemory emits the remembered entries after cookie. It returns the cookie after which the
-// kernel's listing continues. ended is true if the listing needs none: eof tells whether it
-// reached the end of the directory, or emit returned false.
+// kernel's listing continues. If ended is true, the kernel is not needed: either the listing
+// reached the end of the directory (eof is true), or emit returned false.
 func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
 	entries, whole, at := l.dir.listFrom(cookie)
 	l.at = at
@@ -237,7 +238,7 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 	if err != nil {
 		s.close()
 		if err == syscall.ENOENT {
-			err = syscall.ESTALE // the directory is gone
+			err = syscall.ESTALE // the directory was removed
 		}
 		return false, err
 	}
@@ -274,7 +275,8 @@ func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
 	return fd, err
 }
 
-// linux_dirent64: inode 8, offset 8, length 2, type 1, name.
+// Offsets, in bytes, of the fields of linux_dirent64: inode (8 bytes), offset (8), length (2),
+// type (1), name.
 const (
 	direntIno  = 0
 	direntOff  = 8

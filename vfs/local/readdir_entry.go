@@ -11,8 +11,8 @@ import (
 )
 
 // This file reads the handle and the attributes of an entry of a listing. That takes one system
-// call if the name is known, two if the kernel can make a handle from the name, and otherwise
-// four.
+// call if the FS remembers which file the name belongs to, two if the kernel can make a handle
+// from the name, and otherwise four.
 
 // give fills in the handle and the attributes of a remembered entry, if l.plus is set. It returns
 // false if the entry has been removed meanwhile.
@@ -57,10 +57,10 @@ func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	return known, true
 }
 
-// known fills in a remembered entry with the file's present attributes, because these can change
-// while the name does not. If a node holds the file open, known reads them through the node and
-// not by name. The node's file still has the name, because the directory has not changed since the
-// listing was remembered.
+// known fills in a remembered entry, and returns false if it cannot. It reads the file's present
+// attributes, because these can change while the name does not. If a node holds the file open,
+// known reads them through the node and not by name. The node's file still has the name, because
+// the directory has not changed since the listing was remembered.
 func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 	var is look
 	if n := l.fs.nodes.known(known); n != nil {

@@ -52,8 +52,9 @@ func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int
 	return r.entries[at:len(r.entries):len(r.entries)], r.whole, at
 }
 
-// add appends an entry at position at, unless the list has it already, and returns the next
-// position. It adds nothing unless l.settled is set.
+// add appends an entry, unless the list has an entry with the index at already, and returns at+1.
+// It adds nothing and returns unknownPlace if l.settled is not set, the list is for another
+// Change, or a limit of names is reached. If at is 0, a list for another Change is emptied first.
 func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at int) int {
 	if at == unknownPlace || !l.settled {
 		return unknownPlace
@@ -78,8 +79,9 @@ func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at in
 	return at + 1
 }
 
-// ended records that a listing stopped at position at, from where the caller will continue with
-// cookie. eof is true if the listing reached the end of the directory.
+// ended records that a listing stopped after the number of entries given in at, and that the
+// caller will continue there with cookie. eof is true if the listing reached the end of the
+// directory.
 func (r *rememberedList) ended(change, cookie uint64, at int, eof bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

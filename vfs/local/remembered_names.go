@@ -41,9 +41,10 @@ func (d *node) findName(name []byte) (n knownName, ok bool) {
 	return n, ok
 }
 
-// rememberName remembers that name in d is the file n; in holds d's attributes from before the
-// name was found. If there is no room for another name, the names remembered before stay, so that
-// the next listing of a directory that does not fit finds part of it.
+// rememberName remembers that name in d is the file n. The argument in holds d's attributes, read
+// before the name was looked up. If a limit of names is reached (maxDirNames, maxAllNames), the
+// names remembered before stay, so that the next listing of a directory that does not fit finds
+// part of it.
 func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
 	if !in.still {
 		return

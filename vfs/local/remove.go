@@ -100,7 +100,7 @@ func (v *named) small() bool {
 	return v.n != nil && v.n.typ == vfs.Regular && v.n.fs.kind.fstat(v.n.fd, &st) == nil && st.Blocks <= smallFile
 }
 
-// put releases the references.
+// put releases the references to the node and to the inode.
 func (v *named) put() {
 	if v.n != nil {
 		v.n.put()
@@ -199,8 +199,8 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		err = fs.change(op, f, &from, func(c *dirChange) error { return move(c.call, c) })
 		to = from
 	} else {
-		// The fixed order prevents a deadlock of two renames between the same directories in
-		// opposite directions.
+		// The fixed order of the locks prevents a deadlock of two renames between the same
+		// directories in opposite directions.
 		outer, inner, outerCh, innerCh := f, t, &from, &to
 		if bytes.Compare(f.handle.Bytes(), t.handle.Bytes()) > 0 {
 			outer, inner, outerCh, innerCh = t, f, &to, &from

@@ -20,18 +20,19 @@ type reserve struct {
 
 const (
 	// nearReserve is the free space above the reserve, in bytes, below which calls write as the
-	// caller. It is more than the data that running writes may add, because statfs does not
-	// include those. On a file system smaller than 512 MiB, half of its size is used instead.
+	// caller. It is more than the data of all running writes together, because statfs does not
+	// count that data yet. On a file system smaller than 512 MiB, half of its size is used
+	// instead.
 	nearReserve = 256 << 20
 	// farReserve is the largest number of bytes written between two calls of lookAtReserve. The
-	// sweeper also calls it every second, because other programs write as well.
+	// sweeper also calls lookAtReserve every second, because other programs write as well.
 	farReserve = 1 << 30
 	// roundUp is the space, in bytes, that a write may take beyond its data: two partly filled
 	// blocks.
 	roundUp = 2 * 4096
 )
 
-// nearsReserve reports whether writing so many bytes may reach the reserve.
+// nearsReserve reports whether a write of this number of bytes may use reserved blocks.
 func (fs *FS) nearsReserve(bytes int) bool {
 	if !fs.kind.reserves {
 		return false

@@ -171,7 +171,8 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		}
 		return err
 	}
-	// If the caller is root, it stays root here, even if another user is the owner now.
+	// A caller that is root may set the times even if the code above gave the file to another
+	// user.
 	return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 }
 

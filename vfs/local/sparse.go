@@ -19,8 +19,8 @@ func (fs *FS) own(f vfs.File) (*file, error) {
 	return nil, syscall.EBADF
 }
 
-// alter changes the data of f's file. do makes the system calls, on the writable descriptor. bytes
-// is the storage that they may take.
+// alter changes the data of f's file. The function do makes the system calls, on the writable
+// descriptor. The argument bytes is the storage, in bytes, that they may take.
 func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	if err := f.begin(vfs.OpenWrite); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (fs *FS) roomFor(of vfs.File, length uint64) error {
 	return nil
 }
 
-// blockMost is a multiple of the block sizes of the usual file systems.
+// blockMost is a multiple of the block sizes of the usual file systems, in bytes.
 const blockMost = 64 << 10
 
 // Deallocate implements vfs.Sparse. It shortens the range to the end of the file's last block,

@@ -17,11 +17,12 @@ const (
 	sweepEvery     = time.Second
 	closeAfter     = 2  // rounds without use after which open files are closed
 	syncAfter      = 30 // rounds after the last write after which unsynced data is synced
-	forgetAfter    = 60 // rounds without use after which nodes are dropped
+	forgetAfter    = 60 // rounds without use after which nodes are removed from the cache
 	lookEveryRound = 5  // rounds between checks for files removed and directories moved by local programs
 )
 
-// sweep closes idle descriptors every second, because a descriptor keeps a removed file's space,
+// sweep is the sweeper's goroutine. Every second it calls sweepOnce and wakes the flusher, until
+// Close. sweepOnce closes idle descriptors, because a descriptor keeps a removed file's space,
 // makes exec fail with ETXTBSY, and prevents leases of local programs.
 func (fs *FS) sweep() {
 	defer close(fs.sweeperEnd)
@@ -68,7 +69,8 @@ func (fs *FS) sweepOnce() {
 	if fs.kind.reserves {
 		fs.lookAtReserve()
 	}
-	// The FS's part of the descriptors may have shrunk.
+	// The FS's part of the budget of descriptors may have shrunk, because another FS joined or
+	// SetLimit was called.
 	fs.makeRoomToOpen()
 	if over := fs.nodes.count.Load() - fs.maxNodes(); over > 0 {
 		fs.nodes.shrink(int(over), 2, 1, 0)
@@ -78,7 +80,7 @@ func (fs *FS) sweepOnce() {
 // counters are an FS's statistics.
 type counters struct {
 	open                                     atomic.Int64 // files open for data
-	pinned                                   atomic.Int64 // open descriptors that Files pin
+	pinned                                   atomic.Int64 // open descriptors in use by vfs.Files or claims
 	streams                                  atomic.Int64 // open listings of directories
 	names                                    atomic.Int64 // names remembered
 	switches, switchFailures, threadsRetired atomic.Uint64
@@ -91,10 +93,11 @@ type counters struct {
 type Stats struct {
 	// Nodes counts files open with O_PATH, OpenFiles files open for data, Listings directories
 	// open for listing. Of the OpenFiles, Unsynced have data that is not on stable storage, and
-	// Pinned are in use by a vfs.File.
+	// Pinned are in use by vfs.Files or claims.
 	Nodes, OpenFiles, Listings, Unsynced, Pinned int64
-	// Switches counts switches of a thread to a caller and back. Of these, SwitchFailures failed.
-	// ThreadsRetired counts threads that ended because they could not be switched back.
+	// Switches counts switches of a thread to a caller's identity and back. Of these,
+	// SwitchFailures failed. ThreadsRetired counts threads that ended because they could not be
+	// switched back.
 	Switches, SwitchFailures, ThreadsRetired uint64
 	// Verdicts counts checks of a caller's rights by the kernel, VerdictsRemembered those answered
 	// from memory.

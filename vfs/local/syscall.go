@@ -54,8 +54,8 @@ const maxClimb = (unix.PathMax - 1) / len("../")
 
 var wayUp = append(bytes.Repeat([]byte("../"), maxClimb), 0)
 
-// sysOpenParent opens the directory that lies levels above dir; levels is at most maxClimb.
-// EXDEV: the way up leaves the mount.
+// sysOpenParent opens the directory that is the given number of levels above dir, at most
+// maxClimb. EXDEV: the way up leaves the mount.
 func sysOpenParent(dir, levels int) (int, error) {
 	return openat2(dir, &wayUp[(maxClimb-levels)*len("../")], unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
 }

@@ -97,8 +97,9 @@ func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 // idleFor returns the number of the sweeper's rounds since the last write.
 func (p *unsyncedFile) idleFor(round uint32) uint32 { return roundsSince(round, p.lastWrite.Load()) }
 
-// roundsSince returns the number of rounds from was to now. It returns 0 if was is later than now;
-// that happens if a round begins after the caller read now.
+// roundsSince returns the number of rounds from the round was to the round now. If was is the
+// later round, it returns 0; that happens if a round begins after the caller read the number for
+// now.
 func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
 
 // hold takes a reference. It returns false if the last reference was released already.
@@ -134,7 +135,8 @@ func (fs *FS) syncAndClose(n *node) {
 }
 
 // makeRoomForData is called before a write to n. If mostUnsynced other files or more wait for a
-// sync, it syncs the oldest of them first.
+// sync, it syncs the oldest of them, one after the other, until fewer wait. It syncs at most 16
+// (closely).
 func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	if fs.unsynced.count.Load() < fs.mostUnsynced() || n.unsynced.listed.Load() {
 		return nil

@@ -66,8 +66,8 @@ func (n *node) findVerdict(caller uint32) (known, has right) {
 	return 0, 0
 }
 
-// remember stores a verdict. If the list has a verdict of the same caller, state and round,
-// remember keeps the rights of that one that said does not know.
+// remember stores the verdict said. If the list has a verdict of the same caller, Change and
+// round, remember adds to said the rights that only the older verdict covers.
 func (n *node) remember(said verdict) {
 	v := &n.verdicts
 	v.mu.Lock()
@@ -88,8 +88,8 @@ func (n *node) remember(said verdict) {
 }
 
 // settled reports whether every change from now on will alter the ctime in l, even if the file
-// system's times are coarse. Callers ask before they read the data to remember, because the ctime
-// gets older while that read waits for the disk.
+// system's times are coarse. A caller calls settled before it reads the data that it will
+// remember, because the ctime gets older while that read waits for the disk.
 func (fs *FS) settled(l *look) bool {
 	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= grainOf(l.Ctim.Nsec)
 }
@@ -201,8 +201,8 @@ type accessNeed struct {
 	needs  right
 }
 
-// For each bit of ACCESS, the rights that it needs (RFC 1813 §3.3.4, RFC 8276 §8.3). DELETE is
-// about a directory's entries; for other files it means nothing.
+// These tables list, for each bit of ACCESS, the rights that it needs (RFC 1813 §3.3.4, RFC 8276
+// §8.3). DELETE is about a directory's entries; for other files it means nothing.
 var (
 	fileRights = [...]accessNeed{
 		{vfs.AccessRead, mayRead}, {vfs.AccessModify, mayWrite}, {vfs.AccessExtend, mayWrite}, {vfs.AccessExecute, mayExec},

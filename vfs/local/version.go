@@ -79,8 +79,9 @@ func fingerprint(st *unix.Stat_t) uint64 {
 	return max(h, 1)
 }
 
-// init sets the version of an inode that is new to the process; st are its attributes. was is the
-// inode's last Change, if the inode table kept one.
+// init sets the version of an inode that is new to the process; st are its attributes. The
+// argument was is what the inode table kept of an earlier version of the inode; it is zero if the
+// table kept nothing.
 func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.ctime = stamp(st)
 	v.seen.Store(fingerprint(st))
@@ -97,7 +98,7 @@ func (v *version) begin(l *look) {
 	l.moves, l.change = v.moves.Load(), v.change.Load()
 }
 
-// tell ends a look.
+// tell ends a look: it sets l.still, and gives a new state a new Change, which it stores in l.
 func (v *version) tell(l *look) {
 	l.still = l.moves&movesNow == 0
 	f := fingerprint(&l.Stat_t)
@@ -231,9 +232,9 @@ func (v *version) undisturbed(fs *FS) bool {
 	return last == 0 || fs.now().Sub(time.Unix(0, last)) >= time.Duration(v.quiet.Load())+grainOf(last%1e9)
 }
 
-// A change is one change of a file through the process, from before to after. Every change calls
-// these two, with one exception: for the file of a name that changes (type named), only the
-// methods before and after of its version are called.
+// A change is one change of a file through the process, from the call of before to the call of
+// after. Every change calls these two methods, with one exception: for the file of a name that
+// changes (type named), only the methods before and after of its version are called.
 type change struct {
 	n     *node
 	ch    *vfs.Change

@@ -58,7 +58,7 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 	return l.emit(e)
 }
 
-// covered holds the inode number of the directory under the mount of an FS's root. The first
+// covered holds the inode number of the directory that the mount at an FS's root covers. The first
 // request reads it, because that needs a listing of the parent directory.
 type covered struct {
 	once  sync.Once
@@ -66,7 +66,8 @@ type covered struct {
 	ino   uint64
 }
 
-// inode returns the number. It returns false if the number is not known yet and try is set.
+// inode returns the inode number. It returns false if the number has not been read yet and try is
+// set.
 func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
 	if !c.known.Load() {
 		if try {
@@ -80,10 +81,10 @@ func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
 	return c.ino, true
 }
 
-// mountedOn returns the inode number of the directory under the mount of fd. fd is an open
-// directory with inode number own. If fd is not the top of a mount, or the directory under the
-// mount cannot be found, it returns own. The kernel shows the number of a covered directory only
-// in the listing of its parent.
+// mountedOn returns the inode number of the directory that the mount of fd covers. fd is an open
+// directory whose own inode number is the argument own. If fd is not the top of a mount, or the
+// covered directory cannot be found, mountedOn returns that number. The kernel shows the number of
+// a covered directory only in the listing of its parent.
 func mountedOn(fd int, own uint64) uint64 {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) != nil ||

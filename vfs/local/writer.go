@@ -41,7 +41,7 @@ func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	return nil
 }
 
-// storeAs is store with c's identity. op.Try is not set.
+// storeAs calls store with c's identity. op.Try is not set.
 func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]byte) (done int, err error) {
 	err = fs.as(c, func() (err error) {
 		done, err = fs.store(op, fd, offset, data)

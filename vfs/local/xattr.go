@@ -158,8 +158,8 @@ func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(pat
 	return ch, fs.durable(op, m)
 }
 
-// changeAttr runs do, which changes n's attributes, with the caller's identity. It stores the
-// attributes before and after in ch.
+// changeAttr runs the function do, which changes n's attributes, with the caller's identity. It
+// stores the attributes before and after in ch.
 func (fs *FS) changeAttr(op *vfs.Op, n *node, ch *vfs.Change, do func() error) error {
 	n.inode.mu.Lock()
 	defer n.inode.mu.Unlock()

@@ -58,9 +58,10 @@ func (r *residence) update(db *bolt.DB, f func(*bolt.Tx) error) error {
 	})
 }
 
-// populate makes the kernel read pages of the mapping that are not in memory. If the mapping was
-// replaced meanwhile, it reads some other memory, or nothing. A kernel before 5.14 does not
-// support it; there a page fault may wait for the disk.
+// populate makes the kernel read pages of the mapping that are not in memory. It does nothing if
+// it did so less than residentFor ago. If the mapping was replaced meanwhile, it reads some other
+// memory, or nothing. A kernel before 5.14 does not have MADV_POPULATE_READ; there a page fault
+// may wait for the disk.
 func (r *residence) populate() {
 	at, length, now := r.at.Load(), r.length.Load(), time.Now().UnixNano()
 	if at == 0 || now < r.until.Load() {

@@ -40,7 +40,7 @@ type searches struct {
 	begins    func()                   // called at the beginning of each search; for tests
 }
 
-// A search is one search that runs.
+// A search is the state of the search that runs.
 type search struct {
 	missing map[vfs.Handle]missing // files that it has not found yet
 	ended   chan struct{}          // closed when the search ends
@@ -60,7 +60,7 @@ type missing struct {
 }
 
 // find waits for a search for h, which has none of its known names any more, and opens it. ESTALE:
-// a search did not find it. ErrDelay: the search has not ended yet.
+// a search did not find it. ErrDelay: no search has found h yet; the client tries again.
 func (x *Index) find(h *vfs.Handle) (int, error) {
 	met, err := x.want(h)
 	if met == nil {
@@ -171,7 +171,8 @@ func (x *Index) SearchAgain() {
 	x.mu.Unlock()
 }
 
-// search is the goroutine of a search. It begins after the given pause.
+// search runs on a goroutine of its own. After the given pause it looks for the files in
+// s.missing, and then stores in x.vain and x.wanted those that it did not find.
 func (x *Index) search(s *search, pause time.Duration) {
 	defer close(s.ended)
 	timer := time.NewTimer(pause)

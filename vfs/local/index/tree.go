@@ -14,8 +14,8 @@ type Tree interface {
 	OpenName(dir int, name []byte) (fd int, err error)
 	// Identify returns the handle of the file open on fd, and whether it is a directory.
 	Identify(fd int) (h vfs.Handle, directory bool, err error)
-	// Names calls each for every name in the directory dir except "." and "..", until each returns
-	// false. name is valid only during the call.
+	// Names calls the function each for every name in the directory dir except "." and "..", until
+	// each returns false. The name is valid only during that call.
 	Names(dir int, each func(name []byte) bool) error
 }
 
