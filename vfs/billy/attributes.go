@@ -121,7 +121,8 @@ const (
 	rewritten                 // a call changed the file's content, and so its attributes
 )
 
-// observe completes a, the attributes of n that lstat has just returned.
+// observe completes a, the attributes of n that lstat has just returned. If n has changed, observe
+// calls note, or returns errAlone if other calls may run.
 func (f *FS) observe(n *node, a *vfs.Attr) error {
 	seen := *a
 	seen.Atime, seen.Used = vfs.Time{}, 0 // these may change although nothing changed the file
@@ -143,7 +144,8 @@ func (f *FS) observe(n *node, a *vfs.Attr) error {
 	return nil
 }
 
-// note records that n's attributes differ from those in n.seen, or that a call changed n.
+// note gives n a new stamp, because n's attributes differ from those in n.seen, or a call changed
+// n.
 func (f *FS) note(n *node, seen *vfs.Attr) {
 	first := n.seen.Type == 0
 	stamp := time.Now().UnixNano()

@@ -11,9 +11,9 @@ import (
 // files. FS.look then repeats the call while no other call runs.
 var errAlone = errors.New("billy: the call has to be the only one")
 
-// look runs do, which changes nothing in the file system, beside other such calls and beside reads
-// of data. If do has to record something new about the files, look runs it again, beside reads of
-// data only. Because do may run twice, it may set only its results.
+// look runs do, which changes nothing in the file system. Meanwhile other such calls and reads of
+// data may run. If do has to record something new about the files, look runs it again; then only
+// reads of data may run meanwhile. Because do may run twice, it may set only its results.
 func (f *FS) look(op *vfs.Op, do func() error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -40,7 +40,8 @@ func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) er
 	})
 }
 
-// The methods of the program's file system may panic. The deferred unlocks leave the FS ready for
+// beside runs do while other read-only calls may run. The unlocks here and in exclusively are
+// deferred, because the methods of the program's file system may panic: the FS is then ready for
 // the next call, and package rpc answers the call that panicked.
 
 func (f *FS) beside(do func() error) error {
@@ -88,7 +89,7 @@ func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error 
 }
 
 // at calls do, which calls the program's file system, with the path of n or of a name in the
-// directory n. It converts the error of do to one of package vfs. If n is gone, the error is
+// directory n. It converts the error of do to one of package vfs. If n was removed, the error is
 // ESTALE.
 func (f *FS) at(n *node, name string, do func(path string) error) error {
 	path, err := f.components(n)

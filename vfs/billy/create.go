@@ -14,7 +14,7 @@ func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow)
 	if h.Mode == vfs.Exclusive {
 		if f.change == nil || f.chmod == nil {
 			// To complete an exclusive creation, the client sets attributes, which would fail.
-			// After ErrNotSupported it tries another mode at once.
+			// After ErrNotSupported the client tries another mode at once.
 			return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 		}
 		h.Attr = h.Attr.OfExclusive()

@@ -136,8 +136,8 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	return n, done, ch, nil
 }
 
-// store writes the pieces at offset and returns the number of bytes written. The caller ignores
-// the error if that is more than 0.
+// store writes the pieces at offset and returns the number of bytes written. If that number is
+// more than 0, the caller ignores the error.
 func store(file gobilly.File, offset uint64, data [][]byte) (n int, err error) {
 	var w io.Writer = file
 	if at, ok := file.(io.WriterAt); ok {

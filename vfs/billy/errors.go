@@ -28,8 +28,8 @@ var known = []struct{ is, want error }{
 	{fs.ErrInvalid, syscall.EINVAL},
 }
 
-// statuses maps those NFS statuses of handlers whose number is not that of an errno. Every other
-// status up to NFS3ERR_MLINK has the number of its errno.
+// statuses maps the NFS statuses whose numbers differ from the errno with the same meaning. Every
+// other status up to NFS3ERR_MLINK has the number of its errno.
 var statuses = map[nfs.NFSStatus]error{
 	nfs.NFSStatusNameTooLong: syscall.ENAMETOOLONG,
 	nfs.NFSStatusNotEmpty:    syscall.ENOTEMPTY,

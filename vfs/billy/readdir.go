@@ -17,8 +17,9 @@ const (
 	dotDotCookie = 2
 )
 
-// directory holds the known names of a directory, in the order in which they became known. An
-// entry's cookie is its number in that order; adding and removing entries does not change it.
+// directory holds the names of a directory that this FS has seen, in the order in which it first
+// saw them. An entry's cookie is its number in that order; adding and removing entries does not
+// change it.
 type directory struct {
 	names map[string]*entry // nil if the node is not a directory
 	order []*entry          // sorted by cookie; removed entries stay until they outnumber the others
@@ -98,7 +99,8 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 	return page, i == len(d.order), nil
 }
 
-// list updates the known names of d. A listing calls it at its start.
+// list reads the names in d from the file system and updates d.directory. A listing calls it at
+// its start.
 func (f *FS) list(d *node) error {
 	var infos []fs.FileInfo
 	err := f.at(d, "", func(path string) (err error) { infos, err = f.bfs.ReadDir(path); return })

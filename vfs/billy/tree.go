@@ -24,7 +24,7 @@ type node struct {
 	stamp int64 // nanoseconds since 1970
 	// mtime is the time of a client's change, if the file system did not update its own mtime.
 	mtime     vfs.Time
-	did       done     // what calls did to the file since observe
+	did       done     // what calls did to the file since the last observe
 	made      bool     // true if a client of this process made the file
 	exclusive *[8]byte // verifier of the Exclusive Create that made it, or nil
 }
@@ -42,8 +42,8 @@ type tree struct {
 
 // First bytes of handles.
 const (
-	ownHandle     = 'o' // then life and a number; valid only in this process
-	handlerHandle = 'h' // then the file number and the handler's handle
+	ownHandle     = 'o' // followed by life and a number; valid only in this process
+	handlerHandle = 'h' // followed by the file number and the handler's handle
 )
 
 const (
@@ -63,7 +63,7 @@ func hash(parts ...string) uint64 {
 	return h.Sum64() | 1
 }
 
-// is reports whether a can be the attributes of the file n.
+// The method is reports whether a can be the attributes of the file n.
 func (n *node) is(a *vfs.Attr) bool {
 	return a.Type == n.kind && (a.FileID == 0 || !n.inode || a.FileID == n.id)
 }

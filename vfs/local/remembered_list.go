@@ -6,11 +6,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A rememberedList is the beginning of the kernel's listing of a directory, read while the
-// directory's Change was change. If the directory still has this Change, no entry has been added,
-// removed or moved since. A listing never shows a half-made change, because the kernel makes it
-// wait until a running change of the directory ends. Attributes of entries are read anew each
-// time.
+// A rememberedList is the beginning of the kernel's listing of a directory. The field change is
+// the directory's Change while the listing was read. If the directory still has this Change, no
+// entry has been added, removed or moved since. A listing never shows a half-made change, because
+// the kernel makes it wait until a running change of the directory ends. Attributes of entries are
+// read anew each time.
 type rememberedList struct {
 	mu     sync.Mutex
 	change uint64

@@ -7,9 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// rememberedNames maps names in a directory to files, as found while the directory's Change was
-// change. Before each use, FS.remembered asks the kernel whether the name still belongs to that
-// file.
+// rememberedNames maps names in a directory to the files found under them. The field change is the
+// directory's Change at that time. Before each use, FS.remembered asks the kernel whether the name
+// still belongs to that file.
 type rememberedNames struct {
 	mu     sync.Mutex
 	change uint64

@@ -21,8 +21,8 @@ const (
 	mayRead  right = unix.R_OK
 )
 
-// A verdict is the kernel's answer about a caller's rights on a file whose Change was change. It
-// is valid while the file's mode, owner and ACL are unchanged.
+// A verdict is the kernel's answer about a caller's rights on a file. The field change is the
+// file's Change at that time. It is valid while the file's mode, owner and ACL are unchanged.
 type verdict struct {
 	caller uint32 // number in FS.callers
 	round  uint32 // round of the sweeper (one a second) when the kernel was asked

@@ -69,8 +69,8 @@ func lockBoth(a, b *node) (unlock func()) {
 	}
 }
 
-// limit returns an error for ranges that overlap or are too large. If count is 0, it first sets
-// count to the rest of the source file.
+// limit returns an error if the ranges overlap, or one of them ends beyond maxFileSize. If count
+// is 0, it first sets count to the rest of the source file.
 func (c *copying) limit() error {
 	if size := c.from.attr.Size; c.count == 0 && c.fromOffset < size {
 		c.count = size - c.fromOffset

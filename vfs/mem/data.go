@@ -6,7 +6,7 @@ const (
 	minChunk = 512
 )
 
-// fileData is a regular file's content. Its node's lock guards it. Bytes in chunks after the
+// fileData is a regular file's content. The mu of its node protects it. Bytes in chunks after the
 // file's size are zero.
 type fileData struct {
 	// chunks holds the content by chunk number. Missing chunks, and the missing end of a short
@@ -15,7 +15,7 @@ type fileData struct {
 	pending // unsynced changes, which a Crash undoes
 }
 
-// read copies the bytes at off to p.
+// read fills p with the bytes from offset off on.
 func (d *fileData) read(off uint64, p []byte) {
 	for len(p) > 0 {
 		at := int(off % chunkSize)
@@ -29,8 +29,8 @@ func (d *fileData) read(off uint64, p []byte) {
 	}
 }
 
-// write copies p to off until space runs out. It returns n, the number of bytes copied, and grown,
-// the number of bytes of storage that it allocated.
+// write copies p to the offset off until the file system's space runs out. It returns n, the
+// number of bytes copied, and grown, the number of bytes of storage that it allocated.
 func (d *fileData) write(f *FS, off uint64, p []byte) (n, grown int) {
 	for n < len(p) {
 		i, at := off/chunkSize, int(off%chunkSize)
@@ -82,7 +82,7 @@ func chunkLen(n int) int {
 	return size
 }
 
-// cut removes everything after size and returns the number of bytes of storage that it freed.
+// cut removes the content beyond size and returns the number of bytes of storage that it freed.
 func (d *fileData) cut(size uint64) (freed int) {
 	edge, at := size/chunkSize, int(size%chunkSize)
 	for i, c := range d.chunks {

@@ -12,11 +12,11 @@ const (
 	dotDotCookie = 2
 )
 
-// A directory maps names to nodes. Its node's lock guards it.
+// A directory maps names to nodes. The mu of its node protects it.
 type directory struct {
 	names map[string]*entry
-	// order holds the entries sorted by cookie. Removed entries stay in it until they are half of
-	// it; dead is their number.
+	// order holds the entries sorted by cookie. It also holds removed entries, until there are at
+	// least 32 of them and they are half of it. dead is the number of removed entries in it.
 	order []*entry
 	dead  int
 	last  uint64 // the largest cookie given out

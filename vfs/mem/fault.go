@@ -63,7 +63,7 @@ func (m Method) String() string {
 type faults struct {
 	mu      sync.Mutex
 	changed sync.Cond        // signals a change of stalled or waiting
-	stalled [methods]int     // number of Stalls in force, by method
+	stalled [methods]int     // number of calls of Stall whose release was not called yet, by method
 	waiting int              // number of calls that wait in meet
 	errs    [methods][]error // errors of the next calls, by method
 	syncs   []error          // errors of the next syncs
@@ -129,8 +129,9 @@ func (f *FS) wishes() *faults {
 }
 
 // Stall makes calls of the given methods wait until release is called. Without methods, all
-// calls wait. A call with Op.Try returns vfs.ErrWouldBlock instead. If several Stalls name a
-// method, its calls wait for all their releases. release may be called more than once.
+// calls wait. A call with Op.Try returns vfs.ErrWouldBlock instead. If several calls of Stall name
+// a method, its calls wait until all their release functions were called. release may be called
+// more than once.
 func (f *FS) Stall(ms ...Method) (release func()) {
 	if len(ms) == 0 {
 		for m := range methods {

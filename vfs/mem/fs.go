@@ -56,10 +56,11 @@ type FS struct {
 	// A rename between two directories holds renames, so that no directory gets another parent
 	// meanwhile.
 	renames sync.Mutex
-	// If Options.Unsynced is set, every call holds world shared and Crash holds it exclusively.
+	// If Options.Unsynced is set, every call locks world shared (ReadDir only at its start), and
+	// Crash locks it exclusively.
 	world  sync.RWMutex
 	faults atomic.Pointer[faults]
-	// failing guards the creation of faults.
+	// failing is locked while faults is created.
 	failing sync.Mutex
 }
 

@@ -17,10 +17,11 @@ type node struct {
 	mu   sync.RWMutex
 	attr vfs.Attr
 	gone bool // true if the file has no name any more and is not open
-	// opens counts the opens of this node since the last Crash; nil if there are none. claimedBy
-	// is the open that keeps the file alive while it has claims; nil if it has none.
+	// opens counts the opens of this node since the last Crash; nil if there are none. While the
+	// file has claims, one open keeps the file alive for them, and claimedBy is its counter;
+	// otherwise claimedBy is nil.
 	opens, claimedBy *opens
-	claims           *claims // nil: never claimed
+	claims           *claims // nil: no range claimed since the last Crash
 	// attr.Type decides which one of data, dir and text is set. Special files have none of them.
 	data *fileData
 	dir  *directory
@@ -71,8 +72,8 @@ func (n *node) touch(now vfs.Time, content bool) {
 	n.attr.Change++
 }
 
-// before returns a Change with the attributes of n before a change; the method after adds those
-// after it. The caller holds n.mu.
+// before returns a Change whose Before holds the present attributes of n. After the change, the
+// caller calls the method after, which sets After. The caller holds n.mu.
 func (n *node) before() vfs.Change {
 	return vfs.Change{Before: n.attr, HasBefore: true, Atomic: true}
 }
@@ -211,7 +212,7 @@ func (t *nodeTable) remove(id uint64) {
 	s.mu.Unlock()
 }
 
-// all calls do for each node. Nodes made or removed meanwhile may be missing.
+// all calls the function do for each node. Nodes made or removed meanwhile may be missing.
 func (t *nodeTable) all(do func(*node)) {
 	for i := range t {
 		s := &t[i]

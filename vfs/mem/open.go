@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// opens counts the opens of a node. Crash detaches it from the node. So a file whose opens is not
-// its node's was opened before the Crash, and is stale.
+// opens counts the opens of a node. Crash detaches it from the node. So if a file's opens differs
+// from its node's, the file was opened before the Crash, and is stale.
 type opens struct{ n int }
 
 // file implements vfs.File.
@@ -48,7 +48,8 @@ func (n *node) open() *opens {
 	return n.opens
 }
 
-// closeNode ends one open of n; o is the counter that n.open returned. The caller holds n.mu.
+// closeNode undoes one call of n.open; o is the counter that n.open returned. The caller holds
+// n.mu.
 func (f *FS) closeNode(n *node, o *opens) {
 	if n.opens != o {
 		return // a Crash has ended this open already
@@ -79,8 +80,8 @@ func mayOpen(c *vfs.Cred, a *vfs.Attr, access vfs.OpenAccess) error {
 	return nil
 }
 
-// is returns nil if f is open for this access, and the error otherwise. Access 0 accepts any open
-// file. The caller holds the node's lock.
+// The method is returns nil if f is open for the given access, and the error otherwise. If access
+// is 0, f may be open for any access. The caller holds the node's lock.
 func (f *file) is(access vfs.OpenAccess) error {
 	switch {
 	case f.closed.Load(), access != 0 && f.access&access == 0:
@@ -91,7 +92,7 @@ func (f *file) is(access vfs.OpenAccess) error {
 	return nil
 }
 
-// lock locks the node. It returns an error if f is not open for this access.
+// lock locks the node. It returns an error if f is not open for the given access.
 func (f *file) lock(access vfs.OpenAccess) error {
 	f.node.mu.Lock()
 	if err := f.is(access); err != nil {

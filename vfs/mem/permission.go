@@ -25,7 +25,8 @@ func inGroup(c *vfs.Cred, gid uint32) bool {
 	return c.GID == gid || slices.Contains(c.Groups, gid)
 }
 
-// may reports whether a's mode gives c all of want (mayRead, ...).
+// may reports whether a's mode gives c all the rights in want (bits mayRead, mayWrite and
+// mayExec).
 func may(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 	if c.UID == 0 {
 		// Not even the superuser runs a file without an execute bit.
@@ -41,8 +42,8 @@ func may(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 	return bits&want == want
 }
 
-// mayData is may for a regular file's data, with NFS's rules: the owner always may, and a caller
-// with permission to execute may read (RFC 1813 §4.4).
+// mayData does the same for a regular file's data, with NFS's rules: the owner always may, and a
+// caller with permission to execute may read (RFC 1813 §4.4).
 func mayData(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 	if c.UID == a.UID || may(c, a, want) {
 		return true

@@ -8,7 +8,7 @@ import (
 
 var _ vfs.Sparse = (*FS)(nil)
 
-// begin begins a call of m, a method of an optional interface, on a file that must be open for the
+// begin starts a call of m, a method of an optional interface, on a file that must be open for the
 // given access. It returns the file's node, locked, and the function that ends the call.
 func (f *FS) begin(op *vfs.Op, m Method, used vfs.File, access vfs.OpenAccess) (*node, func(), error) {
 	file, ok := used.(*file)
@@ -56,8 +56,8 @@ func (f *FS) Allocate(op *vfs.Op, file vfs.File, offset, length uint64) error {
 	return nil
 }
 
-// hasRoom reports whether the file system could store so many bytes if the storage of n were free.
-// The caller holds n.mu.
+// hasRoom reports whether the file system could store this number of bytes if the storage of n
+// were free. The caller holds n.mu.
 func (f *FS) hasRoom(bytes uint64, n *node) bool {
 	left := int64(f.opt.Bytes) - f.bytes.Load() + int64(n.attr.Used)
 	return left >= 0 && bytes <= uint64(left)

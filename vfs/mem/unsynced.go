@@ -45,7 +45,7 @@ func (p *pending) forget(size uint64) {
 	}
 }
 
-// sync makes the pages from off to end stable. size is the file's size.
+// sync makes the pages between the offsets off and end stable. size is the file's size.
 func (p *pending) sync(off, end, size uint64) {
 	for i := range p.safe {
 		if start := i * pageSize; start < end && start+pageSize > off {
@@ -55,7 +55,7 @@ func (p *pending) sync(off, end, size uint64) {
 	p.safeSize = max(p.safeSize, min(end, size))
 }
 
-// revert restores the stable state of n. The caller holds n.mu.
+// revert restores the stable content and size of n. The caller holds n.mu.
 func (f *FS) revert(n *node) {
 	d := n.data
 	if len(d.safe) == 0 && d.safeSize == n.attr.Size {

@@ -40,7 +40,8 @@ func (n *node) xattrList() (length int) {
 	return length
 }
 
-// readXattrs returns the node of h, locked for reading, if op's caller may read its attributes.
+// readXattrs returns the node of h, locked for reading, if op's caller may read its extended
+// attributes.
 func (f *FS) readXattrs(op *vfs.Op, h vfs.Handle) (*node, error) {
 	n, err := f.rlock(h)
 	if err != nil {
@@ -143,8 +144,8 @@ func (f *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, err
 	})
 }
 
-// changeXattr runs change on the file's node, which is locked. was is the attribute's value and
-// is reports whether it exists.
+// changeXattr locks the file's node and calls the function change. It passes the node, the
+// attribute's present value (was), and whether the attribute exists (is).
 func (f *FS) changeXattr(op *vfs.Op, m Method, h vfs.Handle, name []byte, change func(n *node, was []byte, is bool) error) (ch vfs.Change, err error) {
 	if err := f.enter(op, m); err != nil {
 		return ch, err

@@ -74,7 +74,7 @@ func testAccessMatrix(x *fixture) {
 	classes := x.classes()
 	for mode := uint32(0); mode <= 0o777; mode++ {
 		if mode%8 != mode/64 && mode%37 != 0 && mode&(mode-1) != 0 {
-			continue // test a sample of modes, in which the rights of each class differ from the others'
+			continue // test only a sample of the modes
 		}
 		for _, h := range []vfs.Handle{file, dir} {
 			x.ok(x.self.set(h, withMode(mode)), "chmod")
@@ -209,7 +209,8 @@ func testOwnerOverride(x *fixture) {
 	}
 	x.ok(x.self.set(h, withMode(0o444)), "chmod")
 	x.is(bob.write(h, 0, "x"), "the group's Write, mode 444", syscall.EACCES)
-	// The rule covers data only: a directory without permissions stays closed.
+	// The rule covers data only: a directory whose mode gives its owner no permission stays closed
+	// to the owner.
 	d := x.owned("d", true)
 	x.ok(x.self.set(d, withMode(0o077)), "chmod")
 	_, err := alice.find(d, "x")

@@ -25,9 +25,9 @@ func (x *fixture) around(h vfs.Handle) around {
 	return around{x, h, x.self.attr(h)}
 }
 
-// check checks ch after the call. The attributes before or after may be missing, but must be right
-// if present. They must be right even if Atomic is false, because no other goroutine uses the file
-// system.
+// check compares ch, which a call returned, with r.before and with the file's present attributes.
+// ch may lack the attributes before or after, but those that it has must be right, even if Atomic
+// is false, because no other goroutine uses the file system.
 func (r around) check(what string, ch vfs.Change, changed bool) {
 	x := r.x
 	x.Helper()

@@ -19,8 +19,8 @@ var claimTests = []Test{
 // A ForeignClaim claims a range of one file as another process of the machine.
 type ForeignClaim func(start, length uint64, mode vfs.ClaimMode) error
 
-// claiming returns the file system as a vfs.Claimer, and a file. It skips the test if the file
-// system has no claims.
+// claiming returns the file system as a vfs.Claimer, and the handle of a file. It skips the test
+// if the file system has no claims.
 func (x *fixture) claiming() (vfs.Claimer, vfs.Handle) {
 	x.Helper()
 	c, ok := vfs.As[vfs.Claimer](x.raw)

@@ -27,7 +27,7 @@ func (x *fixture) copier() (c vfs.Copier, from, to *opened) {
 	return c, u.mustOpen(u.create(x.dir, "from", 0o644), readWrite), u.mustOpen(u.create(x.dir, "to", 0o644), readWrite)
 }
 
-// copyAll calls CopyRange until count bytes are copied or it copies no more.
+// copyAll calls CopyRange until count bytes are copied, or a call copies nothing.
 func (o *opened) copyAll(c vfs.Copier, from *opened, fromOffset, toOffset, count uint64) (copied uint64) {
 	x := o.u.x
 	x.Helper()

@@ -7,8 +7,9 @@
 //
 // It tests the rules of POSIX, the rules that NFS adds (RFC 1813 §4.4), and the contract of
 // package vfs. Each test runs twice. In the first run every call may block. In the second run
-// every call is first made with Op.Try: its result must be the same, and a call that returns
-// ErrWouldBlock must have changed nothing.
+// every call is first made with Op.Try. If that returns ErrWouldBlock, it must have changed
+// nothing, and the call is repeated without Op.Try. All other results must be those of the first
+// run.
 //
 // Only for file systems with Options.Crash does it test that data survives a power cut. It does
 // not measure performance.

@@ -14,7 +14,7 @@ type fixture struct {
 	opt  *Options
 	try  bool
 	raw  vfs.FileSystem // the file system under test
-	fs   vfs.FileSystem // the file system that the tests call: raw, or a trying of raw
+	fs   vfs.FileSystem // the file system that the tests call: raw, or raw wrapped in a trying
 	self *user
 	dir  vfs.Handle
 	info vfs.Info
@@ -48,7 +48,8 @@ func (x *fixture) concurrent() {
 	}
 }
 
-// restart replaces the file system by the one that how returns. It skips the test if how is nil.
+// restart replaces the file system by the one that the function how returns. If how is nil,
+// restart skips the test.
 func (x *fixture) restart(how func(*testing.T, vfs.FileSystem) vfs.FileSystem) {
 	x.Helper()
 	if how == nil {
@@ -236,7 +237,7 @@ func (x *fixture) ok(err error, what ...any) {
 	}
 }
 
-// is fails the test if err is none of want.
+// The method is fails the test unless err is one of the errors in want.
 func (x *fixture) is(err error, what string, want ...error) {
 	x.Helper()
 	for _, w := range want {

@@ -10,7 +10,8 @@ type further interface {
 	vfs.Xattrs
 }
 
-// hesitantFurther is hesitant for a file system with all interfaces of further.
+// hesitantFurther wraps a file system that has all interfaces in further. Their methods, too,
+// return vfs.ErrWouldBlock if Op.Try is set.
 type hesitantFurther struct {
 	hesitant
 	further further
@@ -27,7 +28,8 @@ func (f *hesitantFurther) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) 
 	return &hesitantFile{file, &f.hesitant}, nil
 }
 
-// hesitantFile is a File of a hesitant file system.
+// hesitantFile wraps a File that hesitantFurther.Open opened. Its methods return vfs.ErrWouldBlock
+// if Op.Try is set.
 type hesitantFile struct {
 	vfs.File
 	fs *hesitant

@@ -10,9 +10,9 @@ var lockMarkTests = []Test{
 	{"access/set-gid without execution stays", testLockMarkStays},
 }
 
-// A set-group-id bit without group execution marks a file for mandatory locking; programs do not
-// run with the group. The bit survives a change of the content or of the owner by the superuser or
-// by a member of the group.
+// A set-group-id bit without group execution marks a file for mandatory locking; a program with
+// this bit does not run with the file's group. The bit survives a change of the content or of the
+// owner by the superuser or by a member of the group.
 func testLockMarkStays(x *fixture) {
 	member := x.self
 	h := x.self.create(x.dir, "f", 0o666)

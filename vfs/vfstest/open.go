@@ -23,7 +23,8 @@ var openTests = []Test{
 	{"open/everything at once", testOpenAtOnce},
 }
 
-// attempt calls do. In the runs that set Op.Try first, it calls do through trying.attempt.
+// attempt calls the function do, directly or, in the runs that set Op.Try first, through
+// trying.attempt.
 func (x *fixture) attempt(op *vfs.Op, do func(op *vfs.Op) error, hs ...vfs.Handle) {
 	if f, ok := x.fs.(*trying); ok {
 		f.attempt(op, do, hs...)

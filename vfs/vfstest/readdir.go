@@ -14,7 +14,7 @@ var readDirTests = []Test{
 	{"readdir/while others change it", testListWhileChanging},
 }
 
-// list returns copies of up to most entries after cookie.
+// list returns copies of the entries after cookie. The argument most limits their number.
 func (u *user) list(dir vfs.Handle, cookie uint64, most int, plus bool) (all []vfs.DirEntry, eof bool, err error) {
 	var a vfs.Attr
 	eof, err = u.x.fs.ReadDir(u.op, dir, cookie, plus, &a, func(e *vfs.DirEntry) bool {

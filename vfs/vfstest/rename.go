@@ -19,7 +19,7 @@ var renameTests = []Test{
 	{"remove/names", testRemoveNames},
 }
 
-// Kinds of objects for user.make. unreachable is the text of its symlinks.
+// Kinds of objects for user.make. unreachable is the text of the symlinks that it makes.
 const (
 	nothing     = "nothing"
 	aFile       = "file"

@@ -47,7 +47,8 @@ type Options struct {
 	// path is the file's path below the root. If Foreign is nil, tests with other
 	// processes are skipped.
 	Foreign func(t *testing.T, fs vfs.FileSystem, h vfs.Handle, path string) ForeignClaim
-	// Skip maps the names of tests that the file system is known to fail to the reasons.
+	// Skip has the names of tests to skip, because the file system is known to fail them. Each
+	// value is the reason for the failure.
 	Skip map[string]string
 }
 

@@ -27,7 +27,8 @@ func (x *fixture) sparse() (vfs.Sparse, *opened) {
 	return s, x.self.mustOpen(x.self.create(x.dir, "f", 0o644), readWrite)
 }
 
-// change calls do, which changes the content of o, and checks that the file's Change grows.
+// change calls the function do, which changes the content of o, and checks that the file's Change
+// grows.
 func (o *opened) change(what string, do func(op *vfs.Op) error) {
 	x := o.u.x
 	x.Helper()

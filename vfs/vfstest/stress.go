@@ -19,7 +19,8 @@ var stressTests = []Test{
 	{"stress/everything at once", testStress},
 }
 
-// parallel calls do in n goroutines at once and waits for them.
+// parallel calls the function do in n goroutines at once, with i from 0 to n-1, and waits for
+// them.
 func parallel(n int, do func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -61,8 +62,8 @@ func testOneWins(x *fixture) {
 				x.Errorf("exclusive Create: %v", err)
 			}
 		})
-		// Two goroutines use each verifier. One verifier makes the file; its other goroutine
-		// repeats the Create and succeeds as well.
+		// Two goroutines use each verifier. One goroutine makes the file. The other goroutine with
+		// the same verifier repeats that Create and succeeds as well.
 		if exclusive.Load() != 2 {
 			x.Errorf("of eight with four verifiers, %d made the file", exclusive.Load())
 		}
@@ -156,11 +157,12 @@ func testDirectoryMoves(x *fixture) {
 	}
 }
 
-// A census holds the numbers of directories and of names in a tree.
+// A census holds the number of directories below a directory, and the number of names of other
+// files.
 type census struct{ dirs, names int }
 
-// tree counts the directories and names below dir. It checks that they form a tree: every ".." is
-// the parent, every link count is right, and no directory has two places.
+// tree counts the directories and the other names below dir. It checks that the directories form a
+// tree: every ".." is the parent, every link count is right, and no directory has two places.
 func (x *fixture) tree(dir vfs.Handle, seen map[uint64]bool) (all census) {
 	x.Helper()
 	u := x.self

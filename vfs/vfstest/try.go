@@ -12,13 +12,13 @@ import (
 type trying struct {
 	vfs.FileSystem
 	t *testing.T
-	// If check is set, verify that a call that returned ErrWouldBlock changed nothing. That works
-	// only while no other goroutine uses the file system.
+	// If check is set, attempt verifies that a call that returned ErrWouldBlock changed nothing.
+	// That works only while no other goroutine uses the file system.
 	check bool
 }
 
-// attempt calls do with Op.Try. If do returns ErrWouldBlock, attempt calls it once more without
-// Op.Try. hs are the handles of the files that the call may change.
+// attempt calls the function do with Op.Try. If do returns ErrWouldBlock, attempt calls it once
+// more without Op.Try. hs are the handles of the files that the call may change.
 func (f *trying) attempt(op *vfs.Op, do func(op *vfs.Op) error, hs ...vfs.Handle) {
 	before := f.look(op, hs)
 	try := *op

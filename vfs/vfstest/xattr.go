@@ -20,7 +20,7 @@ var xattrTests = []Test{
 	{"xattr/stay", testXattrsStay},
 }
 
-// xattrs returns the file system as a vfs.Xattrs, and a file.
+// xattrs returns the file system as a vfs.Xattrs, and the handle of a file.
 func (x *fixture) xattrs() (vfs.Xattrs, vfs.Handle) {
 	x.Helper()
 	fs, ok := vfs.As[vfs.Xattrs](x.raw)
@@ -54,7 +54,7 @@ func (u *user) removeXattr(fs vfs.Xattrs, h vfs.Handle, name string) (ch vfs.Cha
 	return ch, err
 }
 
-// listXattrs returns the names of h's attributes, sorted.
+// listXattrs returns the names of h's extended attributes, sorted.
 func (u *user) listXattrs(fs vfs.Xattrs, h vfs.Handle) (names []string, err error) {
 	buf := make([]byte, vfs.MaxXattr)
 	n := 0
@@ -102,7 +102,7 @@ func testXattrs(x *fixture) {
 	x.is(err, "RemoveXattr of what was removed", syscall.ENODATA)
 	_, err = u.getXattr(fs, vfs.Handle{}, "name")
 	x.is(err, "GetXattr of no handle", vfs.ErrBadHandle, syscall.ESTALE)
-	// A removed file that is open keeps its attributes.
+	// A removed file that is open keeps its extended attributes.
 	_, err = u.setXattr(fs, h, "name", "value", vfs.XattrEither)
 	x.ok(err, "SetXattr")
 	if _, ok := vfs.As[vfs.Opener](x.raw); ok {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts is the number of tries to find a free device. More than one is needed, because another
-// program may take the device first.
+// attempts is how often Mount tries to get a free device, because another program may take a free
+// device first.
 const attempts = 16
 
 // Mount mounts image at dir, as mount(2) does, and returns the name of the loop device, such as

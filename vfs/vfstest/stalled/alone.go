@@ -27,8 +27,8 @@ var silence = 30 * time.Second
 // returns true, and the test does its work. In the original process it waits for the separate
 // process, fails the test if that process failed or froze, and returns false.
 //
-// With one processor, a goroutine that keeps it during a system call stops the whole process,
-// including any watchdog in it. So the watchdog is in the original process.
+// With one processor, a goroutine that keeps this processor during a system call stops the whole
+// process, including any watchdog in it. So the watchdog is in the original process.
 func Alone(t *testing.T, processors int) bool {
 	t.Helper()
 	if os.Getenv(aloneVar) == t.Name() {

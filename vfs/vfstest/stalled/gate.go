@@ -36,7 +36,8 @@ func (g *gate) wait() {
 	g.waiting--
 }
 
-// stall makes requests wait until open. The next after requests still pass.
+// stall makes requests wait until open is called. Before that, as many requests as the argument
+// after says still pass.
 func (g *gate) stall(after int) {
 	g.mu.Lock()
 	g.stalled, g.pass = true, after

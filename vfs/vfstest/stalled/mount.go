@@ -189,7 +189,8 @@ func (m *FileSystem) Hanging() int {
 	return m.command(waitingCommand)
 }
 
-// AwaitHanging waits until at least n requests hang.
+// AwaitHanging waits until at least n requests hang. It fails the test if that takes longer than
+// patience.
 func (m *FileSystem) AwaitHanging(n int) {
 	m.t.Helper()
 	again := time.NewTicker(time.Millisecond)

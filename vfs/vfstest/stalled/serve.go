@@ -66,7 +66,7 @@ func serve(backing, mountpoint string) error {
 	return nil
 }
 
-// obey executes the commands that it reads from in.
+// obey executes the commands that it reads from the argument in.
 func (g *gate) obey(in io.Reader) {
 	for s := bufio.NewScanner(in); s.Scan(); {
 		var what string
