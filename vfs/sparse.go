@@ -34,7 +34,7 @@ type Sparse interface {
 // means up to the end of the source.
 type Copier interface {
 	// CopyRange copies up to count bytes and returns how many it copied. It may copy fewer: up to
-	// the end of from, or up to a limit of its own. It returns an error only if it copied
+	// the end of the source, or up to a limit of its own. It returns an error only if it copied
 	// nothing. The copy is as stable as after a Write with Unstable.
 	CopyRange(op *Op, from File, fromOffset uint64, to File, toOffset, count uint64) (n uint64, err error)
 	// CloneRange makes the target share the source's storage in the whole range, or changes

@@ -179,8 +179,8 @@ func (d *durability) unlistLocked() {
 	d.writers = d.writers[:0]
 }
 
-// forgetData removes n from the writers when the cache drops n. If n's file is gone, the inode has
-// nothing left to sync.
+// forgetData removes n from the writers when the cache drops n. If n's file has no name any more,
+// all changes of the inode count as stable, because nothing of it has to be kept.
 func (n *node) forgetData() {
 	d := &n.inode.durability
 	d.mu.Lock()

@@ -222,8 +222,8 @@ func (u *user) commit(h vfs.Handle) error {
 	return err
 }
 
-// If op.Want asks for the costly attributes, every method returns the same values of them.
-// Otherwise they are zero.
+// GetAttr, Lookup and ReadDir return the same Birth, HasBirth and MountedOn if op.Want asks for
+// them. Otherwise these attributes are zero.
 func testWanted(x *fixture) {
 	u := x.self
 	before := u.attr(x.dir)

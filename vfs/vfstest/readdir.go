@@ -14,7 +14,8 @@ var readDirTests = []Test{
 	{"readdir/while others change it", testListWhileChanging},
 }
 
-// list returns copies of the entries after cookie. The argument most limits their number.
+// list returns copies of entries after cookie: all of them, or the first ones if there are more
+// than the argument most allows.
 func (u *user) list(dir vfs.Handle, cookie uint64, most int, plus bool) (all []vfs.DirEntry, eof bool, err error) {
 	var a vfs.Attr
 	eof, err = u.x.fs.ReadDir(u.op, dir, cookie, plus, &a, func(e *vfs.DirEntry) bool {

@@ -172,7 +172,9 @@ func (x *Index) SearchAgain() {
 }
 
 // search runs on a goroutine of its own. After the given pause it looks for the files in
-// s.missing, and then stores in x.vain and x.wanted those that it did not find.
+// s.missing, and then those that it did not find count as stale (x.vain), or the next search looks
+// for them (x.wanted). If the search was partial, only late files need the next search; the other
+// files are looked for when a call asks again.
 func (x *Index) search(s *search, pause time.Duration) {
 	defer close(s.ended)
 	timer := time.NewTimer(pause)

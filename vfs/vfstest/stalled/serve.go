@@ -49,12 +49,12 @@ func serve(backing, mountpoint string) error {
 		Name: "stalled", FsName: "stalled",
 		DirectMountStrict: true,
 		AllowOther:        true,
-		// The kernel checks permissions by the attributes that it requests.
+		// The kernel checks permissions itself, by the attributes that this server returns.
 		Options: []string{"default_permissions"},
 		// Let open_by_handle_at find files again, because NFS servers need that.
 		ExtraCapabilities: fuse.CAP_EXPORT_SUPPORT,
 		RememberInodes:    true,
-		// Without passthrough, no data bypasses the gate.
+		// With FUSE passthrough, data would bypass the gate.
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
 	})
 	if err != nil {
