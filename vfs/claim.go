@@ -67,7 +67,8 @@ type span struct {
 	mode        ClaimMode
 }
 
-// spanOf returns the span of length bytes at start.
+// spanOf returns the span that begins at start and is length bytes long. EINVAL: there is no such
+// range.
 func spanOf(start, length uint64, mode ClaimMode) (span, error) {
 	s := span{start, math.MaxUint64, mode}
 	if length == 0 || length != ToEnd && length-1 > math.MaxUint64-start {

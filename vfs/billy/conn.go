@@ -2,8 +2,9 @@ package billy
 
 import "net"
 
-// mountConn is the connection for the call of Handler.Mount, which comes before there is a client.
-// Handlers read its addresses. The net.Conn is one end of a closed pipe, so no data can pass.
+// mountConn is the connection that New passes to Handler.Mount, because no client has connected
+// then. Handlers read its addresses. The net.Conn is one end of a closed pipe, so no data can
+// pass.
 type mountConn struct{ net.Conn }
 
 func newMountConn() net.Conn {

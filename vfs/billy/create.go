@@ -121,7 +121,8 @@ func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	return err
 }
 
-// child makes the file name, which does not exist yet, in d by calling do, and returns its node.
+// child makes a file called name in d by calling do, and returns its node. No such file exists
+// yet.
 func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string) error) (n *node, a vfs.Attr, err error) {
 	if how.Attr.SetSize && how.Attr.Size > f.opt.MaxFileSize {
 		return n, a, syscall.EFBIG

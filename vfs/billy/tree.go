@@ -68,7 +68,7 @@ func (n *node) is(a *vfs.Attr) bool {
 	return a.Type == n.kind && (a.FileID == 0 || !n.inode || a.FileID == n.id)
 }
 
-// newNode makes a node for the file at path with attributes a, and adds it to the maps.
+// newNode makes a node for the file at path with attributes a, and adds it to byHandle and byID.
 func (f *FS) newNode(path []string, a *vfs.Attr) *node {
 	n := &node{kind: a.Type, id: a.FileID, inode: a.FileID != 0}
 	if !n.inode {

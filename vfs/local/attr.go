@@ -29,7 +29,8 @@ func typeOf(mode uint32) vfs.Type {
 
 func timeOf(t unix.Timespec) vfs.Time { return vfs.Time{Sec: t.Sec, Nsec: uint32(t.Nsec)} }
 
-// stamp returns the ctime as a Change value: nanoseconds since 1970, or 0 if the ctime is before.
+// stamp returns the ctime as a Change value: nanoseconds since 1970, or 0 if the ctime is before
+// 1970.
 func stamp(st *unix.Stat_t) uint64 {
 	if st.Ctim.Sec < 0 {
 		return 0
@@ -87,8 +88,8 @@ func (fs *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 
 // quietReads records that reading a node does not update its atime.
 type quietReads struct {
-	change atomic.Uint64 // valid while this is the node's Change
-	until  atomic.Uint32 // and while the sweeper's round is lower than this
+	change atomic.Uint64 // the record is valid only while this is the inode's Change
+	until  atomic.Uint32 // and only while the number of the sweeper's round is lower than this
 }
 
 const day = 24 * time.Hour
@@ -122,8 +123,8 @@ func (fs *FS) readsQuietly(n *node) bool {
 	return fs.reads == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
 }
 
-// wasRead is called after a read of n. It records whether further reads leave n's atime unchanged.
-// st holds n's attributes after the read.
+// wasRead is called after a read of n. If further reads leave n's atime unchanged, it records that
+// in n.quiet. st holds n's attributes after the read.
 func (fs *FS) wasRead(n *node, st *look) {
 	if fs.reads != relatime || !st.still {
 		return

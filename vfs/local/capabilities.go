@@ -22,7 +22,8 @@ const (
 	// CAP_FSETID a write keeps set-uid bits, and with CAP_SYS_RESOURCE it ignores quotas and a
 	// file system's reserve.
 	droppedCaps = 1<<unix.CAP_FSETID | 1<<unix.CAP_SYS_RESOURCE
-	// fileCaps are all capabilities that override a file system's permission checks.
+	// fileCaps are all capabilities that override a file system's checks of permissions and
+	// limits.
 	fileCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER |
 		1<<unix.CAP_LINUX_IMMUTABLE | 1<<unix.CAP_MKNOD | 1<<unix.CAP_MAC_OVERRIDE | droppedCaps
 )

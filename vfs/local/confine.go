@@ -80,7 +80,8 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 		unix.Close(up)
 		return err
 	}
-	// Keep the parent in the cache, so that a check of its next child ends there.
+	// Keep the parent in the cache, so that knownBelow finds it when another directory in it is
+	// checked.
 	p := fs.nodes.adopt(up, &upStat, h)
 	p.confinedAt.Store(moves)
 	p.put()
@@ -161,7 +162,8 @@ const maxDepth = 4096
 
 // depth returns the number of levels of the directory dir below the top of its mount, or of the
 // part that the process sees. It counts the components of the path that the kernel shows in
-// /proc. If that path is longer than PATH_MAX, depth uses the path of a directory further up.
+// /proc. If that path is longer than PATH_MAX, depth uses the path of a directory further up, and
+// adds the number of levels up to it.
 func (fs *FS) depth(dir int) (int, error) {
 	var buf [unix.PathMax]byte
 	n, err := fs.pathOf(dir, &buf)
@@ -176,7 +178,8 @@ func (fs *FS) depth(dir int) (int, error) {
 		if up == nil {
 			if n, err = fs.pathOf(next, &buf); err == nil && n == 1 {
 				unix.Close(next)
-				// Going up from the very top stays at the top. So the way was shorter than step.
+				// Going up from the top stays at the top. So fewer than step levels may lie above
+				// at.
 				up, err = syscall.EXDEV, syscall.ENAMETOOLONG
 			}
 		}

@@ -15,8 +15,9 @@ const (
 	// copyAtOnce is the largest number of bytes that one system call copies. Other writers of the
 	// file wait during that call.
 	copyAtOnce = 16 << 20
-	// copyMost is the largest number of bytes that one CopyRange copies. After copyFor it begins
-	// no further system call. Both exist because its caller waits for it.
+	// copyMost is the largest number of bytes that one CopyRange copies. After the time copyFor,
+	// CopyRange begins no further system call. CopyRange has these limits because its caller waits
+	// for it.
 	copyMost = 256 << 20
 	copyFor  = 250 * time.Millisecond
 	// copyBuffer is the size, in bytes, of one read if the kernel cannot copy the range itself.

@@ -63,8 +63,8 @@ func (c *dirChange) call(f func() error) error {
 	return err
 }
 
-// begin returns the node of a directory that op is to change, with a reference. If op.Try is set,
-// it returns ErrWouldBlock, unless inMemory is set and namesInMemory returns true.
+// begin returns the node of a directory that the caller is about to change, with a reference. If
+// op.Try is set, it returns ErrWouldBlock, unless inMemory is set and namesInMemory returns true.
 func (fs *FS) begin(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS
@@ -83,7 +83,7 @@ func (fs *FS) namesInMemory(op *vfs.Op) bool {
 	return fs.kind.pages && byKernel && (!fs.cfg.Sync || op.Async) && fs.asIs(op.Cred)
 }
 
-// newName checks the name of an object to make.
+// newName returns nil if an object with this name can be made, and the error otherwise.
 func newName(name []byte) error {
 	if vfs.IsDot(name) {
 		return syscall.EEXIST
@@ -91,7 +91,7 @@ func newName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// oldName checks the name of an object to remove.
+// oldName returns nil if the name can be removed or renamed, and the error otherwise.
 func oldName(name []byte) error {
 	if vfs.IsDot(name) {
 		return syscall.EINVAL
@@ -99,8 +99,8 @@ func oldName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// makeObject makes name in dir by calling f, and then applies the attributes in s that f did not.
-// f runs as the caller and gets the directory's descriptor and the mode.
+// makeObject makes name in dir by calling f, and then applies the attributes in s that f did not
+// set. f runs as the caller and gets the directory's descriptor and the mode.
 func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
 	var o vfs.Object
 	var ch vfs.Change
@@ -331,10 +331,10 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 	return fs.made(op, n, m, &made, o, ch, err)
 }
 
-// mayTryCreate reports whether how and the numbers of open descriptors allow a Create with Op.Try.
-// Such a call makes the file by one system call. So how must set no attributes but the mode,
-// without set-id bits, and must not be Exclusive; and FS must be below its limits of nodes and
-// open files, so that it need not close any.
+// mayTryCreate reports whether a Create with Op.Try may make the file, which it does by one system
+// call. The Create must set no attributes but the mode, without set-id bits, and its mode must not
+// be Exclusive. The FS must be below its limits of nodes and open files, so that it need not close
+// any.
 func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 	mode := vfs.SetAttr{SetMode: how.Attr.SetMode, Mode: how.Attr.Mode &^ (unix.S_ISUID | unix.S_ISGID)}
 	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.opened() < fs.maxOpen()

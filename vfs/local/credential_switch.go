@@ -21,8 +21,8 @@ import (
 // with the goroutine.
 func (fs *FS) as(c *vfs.Cred, f func() error) error { return fs.asWith(c, 0, f) }
 
-// asWith runs f like FS.as. The thread also keeps those of the capabilities keep that the process
-// is permitted to have.
+// asWith runs f like FS.as. The argument keep is a set of capabilities; the thread also keeps
+// those of them that the process is permitted to have.
 func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	if fs.asIs(c) {
 		return f()
@@ -50,8 +50,8 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 
 // asIs reports whether a thread can act as c without a switch: its identity is exactly c's, and it
 // has no more capabilities than c would have. If the process cannot switch threads, every thread
-// has the daemon's identity; then asIs is true if c is that user and group and has no further
-// groups.
+// has the daemon's identity; then asIs is true if c has the daemon's user and group, and no group
+// that the daemon lacks.
 func (fs *FS) asIs(c *vfs.Cred) bool {
 	if !CanSwitch() {
 		return fs.self.within(c)
@@ -60,10 +60,10 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 }
 
 // switchThread makes the calling thread act as c. The thread is locked to its goroutine. If
-// switchThread returns false, the caller has to restore the thread. The thread also gets those of
-// the capabilities keep that the process is permitted to have. A call that changes an identity or
-// a capability costs microseconds. So switchThread first reads the present values and changes only
-// those that differ.
+// switchThread returns false, the caller has to restore the thread. The argument keep is a set of
+// capabilities; the thread also gets those of them that the process is permitted to have. A call
+// that changes an identity or a capability costs microseconds. So switchThread first reads the
+// present values and changes only those that differ.
 func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
 		if rawSetgroups(groups) != nil {
@@ -79,8 +79,8 @@ func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if c.UID == 0 {
 		want.effective = all.permitted &^ droppedCaps
 	}
-	// setfsuid itself takes the file capabilities from a thread of user 0. The remaining
-	// capabilities do not affect access to files.
+	// When setfsuid changes user 0 to another user, the kernel itself removes the file
+	// capabilities from the thread. The remaining capabilities do not affect access to files.
 	is, err := rawCapget()
 	if err == nil && c.UID != 0 && is.effective&fileCaps == keep {
 		return true

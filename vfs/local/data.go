@@ -321,8 +321,8 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 	return fs.commit(op, n, false)
 }
 
-// commit syncs n, a regular file. judged: see read. Permission is not checked if the user has the
-// file open for writing, also in FS.Commit.
+// commit syncs n, a regular file. judged: see read. If judged is not set, commit checks that
+// op.Cred may write, unless this user has the file open for writing.
 func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error) {
 	m := n.mark()
 	var is look

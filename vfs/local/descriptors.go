@@ -155,8 +155,8 @@ func (fs *FS) makeRoom() {
 	fs.nodes.shrink(64, 2, 1, 0)
 }
 
-// closeSome closes up to want files and listings that no caller uses, first those idle for the
-// longest time, and returns how many it closed.
+// closeSome closes files and listings that no caller uses, first those idle for the longest time,
+// until it has closed as many as the argument want says. It returns how many it closed.
 func (fs *FS) closeSome(want int64) (closed int64) {
 	round := fs.nodes.round.Load()
 	for patience := uint32(closeAfter); closed < want; patience-- {

@@ -32,8 +32,8 @@ func (t *deviceTable) join(fs *FS) *device {
 	return d
 }
 
-// leave removes a closed FS. When its last FS leaves, the device is forgotten, because st_dev may
-// mean another file system later.
+// leave removes a closed FS. When its last FS leaves, the device is removed from the table,
+// because st_dev may mean another file system later.
 func (t *deviceTable) leave(fs *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

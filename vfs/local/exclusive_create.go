@@ -52,7 +52,8 @@ func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.Set
 	times := [2]unix.Timespec{timeToSet(mark.AtimeHow, mark.Atime), timeToSet(mark.MtimeHow, mark.Mtime)}
 	err = fs.as(op.Cred, func() (err error) {
 		if !fs.noUnnamed.Load() {
-			// Look up the name first, so that a repeated create takes no space on the disk.
+			// Look up the name first, so that a repeated create does not make another file, even
+			// for a moment.
 			var st unix.Stat_t
 			if unix.Fstatat(d.fd, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 				return syscall.EEXIST

@@ -17,8 +17,8 @@ type fsKind struct {
 	// memory is true if a file's attributes are in memory while an O_PATH descriptor holds it
 	// open. Then a call with Op.Try may read them.
 	memory bool
-	// rawAttr is true if fstat reads the inode alone and waits for no lock that is held during
-	// I/O. Then fstat may be a raw call (raw_syscall.go).
+	// rawAttr is true if fstat reads nothing but the inode in memory and waits for no lock that is
+	// held during I/O. Then fstat may be a raw call (raw_syscall.go).
 	rawAttr bool
 	// links is true if a file without a name has a link count of 0. (FUSE servers invent counts.)
 	links bool
@@ -27,7 +27,7 @@ type fsKind struct {
 	// pages is true if file data is always in memory.
 	pages bool
 	// logged is true if a sync of a directory also makes the inodes of its new entries durable,
-	// because both are in one transaction.
+	// because both are in one transaction of the log.
 	logged bool
 	// losesLog is true if a failure to write the log shows only to calls that wait for the log at
 	// that moment. A later sync, even of the same inode, finds nothing to do and succeeds.
@@ -43,7 +43,7 @@ type fsKind struct {
 	maxLink     uint32
 	noLinks     bool
 	caseFolding bool
-	// times is the granularity of times, in seconds or nanoseconds.
+	// times is the granularity of the file system's times.
 	times vfs.Time
 }
 

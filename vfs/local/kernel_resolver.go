@@ -14,7 +14,8 @@ import (
 // A resolver finds the files of handles. It is a kernelResolver or an *index.Index.
 type resolver interface {
 	// Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist, or it is a
-	// directory that does not lie below the root. ErrDelay: a search for it is under way.
+	// directory that does not lie below the root. ErrDelay: a search for it has to begin or to end
+	// first.
 	Open(h vfs.Handle) (int, error)
 	// Note records that the file h has name in the directory dir. It never waits.
 	Note(dir, h vfs.Handle, name []byte)

@@ -26,9 +26,9 @@ type node struct {
 	confinedAt atomic.Uint32
 	inode      *inode
 
-	// opens is the number of Files that callers have open. nameless is true if the file has no
-	// name any more, so that the node stays only for these Files. The mutex of the node's shard
-	// guards both.
+	// opens is the number of Files that callers have open, plus one while there are claims.
+	// nameless is true if the file has no name any more, so that the node stays only for them. The
+	// mutex of the node's shard guards both.
 	opens    int
 	nameless bool
 
@@ -76,7 +76,7 @@ func (n *node) close() {
 
 const nodeShards = 16
 
-// nodeCache maps handles to nodes and bounds the number of nodes.
+// nodeCache maps handles to nodes and limits the number of nodes.
 type nodeCache struct {
 	fs    *FS
 	seed  maphash.Seed
@@ -119,7 +119,7 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 }
 
 // known returns the node for a remembered name, with a reference, or nil. If k.node still points
-// to the node, known does not look in the table.
+// to the node, known does not look in the cache.
 func (c *nodeCache) known(k *knownName) *node {
 	if n := k.node.Value(); n != nil && !n.inode.gone.Load() && n.hold() {
 		n.used.Store(c.round.Load())
@@ -230,7 +230,8 @@ func (c *nodeCache) forget(n *node) bool {
 	return true
 }
 
-// drop calls forget, and then also closes n's descriptors for data.
+// drop calls forget. If forget returns true, drop also closes n's descriptors for data and
+// listings.
 func (c *nodeCache) drop(n *node) bool {
 	if !c.forget(n) {
 		return false

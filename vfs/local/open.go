@@ -57,7 +57,7 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 	return nil, vfs.ErrDelay
 }
 
-// openNode checks that op may open n. It returns n's descriptor after pin.
+// openNode checks that op may open n. It returns n's descriptor, pinned by pin.
 func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, error) {
 	write := access&vfs.OpenWrite != 0
 	switch {
@@ -126,9 +126,9 @@ func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return nil, vfs.ErrDelay
 }
 
-// pin counts one more pin of n's descriptor, by the user uid, and takes a reference to it. It
-// returns nil if n has no such descriptor open. ErrDelay: the limit of pinned descriptors is
-// reached.
+// pin counts one more File, of the user uid, that keeps the descriptor open, and takes a reference
+// to the descriptor. It returns nil if n has no such descriptor open. ErrDelay: the limit of
+// pinned descriptors is reached.
 func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

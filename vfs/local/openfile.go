@@ -17,7 +17,7 @@ type openFile struct {
 	writable bool
 	refs     atomic.Int32  // one for each user, and one while openFiles holds it
 	used     atomic.Uint32 // round of the sweeper (one a second) at the last use
-	pins     int           // number of Files that pin it; guarded by mu of the node's openFiles
+	pins     int           // number of Files that keep it open; the mu of the node's openFiles protects it
 	count    *atomic.Int64
 }
 
@@ -83,9 +83,10 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// dropIdle closes n's open files that are not pinned and were unused for at least patience rounds
-// of the sweeper (seconds). It returns how many it closed. The writable one stays while a caller
-// uses it or n has unsynced data.
+// dropIdle closes n's open files that are not pinned and were unused for as many rounds of the
+// sweeper (seconds) as patience says, or longer. It returns how many it closed. The argument round
+// is the number of the present round. The writable one stays while a caller uses it or n has
+// unsynced data.
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files
 	o.mu.Lock()
@@ -156,8 +157,9 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	fs.makeRoomToOpen()
 	fd, err := fs.reopenWithRoom(n.fd, flags)
 	if err == syscall.EACCES || err == syscall.EPERM {
-		// The daemon may act as callers, but may not read every file itself. The caller's rights
-		// were checked; so a descriptor that is opened as the caller serves all callers.
+		// The daemon may act as callers, but may not read every file itself. Each caller's rights
+		// are checked before it uses a descriptor; so a descriptor that is opened as one caller
+		// may serve all callers.
 		if asErr := fs.as(op.Cred, func() error {
 			var again error
 			fd, again = fs.reopen(n.fd, flags)

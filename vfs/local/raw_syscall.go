@@ -16,13 +16,14 @@ import (
 // its P, and at the next collection it stops the whole process.
 //
 // A call may be raw only if the kernel does no I/O for it, asks no other program, and waits for no
-// lock that is held during such I/O or questions. Waiting for a page of memory does not count,
-// because reading a variable can wait for one as well. Each function below says why its call meets
-// this rule. A call that may wait on some file system uses syscall.Syscall. That costs some 30 ns
-// more, and the scheduler takes the P back when the call takes long.
+// lock whose holder does I/O or asks another program meanwhile. Waiting for a page of memory does
+// not count, because reading a variable can wait for one as well. Each function below says why its
+// call meets this rule. A call that may wait on some file system uses syscall.Syscall. That costs
+// some 30 ns more, and the scheduler takes the P back when the call takes long.
 
-// rawFstat is fstat for file systems that answer it from the inode in memory (fsKind.rawAttr).
-// Other file systems may ask a server, or wait for a lock that is held during I/O.
+// rawFstat reads the attributes of fd's file. It is for file systems that answer fstat from the
+// inode in memory (fsKind.rawAttr). Other file systems may ask a server, or wait for a lock that
+// is held during I/O.
 func rawFstat(fd int, st *unix.Stat_t) error {
 	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
 	return errnoErr(e)

@@ -65,8 +65,8 @@ type named struct {
 	seen bool
 }
 
-// before and after are called before and after the change of the name, because that change also
-// changes the file's ctime and link count.
+// The method before is called before the change of the name and the method after is called after
+// it, because that change also changes the file's ctime and link count.
 func (v *named) before() {
 	if v.inode != nil {
 		v.inode.version.before()
@@ -94,7 +94,7 @@ func (v *named) nameless() bool {
 // remove, because freeing blocks takes time.
 const smallFile = 2048
 
-// small reports whether the named file can be freed quickly.
+// small reports whether the file is known to be regular and has at most smallFile blocks.
 func (v *named) small() bool {
 	var st unix.Stat_t
 	return v.n != nil && v.n.typ == vfs.Regular && v.n.fs.kind.fstat(v.n.fd, &st) == nil && st.Blocks <= smallFile

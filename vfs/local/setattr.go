@@ -160,8 +160,9 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	times := [2]unix.Timespec{timeToSet(s.AtimeHow, s.Atime), timeToSet(s.MtimeHow, s.Mtime)}
 	if !owner {
 		// A caller that may write, but is not the owner, may set both times to now. The kernel
-		// allows this only for both together. If the caller wants one alone, the daemon tries to
-		// set it with its own rights; if it may not, the caller sets both.
+		// allows this only for both together. If the caller wants to set only one of them, the
+		// daemon tries that with its own rights. If the daemon may not, both are set with the
+		// caller's rights.
 		if times[0].Nsec == times[1].Nsec {
 			return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 		}

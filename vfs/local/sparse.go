@@ -11,7 +11,7 @@ import (
 
 var _ vfs.Sparse = (*FS)(nil)
 
-// own returns f as a File of fs; for a File of another FileSystem it returns EBADF.
+// own returns f as a *file. EBADF: f is a File of another FileSystem.
 func (fs *FS) own(f vfs.File) (*file, error) {
 	if own, ok := f.(*file); ok && own.n.fs == fs {
 		return own, nil

@@ -27,8 +27,8 @@ func (c SyncCall) String() string { return [...]string{"?", "fsync", "syncfs", "
 type SyncError struct {
 	Call SyncCall
 	File vfs.Handle // zero if Call is Syncfs
-	// After and UpTo number the file's changes: those after number After, up to UpTo, were not
-	// stable when the sync ended.
+	// The file's changes are numbered. Those with the numbers After+1 to UpTo were not stable when
+	// the sync ended.
 	After, UpTo uint64
 	Err         error // the file system's error
 }

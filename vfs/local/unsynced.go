@@ -82,7 +82,8 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	return best
 }
 
-// idle returns the nodes whose last write was at least patience rounds ago, each with a reference.
+// idle returns the nodes whose last write was as many rounds before the present round as patience
+// says, or more, each with a reference.
 func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -22,7 +22,8 @@ const (
 )
 
 // A verdict is the kernel's answer about a caller's rights on a file. The field change is the
-// file's Change at that time. It is valid while the file's mode, owner and ACL are unchanged.
+// file's Change at that time. The verdict is valid while the file's mode, owner and ACL are
+// unchanged.
 type verdict struct {
 	caller uint32 // number in FS.callers
 	round  uint32 // round of the sweeper (one a second) when the kernel was asked
@@ -52,8 +53,9 @@ func (e *verdict) holds(n *node, caller uint32) bool {
 	return e.caller == caller && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
 }
 
-// findVerdict returns the remembered rights of caller on n: known are those that the kernel was
-// asked for, has those that it granted. The attributes of n have just been read.
+// findVerdict returns what is remembered of the rights of caller on n: the rights that the kernel
+// was asked for (known), and those of them that it granted (has). The attributes of n have just
+// been read.
 func (n *node) findVerdict(caller uint32) (known, has right) {
 	v := &n.verdicts
 	v.mu.Lock()

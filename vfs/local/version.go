@@ -114,7 +114,7 @@ func (v *version) tell(l *look) {
 	if v.seen.Load() != 0 {
 		v.foreignChange(stamp(&l.Stat_t))
 	}
-	v.moves.Add(moveSeen) // make looks under way end with still unset
+	v.moves.Add(moveSeen) // this makes tell unset still in the looks that run now
 	l.moves += moveSeen
 	v.setLocked(l, f)
 }
@@ -176,13 +176,14 @@ func (v *version) lastTold() (t lastTold, needed bool) {
 	return t, t.seen == 0 || t.ahead > 0
 }
 
-// vfs.Change.Atomic means that nothing else changed the object between the attributes before and
-// after. version.moves counts the changes through this process.
+// vfs.Change.Atomic means that nothing else changed the object between the two readings of its
+// attributes, before and after the change. version.moves counts the changes through this process.
 //
 // A change by another process between the two looks, some microseconds apart, cannot be seen. A
 // look only shows that the state is not the one that this process left. So Atomic is false for an
-// object that another process has changed lately, or may have: for a second after a single change;
-// after repeated changes, for twice the time between the last two.
+// object that another process has changed lately, or may have: for a second after a single change,
+// and after repeated changes for twice the time between the last two, but at most 10 seconds (see
+// quietAfter).
 //
 // If Atomic is false, a client drops its cache of a directory. Linux then sends an ACCESS for
 // each user and a LOOKUP for each name.

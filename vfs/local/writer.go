@@ -77,7 +77,7 @@ func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 
 // restoreSetID sets the set-id bits again that the kernel cleared when user 0 allocated or freed
 // storage or copied a range. For a local program of user 0, which has CAP_FSETID, the kernel does
-// not clear them, and for Linux's NFS server neither. The caller holds inode.modes.
+// not clear them. Nor does it for Linux's NFS server. The caller holds inode.modes.
 func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
 	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {

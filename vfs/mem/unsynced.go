@@ -5,7 +5,7 @@ import "math"
 // pageSize is the unit, in bytes, in which a Crash loses data.
 const pageSize = 4096
 
-// pending holds what is needed to undo a file's unsynced changes.
+// pending holds the data with which a Crash undoes a file's unsynced changes.
 type pending struct {
 	// safe holds the stable content, by page number, of each page that was written and not synced.
 	// A page may be short: its missing end is zeros.
@@ -33,7 +33,7 @@ func (p *pending) remember(off uint64, n int, c []byte) {
 	}
 }
 
-// forget discards the stable content after size, because Crash does not undo a truncation.
+// forget discards the stable content beyond size, because Crash does not undo a truncation.
 func (p *pending) forget(size uint64) {
 	for i, old := range p.safe {
 		switch start := i * pageSize; {

@@ -131,7 +131,7 @@ func (x *Index) Close() error {
 }
 
 // Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist. ErrDelay: a
-// search for it is under way.
+// search for it has to begin or to end first.
 func (x *Index) Open(h vfs.Handle) (int, error) {
 	if h == x.root {
 		return x.tree.OpenRoot()
