@@ -23,7 +23,7 @@ const (
 // grows (RFC 8881 §18.10.3).
 const ToEnd = math.MaxUint64
 
-// Claimed is a claimed range. Length may be ToEnd.
+// Claimed is a range and the mode of the claim on it. Length may be ToEnd.
 type Claimed struct {
 	Start, Length uint64
 	Mode          ClaimMode

@@ -125,17 +125,17 @@ type FileSystem interface {
 	// ErrNotSync. It checks permission for all of s first, so a missing permission leaves
 	// everything unchanged.
 	SetAttr(op *Op, h Handle, s *SetAttr, guard *Time) (Change, error)
-	// Access returns the subset of want that op.Cred has; a receives attributes.
+	// Access returns the subset of want that op.Cred has; a receives the attributes of h.
 	Access(op *Op, h Handle, want Access, a *Attr) (Access, error)
 	// Lookup finds name in dir; dirAttr receives the directory's attributes, also if the lookup
 	// fails with ENOENT.
 	Lookup(op *Op, dir Handle, name []byte, dirAttr *Attr) (Object, error)
 	// ReadLink writes the symlink's text to buf and returns its length; if buf is too short, it
-	// fails with ENAMETOOLONG. a receives attributes.
+	// fails with ENAMETOOLONG. a receives the attributes of h.
 	ReadLink(op *Op, h Handle, buf []byte, a *Attr) (int, error)
 
 	// Read fills buf from offset, up to the end of the file. eof is true if the file ends within
-	// or right after the bytes read. a receives attributes.
+	// or right after the bytes read. a receives the attributes of h.
 	Read(op *Op, h Handle, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
 	// Write stores the pieces of data in order at offset, and makes them at least as stable as the
 	// argument stable demands. It returns the number of bytes stored and how stable they are. If

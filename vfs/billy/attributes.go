@@ -113,7 +113,8 @@ func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	return a, err
 }
 
-// done is what calls have done to a file since observe last recorded its attributes.
+// done is the kind of change that calls have made to a file since observe last recorded its
+// attributes. 0 means no change.
 type done uint8
 
 const (

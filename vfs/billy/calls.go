@@ -11,9 +11,10 @@ import (
 // files. FS.look then repeats the call while no other call runs.
 var errAlone = errors.New("billy: the call has to be the only one")
 
-// look runs do, which changes nothing in the file system. Meanwhile other such calls and reads of
-// data may run. If do has to record something new about the files, look runs it again; then only
-// reads of data may run meanwhile. Because do may run twice, it may set only its results.
+// look runs the function do, which changes nothing in the file system. Meanwhile other such calls
+// and reads of data may run. If do has to record something new about the files, look runs it
+// again; then only reads of data may run meanwhile. Because do may run twice, it may set only its
+// results.
 func (f *FS) look(op *vfs.Op, do func() error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -25,7 +26,7 @@ func (f *FS) look(op *vfs.Op, do func() error) error {
 	return err
 }
 
-// alter runs do, which may change the file of the handle h, while no other call runs.
+// alter runs the function do, which may change the file of the handle h, while no other call runs.
 func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -40,9 +41,9 @@ func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) er
 	})
 }
 
-// beside runs do while other read-only calls may run. The unlocks here and in exclusively are
-// deferred, because the methods of the program's file system may panic: the FS is then ready for
-// the next call, and package rpc answers the call that panicked.
+// beside runs the function do while other read-only calls may run. The unlocks here and in
+// exclusively are deferred, because the methods of the program's file system may panic: the FS is
+// then ready for the next call, and package rpc answers the call that panicked.
 
 func (f *FS) beside(do func() error) error {
 	f.mu.RLock()
@@ -50,8 +51,8 @@ func (f *FS) beside(do func() error) error {
 	return do()
 }
 
-// exclusively runs do while no other call runs. If quiet is false, reads of data may run at the
-// same time.
+// exclusively runs the function do while no other call runs. If quiet is false, reads of data may
+// run at the same time.
 func (f *FS) exclusively(quiet bool, do func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,8 +74,9 @@ func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
 	return n, err
 }
 
-// within runs do, which may change the file of a handle, and stores the attributes before and
-// after in ch. If reading the attributes after the change fails, the change still counts as made.
+// within runs the function do, which may change the file of a handle, and stores the attributes
+// before and after in ch. If reading the attributes after the change fails, the change still
+// counts as made.
 func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	n, err := f.get(h, &ch.Before)
 	if err != nil {
@@ -88,9 +90,9 @@ func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error 
 	return err
 }
 
-// at calls do, which calls the program's file system, with the path of n or of a name in the
-// directory n. It converts the error of do to one of package vfs. If n was removed, the error is
-// ESTALE.
+// The method at calls the function do, which calls the program's file system, with the path of n
+// or of a name in the directory n. It converts the error of do to one of package vfs. If n was
+// removed, the error is ESTALE.
 func (f *FS) at(n *node, name string, do func(path string) error) error {
 	path, err := f.components(n)
 	if err != nil {
@@ -102,7 +104,8 @@ func (f *FS) at(n *node, name string, do func(path string) error) error {
 	return errno(do(f.bfs.Join(path...)))
 }
 
-// at2 is like at, with two paths.
+// at2 calls the function do with two paths: that of n, or of name in n if name is not empty, and
+// that of m, or of other in m. It converts errors like FS.at.
 func (f *FS) at2(n *node, name string, m *node, other string, do func(path, path2 string) error) error {
 	return f.at(n, name, func(path string) error {
 		return f.at(m, other, func(path2 string) error { return do(path, path2) })

@@ -82,7 +82,8 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 	})
 }
 
-// make handles a creation: if name does not exist in dir, it calls do to make it.
+// make handles a creation: if name does not exist in dir, it calls the function do to make the
+// file.
 func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, do func(path string) error) (o vfs.Object, ch vfs.Change, err error) {
 	ch, err = f.alterDir(op, dir, name, func(d *node) error {
 		if vfs.IsDot(name) {
@@ -121,8 +122,8 @@ func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	return err
 }
 
-// child makes a file called name in d by calling do, and returns its node. No such file exists
-// yet.
+// child makes a file called name in d by calling the function do, and returns its node. No such
+// file exists yet.
 func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string) error) (n *node, a vfs.Attr, err error) {
 	if how.Attr.SetSize && how.Attr.Size > f.opt.MaxFileSize {
 		return n, a, syscall.EFBIG

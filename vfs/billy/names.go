@@ -81,7 +81,8 @@ func (n *node) mayName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// alterDir runs do, which changes name in the directory dir, while no other call runs.
+// alterDir runs the function do, which changes name in the directory dir, while no other call
+// runs.
 func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) error) (ch vfs.Change, err error) {
 	err = f.alter(op, dir, &ch, func(d *node) error {
 		if err := d.mayName(name); err != nil {

@@ -91,7 +91,7 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	return f.setTimes(n, s, a)
 }
 
-// altering calls do to change attributes of n, and records that n was altered.
+// altering calls the function do to change attributes of n, and records that n was altered.
 func (f *FS) altering(n *node, do func(path string) error) error {
 	err := f.at(n, "", do)
 	if err == nil {

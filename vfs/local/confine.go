@@ -88,8 +88,9 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 	return nil
 }
 
-// knownBelow returns nil if the directory dir, whose handle is h, is known to lie below the root,
-// or if climb finds so.
+// knownBelow returns nil if the directory dir, whose handle is h, lies below the root. It calls
+// climb only if the cache has no node of dir that was checked while FS.moves had the value of the
+// argument moves.
 func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	if n := fs.nodes.cached(&h); n != nil {
 		known := n.confinedAt.Load() == moves

@@ -201,8 +201,8 @@ func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr,
 	return err
 }
 
-// setGIDOfDir returns the set-gid bit for a directory, because a directory made in a set-gid
-// directory inherits it.
+// setGIDOfDir returns the set-gid bit if n is a directory, and 0 otherwise. A new directory may
+// have inherited this bit from its parent and then keeps it.
 func setGIDOfDir(n *node) uint32 {
 	if n.typ == vfs.Directory {
 		return unix.S_ISGID

@@ -106,8 +106,8 @@ func (fs *FS) syncSince(m mark) error {
 	}
 }
 
-// syncLocked makes one sync call for all changes so far. The caller holds d.mu; it is unlocked
-// during the call.
+// syncLocked syncs all changes so far of m's inode: first through m.n, then through the other
+// writers. The caller holds d.mu, which is unlocked during the sync calls.
 func (fs *FS) syncLocked(m mark) {
 	d := m.d
 	running, upTo := make(chan struct{}), d.changes

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An inode holds what the process knows of a file. All FSs of the process share it, through the
-// table inodes. (A node belongs to one FS.)
+// An inode holds the state of a file that all FSs of the process share. The table inodes has the
+// inodes in use. (A node belongs to one FS.)
 //
 // A directory and a directory beneath it may both be exported, each by an FS of its own. Therefore
 // mu orders changes through all FSs, and the Change that one FS reports is never behind that of

@@ -157,7 +157,8 @@ func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error
 	return d, nil
 }
 
-// parent opens the directory above d. ESTALE: it is not in the tree. d is not the root.
+// parent opens the directory above d. ESTALE: that directory is not in the tree. The caller makes
+// sure that d is not the root.
 func (fs *FS) parent(d *node) (int, error) {
 	fd, err := sysOpenParent(d.fd, 1)
 	if err != nil {

@@ -149,7 +149,8 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock
 	}
-	// EAGAIN means that another process first has to give up its lease on the file.
+	// With O_NONBLOCK the open fails with EAGAIN if another process first has to give up its lease
+	// on the file.
 	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_LARGEFILE
 	if write {
 		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE

@@ -17,8 +17,8 @@ type rememberedList struct {
 	// entries only grows: a listing that has a slice of it may read on without mu.
 	entries []listedName
 	whole   bool // true if the list is complete
-	// ends maps each cookie from which a caller may continue to the number of entries before that
-	// point.
+	// ends maps each cookie from which a caller may continue to the number of entries before the
+	// next entry.
 	ends map[uint64]int
 }
 
@@ -52,9 +52,10 @@ func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int
 	return r.entries[at:len(r.entries):len(r.entries)], r.whole, at
 }
 
-// add appends an entry, unless the list has an entry with the index at already, and returns at+1.
-// It adds nothing and returns unknownPlace if l.settled is not set, the list is for another
-// Change, or a limit of names is reached. If at is 0, a list for another Change is emptied first.
+// add appends e to the list and returns the number of entries up to it. The argument at is the
+// number of entries before e; if the list has more entries, it has e already. add adds nothing and
+// returns unknownPlace if l.settled is not set, the list is for another Change, or a limit of
+// names is reached. A list for another Change is emptied first if at is 0.
 func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at int) int {
 	if at == unknownPlace || !l.settled {
 		return unknownPlace

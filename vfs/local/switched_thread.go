@@ -51,8 +51,8 @@ func onSwitched(f func() (restored bool)) {
 	}
 }
 
-// serveSwitched runs f, and then functions from work, on one thread. The thread ends when
-// serveSwitched returns.
+// serveSwitched runs f, and then functions from the channel switchedThreads.work, on one thread.
+// The thread ends when serveSwitched returns.
 func serveSwitched(f func() bool) {
 	runtime.LockOSThread()
 	t := &switchedThreads

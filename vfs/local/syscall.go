@@ -155,7 +155,7 @@ func sysPwritev2(fd int, iov []unix.Iovec, offset int64, flags int) (int, error)
 	}
 }
 
-// sysFaccess asks the kernel whether the thread's effective identity has these rights on fd's
+// sysFaccess asks the kernel whether the thread's effective identity has the given rights on fd's
 // file.
 func sysFaccess(fd int, rights uint32) error {
 	var empty byte

@@ -8,8 +8,9 @@ import (
 )
 
 // unsyncedFiles is the list of nodes with data that is not on stable storage, because their
-// clients have not committed yet. Each node keeps its descriptor, because only that descriptor is
-// sure to get the error if storing the data fails. So a node cannot be dropped until it is synced.
+// clients have not committed yet. Each node keeps its writable descriptor open, because only that
+// descriptor is sure to get the error if storing the data fails. So a node cannot be removed from
+// the cache until its data is synced.
 //
 // The node that has waited longest is first. A node is in the list exactly while it is among the
 // writers of its inode's durability. Callers of add and remove hold mu of that durability.

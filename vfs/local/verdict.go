@@ -68,8 +68,8 @@ func (n *node) findVerdict(caller uint32) (known, has right) {
 	return 0, 0
 }
 
-// remember stores the verdict said. If the list has a verdict of the same caller, Change and
-// round, remember adds to said the rights that only the older verdict covers.
+// remember stores a verdict (the argument said). If the list has a verdict of the same caller,
+// Change and round, remember adds to the new verdict the rights that only the older one covers.
 func (n *node) remember(said verdict) {
 	v := &n.verdicts
 	v.mu.Lock()

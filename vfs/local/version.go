@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A version holds what the process knows of an inode's state: its Change, and a fingerprint of the
-// attributes that belong to that Change.
+// A version holds the state of an inode that the process saw last: its Change, and a fingerprint
+// of the attributes that belong to that Change.
 //
 // Owner. Each inode of the process has one version; all exports that reach the inode share it.
 //
@@ -253,8 +253,8 @@ func (fs *FS) before(n *node, l *look, ch *vfs.Change) change {
 	return c
 }
 
-// unchanged stores l in ch as the attributes before and after. Atomic is true, because both are
-// one reading.
+// unchanged stores l in ch as the attributes before and after. Atomic is true, because both come
+// from one reading.
 func (n *node) unchanged(l *look, ch *vfs.Change) {
 	n.fill(&ch.Before, l)
 	ch.After, ch.HasBefore, ch.HasAfter, ch.Atomic = ch.Before, true, true, true

@@ -59,7 +59,8 @@ func (m Method) String() string {
 	return "?"
 }
 
-// faults holds the faults that a test has requested. Without any, a call only loads one pointer.
+// faults holds the faults that a test has requested. If there are none, a call only loads one
+// pointer.
 type faults struct {
 	mu      sync.Mutex
 	changed sync.Cond        // signals a change of stalled or waiting

@@ -42,8 +42,9 @@ func may(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 	return bits&want == want
 }
 
-// mayData does the same for a regular file's data, with NFS's rules: the owner always may, and a
-// caller with permission to execute may read (RFC 1813 §4.4).
+// mayData reports whether c has the rights in want to a regular file's data. It adds NFS's rules
+// to those of may: the owner has all rights, and a caller with permission to execute may read (RFC
+// 1813 §4.4).
 func mayData(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 	if c.UID == a.UID || may(c, a, want) {
 		return true

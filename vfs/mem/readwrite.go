@@ -172,7 +172,7 @@ func (f *FS) syncRange(n *node, offset uint64, count uint32) error {
 	return f.sync(n, offset, end)
 }
 
-// sync makes a range of n stable. The caller holds n.mu.
+// sync makes the range of n between the offsets off and end stable. The caller holds n.mu.
 func (f *FS) sync(n *node, off, end uint64) error {
 	if err := f.syncFault(); err != nil {
 		// Change the verifier before returning the error, because clients that do not get this

@@ -128,7 +128,7 @@ func testAccessRoot(x *fixture) {
 	}
 }
 
-// Each operation succeeds or fails as the rights predict that Access returns.
+// Each operation succeeds or fails as the rights that Access returns predict.
 func testOperationsAgree(x *fixture) {
 	x.users()
 	file, dir := x.owned("f", false), x.owned("d", true)

@@ -12,8 +12,8 @@ var changeTests = []Test{
 	{"change/failures", testChangeFailures},
 }
 
-// around holds a file's attributes before a call, to compare the call's vfs.Change with those that
-// GetAttr returns.
+// around holds the attributes that GetAttr returned for a file before a call. The method check
+// compares them with the call's vfs.Change.
 type around struct {
 	x      *fixture
 	h      vfs.Handle

@@ -270,8 +270,8 @@ func (m *model) setOwner(op *vfs.Op) {
 	}
 }
 
-// keeps reports whether p has set-id bits and op is made by user 0. In that case some file systems
-// clear the bits when the content changes, and some do not.
+// keeps reports whether p has set-id bits and op's caller is user 0. In that case some file
+// systems clear the bits when the content changes, and some do not.
 func (m *model) keeps(op *vfs.Op, p pair) bool {
 	var a vfs.Attr
 	m.mem.GetAttr(m.users[0], p.mem, &a)

@@ -23,7 +23,8 @@ const (
 	writeBehind = 100 * time.Millisecond
 	// maxWrite is the largest number of files that one transaction writes. For each key inserted
 	// between two others, the database moves the contents of a page, and it splits pages only at
-	// the end of a transaction; so the time of a transaction grows with the square of the keys.
+	// the end of a transaction; so the time of a transaction grows with the square of the number
+	// of keys.
 	maxWrite = 1 << 11
 )
 

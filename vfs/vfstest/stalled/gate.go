@@ -36,8 +36,8 @@ func (g *gate) wait() {
 	g.waiting--
 }
 
-// stall makes requests wait until open is called. Before that, as many requests as the argument
-// after says still pass.
+// stall makes requests wait until open is called. The argument after is the number of requests
+// that still pass first.
 func (g *gate) stall(after int) {
 	g.mu.Lock()
 	g.stalled, g.pass = true, after
