@@ -125,17 +125,17 @@ type FileSystem interface {
 	// ErrNotSync. It checks permission for all of s first, so a missing permission leaves
 	// everything unchanged.
 	SetAttr(op *Op, h Handle, s *SetAttr, guard *Time) (Change, error)
-	// Access returns the subset of want that op.Cred has; a receives the attributes of h.
+	// Access returns the subset of want that op.Cred has, and stores the attributes of h in a.
 	Access(op *Op, h Handle, want Access, a *Attr) (Access, error)
-	// Lookup finds name in dir; dirAttr receives the directory's attributes, also if the lookup
-	// fails with ENOENT.
+	// Lookup finds name in dir. It stores the directory's attributes in dirAttr, also if it fails
+	// with ENOENT.
 	Lookup(op *Op, dir Handle, name []byte, dirAttr *Attr) (Object, error)
-	// ReadLink writes the symlink's text to buf and returns its length; if buf is too short, it
-	// fails with ENAMETOOLONG. a receives the attributes of h.
+	// ReadLink writes the symlink's text to buf and returns its length. If buf is too short, it
+	// fails with ENAMETOOLONG. It stores the attributes of h in a.
 	ReadLink(op *Op, h Handle, buf []byte, a *Attr) (int, error)
 
 	// Read fills buf from offset, up to the end of the file. eof is true if the file ends within
-	// or right after the bytes read. a receives the attributes of h.
+	// or right after the bytes read. Read stores the attributes of h in a.
 	Read(op *Op, h Handle, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
 	// Write stores the pieces of data in order at offset, and makes them at least as stable as the
 	// argument stable demands. It returns the number of bytes stored and how stable they are. If
@@ -163,14 +163,14 @@ type FileSystem interface {
 	Rmdir(op *Op, dir Handle, name []byte) (Change, error)
 	// Rename moves a name. from and to are the changes of the two directories.
 	Rename(op *Op, fromDir Handle, fromName []byte, toDir Handle, toName []byte) (from, to Change, err error)
-	// Link gives h another name; a receives the attributes of h.
+	// Link gives h another name, and stores the attributes of h in a.
 	Link(op *Op, h, dir Handle, name []byte, a *Attr) (Change, error)
 
 	// ReadDir calls emit for each entry of dir after cookie (0: from the start, "." and ".."
 	// included), until emit returns false or the directory ends. A listing shows each entry that
 	// exists during all of it exactly once, even if other entries are added or removed meanwhile.
-	// If plus is set, entries have Handle and Attr. dirAttr receives the directory's attributes.
-	// eof is true if emit accepted every entry up to the last.
+	// If plus is set, entries have Handle and Attr. ReadDir stores the directory's attributes in
+	// dirAttr. eof is true if emit accepted every entry up to the last.
 	ReadDir(op *Op, dir Handle, cookie uint64, plus bool, dirAttr *Attr, emit func(e *DirEntry) bool) (eof bool, err error)
 
 	// Close releases the resources of the file system; data acknowledged as stable is safe. The

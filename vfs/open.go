@@ -27,7 +27,7 @@ type Opener interface {
 	Open(op *Op, h Handle, access OpenAccess) (File, error)
 }
 
-// An OpenCounter is an optional interface of an Opener with a bounded number of open files.
+// An OpenCounter is an optional interface of an Opener that limits the number of open files.
 // Callers that open files for clients divide that number among the clients.
 type OpenCounter interface {
 	// OpenFiles returns the number of open files and its upper limit. A file that is open several

@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// object returns n as a vfs.Object; a are its attributes, just read.
+// object returns n as a vfs.Object. The argument a holds n's attributes, just read.
 func (n *node) object(a vfs.Attr) vfs.Object {
 	return vfs.Object{Handle: n.handle, Attr: a, HasAttr: true}
 }

@@ -25,7 +25,7 @@ func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) 
 }
 
 // maySet returns nil if the file system can make all the changes of s to n, and the error
-// otherwise. It changes nothing. a are n's present attributes.
+// otherwise. It changes nothing. The argument a holds n's present attributes.
 func (f *FS) maySet(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	if s.SetSize {
 		switch {
@@ -59,7 +59,7 @@ func otherOwner(s *vfs.SetAttr, a *vfs.Attr) bool {
 	return s.SetUID && s.UID != a.UID || s.SetGID && s.GID != a.GID
 }
 
-// set applies s to n; a are n's present attributes.
+// set applies s to n. The argument a holds n's present attributes.
 func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	if s.SetSize {
 		if err := f.truncate(n, s.Size, a); err != nil {
@@ -134,7 +134,7 @@ func (f *FS) setTimes(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	return err
 }
 
-// truncate sets the size of n. a holds the attributes of n before the change.
+// truncate sets the size of n. The argument a holds the attributes of n before the change.
 func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 	err := f.writing(n, func(file gobilly.File) error { return file.Truncate(int64(size)) })
 	if err != nil {
@@ -146,8 +146,8 @@ func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 }
 
 // dropSetID clears the set-id bits of a file whose content has changed. A kernel does that itself,
-// except for the superuser, and the program may run as the superuser. a holds the attributes
-// before the change.
+// except for the superuser, and the program may run as the superuser. The argument a holds the
+// attributes before the change.
 func (f *FS) dropSetID(n *node, a *vfs.Attr) {
 	mode := a.Mode &^ setUID
 	if mode&groupExec != 0 {

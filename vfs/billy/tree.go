@@ -164,8 +164,8 @@ func (f *FS) step(dir *node, name string) (*node, vfs.Attr, error) {
 	return n, a, err
 }
 
-// adopt returns the node of name in dir; a are its attributes from the file system. If there is no
-// such node, adopt makes it.
+// adopt returns the node of name in dir. If there is no such node, adopt makes it. The argument a
+// holds the file's attributes from lstat.
 func (f *FS) adopt(dir *node, name string, a *vfs.Attr) (*node, error) {
 	if e := dir.names[name]; e != nil && e.node.is(a) {
 		return e.node, nil

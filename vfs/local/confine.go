@@ -179,8 +179,8 @@ func (fs *FS) depth(dir int) (int, error) {
 		if up == nil {
 			if n, err = fs.pathOf(next, &buf); err == nil && n == 1 {
 				unix.Close(next)
-				// Going up from the top stays at the top. So fewer than step levels may lie above
-				// at.
+				// Going up from the top stays at the top. So there may be fewer than step levels
+				// above the directory at.
 				up, err = syscall.EXDEV, syscall.ENAMETOOLONG
 			}
 		}

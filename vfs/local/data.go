@@ -281,7 +281,7 @@ func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error
 			fs.noTryWrites.Store(true)
 		}
 		if flags != 0 && (err == syscall.EAGAIN || err == syscall.EOPNOTSUPP) {
-			// If a part was written, the blocking call that follows writes it again.
+			// If a part was written, the caller's next call, without Op.Try, writes it again.
 			return done, vfs.ErrWouldBlock
 		}
 		if err != nil && done == 0 {

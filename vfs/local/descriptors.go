@@ -62,8 +62,8 @@ const (
 	// fixedDescriptors is reserved in each FS for the descriptors that are always open: of its
 	// mount, /proc and the index.
 	fixedDescriptors = 4
-	// maxDescriptors is the largest default budget. It is bounded because the sweeper visits each
-	// open file every second.
+	// maxDescriptors is the largest default budget. There is such a limit because the sweeper
+	// visits each open file every second.
 	maxDescriptors = 1 << 17
 )
 
@@ -104,8 +104,8 @@ func (d *Descriptors) leave(fs *FS) {
 // second half, files with data that is not on stable storage may take an eighth before the FS
 // syncs the oldest, and a quarter before a writer has to wait for such a sync. Files that clients
 // have open may take five eighths, because an NFSv4 client keeps files open for as long as it
-// likes. The FS can close neither of these to make room, but it can close the files in the
-// remaining eighth.
+// likes. The FS cannot close the files of these two kinds to make room, but it can close the files
+// in the remaining eighth.
 
 func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptors }
 

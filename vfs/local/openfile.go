@@ -83,9 +83,9 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// dropIdle closes n's open files that are not pinned and were unused for as many rounds of the
-// sweeper (seconds) as patience says, or longer. It returns how many it closed. The argument round
-// is the number of the present round. The writable one stays while a caller uses it or n has
+// dropIdle closes n's open files that are not pinned and were not used for the given number of the
+// sweeper's rounds (patience, in seconds) or longer. It returns how many it closed. The argument
+// round is the number of the present round. The writable one stays while a caller uses it or n has
 // unsynced data.
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files

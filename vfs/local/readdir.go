@@ -79,9 +79,9 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 }
 
-// drop closes the streams that have been idle for as many rounds of the sweeper (seconds) as
-// patience says, or longer. It returns how many it closed. The argument round is the number of the
-// present round.
+// drop closes the streams that were not used for the given number of the sweeper's rounds
+// (patience, in seconds) or longer. It returns how many it closed. The argument round is the
+// number of the present round.
 func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()
 	kept := s.idle[:0]

@@ -90,7 +90,7 @@ func (l *listing) open(e *vfs.DirEntry, known *knownName) bool {
 	return ok
 }
 
-// tell fills in the entry of the file of node n; is holds n's attributes.
+// tell fills in the entry of the file of node n. The argument is holds n's attributes.
 func (l *listing) tell(e *vfs.DirEntry, n *node, is *look) {
 	e.Handle, e.HasAttr, e.FileID = n.handle, true, n.ino
 	n.fill(&e.Attr, is)

@@ -83,8 +83,8 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	return best
 }
 
-// idle returns the nodes whose last write was as many rounds before the present round as patience
-// says, or more, each with a reference.
+// idle returns the nodes that were not written for the given number of rounds (patience) or
+// longer, each with a reference. The argument round is the number of the present round.
 func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -41,7 +41,8 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 	return n, eof, nil
 }
 
-// read reads from nd and unlocks it. The caller holds nd.mu for reading; a holds nd's attributes.
+// read reads from nd and unlocks it. The caller holds nd.mu for reading, and passes nd's
+// attributes in a.
 func (f *FS) read(nd *node, offset uint64, buf []byte, a *vfs.Attr) (n int, eof bool) {
 	if offset < a.Size {
 		n = int(min(uint64(len(buf)), a.Size-offset))

@@ -10,7 +10,7 @@ type pending struct {
 	// safe holds the stable content, by page number, of each page that was written and not synced.
 	// A page may be short: its missing end is zeros.
 	safe map[uint64][]byte
-	// safeSize is the size on stable storage.
+	// safeSize is the file's size on stable storage.
 	safeSize uint64
 }
 

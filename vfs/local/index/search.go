@@ -40,7 +40,7 @@ type searches struct {
 	begins    func()                   // called at the beginning of each search; for tests
 }
 
-// A search is a search that runs, for the files in missing.
+// search holds the state of the running search.
 type search struct {
 	missing map[vfs.Handle]missing // files that it has not found yet
 	ended   chan struct{}          // closed when the search ends

@@ -1,7 +1,7 @@
 // Package stalled is for tests in which a file system does not answer. It mounts a FUSE file
 // system. A separate process serves it and delays requests on demand: system calls then hang in
-// the kernel, and continue later. NewDisk makes an ext4 file system whose disk is a file in it.
-// That file system hangs whenever it needs its disk.
+// the kernel, and continue later. NewDisk makes an ext4 file system whose disk is a file in the
+// FUSE file system. The ext4 file system hangs whenever it needs its disk.
 //
 // A test whose process may hang runs in a separate process with a watchdog (Alone).
 // Otherwise a fault would stop the whole test run.
