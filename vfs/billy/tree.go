@@ -181,7 +181,7 @@ func (f *FS) adopt(dir *node, name string, a *vfs.Attr) (*node, error) {
 	n := f.byID[a.FileID]
 	if a.Nlink < 2 || n == nil || !n.inode || n.kind == vfs.Directory || !n.is(a) {
 		n = f.newNode(append(path, name), a)
-	} // else name is another name of a known file
+	} // else name is another name of a file that has a node
 	n.attach(dir, name)
 	return n, nil
 }

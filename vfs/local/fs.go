@@ -60,7 +60,7 @@ type FS struct {
 	mount    int // read descriptor of the root, for open_by_handle_at and syncfs
 	mountID  uint64
 	volume   any // of type volume, converted to any once
-	proc     int // /proc/self/fd
+	proc     int // descriptor of /proc/self/fd
 	// bounded is true if the root is the top of a mount, and the mount shows the top of its file
 	// system. Then no file of the mount lies outside of the tree.
 	bounded bool
@@ -81,7 +81,7 @@ type FS struct {
 	flushNow    chan struct{}
 	callers     callerTable
 	fsids       sync.Map   // st_dev -> FSID
-	whole       durability // of objects that cannot be synced alone
+	whole       durability // for objects that cannot be synced alone, such as symlinks
 	device      *device
 	verifier    atomic.Uint64
 

@@ -15,7 +15,7 @@ import (
 // attributes and add names, but do not read or write data.
 type node struct {
 	handle vfs.Handle
-	fd     int // O_PATH
+	fd     int // opened with O_PATH
 	typ    vfs.Type
 	fsid   uint64
 	ino    uint64

@@ -242,8 +242,8 @@ func linkCaps(st *unix.Stat_t) uint64 {
 	return 1 << unix.CAP_FOWNER
 }
 
-// LinksForOthers reports whether this process can make links for callers to files of other users
-// even if fs.protected_hardlinks is set.
+// LinksForOthers reports whether a caller can make, through this process, links to files that
+// other users own, even if fs.protected_hardlinks is set.
 func LinksForOthers() bool {
 	return CanSwitch() && unswitched.Load().permitted&(1<<unix.CAP_FOWNER) != 0
 }

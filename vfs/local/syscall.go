@@ -60,7 +60,7 @@ func sysOpenParent(dir, levels int) (int, error) {
 	return openat2(dir, &wayUp[(maxClimb-levels)*len("../")], unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
 }
 
-// sysOpenat opens name, which is from cname or procName.
+// sysOpenat opens name in the directory dir. The name is from cname or procName.
 func sysOpenat(dir int, name *byte, flags int, mode uint32) (int, error) {
 	for {
 		fd, _, e := syscall.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(name)),

@@ -51,7 +51,7 @@ type version struct {
 	quiet   atomic.Int64
 
 	mu    sync.Mutex
-	ctime uint64 // of the state seen, as a stamp
+	ctime uint64 // ctime of the state that seen identifies, as a stamp
 }
 
 const (
@@ -98,7 +98,8 @@ func (v *version) begin(l *look) {
 	l.moves, l.change = v.moves.Load(), v.change.Load()
 }
 
-// tell ends a look: it sets l.still, and gives a new state a new Change, which it stores in l.
+// tell ends a look: it sets l.still. If l shows a new state, tell also makes a new Change for that
+// state and stores it in l.
 func (v *version) tell(l *look) {
 	l.still = l.moves&movesNow == 0
 	f := fingerprint(&l.Stat_t)

@@ -110,8 +110,8 @@ func (f *FS) write(nd *node, offset uint64, data [][]byte, stable vfs.Stability)
 	return n, done, nil
 }
 
-// store copies data to nd until the file system's space runs out. It returns an error only if it
-// stored nothing.
+// store copies data to nd, from offset on, until the file system's space runs out or the file has
+// maxFileSize bytes. It returns an error only if it stored nothing.
 func (f *FS) store(nd *node, offset uint64, data [][]byte) (n int, err error) {
 	for _, p := range data {
 		if len(p) == 0 {

@@ -120,7 +120,7 @@ func (c *fileClaims) release(file string) {
 	c.mu.Unlock()
 }
 
-// Close ends the running search and writes the pending names to disk.
+// Close stops the running search and writes the pending names to disk.
 func (x *Index) Close() error {
 	close(x.stop)
 	x.endSearch()

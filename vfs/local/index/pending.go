@@ -32,7 +32,7 @@ const (
 type learnt struct {
 	seen places  // new places, the latest first
 	gone []place // places that the file no longer has
-	// If all is set, the file has none of its places on disk, only those in seen.
+	// If all is set, none of the places on disk is valid any more, only those in seen are.
 	all bool
 }
 
