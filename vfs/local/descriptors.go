@@ -59,7 +59,7 @@ func (d *Descriptors) Held() int {
 const (
 	// minPart is the number of descriptors that an FS needs at least.
 	minPart = 32
-	// fixedDescriptors is reserved in each FS for the descriptors that are always open: of its
+	// fixedDescriptors is at least the number of descriptors that an FS always has open: for its
 	// mount, /proc and the index.
 	fixedDescriptors = 4
 	// maxDescriptors is the largest default budget. There is such a limit because the sweeper
@@ -147,7 +147,9 @@ func (fs *FS) reopenWithRoom(fd, flags int) (int, error) {
 	return again, err
 }
 
-// makeRoom closes descriptors when the process has none left.
+// makeRoom is called when the process has no descriptors left. It closes idle files, listings and
+// nodes. If no file or listing is idle, it syncs one of the files with the oldest unsynced data,
+// so that it can be closed.
 func (fs *FS) makeRoom() {
 	if fs.closeSome(1024) == 0 {
 		fs.syncOldest()

@@ -76,7 +76,8 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 	return err
 }
 
-// hasLog fails if the file system has lost its log: XFS then answers every stat(2) with EIO.
+// hasLog returns an error if the file system has lost its log: XFS then answers every stat(2) with
+// EIO.
 func (fs *FS) hasLog() error {
 	var st unix.Stat_t
 	return fstat(fs.mount, &st)
