@@ -172,9 +172,8 @@ func (x *Index) SearchAgain() {
 }
 
 // search runs on a goroutine of its own. After the given pause it looks for the files in
-// s.missing, and then those that it did not find count as stale (x.vain), or the next search looks
-// for them (x.wanted). If the search was partial, only late files need the next search; the other
-// files are looked for when a call asks again.
+// s.missing. Of those that it did not find, the next search looks for the late ones (x.wanted).
+// All other files that it did not find count as stale (x.vain), unless the search was partial.
 func (x *Index) search(s *search, pause time.Duration) {
 	defer close(s.ended)
 	timer := time.NewTimer(pause)
