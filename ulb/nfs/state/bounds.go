@@ -7,7 +7,8 @@ const usualMemory = 128 << 20
 
 const (
 	// maxFileRanges is the largest number of locked ranges in one file. maxFileLocks is the largest
-	// number of lock stateids for one file. part returns one client's share of each.
+	// number of lock stateids for one file. The function part returns how many of each one client
+	// may have.
 	maxFileRanges = 1 << 16
 	maxFileLocks  = 1 << 16
 	// maxFileClaims is the largest number of locked ranges of a file that the Manager claims one by
@@ -35,7 +36,7 @@ type usage struct {
 // Usage is how much state all clients hold.
 type Usage struct {
 	// Opens and Locks count stateids. Ranges counts the locked byte ranges. Files counts the open
-	// files.
+	// files. Waiters counts the denied locks for which clients wait.
 	Opens, Locks, Owners, Ranges, Files, Waiters int
 	// Memory is the approximate memory of all this state, in bytes.
 	Memory int
@@ -75,9 +76,9 @@ func (m *Manager) charge(c *Client, n int) {
 }
 
 // crowded reports whether c can get no more state, because the clients of its address together
-// already use as much memory as is free. If they use less than half the address's fair share
-// (clients.part), crowded also makes the sweep evict clients of the address that uses the most
-// memory.
+// already use as much memory as is free. crowded then also makes the sweep free memory. If the
+// address uses less than half its fair share (clients.part), the sweep may evict clients with valid
+// leases for it: see relieve.
 func (m *Manager) crowded(c *Client) bool {
 	o := c.known.origin
 	if o.memory < m.cfg.Memory-m.files.usage.memory {
@@ -90,8 +91,8 @@ func (m *Manager) crowded(c *Client) bool {
 // full returns the status for a client that was refused state for lack of memory or another
 // resource: NFS4ERR_DELAY from minor version 1 on, and NFS4ERR_RESOURCE in minor version 0. If the
 // sweep is about to make room, a client of minor version 0 gets NFS4ERR_DELAY too. The sweep makes
-// room if there are clients whose leases ran out, or if an address has less than half its fair
-// share. The caller holds m.mu.
+// room if there are clients whose leases ran out, or if it knows of an address that has less than
+// half its fair share (see relieve). The caller holds m.mu.
 func (m *Manager) full(c *Client) Status {
 	if c.Minor == 0 && m.sweeper.courteous == 0 && !m.sweeper.starved {
 		return nfs4wire.NFS4ErrResource

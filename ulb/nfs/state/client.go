@@ -4,8 +4,8 @@ import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
 // A Client is one incarnation of a client. An EXCHANGE_ID or a SETCLIENTID creates it.
 type Client struct {
-	// ID is never used again, not even after a restart of the server. Its upper half is the
-	// server's epoch.
+	// ID is never used again, not even after a restart of the server. Its upper 32 bits are the
+	// server's epoch: see clients.epoch.
 	ID uint64
 	// Minor is 0 for a client of minor version 0, and 1 for one of a later version.
 	Minor uint32

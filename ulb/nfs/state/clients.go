@@ -14,10 +14,11 @@ import (
 type Status = nfs4wire.NFSStat4
 
 // Limits on the number of clients. The limits with From in their names are for each address, the
-// others for the whole server. An address may use at most half of the entries that other addresses
-// do not use. If a new unconfirmed client exceeds a limit, the Manager removes the oldest
-// unconfirmed client of the same address. If the address has none, the Manager removes the oldest
-// unconfirmed client of all addresses.
+// others for the whole server. The clients of one address may take at most half of the places that
+// the clients of other addresses leave free, both of maxClients and of maxUnconfirmed. If a new
+// unconfirmed client exceeds a limit, the Manager removes the oldest unconfirmed client of the same
+// address. If the address has none, the Manager removes the oldest unconfirmed client of all
+// addresses.
 const (
 	maxClients         = 16384
 	maxClientsFrom     = 4096
@@ -80,9 +81,9 @@ func (o *origin) mayIntroduce(t *clients) bool {
 
 // A Companion is the data that the protocol package (nfs40 or nfs41) keeps for a client.
 type Companion interface {
-	// Active reports whether the client still has something in the protocol package, such as a
-	// session. The caller holds the Manager's mutex: Active must neither block nor call the
-	// Manager.
+	// Active reports whether the client still has something in the protocol package that keeps it
+	// in use, such as a session. The caller holds the Manager's mutex: Active must neither block
+	// nor call the Manager.
 	Active() bool
 	// Busy reports whether the server is executing a request of the client. The caller holds the
 	// Manager's mutex, as for Active.
@@ -109,9 +110,9 @@ type Identity struct {
 	Follow func(c *Client) Companion
 }
 
-// of reports whether the request comes from the same client as c. If c is guarded, a request
-// without integrity protection counts as another client's, because an attacker may have changed its
-// verifier on the way.
+// of reports whether a request with the Identity id counts as a request of the client c. It does if
+// it has the Principal of c and, if c.Guarded is true, integrity protection. Without that
+// protection an attacker may have changed the request on its way.
 func (id *Identity) of(c *Client) bool {
 	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
@@ -125,9 +126,9 @@ func (c *clients) begin(epoch uint32) {
 }
 
 // nextID returns a client ID that was never used before and that no client can guess. It must not
-// be guessable, because in minor version 0 the ID is all that a request needs to act as the
-// client. The epochs of two starts differ by at least 256, so that the counter may overflow 255
-// times.
+// be guessable, because in minor version 0 the ID is all that a request needs to act as the client.
+// When the counter last overflows, nextID adds 1 to the epoch. The epochs of two starts differ by
+// at least 256, so that this may happen 255 times.
 func (c *clients) nextID() uint64 {
 	if c.last++; c.last == 0 {
 		c.epoch++
@@ -148,10 +149,11 @@ func (m *Manager) Client(id uint64) *Client {
 	return m.clients.byID[id]
 }
 
-// maxMet is the largest number of addresses that the Manager remembers for each client.
+// maxMet is the largest number of addresses in lease.met of one client.
 const maxMet = 8
 
-// meet stores that the client sent its own verifier from the address a. The caller holds m.mu.
+// meet stores that the client sent its own verifier from the address a. If that makes more than
+// maxMet addresses, meet forgets the one that it stored first. The caller holds m.mu.
 func (c *Client) meet(a netip.Addr) {
 	if a = clientaddr.Of(a); !slices.Contains(c.known.met, a) {
 		c.known.met = append(c.known.met, a)
@@ -161,9 +163,10 @@ func (c *Client) meet(a netip.Addr) {
 	}
 }
 
-// Met reports whether the client has sent its verifier from this address, in the EXCHANGE_ID or
-// SETCLIENTID that created it, or in a later one. A request with that verifier comes from the
-// client itself, because no other client knows the verifier.
+// Met reports whether the client has sent its verifier from the address a, in the EXCHANGE_ID or
+// SETCLIENTID that created the client, or in a later one. The Manager remembers the last maxMet new
+// addresses of a client. A request with that verifier comes from the client itself, because no
+// other client knows the verifier.
 func (m *Manager) Met(c *Client, a netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,7 +188,7 @@ func (m *Manager) Confirmed(c *Client) bool {
 	return c.known.confirmed
 }
 
-// add creates an unconfirmed client, and removes an unconfirmed client with the same name. The
+// add creates an unconfirmed client. It may remove another unconfirmed client: see makeRoom. The
 // caller holds m.mu, and calls the returned function after it has released m.mu.
 func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	c = &Client{
@@ -202,8 +205,8 @@ func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	return c, m.insert(c)
 }
 
-// insert adds an unconfirmed client to the tables. The caller calls the returned function after it
-// has released m.mu.
+// insert adds an unconfirmed client to the tables, and makes room for it (makeRoom). The caller
+// holds m.mu, and calls the returned function after it has released m.mu.
 func (m *Manager) insert(c *Client) (after func()) {
 	t := &m.clients
 	gone := m.makeRoom(c)
@@ -225,8 +228,9 @@ func (m *Manager) insert(c *Client) (after func()) {
 	return gone
 }
 
-// makeRoom removes the unconfirmed client that has the same name as c. If there is none and there
-// are too many unconfirmed clients, it removes the oldest.
+// makeRoom removes the unconfirmed client that has the same name as c. If there is none, and the
+// number of unconfirmed clients has reached a limit (see maxClients), makeRoom removes the oldest
+// unconfirmed client of the same address or, if the address has none, of all addresses.
 func (m *Manager) makeRoom(c *Client) (after func()) {
 	t := &m.clients
 	if in := t.byName[c.name()]; in != nil && in.unconfirmed != nil {
@@ -242,12 +246,12 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 }
 
 // confirm makes an unconfirmed client a confirmed one. It removes the earlier incarnation with all
-// its state. c takes over the stored record of the earlier incarnation if the record fits. The
-// caller holds m.mu, and calls the returned function after it has released m.mu.
+// its state. c takes over the stored record of the earlier incarnation if the record describes c as
+// well. The caller holds m.mu, and calls the returned function after it has released m.mu.
 //
-// confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested, or if an
-// eviction of the earlier incarnation is under way, because the eviction may be removing its record
-// and its right to reclaim state.
+// confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested (see
+// contested), or if an eviction of the earlier incarnation is under way, because the eviction may
+// be removing the record and the right to reclaim state that c would take over.
 func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	t := &m.clients
 	in, o := t.byName[c.name()], c.known.origin
@@ -262,7 +266,7 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	if in.confirmed != nil {
 		old := in.confirmed
 		k := &old.known.reclaim
-		if !k.revoked && old.Guarded == c.Guarded { // else c needs a new record, without the revoked state or with another flag
+		if !k.revoked && old.Guarded == c.Guarded { // else c needs another record: without Revoked, or with its own Guarded
 			c.known.reclaim.stored = k.stored
 		}
 		after = m.remove(old)
@@ -282,8 +286,8 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 }
 
 // remove removes a client and all its state from the tables. The caller holds m.mu, and calls the
-// returned function after it has released m.mu. The caller also removes the record on stable
-// storage.
+// returned function after it has released m.mu. remove does not touch the record on stable storage:
+// the caller removes the record, or a new incarnation of the client takes it over.
 func (m *Manager) remove(c *Client) (after func()) {
 	t := &m.clients
 	if c.known.gone {
@@ -339,7 +343,7 @@ func (m *Manager) inUse(c *Client) bool {
 // yields reports whether c gives up its name to a client with another principal, which id
 // describes. If the principal of id is proven and that of c is not, c keeps the name only if it has
 // opens or locks, or may reclaim some. Its sessions do not count then, because anyone can create
-// sessions and renew them.
+// sessions and renew them. In all other cases c keeps the name as long as atWork is true of it.
 func (m *Manager) yields(c *Client, id *Identity) bool {
 	if id.Proven && !c.known.proven {
 		return !m.holds(c) && m.claimOf(c) == nil
@@ -351,8 +355,9 @@ func (m *Manager) yields(c *Client, id *Identity) bool {
 // The caller holds m.mu.
 func (m *Manager) atWork(c *Client) bool { return m.inUse(c) || m.claimOf(c) != nil }
 
-// Destroy removes a client that has no state and no session (RFC 8881 §18.50). Otherwise it returns
-// NFS4ERR_CLIENTID_BUSY.
+// Destroy removes a client that has no state and no session (RFC 8881 §18.50), and has the sweep
+// remove its record. It returns NFS4ERR_CLIENTID_BUSY if the client has state or a session, and
+// NFS4ERR_STALE_CLIENTID if the client is gone already.
 func (m *Manager) Destroy(c *Client) Status {
 	m.mu.Lock()
 	if c.known.gone {

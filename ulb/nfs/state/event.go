@@ -13,16 +13,17 @@ type EventKind uint8
 // Kinds of Events.
 const (
 	// GraceBegan: the grace period after a restart began. Clients may reclaim the state that they
-	// held before; no other client gets state. The grace period lasts For. It ends earlier if all
-	// of them have finished, and later if they are still reclaiming state.
+	// held before; no other client gets state. Event.For is the planned length of the grace period.
+	// It ends earlier if all these clients have finished, and later if some are still reclaiming
+	// state.
 	GraceBegan EventKind = iota
-	// GraceEnded: the grace period ended. Clients did not reclaim the state that they held, so
-	// other clients may now get it.
+	// GraceEnded: the grace period ended. The clients in Event.Clients did not reclaim the state
+	// that they held, so other clients may now get it.
 	GraceEnded
-	// Taken: the server took away all state of Clients[0], for the reason Why.
+	// Taken: the server took away all state of Event.Clients[0]. Event.Why is the reason.
 	Taken
-	// NameInUse: a client at address By uses the name of Clients[0], which is active at another
-	// address or under another principal. The client at By has to wait.
+	// NameInUse: a client at the address Event.By sent the name of Event.Clients[0], which is
+	// active at another address or under another principal. The client at Event.By has to wait.
 	NameInUse
 )
 

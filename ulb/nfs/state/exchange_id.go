@@ -9,8 +9,8 @@ type Exchange struct {
 	// Confirmed is true if the client had already confirmed itself.
 	Confirmed bool
 	Status    Status
-	// Expired, if not nil, is a client whose lease ran out and that blocks the request. The
-	// caller evicts it and repeats the request.
+	// Expired, if not nil, is a client that blocks the request, and whose lease ran out or which
+	// the Manager is evicting already. The caller calls Evict for it, then repeats the request.
 	Expired *Client
 }
 
@@ -63,8 +63,8 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 		}
 		return Exchange{Status: nfs4wire.NFS4ErrDelay}, m.inUseBy(old, id)
 	}
-	// Also case 5: when the new incarnation confirms itself, the Manager removes the state of the
-	// old one.
+	// Cases 1, 4 and 5. In case 5 the Manager removes the state of the old incarnation when the new
+	// one confirms itself.
 	c, after := m.add(1, id)
 	return Exchange{Client: c}, after
 }

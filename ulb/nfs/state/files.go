@@ -164,8 +164,8 @@ func (l *leftovers) close(f vfs.File) {
 	}
 }
 
-// giveUp adds ranges of a file that are no longer locked to l, so that finish gives up their local
-// claims. The caller holds m.mu.
+// giveUp adds to l the dropped ranges of a file, which are no longer locked, so that finish gives
+// up the local claims on them. The caller holds m.mu.
 func (l *leftovers) giveUp(m *Manager, key FileKey, dropped []byterange.Range) {
 	c := m.files.claims[key]
 	if c == nil || len(dropped) == 0 {
@@ -180,7 +180,7 @@ func (l *leftovers) giveUp(m *Manager, key FileKey, dropped []byterange.Range) {
 	l.claims[c] = append(l.claims[c], dropped...)
 }
 
-// finish does the work in l. The caller does not hold the mutex.
+// finish does the work in l. The caller does not hold m.mu.
 func (m *Manager) finish(l *leftovers) {
 	for c, dropped := range l.claims {
 		m.giveUp(c, dropped)
@@ -222,7 +222,7 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	m.tidy(of)
 }
 
-// endLock ends a lock stateid with all its ranges. The caller then calls released.
+// endLock ends a lock stateid with all its ranges. If it had any, the caller then calls released.
 func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	l.giveUp(m, s.Key, s.held.Ranges())
 	m.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
@@ -233,8 +233,8 @@ func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	m.files.usage.locks--
 }
 
-// unlist removes s from all tables. A revoked stateid, and the last one that an owner of minor
-// version 0 closed, stay known for a while.
+// unlist removes s from all tables. Two kinds of stateids stay known for a while: revoked ones (see
+// retain), and the last one that an owner of minor version 0 closed (see outlive).
 func (m *Manager) unlist(s *State, expired bool) {
 	revoked := s.revoked.Load()
 	switch {

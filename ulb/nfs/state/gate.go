@@ -42,7 +42,7 @@ const (
 	UseWrite
 	// UseAttributes sets attributes other than the size.
 	UseAttributes
-	// UseLink gives the file one more name. UseRename gives it another name instead of one.
+	// UseLink gives the file one more name. UseRename replaces one of its names by another.
 	// UseRemove removes a name: by a removal, or by a rename onto it. NFSv3 also uses it for the
 	// source of a RENAME.
 	UseLink
@@ -50,8 +50,8 @@ const (
 	UseRemove
 )
 
-// deniedBy is the deny bit that forbids each Use, if there is one. A file opened with deny-write
-// keeps its name as well (RFC 8881 §18.25.4).
+// deniedBy is the deny bit that forbids each Use, if there is one. An open that denies writing also
+// keeps others from removing the file's name (RFC 8881 §18.25.4).
 var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove: AccessWrite}
 
 // ofNames reports whether the Use changes the names of a file.

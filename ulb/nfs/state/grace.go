@@ -24,8 +24,8 @@ type grace struct {
 	ending bool
 	// claims holds a claim for each client with a record from before the start.
 	claims map[name]*claim
-	// open is the number of claims for which settle was not called. At 0 the grace period ends
-	// early.
+	// open is the number of claims that the method settle has not marked as done. At 0 the grace
+	// period ends early.
 	open int
 	// denials is the number of clients in claims that may reclaim an open with a deny mode.
 	// Manager.mu guards its changes.
@@ -40,7 +40,8 @@ type claim struct {
 	done bool
 }
 
-// reclaim is how far a client has reclaimed its state.
+// reclaim tells how far a client has reclaimed its state from before the restart, and which record
+// it has.
 type reclaim struct {
 	// needed is true while the client has a claim and its RECLAIM_COMPLETE has not succeeded.
 	needed atomic.Bool
@@ -61,9 +62,10 @@ type reclaim struct {
 // covers reports whether the client's record on stable storage has these kinds of state.
 func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.stored.Held == 0 }
 
-// beginGrace begins the grace period if there is a record of any client. The period is as long as
-// the longest lease that a client was promised, because a client may stay silent for a whole lease
-// before it notices the restart (RFC 8881 §8.4.2.1).
+// beginGrace begins the grace period if a client has a record without Revoked. The period lasts
+// Config.Grace or, if that is longer, the longest lease that the server promised to a client,
+// because a client may stay silent for a whole lease before it notices the restart (RFC 8881
+// §8.4.2.1).
 func (m *Manager) beginGrace(known []Record) {
 	g := &m.grace
 	g.claims = map[name]*claim{}
@@ -108,8 +110,8 @@ func (g *grace) end() time.Duration {
 // keeps reports whether the Manager reserves a name for a recorded client that may still reclaim
 // its state, so that the client of id has to wait. A client with another principal waits until the
 // grace period ends. So does a client without integrity protection if the recorded client is
-// guarded. A client from another address whose principal is not proven waits for half the grace
-// period. The caller holds m.mu, and has found no confirmed client with the name.
+// guarded. A client from another address whose principal is not proven waits until half the grace
+// period is over. The caller holds m.mu, and has found no confirmed client with the name.
 func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	g := &m.grace
 	if !g.on.Load() || g.ending {
@@ -204,9 +206,11 @@ func (m *Manager) settle(r *claim) {
 	m.wake()
 }
 
-// ReclaimComplete is a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51). It records the
-// client on stable storage. The client may get new state when the grace period is over. If try is
-// true, ReclaimComplete does not wait for the disk: it returns blocked if it would have to.
+// ReclaimComplete is a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51). It writes the
+// record of the client. The client may get new state when the grace period is over. If try is true,
+// ReclaimComplete does not wait for the disk: blocked is true if it would have to. s is
+// NFS4ERR_COMPLETE_ALREADY if an earlier RECLAIM_COMPLETE of the client succeeded, and
+// NFS4ERR_DELAY if the record could not be written or the client is gone.
 func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) {
 	if m.cfg.Records == nil {
 		m.mu.Lock()

@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// maxCourteous is the largest number of clients without a valid lease that the server keeps.
+// maxCourteous is the largest number of clients without a valid lease that the server keeps. It
+// keeps half as many while maxClients/2 clients or more are confirmed: see discourteous.
 const maxCourteous = 1024
 
 // lease is what the Manager knows about a Client besides its name: its addresses, whether it is
@@ -19,15 +20,16 @@ const maxCourteous = 1024
 type lease struct {
 	address   netip.Addr
 	origin    *origin
-	met       []netip.Addr // addresses from which the client sent its verifier, reduced by clientaddr.Of, the latest last
+	met       []netip.Addr // see Met; reduced by clientaddr.Of, in the order in which meet stored them
 	companion Companion
 	confirmed bool
 	proven    bool // Identity.Proven
 	// gone is true when the Manager has removed the client. dying is true while the Manager evicts
-	// the client, and when it is gone: the server then starts no new request of it.
+	// the client, and when the client is gone: the server then starts no new request of the client.
 	gone  bool
 	dying atomic.Bool
-	// evicted is closed when the current eviction ends; nil if there is none.
+	// evicted is closed when the current eviction of the client ends; nil if no eviction is under
+	// way.
 	evicted chan struct{}
 	// renewed is the time at which the client last renewed its lease, or was created, on the clock
 	// of Manager.now.
@@ -45,7 +47,7 @@ type lease struct {
 // now returns the time since the Manager was made.
 func (m *Manager) now() time.Duration { return time.Since(m.sweeper.start) }
 
-// Renew starts the client's lease anew.
+// Renew starts the client's lease anew, unless it has just done so: see unwritten.
 func (m *Manager) Renew(c *Client) {
 	// Write rarely: all processors that serve the client share this cache line.
 	now, old := int64(m.now()), c.known.renewed.Load()
@@ -54,7 +56,8 @@ func (m *Manager) Renew(c *Client) {
 	}
 }
 
-// unwritten returns the shortest time between two renewals of one client that Renew stores.
+// unwritten returns the shortest time between two stores of lease.renewed by Renew. The stored time
+// may be that much too old, so expired adds the same time to the lease.
 func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 
 // Dying reports whether the client is gone or is being evicted. The server then starts no new
@@ -80,7 +83,8 @@ func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
 // evict is Evict for several clients. It removes their records together, so that it waits for the
 // disk once. It evicts clients with a valid lease only if why is Greedy. If another goroutine is
-// already evicting some of the clients, evict waits for the result.
+// already evicting some of the clients, evict waits until that has ended, and then tries to evict
+// those that are still there.
 func (m *Manager) evict(all []*Client, why Why) error {
 	for len(all) > 0 {
 		var mine, later []*Client
@@ -175,7 +179,8 @@ func (m *Manager) Status(c *Client) uint32 {
 
 // courtesy collects the clients whose state conflicts with a request.
 type courtesy struct {
-	// firm is true if one of these clients has a valid lease. The request then fails.
+	// firm is true if one of these clients has a valid lease. The request then fails. clients are
+	// those without a valid lease. Once firm is true, blame adds no more of them.
 	firm    bool
 	clients map[*Client]struct{}
 }
@@ -194,15 +199,17 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 	}
 }
 
-// WouldWait is the status of a request with Try that would have to wait. It would wait for the
-// disk, to evict clients whose leases ran out and that conflict with it, or for the file system, to
-// give up local claims. The request has granted and released nothing; a LOCK that wants to wait is
-// queued already.
+// WouldWait is the status of a request with Try that would have to wait: for the disk, to evict
+// clients whose leases ran out and whose state conflicts with the request, or for the file system,
+// to give up local claims. The request has then granted and released nothing. But a LOCK with
+// LockArgs.Wait may already be in the queue for its lock.
 const WouldWait Status = -1
 
-// settled calls f with m.mu held. If the only clients that conflict with the request are clients
-// whose leases ran out, settled evicts them and calls f again. It runs the leftovers of f after it
-// has released the mutex. With try it evicts no client, and returns false if it would have to.
+// settled calls f, which executes a request, with m.mu held. f adds to late the clients whose state
+// conflicts with the request. If all of them have lost their leases, settled evicts them and calls
+// f again; if it cannot evict them, the result of f stands. It does the work in l after it has
+// released the mutex. If try is true, settled evicts no client, and returns false if it would have
+// to.
 func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 	for {
 		var l leftovers
@@ -245,10 +252,12 @@ func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Status, first
 	return m.mayHold(c, deny, claimed), !m.isRecorded(c, deny, claimed)
 }
 
-// isRecorded reports whether c may get an open with this deny mode without a further write of its
-// record. A client of minor version 0 sends no RECLAIM_COMPLETE, at which the Manager would record
-// it, so the Manager records it before it first reclaims something. A client of a later version may
-// have lost its record because its lease ran out. The caller holds m.mu.
+// isRecorded reports whether c may get an open with this deny mode before the Manager writes the
+// record of c again. That is so if its record on stable storage covers such an open. It is also so
+// if a client of minor version 1 or later reclaims the open: its record from before the restart
+// covers the open, and the Manager renews the record at RECLAIM_COMPLETE. A client of minor version
+// 0 sends no RECLAIM_COMPLETE, so its record is renewed before its first reclaim. The caller holds
+// m.mu.
 func (m *Manager) isRecorded(c *Client, deny Access, claimed bool) bool {
 	return m.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
 }

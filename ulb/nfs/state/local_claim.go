@@ -14,8 +14,9 @@ import (
 
 // A localClaim holds the server's claims on one file. A claim is a lock in the local file system
 // that keeps the processes of this machine from a range that a client has locked. Each byte is
-// claimed as the strongest lock that clients hold on it. Lock changes that need a claim run one
-// after the other for each file, so that the claims match the lock table.
+// claimed in the mode of the strongest lock that clients hold on it: write before read. Lock
+// changes that need a claim run one after the other for each file, so that the claims match the
+// lock table.
 type localClaim struct {
 	// mu serializes changes of clients' locks that need claims on the file. A goroutine takes mu
 	// before Manager.mu.
@@ -165,8 +166,9 @@ func (c *localClaim) claim(wanted []need) error {
 	return nil
 }
 
-// weaker returns the pieces of now that, for some of their bytes, have a weaker mode than was has.
-// now and was both divide the same range, in ascending order.
+// weaker compares the needs of one range after a change (now) with those before it (was), both in
+// ascending order and without gaps. It returns the needs in now that have a weaker mode for some of
+// their bytes.
 func weaker(now, was []need) (all []need) {
 	for _, n := range now {
 		for len(was) > 0 && was[0].last < n.start {
@@ -213,7 +215,8 @@ func (m *Manager) within(key FileKey, r byterange.Range) (all []byterange.Range)
 	return all
 }
 
-// An edge is the start or the end of a range.
+// An edge is the start or the end of a locked range. at is the offset of its first byte, or of the
+// byte after its last one.
 type edge struct {
 	at uint64
 	// n is 1 at the first byte of a range, and -1 after its last byte.
@@ -221,8 +224,9 @@ type edge struct {
 	write bool
 }
 
-// cover cuts r at each start and end of a range in within, and returns the strongest mode of each
-// piece.
+// cover cuts r into pieces at each start and end of the given locked ranges. It returns the pieces
+// in ascending order, each with the strongest mode of the locks on it. It merges neighbours of the
+// same mode.
 func cover(r byterange.Range, within []byterange.Range) (all []need) {
 	edges := make([]edge, 0, 2*len(within)+1)
 	for _, w := range within {
@@ -271,7 +275,7 @@ func modeOf(r *byterange.Range) vfs.ClaimMode {
 
 // lockClaimed is Lock for a file with a claimer. It first locks the range in the table, which keeps
 // other clients away, then claims it in the file system. If a process of this machine has a
-// conflicting lock, it undoes the lock in the table.
+// conflicting lock, lockClaimed undoes the lock in the table.
 func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status) {
 	for {
 		var late courtesy

@@ -24,12 +24,12 @@ type LockArgs struct {
 	// Try makes Lock return WouldWait if it would have to wait.
 	Try bool
 	// Claimer, if not nil, also locks the range against the processes of this machine. Lock then
-	// waits for the file system.
+	// waits for the file system, even if Try is true.
 	Claimer vfs.Claimer
 	// Claimed is true if the client reclaims a lock that it held before the server's restart.
 	Claimed bool
-	// Wait is true if the client waits for the lock in case it is denied. The LockNotice has the
-	// same Tag.
+	// Wait is true if the client will wait for the lock in case Lock denies it. Tag is for the
+	// LockNotice that tells the client that the lock is free.
 	Wait bool
 	Tag  any
 }
@@ -138,8 +138,8 @@ func accessTo(r *byterange.Range) Access {
 	return AccessRead
 }
 
-// locker finds the states and the owner that a refers to. s is the lock state, or nil if there is
-// none yet. owner is nil if the Manager does not know the owner yet.
+// locker finds the states and the owner that the arguments name. s is the lock state, or nil if
+// there is none yet. owner is nil if the Manager does not know the owner yet.
 func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
 	if !a.New {
 		s, status = m.held(&a.Ref, KindLock)
@@ -166,7 +166,8 @@ func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Stat
 	return s, open, owner, status
 }
 
-// newLock makes the lock state of an owner for an open. It returns nil if there is no room.
+// newLock makes the lock state of an owner for an open. If owner is nil, it makes the lock-owner
+// with this name. It returns nil if the client can get no more state, or if no stateid is free.
 func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 	c := open.Client
 	if m.crowded(c) {
@@ -194,7 +195,8 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 	return s
 }
 
-// lockConflict returns a lock of another owner that conflicts with r, or nil.
+// lockConflict returns a lock of another owner that conflicts with r, or nil. It adds the clients
+// of such locks to late. If one of them has a valid lease, it returns a lock of that client.
 func (m *Manager) lockConflict(of *file, r *byterange.Range, owner *Owner, late *courtesy) (d *Denied) {
 	of.locked.Conflicts(r, func(other *State, held *byterange.Range) bool {
 		if other.Owner == owner {

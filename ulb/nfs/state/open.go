@@ -57,8 +57,9 @@ type OpenArgs struct {
 	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
 	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created a file since.
-	// Open does not check again for room: if it failed now, the client would repeat its exclusive
-	// OPEN and find its own file.
+	// Open then does not check again whether c may have more state and open files. If it failed
+	// now, the client would repeat its OPEN, and an OPEN that has to create the file would fail
+	// because the file exists.
 	Roomy bool
 	// By is the principal that opens the file. It may use File as long as the open has this access.
 	By Principal

@@ -31,8 +31,8 @@ func (o *openFiles) remove(of shown) {
 	}
 }
 
-// RoomToOpen returns NFS4_OK if c may open a new file of a file system, or else the error to
-// answer. A caller asks before it creates the file.
+// RoomToOpen returns NFS4_OK if c may open a new file of the file system with this domain (see
+// DomainOf), or else the error to answer. A caller asks before it creates the file.
 func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,10 +45,12 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	return m.mayOpen(c, FileKey{Domain: domain})
 }
 
-// mayOpen returns NFS4_OK if c may open one more file of a file system, or else the error to
-// answer. An address may have at most three times as many open files as the file system can still
-// open. If mayOpen refuses an address that has less than half its fair share (clients.part), it
-// makes the sweep evict clients of the address that has the most open files.
+// mayOpen returns NFS4_OK if c may open the file of this key, or else the error to answer. A file
+// that the clients of the same address have open already does not count again. All clients of an
+// address may have at most three times as many open files of a file system as it can still open,
+// apart from an eighth of its limit. If mayOpen refuses an address that has less than half its fair
+// share (clients.part), it makes the sweep evict clients of the address that has the most open
+// files.
 func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	counter, ok := key.Domain.(vfs.OpenCounter)
 	if !ok {
@@ -64,7 +66,7 @@ func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 		m.relieve(m.ofFiles(key.Domain, counter), false)
 	}
 	// The counter already includes files that are being opened and belong to no client yet. An
-	// eighth of the room stays free for them.
+	// eighth of the limit stays free for them.
 	if has := o.files.byDomain[key.Domain]; has+1 > 3*(most-most/8-open) {
 		m.relieve(m.ofFiles(key.Domain, counter), has < m.clients.part(most)/2)
 		return m.full(c)

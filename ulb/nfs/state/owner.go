@@ -44,8 +44,9 @@ func (h *holdings) owners(locks bool) *map[string]*Owner {
 	return &h.openOwners
 }
 
-// owner finds or makes an owner. It returns nil if c is gone. The caller has already checked that
-// there is room.
+// owner finds or makes the owner of c with this name: a lock-owner if locks is true, else an
+// open-owner. It returns nil if c is gone. The caller holds m.mu, and has checked that c may use
+// more memory (crowded).
 func (m *Manager) owner(c *Client, name []byte, locks bool) *Owner {
 	owners := c.holding.owners(locks)
 	if o := (*owners)[string(name)]; o != nil {
@@ -75,8 +76,9 @@ func (o *Owner) size() int {
 	return sizeOwner + len(o.name)
 }
 
-// OwnerOf finds or makes an open-owner or lock-owner whose requests are numbered (minor version
-// 0).
+// OwnerOf finds or makes a lock-owner (if locks is true) or an open-owner whose requests are
+// numbered (minor version 0). If c is gone or can get no more state, it returns the error to
+// answer.
 func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +108,8 @@ func (m *Manager) joined(o *Owner, s *State) {
 }
 
 // left removes a state from its owner. If the owner has no state then, left forgets the owner. In
-// minor version 0 the owner stays for a while, because the client may repeat its last request.
+// minor version 0 the owner stays until prune forgets it, because the client may repeat its last
+// request.
 func (m *Manager) left(o *Owner, s *State) {
 	if s.Kind == KindLock {
 		delete(o.own, s)
@@ -135,8 +138,9 @@ func (m *Manager) rest(o *Owner) {
 	o.idle = time.Now()
 }
 
-// prune forgets owners of c that have held no state for longer than a lease. While c is crowded, it
-// forgets them even earlier, the longest idle first. Their last replies are lost (RFC 7530 §9.1.10).
+// prune forgets owners of c that have held no state for longer than a lease. While c can get no
+// more state (see crowded), it forgets owners that hold no state even earlier, the longest idle
+// first. Their last replies are lost (RFC 7530 §9.1.10).
 func (m *Manager) prune(c *Client) {
 	h := &c.holding
 	for n := len(h.idle); n > 0; n-- {
@@ -149,7 +153,7 @@ func (m *Manager) prune(c *Client) {
 		h.idle = h.idle[1:]
 		switch {
 		case o.holds():
-			o.idle = time.Time{} // the next rest appends it again
+			o.idle = time.Time{} // the next call of rest appends o to the list again
 		case o.turn.busy:
 			h.idle = append(h.idle, o)
 		default:
@@ -171,7 +175,7 @@ func (m *Manager) forgetOwner(o *Owner) {
 }
 
 // outlive keeps the stateid of s, which a CLOSE has just ended, for a repeated CLOSE. It drops the
-// stateid that it kept before. If s is nil, it only drops.
+// stateid of o that it kept before. If s is nil, it only drops that one.
 func (m *Manager) outlive(o *Owner, s *State) {
 	if o.closed != nil {
 		m.files.slab.remove(o.closed, o.Client.holding.over)

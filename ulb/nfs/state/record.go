@@ -100,7 +100,8 @@ func (m *Manager) Epoch() uint32 { return m.epoch }
 
 // Record stores on stable storage that a client may hold opens with this deny mode. The caller
 // calls it before the client gets its first such open. If try is true, Record does not wait for the
-// disk: blocked is then true if the record still has to be written.
+// disk: blocked is then true if the record still has to be written. Record returns an error if the
+// record could not be written: the caller then grants no such open.
 func (m *Manager) Record(c *Client, deny Access, try bool) (blocked bool, err error) {
 	if m.cfg.Records == nil {
 		return false, nil

@@ -68,8 +68,8 @@ func (m *Manager) opensBy(domain any) (all []*State) {
 	return all
 }
 
-// rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone, it
-// writes the record of the next incarnation instead, of which nothing was revoked.
+// rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone,
+// it writes the record of the next incarnation instead, which has no revoked state.
 func (m *Manager) rewrite() {
 	m.recording.lock()
 	defer m.recording.unlock()

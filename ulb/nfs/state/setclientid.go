@@ -18,7 +18,8 @@ type Callback struct {
 	Dial netip.AddrPort
 }
 
-// setClientID is the data of clients of minor version 0 only.
+// setClientID is the data of clients of minor version 0 only. confirm is the verifier with which
+// SETCLIENTID_CONFIRM confirms the client, and callback is the callback that the server uses.
 type setClientID struct {
 	confirm  nfs4wire.Verifier4
 	callback Callback
@@ -37,8 +38,8 @@ type SetClientIDResult struct {
 	Status  Status
 	// InUse is the callback of the client that uses the name, for NFS4ERR_CLID_INUSE.
 	InUse Callback
-	// Expired, if not nil, is a client whose lease ran out and that blocks the request. The
-	// caller evicts it and repeats the request.
+	// Expired, if not nil, is a client that blocks the request, and whose lease ran out or which
+	// the Manager is evicting already. The caller calls Evict for it, then repeats the request.
 	Expired *Client
 }
 
@@ -100,8 +101,10 @@ func newConfirm() (v nfs4wire.Verifier4) {
 	return v
 }
 
-// ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5). If it confirms a new incarnation of
-// a client, the state of the old one ends.
+// ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5). If it confirms a new incarnation of a
+// client, it removes the old incarnation with all its state. It returns NFS4ERR_STALE_CLIENTID if
+// no client has this ID and this verifier, NFS4ERR_CLID_INUSE if the principal is not the client's,
+// and NFS4ERR_DELAY if the client has to try again later: see confirm.
 func (m *Manager) ConfirmClientID(id uint64, confirm nfs4wire.Verifier4, principal string) Status {
 	m.mu.Lock()
 	s, after := m.confirmClientID(id, confirm, principal)

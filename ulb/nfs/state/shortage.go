@@ -9,7 +9,8 @@ import (
 // A shortage is a resource that ran out for a client: memory, entries in the table of clients, or
 // open files of a file system.
 type shortage struct {
-	// all is the total amount. used returns the amount in use.
+	// all is the total amount, in bytes of memory or as a number of entries or files. used returns
+	// the amount in use.
 	all  int
 	used func() int
 	// has returns the amount that an address uses; takes returns the amount that a client uses.
@@ -109,9 +110,10 @@ func (m *Manager) courtesyOf(c *Client) time.Duration {
 
 // discourteous returns the courteous clients (clients whose leases ran out) that the server no
 // longer keeps. These are clients whose courtesy time is over; the longest expired clients beyond
-// maxCourteous; clients of an address that may confirm no more clients; and, while more than half
-// of a scarce resource is in use, clients that use it, first those of the addresses that use most
-// of it. The caller holds m.mu.
+// maxCourteous (half of it while maxClients/2 clients or more are confirmed); one client of each
+// address that may confirm no more clients; and, while more than half of a scarce resource is in
+// use, clients that use it, first those of the addresses that use most of it. The caller holds
+// m.mu.
 func (m *Manager) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
 	t, lack := &m.clients, m.sweeper.lack
 	if lack == nil {

@@ -16,7 +16,8 @@ type Config struct {
 	// Lease.
 	Grace time.Duration
 	// Courtesy is how long the server keeps the state of a client whose lease ran out, as long as
-	// no other client wants it. 0 means 24 h. If the client holds locks, the limit is two leases.
+	// no other client wants it. 0 means 24 h. The state of a client that holds byte-range locks
+	// stays for two leases at most.
 	Courtesy time.Duration
 	// Memory is the limit on the memory for the state of all clients together, in bytes. 0 means
 	// 128 MiB. The clients of one address together may use at most as much memory as is still free.
@@ -42,24 +43,26 @@ type Manager struct {
 	clients clients
 	grace   grace
 	files   files
-	// forgotten are records that the sweep will remove.
+	// forgotten are the records that the next sweep will remove from cfg.Records.
 	forgotten []Record
-	// unrecorded are clients whose records are to be written. marked are clients whose records have
-	// to be rewritten because their Revoked flag changed. withheld is true if such a rewrite
-	// failed: the Manager then grants no new state until a rewrite succeeds.
+	// unrecorded are clients for which a goroutine has called record and whose records are not
+	// written yet. marked are clients whose records have to be rewritten because their Revoked flag
+	// changed. withheld is true if such a rewrite failed: the Manager then grants no new state
+	// until a rewrite succeeds.
 	unrecorded, marked []*Client
 	withheld           bool
 }
 
-// A token is held by one goroutine at a time. It is a channel and not a mutex, because a
-// goroutine holds it while it waits for the disk: in testing/synctest, time advances only while
-// all goroutines wait on channels and the like.
+// A token is a lock: one goroutine at a time holds it. It is a channel and not a sync.Mutex,
+// because a goroutine holds it while it waits for the disk. In tests with testing/synctest, the
+// clock stands still while a goroutine waits for a sync.Mutex, but not while it waits for a
+// channel.
 type token chan struct{}
 
 func (t token) lock()   { t <- struct{}{} }
 func (t token) unlock() { <-t }
 
-// New returns a Manager. Close ends its goroutines.
+// New returns a Manager. Close ends its goroutine. An error is that of cfg.Records.
 func New(cfg Config) (*Manager, error) {
 	if cfg.Lease == 0 {
 		cfg.Lease = 90 * time.Second

@@ -64,7 +64,8 @@ type State struct {
 	next, prev *State
 	modes      modes
 	locks      map[*Owner]*State
-	// The fields open and held are those of a lock. open is the open through which it was made.
+	// The fields open and held are those of a lock. open is the open through which the lock was
+	// made. held has its byte ranges.
 	open *State
 	held byterange.Holder[*State]
 }
@@ -153,8 +154,8 @@ const (
 )
 
 // A slab finds states by their stateids without a lock. The field Other of a stateid consists of
-// the server's epoch, the index of a slot, and the slot's generation, 32 bits each. The
-// generation is scrambled, because in minor version 0 the stateid alone authorizes its holder.
+// the server's epoch, the index of a slot, and the slot's generation, 32 bits each. The generation
+// is scrambled, because in minor version 0 every client that knows a stateid can use it.
 type slab struct {
 	chunks [maxChunks]atomic.Pointer[[chunkSlots]slot]
 
@@ -220,7 +221,7 @@ func (b *slab) remove(s *State, expired bool) {
 	if expired {
 		sl.expired.Store(binary.BigEndian.Uint32(s.other[8:]))
 	}
-	if sl.generation != 1<<32-1 { // the last generation of a slot is never followed by another one
+	if sl.generation != 1<<32-1 { // after its last generation a slot is never used again
 		b.free = append(b.free, index)
 	}
 }
@@ -256,9 +257,9 @@ func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
 	return nfs4wire.NFS4ErrBadStateID
 }
 
-// wrap bounds how far seqids may be apart when one of them has wrapped around: a seqid within wrap
-// of the largest number is older than a seqid below wrap. wrap is larger than the number of
-// requests that can be under way at once (RFC 8881 §8.2.2).
+// wrap helps to compare two seqids when the later one has wrapped around: a seqid among the wrap
+// largest numbers is older than a seqid below wrap. wrap is larger than the number of requests that
+// can be under way at once (RFC 8881 §8.2.2).
 const wrap = 4096
 
 func older(a, b uint32) bool {
@@ -301,8 +302,8 @@ func (m *Manager) named(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 // one to one, and fixed as long as the Manager lives.
 type scrambler struct{ seed maphash.Seed }
 
-// of maps n to another 32-bit number; each kind has its own mapping. It is a Feistel network of
-// four rounds, so no two n give the same number.
+// of maps n to another 32-bit number. Each value of kind selects another mapping. Each mapping is a
+// Feistel network of four rounds, so no two n give the same number.
 func (s *scrambler) of(kind, n uint32) uint32 {
 	left, right := uint16(n>>16), uint16(n)
 	for round := range uint32(4) {

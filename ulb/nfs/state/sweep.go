@@ -12,8 +12,8 @@ type sweeper struct {
 	woken chan struct{} // capacity 1
 	stop  chan struct{}
 	ended chan struct{}
-	// swept is the time of the last sweep. lack and starved are the arguments with which relieve
-	// was called since then. Manager.mu guards them.
+	// swept is the time of the last sweep. lack and starved combine the arguments of all calls of
+	// relieve since then; lack is nil if there was none. Manager.mu guards them.
 	swept   time.Duration
 	lack    *shortage
 	starved bool
@@ -34,7 +34,7 @@ func (m *Manager) Close() {
 	<-m.sweeper.ended
 }
 
-// wake starts a sweep now.
+// wake makes the Manager's goroutine sweep at once or, if it is sweeping, once more afterwards.
 func (m *Manager) wake() {
 	select {
 	case m.sweeper.woken <- struct{}{}:
@@ -61,9 +61,11 @@ func (m *Manager) sweepOn() {
 	}
 }
 
-// sweepClients removes clients that did not confirm themselves within a lease, and clients that
-// the server no longer keeps without a lease (see discourteous). While a resource is short, it
-// removes all expired clients that hold nothing.
+// sweepClients removes clients that did not confirm themselves within a lease, and clients that the
+// server no longer keeps without a lease (see discourteous). If relieve was called since the last
+// sweep, it also removes all expired clients that hold nothing and may reclaim nothing. If relieve
+// then reported an address as starved, and no client without a lease is left to evict, it evicts
+// clients with valid leases: see greedy.
 func (m *Manager) sweepClients() {
 	var gone afterwards
 	m.mu.Lock()
@@ -118,8 +120,8 @@ func (m *Manager) sweepClients() {
 // wait for the disk, and none of them can start a request meanwhile.
 const evictedTogether = 256
 
-// evictBy evicts clients, n at a time, until the Manager is closed. A later sweep retries those
-// that failed.
+// evictBy evicts clients, n at a time, until the Manager is closed. If an eviction fails, a later
+// sweep tries again.
 func (m *Manager) evictBy(n int, all []*Client, why Why) {
 	for some := range slices.Chunk(all, n) {
 		select {

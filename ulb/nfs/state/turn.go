@@ -32,8 +32,8 @@ const (
 	// Misordered: the request is neither the next nor the last one. The answer is
 	// NFS4ERR_BAD_SEQID.
 	Misordered
-	// Wait: the server is still executing an earlier request of the owner. AfterTurn reports its
-	// end.
+	// Wait: the server is still executing an earlier request of the owner. The caller uses
+	// AfterTurn to learn when that has ended, then calls BeginTurn again.
 	Wait
 )
 
@@ -108,7 +108,7 @@ func (m *Manager) EndTurn(o *Owner, seqid uint32, reply *Reply) {
 
 // Follows reports whether seqid is the next number of the lock-owner o, or o has no number yet. If
 // o holds no locks, every number is accepted: clients reuse the names of lock-owners, and the
-// RELEASE_LOCKOWNER for the old one may still be on its way.
+// RELEASE_LOCKOWNER for the former lock-owner of this name may still be on its way.
 func (m *Manager) Follows(o *Owner, seqid uint32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,8 +14,8 @@ func (m *Manager) awaits(o *Owner) {
 	m.files.unconfirmed[o] = m.now()
 }
 
-// abandon ends the unconfirmed opens of o. If the client repeats its OPEN, that opens the file
-// again. The caller holds m.mu.
+// abandon ends the opens of o, an unconfirmed open-owner, and forgets its last reply. If the client
+// repeats its OPEN, the Manager therefore opens the file again. The caller holds m.mu.
 func (m *Manager) abandon(o *Owner, l *leftovers) {
 	o.turn.last = nil
 	delete(m.files.unconfirmed, o)
@@ -37,7 +37,7 @@ func (m *Manager) Abandon(o *Owner) {
 }
 
 // sweepUnconfirmed ends opens that were not confirmed within a lease (RFC 7530 §16.18.5), because
-// they may deny the file to others although their owner never got the answer.
+// they may deny the file to other owners, although the client may never have got the answer.
 func (m *Manager) sweepUnconfirmed() {
 	var l leftovers
 	m.mu.Lock()

@@ -16,16 +16,16 @@ type waiter struct {
 	// asked is when the owner last asked for the lock.
 	asked time.Time
 	// offered is true if the lock became free and the server reserved it for the owner. The
-	// reservation ends at the time until. The server makes one reservation for each request: if the
-	// owner does not ask again in time, the next waiter can get the lock.
+	// reservation ends at the time until. The server makes at most one reservation after each LOCK
+	// of the owner: if the owner does not ask again in time, the next waiter can get the lock.
 	offered bool
 	until   time.Time
 }
 
 func (w *waiter) size() int { return sizeWaiter + len(w.owner) }
 
-// gaveUp reports whether the owner has not asked for a whole lease. A client that still waits
-// asks again within that time, whether it gets notices or not.
+// gaveUp reports whether the owner has sent no LOCK for this waiter during the last lease time. A
+// client that still waits repeats its LOCK within that time, whether it gets notices or not.
 func (w *waiter) gaveUp(m *Manager, now time.Time) bool { return now.Sub(w.asked) > m.cfg.Lease }
 
 // lapsed reports whether the reservation ended before the owner took the lock.
@@ -40,15 +40,16 @@ type LockNotice struct {
 }
 
 // NotifyLocks sets the function to call for each awaited lock that becomes free. The Manager calls
-// it without a mutex held. The caller of NotifyLocks sets it once, before there is any state. The
-// Manager's goroutine may already run then.
+// it without a mutex held. The caller of NotifyLocks sets it once, before any client has state. The
+// Manager's own goroutine may be running already.
 func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
 
 // NotifiesLocks reports whether the server notifies clients of free locks.
 func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }
 
 // queue adds w to the waiters. If its owner already waits for the same lock, that waiter keeps its
-// place in the queue, and w is not added.
+// place in the queue, and w is not added. w is not added either if the client, its address or the
+// file has reached a limit (mayWait, crowded, maxFileWaiters): the client then gets no LockNotice.
 func (of *file) queue(m *Manager, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {
@@ -156,9 +157,10 @@ func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 }
 
 // released offers the locks that have become free to the waiters, in the order of their arrival,
-// and adds the notices to l. It stops after it has checked maxHindrances locks and waiters. If
-// there are many waiters, it begins with the first waiter of each address, then the first of each
-// client. A client that waits for many locks then does not keep others from their notices.
+// and adds the notices to l. It stops after it has checked maxHindrances locks and waiters. If the
+// file has more than 128 waiters (the root of maxHindrances), released takes the first waiter of
+// each address first, then the first of each client. A client that waits for many locks then does
+// not keep others from their notices.
 func (m *Manager) released(of *file, l *leftovers) {
 	if len(of.waiting) == 0 {
 		return

@@ -114,7 +114,7 @@ func (c *content) whole() ([]byte, uint32) {
 	return b, sum
 }
 
-// list returns all records in a fixed order.
+// list returns all records, ordered by minor version and then by Owner.
 func (c *content) list() []state.Record {
 	return slices.SortedFunc(maps.Values(c.all), func(a, b state.Record) int {
 		return cmp.Or(cmp.Compare(a.Minor, b.Minor), cmp.Compare(a.Owner, b.Owner))
@@ -123,8 +123,9 @@ func (c *content) list() []state.Record {
 
 var errCutShort = errors.New("it is cut short")
 
-// read decodes a file. A transaction after the length in the head may never have been reported as
-// done: read uses it only if it is complete.
+// read decodes a file. Up to the length in the head every transaction must be complete. One more
+// may follow, which the Store may not have reported as done: read uses it if it is complete, and
+// ignores it otherwise.
 func read(b []byte) (c content, err error) {
 	c.all = make(map[key]state.Record)
 	if len(b) < headSize {

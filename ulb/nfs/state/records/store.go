@@ -128,7 +128,8 @@ func (s *Store) load() (f *os.File, err error) {
 	return f, nil
 }
 
-// lock takes the lock that a server holds while it has the file open.
+// lock takes the lock that a server holds while it has the file open. It waits for the lock for
+// patience at most. It fails if another process replaced the file at s.path meanwhile.
 func (s *Store) lock(f *os.File) error {
 	for until := time.Now().Add(patience); unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
