@@ -14,7 +14,7 @@ import (
 
 // A Target is the address, program and ident for callbacks to a client (RFC 7530 §16.33.4).
 type Target struct {
-	// Address is the zero value if the client has no address that may be called.
+	// Address is the zero value if the client gave no address that the server may connect to.
 	Address        netip.AddrPort
 	Program, Ident uint32
 }
@@ -26,11 +26,12 @@ type Channel struct {
 	cred   rpc.AuthBytes
 	// protect, if set, protects the calls to a client whose SETCLIENTID used RPCSEC_GSS.
 	protect Protect
-	// up is true if the last attempt reached the client. probing is true while a probe runs.
+	// up is true if the latest call reached the client. probing is true while a probe runs.
 	up, probing atomic.Bool
 
-	// mu guards target, conn and gone. turn is a lock for making a connection: its holder has put a
-	// token into it.
+	// mu guards target, conn and gone. turn, a channel of capacity 1, is the lock for making a
+	// connection: a goroutine sends to it to take the lock, and receives from it to release the
+	// lock.
 	mu     sync.Mutex
 	turn   chan struct{}
 	target Target
@@ -42,7 +43,7 @@ func newChannel(d *dialer, cred rpc.AuthBytes, protect Protect) *Channel {
 	return &Channel{dialer: d, cred: cred, protect: protect, turn: make(chan struct{}, 1)}
 }
 
-// Up reports whether the last attempt reached the client.
+// Up reports whether the latest call reached the client.
 func (ch *Channel) Up() bool { return ch.up.Load() }
 
 // Retarget sets the target of later calls. Up is false until a call has reached the new
@@ -91,10 +92,10 @@ func (ch *Channel) Null(ctx context.Context) error {
 	return ch.do(ctx, &rpc.Exchange{Procedure: wire.ProcCBNull}, nil, nil)
 }
 
-// Compound makes a CB_COMPOUND call of n operations. operations writes the operations with their
-// numbers; most is the limit of their size, in bytes. If the client answers, Compound calls results
-// with the status of the compound, the number of results, and a decoder that stands before the
-// number of the first result. results returns an error only if it cannot decode the results.
+// Compound makes a CB_COMPOUND call of n operations. operations writes each operation, its number
+// first; most is the limit of the size of all operations together, in bytes. If the client answers,
+// Compound calls results with the status s of the compound, the number n of results, and a decoder
+// d of the results. results returns an error only if it cannot decode the results.
 func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w *xdr.Writer), results func(s wire.NFSStat4, n uint32, d *xdr.Decoder) error) error {
 	x := &rpc.Exchange{Procedure: wire.ProcCBCompound, MaxArgs: 16 + most, MaxResults: maxCallbackReply}
 	args := func(t *Target, w *xdr.Writer) {
@@ -118,7 +119,7 @@ func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w 
 // maxCallbackReply is the size of the longest reply to a callback, in bytes.
 const maxCallbackReply = 4096
 
-// do makes one call and records whether it reached the client.
+// do makes one call, within callTime, and stores in ch.up whether the call reached the client.
 func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target, w *xdr.Writer), decode func(d *xdr.Decoder) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -144,8 +145,8 @@ func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target,
 	return err
 }
 
-// acquire returns the connection for one call. The caller releases the connection after the call.
-// If there is no connection, acquire makes one.
+// acquire returns the connection for one call, and the target of the call. If there is no
+// connection, acquire makes one. After the call, the caller calls release.
 func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	select {
 	case ch.turn <- struct{}{}:
@@ -174,7 +175,7 @@ func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	c.unwatch = context.AfterFunc(ch.dialer.ctx, func() { ch.abandon(c) })
 	ch.mu.Lock()
 	if ch.gone || ch.target != t {
-		c.over = true // only this call uses it
+		c.over = true // no call but this one uses the connection
 	}
 	if !c.over {
 		ch.conn = c
@@ -183,7 +184,8 @@ func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	return c, t, nil
 }
 
-// release ends one use of a connection. If the call failed, the connection is not used again.
+// release ends one use of a connection, after a call. If the call failed (worked is false), no
+// further call uses the connection.
 func (ch *Channel) release(c *connection, worked bool) {
 	ch.mu.Lock()
 	c.users--
@@ -222,8 +224,8 @@ func (ch *Channel) abandon(c *connection) {
 	over.end()
 }
 
-// giveUp marks c as no longer usable. It returns c if the caller must close it now, and nil
-// otherwise. ch.mu is held.
+// giveUp marks c as no longer usable. It returns c if no call uses c: the caller then ends c after
+// it has released ch.mu. Otherwise it returns nil. The caller holds ch.mu. c may be nil.
 func (ch *Channel) giveUp(c *connection) *connection {
 	if c == nil {
 		return nil

@@ -23,7 +23,7 @@ type client struct {
 // maxOpeners is the maximum number of principals that openers holds.
 const maxOpeners = 64
 
-// Active implements state.Companion.
+// Active implements state.Companion. A client of minor version 0 has no sessions.
 func (c *client) Active() bool { return false }
 
 // Busy implements state.Companion. It need not report running requests: if the client is evicted, a
@@ -83,9 +83,10 @@ func (m *Minor) Opened(k *nfs4.Compound, c *state.Client) {
 	}
 }
 
-// client returns the client with a client ID. It returns NFS4ERR_EXPIRED if the client existed and
-// has lost all its state, and NFS4ERR_STALE_CLIENTID if the ID is from another run of the server or
-// the client has not confirmed it.
+// client returns the client with a client ID. It returns NFS4ERR_EXPIRED if the server has removed
+// the client since its start or is evicting it. It returns NFS4ERR_STALE_CLIENTID if the ID is from
+// another run of the server, if the client has another minor version, or if it has not confirmed
+// itself.
 func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
 	c := m.state.Client(id)
 	switch {

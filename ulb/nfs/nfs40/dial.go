@@ -16,8 +16,8 @@ import (
 const (
 	// usualConnections is the default of Config.Connections.
 	usualConnections = 256
-	// dialTime is the time limit for making a connection, callTime for the answer to a
-	// callback.
+	// dialTime is the time limit for making a TCP connection. callTime is the time limit for a
+	// whole callback, with the connection if it needs one.
 	dialTime = 5 * time.Second
 	callTime = 10 * time.Second
 	// idleTime is how long an unused connection is kept.
@@ -62,8 +62,9 @@ func newDialer(dial rpc.Dialer, most int) *dialer {
 	return d
 }
 
-// begin counts one piece of work that end waits for. It returns false if no more may begin.
-// After each true, the caller calls work.Done.
+// begin counts one goroutine or connection in work, so that end waits for it. It returns false if
+// end was called already. If it returns true, the caller has to see that work.Done is called when
+// the goroutine or connection has ended.
 func (d *dialer) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +76,8 @@ func (d *dialer) begin() bool {
 }
 
 // take counts a connection to an address. It returns false if there are too many connections, or if
-// the address already has as many connections as are left for other addresses. If take returns
-// true, the caller later calls give.
+// the address already has as many connections as may still be made to all addresses. If take
+// returns true, the caller later calls give.
 func (d *dialer) take(to netip.Addr) bool {
 	to = clientaddr.Of(to)
 	d.mu.Lock()
@@ -100,7 +101,7 @@ func (d *dialer) give(to netip.Addr) {
 	}
 }
 
-// end cancels all work and waits until it has ended.
+// end cancels all callbacks, closes all connections, and waits until that is done.
 func (d *dialer) end() {
 	d.mu.Lock()
 	d.ending = true
@@ -124,8 +125,9 @@ type connection struct {
 	unwatch func() bool
 }
 
-// connect makes a connection with one user. It prepares the protection first, so that no socket is
-// open while connect waits for other servers, such as a Kerberos server.
+// connect makes a connection and counts its caller as the first user. It prepares the protection
+// first, so that no socket is open while connect waits for other servers, such as a Kerberos
+// server.
 func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*connection, error) {
 	if !d.begin() {
 		return nil, errGone
@@ -150,7 +152,7 @@ func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*conn
 	return c, nil
 }
 
-// open connects. If start is set, it protects the calls.
+// open connects to the client. If start is not nil, open then calls it to make c.protected.
 func (c *connection) open(ctx context.Context, t *Target, start func(context.Context, rpc.Caller) (rpc.Client, error)) (err error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -163,7 +165,7 @@ func (c *connection) open(ctx context.Context, t *Target, start func(context.Con
 	return err
 }
 
-// caller returns the Caller to make calls on.
+// caller returns the Caller for calls over the connection: protected, if there is one.
 func (c *connection) caller() rpc.Caller {
 	if c.protected != nil {
 		return c.protected

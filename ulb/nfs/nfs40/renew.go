@@ -7,7 +7,8 @@ import (
 
 // renew is RENEW (RFC 7530 §16.28). The client's own principal may renew the lease, and so may
 // every principal that has opened files for the client. If a client with delegations cannot be
-// called back, renew renews its lease and answers NFS4ERR_CB_PATH_DOWN.
+// called back, renew renews the lease, answers NFS4ERR_CB_PATH_DOWN, and tries to reach the client
+// in the background.
 func (m *Minor) renew(k *nfs4.Compound) nfs4.Status {
 	var args wire.Renew4Args
 	args.Decode(k.Args)
