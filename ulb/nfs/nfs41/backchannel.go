@@ -9,7 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Bounds of a backchannel: the maximum number of calls under way, and of calls that wait.
+// Limits of one session's backchannel: the maximum number of calls under way, and of calls that
+// wait for a slot.
 const (
 	maxBackSlots = 16
 	maxQueue     = 1024
@@ -68,13 +69,15 @@ func (b *calls) free() int {
 	return -1
 }
 
-// give assigns slot i to c.
+// give assigns slot i, which is free, to c.
 func (b *calls) give(i int, c *call) {
 	b.slots[i].busy = true
 	c.slot, c.probe = i, b.slots[i].uncertain
 }
 
-// queue gives c a slot and returns true, or queues c and returns false.
+// queue gives c a slot and returns true, or lets c wait for a slot and returns false. It returns
+// ErrNoPath if the session has ended or no credential for callbacks is usable, and ErrTooMany if
+// maxQueue calls wait already.
 func (s *Session) queue(c *call) (ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,9 +132,10 @@ func (s *Session) heard(target uint32) {
 	s.answered.Store(true)
 }
 
-// protect chooses the security of a call: it returns the Caller to make x on instead of k, or sets
-// the credential of x. size is the length of the whole call, in bytes. ok is false if no usable
-// credential or context is left.
+// protect chooses the security of the call x on the connection k. With an RPCSEC_GSS context, it
+// returns a Caller that protects calls on k. Otherwise it returns k, and sets the credential of x.
+// size is the length of the whole call, in bytes. ok is false if no usable credential or context is
+// left.
 func (s *Session) protect(k rpc.Caller, x *rpc.Exchange) (over rpc.Caller, size int, ok bool) {
 	sec, now := s.security.Load(), time.Now()
 	if c := sec.context(now); c != nil {
@@ -141,7 +145,8 @@ func (s *Session) protect(k rpc.Caller, x *rpc.Exchange) (over rpc.Caller, size 
 	return k, x.HeaderSize() + x.MaxArgs, sec.plain
 }
 
-// endCalls ends the backchannel. All waiting calls fail with ErrNoPath.
+// endCalls ends the backchannel. The CB_NULL under way and all calls that wait for a slot fail with
+// ErrNoPath.
 func (s *Session) endCalls() {
 	s.mu.Lock()
 	s.calls.ended = true
@@ -154,8 +159,8 @@ func (s *Session) endCalls() {
 	}
 }
 
-// setDown records that the client does not answer. Each SEQUENCE tells the client so until
-// the client binds a connection or answers a call.
+// setDown records that the client does not answer. Each reply to SEQUENCE tells the client so,
+// until the client binds a connection, sends BACKCHANNEL_CTL, or answers a call.
 func (s *Session) setDown() { s.down.Store(true) }
 
 // setFault records that server and client disagree about the sequence numbers of the

@@ -66,9 +66,10 @@ func (c *cache) init(size int64) {
 	c.shares = make(map[netip.Addr]*share)
 }
 
-// session sets memory aside for a new session of an address: for its slots, of which it wants the
-// number slots, and for one reply of size bytes. It returns the number of slots that the session
-// gets, and the share to pass to endSession. The share is nil if no memory is left.
+// session sets memory aside for a new session of a client at the address from: for its slots and
+// for one reply. slots is the number of slots that the client wants, and size the size of the
+// reply, in bytes. session returns the number of slots that the session gets, and the share to pass
+// to endSession. The share is nil if no memory is left.
 func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 	from = clientaddr.Of(from)
 	c.mu.Lock()
@@ -107,9 +108,10 @@ func (c *cache) endSession(s *share, slots, size int) {
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
-// greedy returns the share with the most memory set aside, if that is more than part, and if the
-// address from has less than half of part. Otherwise it returns nil. part is the fair share of each
-// address if there were one more address.
+// greedy returns the share with the most memory set aside, so that its sessions make room for a new
+// session of the address from. part is the fair share in c.most, in bytes: an equal part for each
+// address with sessions, and one for a new address. If no share has more than part, or the address
+// from already has at least half of part, most is nil.
 func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,8 +158,8 @@ func (c *cache) left(s *share) int64 {
 	return max(0, c.half-c.others.Load()-s.others.Load()) / 2
 }
 
-// slots returns how many of its n slots a session should use, so that its share never runs
-// out. While the share has used less than half of its limit, these are all n slots, then
+// slots returns how many of its n slots a session should use, so that its share never reaches its
+// limit in cache.others. These are all n slots until the share has used half of its limit, then
 // fewer. SEQUENCE tells the number to the client (sr_target_highest_slotid).
 //
 // The server does not send CB_RECALL_SLOT (RFC 8881 §20.8). A client that sends requests
@@ -172,16 +174,17 @@ func (c *cache) slots(s *share, n int) int {
 	return max(1, int(int64(n)*left/held))
 }
 
-// ample reports whether a share has used less than half of its limit.
+// ample reports whether a share has used no more than half of its limit in cache.others.
 func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 
-// holds reports whether a slot that uses n bytes may use size bytes instead.
+// holds reports whether a slot of the share that uses n bytes for its reply may use size bytes
+// instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
-// makeRoom ends sessions of the address that has the most memory set aside, so that the address
-// from can create a session. It does so only if from has less than half its fair share. The clients
-// of the ended sessions create new ones and lose no state. makeRoom returns false if no session
-// ended.
+// makeRoom ends sessions of the address that has the most memory set aside, so that a client at the
+// address from can create a session: see greedy. It ends the sessions with the most slots first,
+// until that address has no more than its fair share. The clients of the ended sessions create new
+// ones and lose no state. makeRoom returns false if no session ended.
 func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	most, part := m.cache.greedy(from)
 	if most == nil {
@@ -207,8 +210,8 @@ func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 }
 
 // relieve frees memory of a share, unless another goroutine is doing so. It takes the session whose
-// replies use the most memory. It drops the replies that the client did not ask the server to
-// cache, except that of slot 0. If the client repeats such a request, it gets
+// replies use the most memory. It drops those of its replies that the client did not ask the server
+// to cache, except that of slot 0. If the client repeats the request of a dropped reply, it gets
 // NFS4ERR_RETRY_UNCACHED_REP.
 func (m *Minor) relieve(of *share) {
 	if !of.relieving.TryLock() {

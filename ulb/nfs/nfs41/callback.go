@@ -26,7 +26,7 @@ var (
 	ErrBadAnswer = errors.New("nfs41: the client answered a callback with something else")
 )
 
-// callTime is the time limit of a callback, from the call of Call on.
+// callTime is the time limit of a callback, with all its attempts.
 const callTime = 10 * time.Second
 
 // maxCall is the size of the longest operation of a callback, and maxResult that of its
@@ -68,8 +68,8 @@ type call struct {
 	attempts int
 }
 
-// maxAttempts is the maximum number of times that a call is sent, over one connection or
-// several.
+// maxAttempts is how often the session sends a call at most, probes included, over one connection
+// or several.
 const maxAttempts = 4
 
 // Call starts a callback over any connection of the session that carries calls to the client. It
@@ -97,7 +97,8 @@ func (s *Session) Call(b *Callback) {
 	}
 }
 
-// end finishes a call that was not answered.
+// end ends a call that has no slot, or no slot any more, with an error. finish does so for a call
+// that has a slot.
 func (c *call) end(err error) {
 	c.giveBack()
 	c.Done(0, nil, err)
@@ -109,7 +110,8 @@ func (c *call) giveBack() {
 	c.charge = 0
 }
 
-// start sends the call. The call has a slot.
+// start sends the call, or a probe, in the call's slot. If that is not possible, it ends the call
+// with an error.
 func (c *call) start() {
 	conn := c.session.caller()
 	if conn == nil {
@@ -134,8 +136,9 @@ func (c *call) start() {
 	startUntil(over, x, c.expires)
 }
 
-// startUntil makes a call and cancels it at the time late, which may have passed already. A
-// call that has not begun cannot be cancelled, so the timer is set after Start.
+// startUntil makes the call x on k. At the time late, which may have passed already, it cancels the
+// call with ErrUnanswered. A call that has not begun cannot be cancelled, so the timer is set after
+// Start.
 func startUntil(k rpc.Caller, x *rpc.Exchange, late time.Time) {
 	var patience atomic.Pointer[time.Timer]
 	var ended atomic.Bool
@@ -201,12 +204,13 @@ func (c *call) answered(x *rpc.Exchange) {
 		c.session.setFault()
 		c.finish(ErrBadAnswer, true)
 	case c.probe:
-		// The client has now seen this sequence number, whatever it answered.
+		// The answer to the probe shows that the client has seen this sequence number: send the
+		// call itself with the next number.
 		c.session.advance(c.slot)
 		c.probe = false
 		c.again()
 	case a.sequence == wire.NFS4ErrRetryUncachedRep || a.sequence == wire.NFS4ErrSeqFalseRetry || a.sequence == wire.NFS4ErrSeqMisordered:
-		// The client has seen this sequence number before, in another call.
+		// The client has seen this sequence number before, in another call. Find out by a probe.
 		c.probe = true
 		c.again()
 	case a.sequence != wire.NFS4OK:
@@ -231,7 +235,8 @@ type StatusError struct{ Status wire.NFSStat4 }
 
 func (e *StatusError) Error() string { return "nfs41: CB_SEQUENCE was answered " + e.Status.String() }
 
-// lost continues a call that will get no answer. The client may or may not have executed it.
+// lost handles a call that got no answer: it ends the call, or sends a probe first and then the
+// call again. The client may or may not have executed the call.
 func (c *call) lost(err error) {
 	var refused *rpc.ReplyError
 	switch {
@@ -256,8 +261,8 @@ func (c *call) again() {
 	c.start()
 }
 
-// finish ends a call that was not answered and frees its slot. uncertain is true if the client may
-// have executed the call.
+// finish ends a call with an error, and frees its slot. uncertain is true if the client may have
+// executed the call.
 func (c *call) finish(err error, uncertain bool) {
 	next := c.session.release(c.slot, uncertain || c.probe)
 	c.end(err)

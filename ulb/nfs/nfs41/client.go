@@ -20,14 +20,14 @@ type client struct {
 	protect protection
 
 	// A goroutine holds creating while it executes CREATE_SESSION. creating guards last, failed and
-	// changes of sequence. Together they are the client's reply cache for CREATE_SESSION, which has
-	// one slot (RFC 8881 §18.36.4).
+	// changes of sequence. sequence, last and failed are the client's reply cache for
+	// CREATE_SESSION, which has one slot (RFC 8881 §18.36.4).
 	creating sync.Mutex
 	sequence atomic.Uint32
 	last     *created
 	// failed is true if a CREATE_SESSION with the number sequence+1 came and failed. After that,
-	// some clients go on to the next number, as phase 2 of the RFC says; others use the same number
-	// again.
+	// some clients continue with sequence+2, as phase 2 of RFC 8881 §18.36.4 says; others use
+	// sequence+1 again.
 	failed bool
 
 	// mu guards the fields below. A goroutine that holds mu may lock only the mutexes of slots.
@@ -91,7 +91,8 @@ func (c *client) join(s *Session) bool {
 	return true
 }
 
-// part removes a session from the client. It returns false if another goroutine has removed it.
+// part removes a session from the client, and keeps it in leaving until its requests have ended. It
+// returns false if another goroutine has removed the session before.
 func (c *client) part(s *Session) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -50,7 +50,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 		c.last, c.failed = made, false
 		return c.replay(k)
 	case wire.NFS4ErrDelay, wire.NFS4ErrClIDInUse, wire.NFS4ErrStaleClientID:
-		return s // the client will repeat the request, or the caller is another client
+		return s // the number is not used up: the client will repeat the request, or another client sent it
 	}
 	if args.Sequence-c.sequence.Load() == 2 {
 		c.sequence.Store(args.Sequence - 1)
@@ -60,7 +60,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	return s
 }
 
-// replay writes the stored result of the latest CREATE_SESSION.
+// replay writes the stored result of the latest CREATE_SESSION, and returns its status.
 func (c *client) replay(k *nfs4.Compound) nfs4.Status {
 	if c.last == nil {
 		return wire.NFS4ErrSeqMisordered
@@ -71,7 +71,8 @@ func (c *client) replay(k *nfs4.Compound) nfs4.Status {
 	return c.last.status
 }
 
-// create makes a session. c.creating is held.
+// create executes a CREATE_SESSION with a new number: it confirms the client and makes the session.
+// The caller holds c.creating.
 func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Args) (*created, nfs4.Status) {
 	confirmed := m.state.Confirmed(c.Client)
 	if !confirmed && c.Principal != nfs4.PrincipalOf(&k.Call.Cred) {

@@ -30,11 +30,11 @@ type Config struct {
 	// CacheMemory is the limit of memory for sessions and stored replies, in bytes. 0 means 128
 	// MiB.
 	CacheMemory int64
-	// BackContext returns an RPCSEC_GSS context for callbacks, or nil if there is none. The caller
-	// with the credential by created the context, and the callbacks go to that caller's client.
+	// BackContext returns an RPCSEC_GSS context for callbacks, or nil if there is none. by is the
+	// credential of the caller that created the context and that asks for callbacks under it.
 	// server is the server's handle of the context. client is the handle that the client expects in
-	// the callbacks, and service is their RPCSEC_GSS service. If BackContext is nil, there is no
-	// context.
+	// the callbacks, and service is the RPCSEC_GSS service of the callbacks. If BackContext is nil,
+	// there is no context.
 	BackContext func(by *rpc.Cred, server, client []byte, service rpc.GSSService) BackContext
 }
 
@@ -79,8 +79,8 @@ func (m *Minor) Operations() []nfs4.Operation {
 }
 
 // Before implements nfs4.Minor. It checks whether an operation may be at its position in the
-// compound (RFC 8881 §2.10.2.1, §18.46.3). Operations that create or end a session may be alone in
-// a compound without SEQUENCE.
+// compound (RFC 8881 §2.10.2.1, §18.46.3). The first operation has to be SEQUENCE, or one of those
+// that may be alone in a compound: see first.
 func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	if k.Index == 0 {
 		return first(k, op.Number)
@@ -88,8 +88,8 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	switch run := k.Session.(type) {
 	case *slot:
 		if k.Call.Conn.Gone() && !run.session.bound() && mayWait(op.Number) {
-			// The client has no connection left. It reconnects, gets this reply from the
-			// slot, and then sends the rest again.
+			// The client has no connection left, so the compound ends here. The client reconnects,
+			// gets the reply so far from the slot, and sends the other operations again.
 			return wire.NFS4ErrDelay
 		}
 		run.once = run.once || op.Once
@@ -108,10 +108,10 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// mayWait reports whether a compound may end with NFS4ERR_DELAY at an operation. GETFH,
-// SAVEFH and RESTOREFH do not have that error (RFC 8881 §15.2). GETATTR and ACCESS often
-// follow an operation that created something. A client that then repeats the whole compound
-// would find its own creation in the way. All five operations are quick.
+// mayWait reports whether a compound may end with NFS4ERR_DELAY at an operation. GETFH, SAVEFH and
+// RESTOREFH do not have that error (RFC 8881 §15.2). GETATTR and ACCESS often follow an operation
+// that created something. If the client then repeated the whole compound, it would fail because the
+// created thing exists. All five operations are quick.
 func mayWait(op wire.OpNum) bool {
 	switch op {
 	case wire.OpGetFH, wire.OpSaveFH, wire.OpRestoreFH, wire.OpGetattr, wire.OpAccess:
@@ -120,7 +120,8 @@ func mayWait(op wire.OpNum) bool {
 	return true
 }
 
-// first checks that an operation may be the first of a compound.
+// first checks that an operation may be the first of a compound: SEQUENCE, or an operation that
+// needs no session and is alone in the compound.
 func first(k *nfs4.Compound, op wire.OpNum) nfs4.Status {
 	switch op {
 	case wire.OpSequence:

@@ -15,7 +15,7 @@ type ping struct {
 	// that can cancel x; by is nil until x has started.
 	x        *rpc.Exchange
 	over, by rpc.Caller
-	// next is the connection for the next CB_NULL, after this one has ended, or nil.
+	// next is the connection for another CB_NULL after x has ended, or nil.
 	next rpc.Caller
 }
 
@@ -26,8 +26,9 @@ func (p ping) giveUp(err error) {
 	}
 }
 
-// ping sends CB_NULL over k. CB_NULL needs no session, so it may arrive before the reply that
-// makes the session. A CB_NULL on another connection is cancelled first.
+// ping sends CB_NULL over k. CB_NULL needs no session, so it may reach the client before the reply
+// to CREATE_SESSION. If a CB_NULL is under way over another connection, ping cancels that one, and
+// pinged sends the new one. If a CB_NULL is under way over k, ping does nothing.
 func (s *Session) ping(k rpc.Caller) {
 	s.mu.Lock()
 	if s.calls.ended {
@@ -71,7 +72,8 @@ func (s *Session) ping(k rpc.Caller) {
 	}
 }
 
-// pinged records the end of a CB_NULL and sends the next one, if there is one to send.
+// pinged records the end of the CB_NULL x. If ping was called for another connection meanwhile, it
+// sends CB_NULL over that.
 func (s *Session) pinged(x *rpc.Exchange) {
 	s.mu.Lock()
 	next := s.calls.ping.next

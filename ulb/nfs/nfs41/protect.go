@@ -9,9 +9,9 @@ import (
 // protection is the state protection that a client asked for (RFC 8881 §2.10.8.3). The zero
 // value is SP4_NONE.
 type protection struct {
-	// machine is true for SP4_MACH_CRED. Then only principal, over RPCSEC_GSS with integrity or
-	// privacy, may use the operations in enforce. It may also use the operations in allow on state
-	// of other principals.
+	// machine is true for SP4_MACH_CRED. Then only a caller with this principal, over RPCSEC_GSS
+	// with integrity or privacy, may use the operations in enforce. Such a caller may also use the
+	// operations in allow on state of other principals.
 	machine        bool
 	principal      string
 	enforce, allow wire.Bitmap4
@@ -28,9 +28,9 @@ var maintenance = wire.Bits(uint32(wire.OpBackchannelCtl), uint32(wire.OpBindCon
 // that client gives up on a server with a longer list.
 var always = wire.Bits(uint32(wire.OpExchangeID), uint32(wire.OpCreateSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID))
 
-// allowable is the set of operations that a client may ask to do with its machine credential.
-// WRITE and COMMIT are not in it: Linux's client would then send all data of its users under
-// its own flavor, perhaps with integrity where the users asked for privacy.
+// allowable is the set of operations that a client may ask to do with its machine credential. WRITE
+// and COMMIT are not in it: Linux's client would then send all data of its users with its machine
+// credential, and perhaps protect only the integrity of data for which the users asked for privacy.
 var allowable = wire.Bits(uint32(wire.OpClose), uint32(wire.OpOpenDowngrade), uint32(wire.OpLocku), uint32(wire.OpDelegreturn),
 	uint32(wire.OpTestStateID), uint32(wire.OpFreeStateID),
 	uint32(wire.OpExchangeID), uint32(wire.OpBindConnToSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID))

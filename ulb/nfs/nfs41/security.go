@@ -30,8 +30,8 @@ type BackContext interface {
 	Expiry() time.Time
 }
 
-// security holds the credentials for calls over a session's backchannel, in the client's
-// order of preference (RFC 8881 §2.10.8.2). It is replaced, never changed.
+// security holds the credentials for calls over a session's backchannel that the client offered
+// (RFC 8881 §2.10.8.2). To change them, a goroutine replaces the security of the session.
 type security struct {
 	// plain is true if the client offered AUTH_SYS or AUTH_NONE, with the credential cred.
 	plain bool
@@ -48,8 +48,8 @@ type parameters interface {
 }
 
 // choose returns the credentials that a caller offers for callbacks. If an RPCSEC_GSS context in
-// the list does not exist or belongs to another caller, it returns NFS4ERR_NOENT. A client that
-// offers nothing gets no callbacks.
+// the list does not exist or belongs to another caller, it returns NFS4ERR_NOENT; if an AUTH_SYS
+// credential is invalid, NFS4ERR_INVAL. A client that offers nothing gets no callbacks.
 func (m *Minor) choose(by *rpc.Cred, list parameters) (*security, nfs4.Status) {
 	s := new(security)
 	var p wire.CallbackSecParms4
@@ -115,7 +115,8 @@ func (s *security) with(more *security, now time.Time) *security {
 	return all
 }
 
-// context returns the context for the next call: the usable one that lasts longest, or nil.
+// context returns the context for the next call: the usable one that expires last. It returns nil
+// if none is usable, or if the client offered AUTH_SYS or AUTH_NONE before all contexts.
 func (s *security) context(now time.Time) (best BackContext) {
 	if s.plain && !s.first {
 		return nil
@@ -128,7 +129,7 @@ func (s *security) context(now time.Time) (best BackContext) {
 	return best
 }
 
-// usable reports whether calls can be made.
+// usable reports whether there is a credential or a context for calls to the client.
 func (s *security) usable(now time.Time) bool { return s.plain || s.context(now) != nil }
 
 // status returns the flags of a SEQUENCE result about the contexts (RFC 8881 §18.46.3).

@@ -61,8 +61,8 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 
 // retire drops the replies of the slots above highest, if their requests came before turn
 // (Session.turn). The client no longer uses these slots and has received the replies (RFC 8881
-// §2.10.6.1). Later requests are excluded, because they may have overtaken the request that
-// reported the highest slot.
+// §2.10.6.1). The replies to later requests stay, because such a request may have overtaken the
+// request in which the client reported its highest slot.
 func (s *Session) retire(highest uint32, turn uint64) {
 	for i := int(highest) + 1; i < len(s.slots); i++ {
 		if l := s.slots[i].Load(); l != nil {
@@ -174,8 +174,8 @@ func (l *slot) begin(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) 
 }
 
 // carries checks that the reply has room for the result of SEQUENCE and the head of the next
-// result, and that it can be kept if the client asks for that. If SEQUENCE failed after the
-// slot had changed, the slot would be useless.
+// result, and that the slot can store the reply if the client asks for that (cache). If SEQUENCE
+// failed after the slot had changed, the slot would be useless.
 func (l *slot) carries(k *nfs4.Compound, cache bool) nfs4.Status {
 	result := wire.Sequence4ResOKMaxSize + k.Tail()
 	fore, size := &l.session.fore, k.W.StreamLen()+result
@@ -194,7 +194,7 @@ func (l *slot) carries(k *nfs4.Compound, cache bool) nfs4.Status {
 
 var seed = maphash.MakeSeed()
 
-// digested is the number of bytes of a request that enter its digest.
+// digested is the maximum number of bytes of a request that enter its digest.
 const digested = 1 << 10
 
 // identity holds the properties of a request that enter its digest.

@@ -12,8 +12,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// maxConns is the maximum number of connections that a session remembers. If the client did
-// not ask for protection, further connections work too.
+// maxConns is the maximum number of connections in Session.conns. Further connections can still
+// carry requests of the session, unless its client asked for protection of BIND_CONN_TO_SESSION:
+// see admits.
 const maxConns = 128
 
 // A Session is one session of a client (RFC 8881 §2.10).
@@ -24,7 +25,7 @@ type Session struct {
 	fore, back channel
 	// minorVersion is the minor version of the CREATE_SESSION.
 	minorVersion uint32
-	// share counts the memory of all sessions that the same client address created.
+	// share counts the memory of all sessions that clients at the same address created.
 	share *share
 	// slots are made at their first use.
 	slots []atomic.Pointer[slot]
@@ -36,10 +37,11 @@ type Session struct {
 	// wanted is true if the client has bound a connection to the backchannel and expects calls over
 	// it.
 	wanted atomic.Bool
-	// answered is true if the client has answered a call. down is true if it no longer answers.
-	// fault is true if server and client disagree about sequence numbers.
+	// answered is true if the client has ever answered a callback. down is true after a callback
+	// that it did not answer: see setDown. fault is true if server and client disagree about the
+	// sequence numbers of the backchannel.
 	answered, down, fault atomic.Bool
-	// conns are the connections bound to the session. The list is replaced, never changed.
+	// conns are the connections bound to the session. To change the list, a goroutine replaces it.
 	conns atomic.Pointer[[]*binding]
 
 	security atomic.Pointer[security]
@@ -78,7 +80,7 @@ func (s *Session) giveBack() {
 	s.minor.cache.endSession(s.share, int(s.fore.Maxrequests), s.fore.maxCached())
 }
 
-// begin initializes the session.
+// begin makes the slots of the session and of its backchannel.
 func (s *Session) begin() {
 	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
 	s.conns.Store(&[]*binding{})
@@ -95,8 +97,8 @@ func (s *Session) busy() bool {
 	return false
 }
 
-// end ends a session that is in the table. It is called once, by the function that has
-// removed the session from its client. Running requests continue.
+// end ends a session that is in the table. It is called once, by the goroutine that has removed the
+// session from its client. Running requests continue.
 func (s *Session) end() {
 	s.ended.Store(true)
 	s.minor.sessions.remove(s)
@@ -133,12 +135,12 @@ func (s *Session) binding(c *rpc.Conn) *binding {
 	return nil
 }
 
-// bound reports whether the session has an open connection.
+// bound reports whether a connection is bound to the session.
 func (s *Session) bound() bool { return len(*s.conns.Load()) > 0 }
 
-// bind binds a connection to channels of the session until the connection is closed. If it is
-// bound already, the channels are added. bind returns false if the session has ended or has
-// too many connections, or no memory is left.
+// bind binds a connection to channels of the session until the connection is closed. If the
+// connection is bound already, bind adds the channels. bind returns false if the session has ended
+// or has too many connections, or no memory is left.
 func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 	if back {
 		s.wanted.Store(true)
@@ -199,8 +201,8 @@ func (s *Session) unbind(c *rpc.Conn) {
 	s.conns.Store(&list)
 }
 
-// The minimum sizes of a channel, in bytes: a call with only SEQUENCE under AUTH_SYS, and its
-// reply.
+// The smallest limits, in bytes, that a client may set for the calls and the replies on a channel:
+// a call with only SEQUENCE under AUTH_SYS, and its reply.
 const (
 	leastRequest  = 128
 	leastResponse = rpc.ReplyHeader + 12 + 8 + wire.Sequence4ResOKMaxSize
@@ -210,7 +212,7 @@ const (
 	leastBackResponse = rpc.ReplyHeader + 12 + 8 + 36 + 8
 )
 
-// The maximum sizes of a channel, in bytes.
+// The largest calls and replies on a fore channel, in bytes.
 const (
 	mostRequest  = nfs.MaxCompound + rpc.MaxCallHeader
 	mostResponse = nfs.MaxCompound + rpc.ReplyHeader + rpc.MaxAuthBytes
@@ -220,8 +222,8 @@ const (
 // §18.36.3).
 type channel struct{ wire.ChannelAttrs4 }
 
-// negotiate sets the limits of a fore channel from the client's request. It returns false if
-// the channel would be too small for any request.
+// negotiate sets the limits of a fore channel from the client's request. slots is the maximum
+// number of slots. It returns false if the client's limits are too small for any request.
 func (c *channel) negotiate(a *wire.ChannelAttrs4, slots int) bool {
 	if a.Maxrequestsize < leastRequest || a.Maxresponsesize < leastResponse || a.Maxoperations == 0 || a.Maxrequests == 0 {
 		return false

@@ -23,7 +23,8 @@ type slot struct {
 	turn     uint64 // Session.turn when the latest request came
 	kept     *rpc.Kept
 	asked    bool // the client asked the server to cache the reply in kept
-	// shared is true if another reply may still be sending kept: its memory must not be reused.
+	// shared is true if the server has answered a repeated request with kept. A transport may still
+	// be sending that answer, so the memory of kept must not be reused.
 	shared bool
 	// charge is the memory for replies that the slot uses, in bytes.
 	charge int
@@ -32,9 +33,9 @@ type slot struct {
 	// The fields below belong to the running request. Only the goroutine that runs it uses them.
 	cache bool   // the client asked the server to cache the reply
 	once  bool   // the request has run an operation that must not run twice
-	told  uint32 // highest slot that the slot's last reply told the client to use
-	// toldIn is the value of Session.turn after the reply with told. It is set only if told is not
-	// the session's last slot.
+	told  uint32 // highest slot for the client to use, as the last SEQUENCE reply in this slot said
+	// toldIn is the value of Session.turn after that reply. It is set only if told is not the
+	// session's last slot.
 	toldIn uint64
 	spare  *rpc.Kept // memory of an earlier reply, to be reused
 }
@@ -94,7 +95,9 @@ func (l *slot) finish(k *nfs4.Compound) {
 	l.mu.Unlock()
 }
 
-// keeps reports whether the slot has to store the reply and can do so.
+// keeps reports whether the slot stores the reply. It does not if the reply is incomplete.
+// Otherwise it does so if the client asked for that, or if the compound ran an operation that must
+// not run twice (once), the reply is small (maxUnasked), and the memory for replies is not scarce.
 func (l *slot) keeps(k *nfs4.Compound) bool {
 	switch {
 	case k.Status < 0, k.W.Overflow():
@@ -117,8 +120,9 @@ func (l *slot) account(n int) {
 	l.charge = n
 }
 
-// drop forgets the stored reply, unless a request is running. If the client asked to cache
-// the reply, drop forgets it only if its request came before turn (Session.turn).
+// drop forgets the stored reply, unless a request is running. turn is a value of Session.turn. If
+// the client asked the server to cache the reply, drop forgets it only if its request came before
+// Session.turn had this value.
 func (l *slot) drop(turn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +132,7 @@ func (l *slot) drop(turn uint64) {
 	}
 }
 
-// end gives the slot's memory back.
+// end gives the slot's memory back. accept then begins no new request in the slot.
 func (l *slot) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
