@@ -27,8 +27,8 @@ const Nobody = 65534
 // Options are the options of an export, apart from its lists of networks and security flavors.
 type Options struct {
 	ReadOnly bool
-	// Root makes the export the root of the tree of names (exports(5): fsid=0). Only one export of
-	// a Table can have it.
+	// Root makes the export the root of the tree of names that NFSv4 clients see (exports(5):
+	// fsid=0). Only one export of a Table can have it.
 	Root bool
 	// CrossMount makes the server export file systems that are mounted below the export's
 	// directory. Each becomes an export of its own with these options.
@@ -117,8 +117,8 @@ func (e *Export) within(path string) (string, bool) {
 	return strings.CutPrefix(path, prefix)
 }
 
-// stripes is the number of counters of an export. A connection always uses the same one,
-// chosen by its ID. Connections on different processors thus rarely write to the same memory.
+// stripes is the number of counters of an export. A connection always uses the same counter, chosen
+// by the connection's ID. Connections on different processors thus rarely write to the same memory.
 const stripes = 16
 
 // use counts the calls that use an export's file system. The zero value is ready.
@@ -166,7 +166,7 @@ func (e *Export) Enter(c *rpc.Conn) bool {
 	return true
 }
 
-// Leave ends the use that a successful Enter of the same connection began.
+// Leave ends the use that began when Enter returned true for the same connection.
 func (e *Export) Leave(c *rpc.Conn) { e.use.leave(&e.use.calls[c.ID%stripes]) }
 
 // Retire makes Enter refuse all further calls. The channel is closed when all calls that had

@@ -143,8 +143,8 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 	return &o.Opened, nil
 }
 
-// keep looks up the export of o in the set now, and stores o in the cache. No other goroutine
-// has o yet.
+// keep looks up the export of o in the current set, and stores o in its cache slot. No other
+// goroutine has o yet.
 func (t *Table) keep(slot *atomic.Pointer[opened], o *opened, now *set) *opened {
 	o.set, o.Export = now, now.find(o.id)
 	slot.Store(o)
@@ -183,12 +183,12 @@ type Groups interface {
 // A Pending is the error of a look-up that is still running.
 type Pending interface {
 	error
-	// Await calls resume once, when the caller should try again. The call comes soon, on any
-	// goroutine, perhaps before Await returns. resume must not block.
+	// Await calls resume once, as soon as the caller should try again: on any goroutine, perhaps
+	// before Await returns. resume must not block.
 	Await(resume func())
 }
 
-// SetGroups sets g as the source of users' groups. It is called before the first Replace.
+// SetGroups sets g as the source of users' groups. The server calls it before the first Replace.
 // Without it, Replace refuses an export that manages groups.
 func (t *Table) SetGroups(g Groups) { t.groups = g }
 
@@ -231,13 +231,13 @@ func (e *Export) unsure(c *rpc.Cred) bool {
 }
 
 // OnRefusedPrincipal sets a function that the Table calls for each call refused because of Refuses.
-// The function runs on a goroutine that serves the call, and must not block. OnRefusedPrincipal is
-// called before the Table is used.
+// f runs on the goroutine that serves the call, and must not block. The server calls
+// OnRefusedPrincipal before it uses the Table.
 func (t *Table) OnRefusedPrincipal(f func(c *rpc.Conn, e *Export, principal string)) {
 	t.refusedPrincipal = f
 }
 
-// RefusedPrincipal calls the function that OnRefusedPrincipal has set, for a call that was refused.
+// RefusedPrincipal tells the function that OnRefusedPrincipal has set about a refused call.
 func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedPrincipal != nil {
 		t.refusedPrincipal(c, e, cred.Principal)
@@ -250,8 +250,9 @@ func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
 	return e.unsure(cred) || e.manages(cred) && t.groups.Delays(cred.UID)
 }
 
-// Identify sets *as to the user and groups as which the caller acts in this export. It is called
-// after Look. as.Groups may alias c.Groups. If Look found no groups, the caller has none.
+// Identify stores in *as the user and the groups that the file system of this export sees instead
+// of those of the caller. The server calls Look before, with the same l. as.Groups may share memory
+// with c.Groups.
 func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}

@@ -32,7 +32,7 @@ type Found struct {
 	Refused string
 }
 
-// same reports whether f and as describe the same mount.
+// same reports whether two Founds describe the same mount.
 func (f *Found) same(as *Found) bool {
 	return f.ID == as.ID && f.Device == as.Device && f.Root == as.Root && f.Point == as.Point && f.Kind == as.Kind &&
 		f.Name == as.Name && f.Under == as.Under && f.Dir == as.Dir && f.Refused == as.Refused
@@ -47,8 +47,8 @@ type Opener interface {
 	// The Mount calls Refused for each call that it refuses because of Found.Refused. Refused does
 	// not block.
 	Refused(m *Mount)
-	// InUse reports whether clients hold state of a file system, such as open files. It does
-	// not block.
+	// InUse reports whether clients hold state in a file system, such as open files. It does not
+	// block.
 	InUse(fs vfs.FileSystem) bool
 	// Close revokes the state that clients hold, and closes the file system. It may block.
 	Close(m *Mount, fs vfs.FileSystem)
@@ -67,9 +67,9 @@ const (
 // errRefused: the mount's file system is not served.
 var errRefused = errors.New("export: the mount is not served")
 
-// A Mount is a file system that is mounted below an export. It is an export of its own with
-// the options of that export. Its file system is open while calls use it, and for some time
-// after (see Doze), because an open file system cannot be unmounted.
+// A Mount is a file system that is mounted below an export. It is an export of its own with the
+// options of that export. The first call opens its file system. When no call has used the file
+// system for some time, Doze closes it, because an open file system cannot be unmounted.
 type Mount struct {
 	Found
 	opener Opener
@@ -91,10 +91,11 @@ type Mount struct {
 	// refused is the error of the last Open. The next Open is not before retry.
 	refused error
 	retry   time.Time
-	// left holds the channels that Retire returned for replaced exports. Calls may still use these.
+	// left holds the channels that Retire returned for replaced exports of the mount. Calls may
+	// still use these exports.
 	left []<-chan struct{}
-	// entries is the number of calls that had entered the mount at the latest Doze. rested is the
-	// time since which no call has entered it.
+	// entries is use.entries of the awake export at the latest Doze. rested is the time of the
+	// latest Doze that found calls or clients using the mount, or of its opening.
 	entries uint64
 	rested  time.Time
 }
@@ -152,7 +153,8 @@ func (m *Mount) Awake() *Export { return m.awake.Load() }
 
 // wake opens the file system if it is closed, and returns the mount's export. If try is true and
 // the file system is closed, wake returns vfs.ErrWouldBlock. It returns ESTALE if the mount is
-// gone, and errRefused if the server does not export the mount.
+// gone, errRefused if Found.Refused is set or the latest Open failed, and vfs.ErrDelay if the file
+// system is not open within wakeWithin.
 func (m *Mount) wake(try bool) (*Export, error) {
 	if e := m.awake.Load(); e != nil {
 		return e, nil
@@ -202,7 +204,8 @@ func (m *Mount) waking() (*Export, *work, error) {
 	return nil, m.work, nil
 }
 
-// open opens the file system and ends the work w.
+// open opens the file system and ends the work w. It runs on a goroutine of its own. If the mount
+// is gone meanwhile, it closes the file system again.
 func (m *Mount) open(w *work) {
 	fs, err := m.opener.Open(m)
 	m.mu.Lock()
@@ -252,8 +255,9 @@ func (m *Mount) offer(top *Export) {
 	}
 }
 
-// Doze closes the file system if no call has entered the mount for the time after, unless clients
-// hold state of it. It returns false if the file system was closed and stays so.
+// Doze begins to close the file system if no call has used it for the duration after, unless
+// clients hold state in it. The caller calls Doze from time to time. It returns false if the file
+// system is closed, and no Open or Close is running.
 func (m *Mount) Doze(after time.Duration) (awake bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -273,8 +277,8 @@ func (m *Mount) Doze(after time.Duration) (awake bool) {
 	return true
 }
 
-// Rested returns the time since which no call has entered the mount, as the latest Doze found. idle
-// is false if calls or clients use the file system, or if it is closed.
+// Rested returns the time of the latest Doze that found calls or clients using the mount, or of its
+// opening. idle is false if calls or clients use the file system, or if it is closed.
 func (m *Mount) Rested() (since time.Time, idle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -282,8 +286,9 @@ func (m *Mount) Rested() (since time.Time, idle bool) {
 	return m.rested, e != nil && m.idle(e)
 }
 
-// Rest closes the file system of a mount that is not in use. The channel is closed when that is
-// done. It is nil if calls or clients use the file system, or if it is closed already.
+// Rest begins to close the file system of a mount that is not in use. The channel is closed when
+// that has ended; the file system may then be open again, if a call needed it meanwhile. The
+// channel is nil if calls or clients use the file system, or if the file system is closed already.
 func (m *Mount) Rest() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -301,8 +306,8 @@ func (m *Mount) idle(e *Export) bool {
 	return !inside && !m.opener.InUse(e.FS)
 }
 
-// sleep closes the file system of the awake export e after the last call has left. m.mu is held,
-// and no work is running.
+// sleep starts a goroutine that closes the file system of the awake export e after the last call
+// has left. The caller holds m.mu, and no work is running.
 func (m *Mount) sleep(e *Export) {
 	m.awake.Store(nil)
 	m.work = &work{began: time.Now(), done: make(chan struct{})}
@@ -312,7 +317,8 @@ func (m *Mount) sleep(e *Export) {
 }
 
 // close waits until all calls have left, and closes the file system. If another call waits for the
-// mount, or clients hold state of it, close keeps the file system open for use.
+// mount, or clients hold state in it, close makes the open file system available to calls again
+// instead.
 func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	for _, idle := range left {
 		<-idle
@@ -367,8 +373,8 @@ func (m *Mount) Beneath() string {
 
 // Awake returns the export to use in place of e, whose Enter has failed: the export that replaced e
 // or, for a mount, its export with the open file system. It returns ESTALE if there is none. If try
-// is true and the file system is closed, it returns vfs.ErrWouldBlock; the call then waits in e's
-// lane of the executor.
+// is true and the file system is closed, Awake returns vfs.ErrWouldBlock. The caller then moves its
+// call to e's lane of the executor (rpc.Call.Resume), where the call may wait.
 func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	now := t.ByID(e.ID)
 	if now == nil {
@@ -388,7 +394,9 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 
 // Mounted returns the export that is mounted on the directory with an absolute path. at is the
 // export through which the caller reached the directory. The result serves the caller, and calls
-// can enter it. If no export is mounted there that serves the caller, Mounted returns EXDEV.
+// can enter it. If no export is mounted there that serves the caller, Mounted returns EXDEV. If it
+// has to look for new mounts or to open a file system, it returns vfs.ErrWouldBlock if try is true,
+// and vfs.ErrDelay if it cannot do so now.
 func (t *Table) Mounted(c *rpc.Conn, cred *rpc.Cred, at *Export, path string, try bool) (*Export, error) {
 	e, err := t.mountedAt(at, path)
 	if err != nil && t.missing != nil {

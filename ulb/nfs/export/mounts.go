@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// mounts holds the mounts below the exports of a Table. It does not change.
+// mounts holds the mounts below the exports of a Table. It does not change: SetMounts and Replace
+// make a new one.
 type mounts struct {
 	byID   map[uint32]*Mount
 	byName map[string]*Mount
@@ -22,14 +23,15 @@ type mountPoint struct{ in, path string }
 
 var noMounts = &mounts{}
 
-// OnMissing sets a function that the Table calls when a client reaches a mount point that it does
-// not know. f looks for mounts and returns when that is done. It returns false if it has looked too
-// often lately. OnMissing is called before the Table is used.
+// OnMissing sets a function that the Table calls when a client reaches a mount point that the Table
+// does not know. f looks for new mounts, and returns true when it has done so. If it has looked too
+// often lately, it returns false. The server calls OnMissing before it uses the Table.
 func (t *Table) OnMissing(f func() bool) { t.missing = f }
 
-// SetMounts sets the mounts below exports. It opens no file system. Earlier mounts that are
-// not in found are ended and returned. If several have the same name, the first counts. If an
-// export has the name of a mount, the mount point leads into that export.
+// SetMounts sets the mounts below exports. It opens no file system. It ends the earlier mounts that
+// are not in found (see Mount.End), and returns them. If several mounts in found have the same
+// name, the first counts. If an export has the name of a mount, the mount point leads into that
+// export.
 func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -64,7 +66,7 @@ func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
 	return s.end(old)
 }
 
-// end ends the mounts of the earlier set that are not in s.
+// end ends the mounts of the earlier set that are not in s, and returns them.
 func (s *set) end(before *set) (gone []*Mount) {
 	for name, m := range before.mounts.byName {
 		if s.mounts.byName[name] != m {
@@ -140,8 +142,10 @@ func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
 	return nil, syscall.EXDEV
 }
 
-// Way returns the path to a mount: the export or mount that it is mounted on, and the names from
-// the root of from to the directory that the mount covers. from may be asleep, or nil.
+// Way returns the path to the mount m. from is the export in which m is mounted: one of the Table's
+// exports, or the export of another mount. names are the components of the path from its root to
+// the directory that m covers. If that other mount is closed, no call can enter from. from is nil
+// if the Table has no such export any more.
 func (t *Table) Way(m *Mount) (from *Export, names []string) {
 	s := t.current.Load()
 	if from = s.named(m.Under); from == nil {

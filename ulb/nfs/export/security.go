@@ -86,11 +86,11 @@ func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
 }
 
 // OnRefusedFlavor sets a function that the Table calls for each call refused because of its
-// security flavor. The function runs on a goroutine that serves the call, and must not block.
-// OnRefusedFlavor is called before the Table is used.
+// security flavor. f runs on the goroutine that serves the call, and must not block. The server
+// calls OnRefusedFlavor before it uses the Table.
 func (t *Table) OnRefusedFlavor(f func(c *rpc.Conn, e *Export, as Security)) { t.refusedFlavor = f }
 
-// RefusedFlavor calls the function that OnRefusedFlavor has set, for a call that was refused.
+// RefusedFlavor tells the function that OnRefusedFlavor has set about a refused call.
 func (t *Table) RefusedFlavor(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedFlavor != nil {
 		t.refusedFlavor(c, e, SecurityOf(cred))

@@ -70,7 +70,7 @@ func (t *Table) Root() *Export { return t.root }
 
 // Replace makes exports the table's content. It fills in their IDs; it does not write to an export
 // that already has its ID, because calls may be using it. It ends the mounts below exports that are
-// gone. SetMounts sets the mounts below new exports.
+// gone. New exports have no mounts until the next SetMounts.
 func (t *Table) Replace(exports []*Export) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
