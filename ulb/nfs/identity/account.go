@@ -13,8 +13,8 @@ const maxGroups = 65536
 // errNoAccount: the user does not exist.
 var errNoAccount = errors.New("identity: no account")
 
-// Account returns the user and groups of the account with a name on this machine. ok is false
-// if there is no such account. Account does not use remembered answers, and may block. An
+// Account returns the user and groups of the account that has the given name on this machine. ok is
+// false if there is no such account. Account does not use remembered answers, and may block. An
 // error means that no answer was available.
 func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if !wellFormed([]byte(name)) {
@@ -34,9 +34,9 @@ func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, e
 	return a.uid, a.gid, groups, true, nil
 }
 
-// GroupsOf returns the groups of the user with a number on this machine, the account's own
-// group first. ok is false if there is no such user. GroupsOf does not use remembered
-// answers, and may block until ctx ends. An error means that no answer was available.
+// GroupsOf returns the groups of the user that has the number uid on this machine, the account's
+// own group first. ok is false if there is no such user. GroupsOf does not use remembered answers,
+// and may block until ctx ends. An error means that no answer was available.
 func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error) {
 	a, err := m.account(ctx, digits(uid), 2)
 	switch {
@@ -58,8 +58,9 @@ type account struct {
 	uid, gid uint32
 }
 
-// account returns the first account whose colon-separated field number field (from 0) equals
-// key.
+// account returns the first account in passwd in which one field equals key: field is the index of
+// that field, from 0. If the file has none, account asks the services of the machine for key. If
+// they have none either, it returns errNoAccount.
 func (m *Map) account(ctx context.Context, key string, field int) (account, error) {
 	line, err := fileLine(m.files[User], func(f []string) bool { return f[field] == key })
 	if err != nil {

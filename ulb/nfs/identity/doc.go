@@ -2,11 +2,10 @@
 // groups, and the names that NFS version 4 sends for them (RFC 8881 §5.9, RFC 7530 §5.9):
 // "name@domain".
 //
-// A Map looks in the files passwd and group of the machine, and then asks the machine's
-// services (nsswitch.conf(5)) through getent(1). There are three answers: found, not found,
-// and not available. The third is needed because a service that is down may know a name that
-// no other service knows. A Map remembers the first two for a limited time, up to a limited
-// number.
+// A Map looks in the files passwd and group of the machine, and then asks the machine's services
+// (nsswitch.conf(5)) through getent(1). There are three answers: found, not found, and not
+// available. The third is needed because a service that is down may know a name that no other
+// service knows. A Map remembers each answer for a limited time, and a limited number of answers.
 //
 // Groups finds the groups of users, for servers that do not trust the groups that callers
 // claim. It also remembers answers. It looks users up in the background, and shares its work

@@ -15,12 +15,13 @@ import (
 // lock.
 const recentBits = 12
 
-// Times and bounds of Groups.
+// Times and limits of Groups.
 const (
-	// patience is how long a call waits for an answer. After that, the client is told to
-	// repeat it; NFSv3 clients do so after some seconds.
+	// patience is how long a call waits for the groups of its user. After that, the server tells
+	// the client to repeat the call; NFSv3 clients do so after some seconds.
 	patience = 5 * time.Second
-	// failedFor is the time until a user whose look-up failed is looked up again.
+	// failedFor is the time until Groups looks a user up again after a look-up that failed. A Map
+	// waits as long.
 	failedFor = 5 * time.Second
 	// staleFor is how long Find uses the groups of a user without a newer answer. While the
 	// machine's services do not answer, Find uses answers that are older than GroupsConfig.Age.
@@ -28,8 +29,8 @@ const (
 	// lookers is the maximum number of look-ups at once. It is less than the number of getent
 	// processes, so that getent can also run for other uses.
 	lookers = 3
-	// maxMembers is the maximum number of remembered users, including users without an
-	// account and users being looked up. maxMembersOf is the maximum for one client address.
+	// maxMembers is the maximum number of remembered users, including users without an account,
+	// queued users and users being looked up. maxMembersOf is the maximum for one client address.
 	maxMembers, maxMembersOf = 65536, 4096
 	// maxNumbers is the maximum number of remembered groups, for all users together.
 	maxNumbers = 4 << 20
@@ -61,8 +62,9 @@ type GroupsConfig struct {
 // and do not block.
 //
 // Each call names the address of its client, and addresses take turns. An address that asks for
-// many users waits for its own look-ups only and gets only its share of the memory. It starts no
-// more goroutines or processes, because a fixed number of them serves all addresses.
+// many users waits for its own look-ups only and gets only its share of the memory. It cannot make
+// Groups start more goroutines or processes: at most lookers of each run for all addresses
+// together.
 type Groups struct {
 	cfg GroupsConfig
 	ctx context.Context
@@ -99,8 +101,8 @@ type answer struct {
 	uid    uint32
 	groups []uint32
 	known  bool // the user exists
-	// At renew Groups looks the user up again. At until the answer expires; if no look-up succeeds,
-	// it expires at stale instead.
+	// After the time renew, the next Find has the user looked up again. The answer expires at the
+	// time until. If no look-up succeeds, Find may use it up to the time stale.
 	renew, until, stale time.Time
 }
 
@@ -232,14 +234,16 @@ func (g *Groups) Delays(uid uint32) bool {
 	return m != nil && !m.holds(now) && m.hopeless(now)
 }
 
-// mayWait reports whether a call of a client may wait for the groups of a user. g.mu is held.
+// mayWait reports whether a call of a client may wait for the groups of a user: fewer than
+// maxWaitingOf calls of the client's address wait, the member m is not hopeless, and Groups is not
+// closed. m may be nil. g.mu is held.
 func (g *Groups) mayWait(client netip.Addr, m *member, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
 }
 
-// stuck reports whether the first user in the queue of a client has waited for too long. g.mu is
-// held.
+// stuck reports whether the first user in the queue of a client's address has waited for a look-up
+// for patience or longer. g.mu is held.
 func (g *Groups) stuck(client netip.Addr, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return a != nil && len(a.queue) > 0 && a.queue[0].hopeless(now)
@@ -254,8 +258,8 @@ type Wait struct {
 
 func (w *Wait) Error() string { return "identity: the groups of a user are being looked up" }
 
-// Await calls resume once, when Find has another answer, and at the latest after patience. The call
-// comes on any goroutine, perhaps before Await returns. resume must not block.
+// Await calls resume once: when the look-up has ended, and at the latest when it has taken
+// patience. resume runs on any goroutine, perhaps before Await returns. It must not block.
 func (w *Wait) Await(resume func()) {
 	if !w.g.await(w, resume) {
 		resume()
@@ -289,7 +293,8 @@ func (g *Groups) giveUp(m *member) {
 	}
 }
 
-// release removes the calls that wait for a user. The caller must resume them. g.mu is held.
+// release removes the calls that wait for a user, and returns the functions that resume them. The
+// caller calls these after it has released g.mu.
 func (g *Groups) release(m *member) (resume []func()) {
 	for _, w := range m.waiting {
 		w.asker.waiting--

@@ -14,7 +14,8 @@ var databases = [2]string{User: "passwd", Group: "group"}
 
 func digits(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
 
-// look looks up a user or a group by name, or by the digits of its number.
+// look looks up a user or a group by its name, or by the digits of its number: first in the file,
+// then through Config.Ask.
 func (m *Map) look(kind Kind, key string) *entry {
 	line, err := fileLine(m.files[kind], func(f []string) bool { return f[0] == key || f[2] == key })
 	e := parse(line)
@@ -55,7 +56,8 @@ func parse(line string) *entry {
 // many members is long.
 const maxLine = 1 << 20
 
-// fileLine returns the first line of a file whose fields fit, or "" if there is none.
+// fileLine returns the first line of a file for whose fields, separated by colons, fits returns
+// true. It returns "" if there is none.
 func fileLine(path string, fits func(fields []string) bool) (found string, err error) {
 	err = eachLine(path, func(line string) bool {
 		if f := strings.SplitN(line, ":", 5); len(f) >= 4 && fits(f) {

@@ -29,8 +29,8 @@ type waiter struct {
 	resume func()
 }
 
-// hopeless reports whether a call should not wait: the last look-up failed recently, or the
-// present one takes too long.
+// hopeless reports whether a call should not wait for the user: the last look-up failed less than
+// failedFor ago, or the present one has taken patience already.
 func (m *member) hopeless(now time.Time) bool {
 	if !m.asked.IsZero() {
 		return now.Sub(m.asked) >= patience
@@ -45,7 +45,8 @@ func (m *member) holds(now time.Time) bool {
 	return a != nil && (now.Before(a.until) || now.Before(a.stale) && (m.hopeless(now) || !m.failed.IsZero()))
 }
 
-// An asker is a client address that has remembered members, queued members, or waiting calls.
+// An asker is a client address that has remembered members, queued members, or waiting calls. A
+// member belongs to the asker whose call first asked for the user.
 type asker struct {
 	client      netip.Addr
 	first, last *member // list of members: first those without an answer, then the others, the oldest first
@@ -116,7 +117,8 @@ func (g *Groups) dropIdle(a *asker) {
 	}
 }
 
-// add adds m to the members of a. If a or g is full, it forgets other members.
+// add adds m to the members of the asker a. If the asker or g has too many members, add forgets
+// others.
 func (g *Groups) add(m *member, a *asker) {
 	if a.count >= maxMembersOf {
 		g.removeOldest(a)

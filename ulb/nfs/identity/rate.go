@@ -27,7 +27,7 @@ const (
 
 // looks counts the look-ups of addresses.
 type looks struct {
-	burst time.Duration // number of look-ups in a burst, times every
+	burst time.Duration // nameBurst or numberBurst, times every
 	every time.Duration
 
 	mu sync.Mutex
@@ -42,8 +42,8 @@ func newLooks(burst int, every time.Duration) *looks {
 	return &looks{burst: time.Duration(burst) * every, every: every, spent: make(map[netip.Addr]time.Time)}
 }
 
-// of returns the key in spent for an address, and the time in spent, or now if that is later. mu is
-// held.
+// of returns the key in spent for a client's address, and the time in spent, or now if the time in
+// spent is past. mu is held.
 func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
 	address = clientaddr.Of(client)
 	spent, found := l.spent[address]
@@ -72,7 +72,7 @@ func (l *looks) sweep(now time.Time) {
 	}
 }
 
-// may reports whether an address has a look-up left. If take is true, may uses one up.
+// may reports whether an address has a look-up left. If it has and take is true, may uses one up.
 func (l *looks) may(client netip.Addr, now time.Time, take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
