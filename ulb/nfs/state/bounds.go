@@ -17,13 +17,13 @@ const (
 	// the kernel walks over all claims of the file.
 	maxFileClaims = 1 << 10
 	// maxFileWaiters is the largest number of waiters of one file, and maxWaiters the largest
-	// number in all. If a client waits for a lock beyond these limits, the server does not notify
-	// it when the lock becomes free.
+	// number in all. Beyond these limits a client can wait for a lock only by repeating its LOCK:
+	// the server does not notify it when the lock becomes free.
 	maxFileWaiters = 1 << 10
 	maxWaiters     = 1 << 16
-	// maxHindrances is the largest number of locks and other waiters that the Manager checks when
-	// a lock becomes free. It does not notify the waiters that it did not reach: they ask again
-	// by themselves.
+	// maxHindrances is the largest number of locks and other waiters that the Manager checks when a
+	// lock becomes free. It does not notify the waiters that it did not reach: their clients repeat
+	// the LOCK anyway.
 	maxHindrances = 1 << 14
 )
 

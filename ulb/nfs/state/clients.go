@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Status is the result of a client's request.
+// A Status is an NFSv4 status code, the result of a request.
 type Status = nfs4wire.NFSStat4
 
 // Limits on the number of clients. The limits with From in their names are for each address, the
@@ -174,9 +174,10 @@ func (m *Manager) Met(c *Client, a netip.Addr) bool {
 }
 
 // contested reports whether a request that has the name of old, but another verifier, may come from
-// a different client. That is so if its principal is not proven, it comes from an address that old
-// never used, and old still has state or a session. The request then has to wait until old is gone
-// or its lease runs out. A client that moved to another machine and restarted waits as well.
+// a different client. That is so if the principal of the request is not proven, the request comes
+// from an address that is not in old.known.met, and old has state or a session, or may reclaim
+// state. The request then has to wait until old is gone or its lease runs out. A client that moved
+// to another machine and restarted waits as well.
 func (m *Manager) contested(old *Client, proven bool, from netip.Addr) bool {
 	return !proven && !slices.Contains(old.known.met, clientaddr.Of(from)) && m.atWork(old)
 }

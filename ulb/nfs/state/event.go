@@ -36,17 +36,18 @@ type Event struct {
 	Why     Why
 }
 
-// Why is the reason why the server took away a client's state.
+// A Why is a reason for taking away a client's state.
 type Why uint8
 
-// Reasons to take away a client's state.
+// Values of Why.
 const (
 	// Wanted: the client's lease ran out, and another client wanted its state.
 	Wanted Why = iota
 	// Named: the client's lease ran out, and another client uses its name.
 	Named
-	// Swept: the client's lease ran out longer ago than Config.Courtesy, or the server needed its
-	// memory, its entry in the table of clients, or its open files.
+	// Swept: the client's lease ran out longer ago than Config.Courtesy (or than two leases, if the
+	// client held locks), or the server needed its memory, its entry in the table of clients, or
+	// its open files.
 	Swept
 	// Greedy: the clients of its address held so much that other addresses got too little.
 	Greedy

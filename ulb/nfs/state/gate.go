@@ -9,8 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Intent is an access that a caller is about to make to a file. Every operation of every
-// version of NFS asks the Manager before it reads or changes a file or a name of a file.
+// An Intent is an access that a caller is about to make to a file. Every operation of every version
+// of NFS, except OPEN and LOCK, asks the Manager (Ask) before it reads or changes a file or a name
+// of a file.
 type Intent struct {
 	Use Use
 	// FS and File name the file. If Name is not nil, File is a directory, and Name is the file's
@@ -62,7 +63,8 @@ type Answer uint8
 
 // Answers. AfterGrace and AfterWait tell the caller to ask again later.
 const (
-	// Yes: the caller may make the access now. It makes no further call to the Manager for it.
+	// Yes: the caller may make the access now. It need not tell the Manager when the access has
+	// ended.
 	Yes Answer = iota
 	// No: a client has the file open with a deny mode that forbids the access. The operation
 	// fails.
@@ -155,7 +157,7 @@ func (i *Intent) exempts(head *State) bool {
 
 // conflictLocked reports whether an open of a file conflicts with a new access or a new deny mode.
 // It skips opens for which exempts returns true; exempts may be nil. late collects the clients of
-// the conflicting opens.
+// the conflicting opens. The caller holds m.mu.
 func (m *Manager) conflictLocked(id fileID, deny, access Access, exempts func(head *State) bool, late *courtesy) (conflict bool) {
 	of := m.files.byID[id]
 	if of == nil {

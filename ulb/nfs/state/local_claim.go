@@ -281,7 +281,7 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 		var late courtesy
 		id, d, status = m.lockOnce(a, r, &late)
 		// Evict after lockOnce has released the localClaim, because the evicted clients may have
-		// locks on this file, and the end of these locks needs its mutex.
+		// locks on this file: to end these, the eviction takes the mutex of the localClaim.
 		if late.none() || !m.expel(late.clients) {
 			return id, d, status
 		}
@@ -323,7 +323,7 @@ func (m *Manager) lockOnce(a *LockArgs, r byterange.Range, late *courtesy) (id n
 }
 
 // localLock returns the lock of a local process that conflicts with r. It names no client and no
-// owner. If that lock has ended meanwhile, it returns the whole of r.
+// owner. If that lock has ended meanwhile, the result describes the whole of r instead.
 func (m *Manager) localLock(c *localClaim, r *byterange.Range) *Denied {
 	d := denied(r, 0, "")
 	found, ok, err := c.claimer.TestClaim(c.key.Handle, d.Offset, d.Length, modeOf(r))

@@ -62,7 +62,7 @@ func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	}
 	open, most := counter.OpenFiles()
 	if open > most/2 && m.sweeper.courteous > 0 && m.sweeper.lack == nil {
-		// Evict clients whose leases ran out before there is no room left.
+		// Evict clients whose leases ran out early, while the file system can still open files.
 		m.relieve(m.ofFiles(key.Domain, counter), false)
 	}
 	// The counter already includes files that are being opened and belong to no client yet. An

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Records stores on stable storage which clients hold state, so that after a restart only these may
-// reclaim it (RFC 8881 §8.4.2). When a method returns, its effect is on stable storage. The Manager
-// calls Begin first and once, and never two methods at the same time.
+// Records stores on stable storage which clients hold state, so that after a restart only these
+// clients may reclaim state (RFC 8881 §8.4.2). When a method returns, its effect is on stable
+// storage. The Manager calls Begin first and once, and never two methods at the same time.
 type Records interface {
 	// Begin counts this start of the server, and returns all records. starts is below 1<<24, and
 	// differs at each start.
@@ -35,8 +35,8 @@ type Record struct {
 	// Revoked is true if the server revoked state of the client and the client has not acknowledged
 	// it. After a restart the client can then reclaim nothing.
 	Revoked bool
-	// Guarded is Client.Guarded. If it is true, only a request with integrity protection comes from
-	// this client.
+	// Guarded is Client.Guarded. If it is true, only a request with integrity protection counts as
+	// a request of this client.
 	Guarded bool
 }
 
@@ -59,7 +59,7 @@ func heldBy(deny Access) Held {
 	return HeldOpens
 }
 
-// recordOf returns the record that c needs. The caller holds m.mu.
+// recordOf returns the record of c as it should now be on stable storage. The caller holds m.mu.
 func (m *Manager) recordOf(c *Client) Record {
 	k := &c.known.reclaim
 	held := HeldOpens | k.held
@@ -122,8 +122,8 @@ func (m *Manager) Record(c *Client, deny Access, try bool) (blocked bool, err er
 	return false, nil
 }
 
-// errNotRecorded means that Records returned an error. The implementation of Records reports the
-// cause itself.
+// errNotRecorded means that Records returned an error. It does not contain that error, because the
+// implementation of Records itself reports it to the administrator.
 var errNotRecorded = errors.New("state: the client could not be recorded")
 
 // record writes the record of c if it is missing or outdated. It writes the records of all clients

@@ -32,19 +32,20 @@ func (m *Manager) ofPlaces() *shortage {
 	}
 }
 
-// Relieve makes the sweep remove clients whose leases ran out and that it need not keep, because a
-// client was refused something that another package manages. It returns at once, and may be called
-// as often as clients are refused.
+// Relieve makes the sweep run soon and remove clients whose leases ran out: see relieve. A package
+// that limits something else, such as sessions, calls it each time that it refuses a client.
+// Relieve returns at once.
 func (m *Manager) Relieve() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.relieve(m.ofMemory(), false)
 }
 
-// relieve makes the sweep remove clients whose leases ran out and that it need not keep, because a
-// client was refused the resource lack. starved is true if the address of the refused client has
-// less than half its fair share (clients.part). Then the sweep may also evict clients with valid
-// leases, of an address with more than its fair share. The caller holds m.mu.
+// relieve makes the sweep run soon, because a client was refused the resource lack. The sweep then
+// removes clients whose leases ran out: all that hold nothing, and others to free lack (see
+// discourteous). starved is true if the address of the refused client has less than half its fair
+// share (clients.part). Then the sweep may also evict clients with valid leases, of an address with
+// more than its fair share. The caller holds m.mu.
 func (m *Manager) relieve(lack *shortage, starved bool) {
 	w := &m.sweeper
 	if w.lack == nil {

@@ -28,7 +28,8 @@ func (m *Manager) beginSweep() {
 	go m.sweepOn()
 }
 
-// Close ends the Manager's goroutine. The owner of the Records closes them afterwards.
+// Close ends the Manager's goroutine. It does not close Config.Records: the caller does that
+// afterwards.
 func (m *Manager) Close() {
 	close(m.sweeper.stop)
 	<-m.sweeper.ended

@@ -190,8 +190,8 @@ func (m *Manager) released(of *file, l *leftovers) {
 	}
 }
 
-// inTurn returns the indexes of the waiters: first the first waiter of each address, then the
-// first of each client, then all others, each group in the order of arrival.
+// inTurn returns the indexes of the waiters in three groups: the first waiter of each address; the
+// first one of each other client; all other waiters. Each group is in the order of arrival.
 func (of *file) inTurn() []int {
 	origins, clients := make(map[*origin]bool), make(map[*Client]bool)
 	firsts, seconds, others := make([]int, 0, len(of.waiting)), []int(nil), []int(nil)

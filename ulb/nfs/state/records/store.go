@@ -46,8 +46,8 @@ type Store struct {
 	closed bool
 	file   *os.File
 	content
-	// size is the file's length, sum its checksum, and fresh its length after it was last
-	// rewritten.
+	// size is the file's length in bytes, sum its checksum, and fresh the length that it had after
+	// it was last rewritten.
 	size, fresh int64
 	sum         uint32
 	// suspect is true after a failed write to the file. The content on the disk is then unknown,
