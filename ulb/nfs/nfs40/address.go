@@ -10,9 +10,10 @@ import (
 // keeps, in bytes. Every valid one is shorter.
 const maxAddress = 120
 
-// callbackAddress returns the address for callbacks: the caller's own address with the port
-// that the client names. It returns the zero value if the client names another address, which
-// could be any machine's, or an address that cannot be connected to.
+// callbackAddress returns the address for callbacks to the client that named this netid and this
+// universal address: the IP address from which the client calls (caller), with the port that it
+// named. It returns the zero value if the client named another IP address, which may be another
+// machine's, or no valid TCP address.
 func callbackAddress(netid, address string, caller netip.Addr) netip.AddrPort {
 	if netid != rpcbind.TCP && netid != rpcbind.TCP6 {
 		return netip.AddrPort{}

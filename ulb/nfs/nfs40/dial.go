@@ -110,7 +110,7 @@ func (d *dialer) end() {
 	d.work.Wait()
 }
 
-// A connection carries callbacks to one client. It is closed after idleTime without use.
+// A connection carries callbacks to one client. Its Channel closes it after idleTime without use.
 type connection struct {
 	dialer *dialer
 	to     netip.Addr
