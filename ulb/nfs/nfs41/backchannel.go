@@ -49,7 +49,7 @@ func (b *calls) begin(c *channel) {
 	b.target = maxBackSlots
 }
 
-// highest returns the highest slot in use.
+// highest returns the highest slot in use, or 0 if no slot is in use.
 func (b *calls) highest() (n uint32) {
 	for i := range b.slots {
 		if b.slots[i].busy {
@@ -180,7 +180,8 @@ func (s *Session) caller() rpc.Caller {
 	return nil
 }
 
-// reachable reports whether the client can be called over the session.
+// reachable reports whether the session has a connection to call the client over and, if the client
+// offered RPCSEC_GSS contexts, a usable context or credential.
 func (s *Session) reachable() bool {
 	sec := s.security.Load()
 	return s.connected() && (len(sec.contexts) == 0 || sec.usable(time.Now()))

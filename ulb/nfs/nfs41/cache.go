@@ -32,10 +32,10 @@ const fewSlots = 8
 // The sessions of one address may use at most half of what other addresses leave free, in each of
 // the halves. An address beyond that gets no new session. If such an address has less than half its
 // fair share, the server ends sessions of the address that has the most. If the replies of an
-// address reach the limit, its session with the most replies loses those that the client did not
-// ask the server to cache. The other replies stay until the client uses the slot again, or uses
-// fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that ask for a cached reply get
-// NFS4ERR_DELAY, except in slot 0.
+// address reach the limit, the session whose replies use the most memory loses the replies that the
+// client did not ask the server to cache. The other replies stay until the client uses the slot
+// again, or uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that ask for a
+// cached reply get NFS4ERR_DELAY, except in slot 0.
 type cache struct {
 	// most is the limit of aside, and half is the limit of others. aside is the memory set aside,
 	// and others the other memory in use, in bytes.
@@ -69,7 +69,7 @@ func (c *cache) init(size int64) {
 // session sets memory aside for a new session of a client at the address from: for its slots and
 // for one reply. slots is the number of slots that the client wants, and size the size of the
 // reply, in bytes. session returns the number of slots that the session gets, and the share to pass
-// to endSession. The share is nil if no memory is left.
+// to endSession. The share is nil if too little memory is left for the address.
 func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 	from = clientaddr.Of(from)
 	c.mu.Lock()

@@ -4,9 +4,8 @@
 // of it).
 //
 // A session belongs to a client, not to a connection: its requests may come over several
-// connections at once, of either transport. Each slot of a session remembers its latest
-// request, so that no request is executed twice. SEQUENCE completes all checks before it
-// changes a slot.
+// connections at once, by TCP or RDMA. Each slot of a session remembers its latest request, so that
+// no request is executed twice. SEQUENCE completes all checks before it changes a slot.
 //
 // Package state keeps the list of clients and their leases.
 package nfs41

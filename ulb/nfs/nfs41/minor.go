@@ -16,9 +16,9 @@ type Config struct {
 	// Exports encodes the file handles in calls to clients. If it is nil, the server does not
 	// notify clients when locks that they wait for become free.
 	Exports *export.Table
-	// Owner and OwnerMinor are the server owner, Scope is the server scope. Addresses with
-	// the same values lead to the same server (RFC 8881 §2.10.4, §2.10.5). The values must
-	// not change while a client remembers them, even over a restart.
+	// Owner and OwnerMinor are the server owner, Scope is the server scope. If a client gets the
+	// same values at two addresses, it takes both for the same server (RFC 8881 §2.10.4, §2.10.5).
+	// The values must not change while a client remembers them, even over a restart.
 	Owner, Scope []byte
 	OwnerMinor   uint64
 	// Domain, Name and Date identify this implementation to clients. If Name is empty, EXCHANGE_ID

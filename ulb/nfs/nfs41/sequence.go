@@ -80,8 +80,9 @@ func requestSize(c *rpc.Call) int {
 	return n
 }
 
-// admits reports whether a connection may carry requests of the session. If the client did
-// not ask for protection, the request itself binds the connection (RFC 8881 §18.34.3).
+// admits reports whether a connection may carry requests of the session. If the client did not ask
+// for protection (see binds), any connection may do so. The request itself then binds the
+// connection (RFC 8881 §18.34.3), as long as fewer than maxConns are bound.
 func (s *Session) admits(c *rpc.Conn) bool {
 	if b := s.binding(c); b != nil && b.fore {
 		return true
@@ -206,10 +207,10 @@ type identity struct {
 	uid, gid             uint32
 }
 
-// digestOf returns a digest that distinguishes a request from others with the same sequence
-// number. It covers the start of the operations after SEQUENCE, the caller, and the
-// protection of the reply. The protection counts because a stored reply that was sealed must
-// not be sent in clear.
+// digestOf returns a digest that distinguishes a request from others with the same sequence number.
+// It covers the first bytes of the operations after SEQUENCE, their length and number, the caller,
+// and the protection of the reply. The protection is included because the server must not send a
+// reply in clear that it stored for a request with privacy.
 func digestOf(k *nfs4.Compound) uint64 {
 	rest, c := k.Args.Rest(), &k.Call.Cred
 	id := identity{

@@ -97,7 +97,8 @@ func (l *slot) finish(k *nfs4.Compound) {
 
 // keeps reports whether the slot stores the reply. It does not if the reply is incomplete.
 // Otherwise it does so if the client asked for that, or if the compound ran an operation that must
-// not run twice (once), the reply is small (maxUnasked), and the memory for replies is not scarce.
+// not run twice (once), the reply is small (maxUnasked), and there is enough memory for replies
+// (ample) or this is slot 0.
 func (l *slot) keeps(k *nfs4.Compound) bool {
 	switch {
 	case k.Status < 0, k.W.Overflow():
