@@ -11,12 +11,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Squash selects the callers that act as the anonymous user.
+// Squash selects the callers that act as the anonymous user, with Options.AnonUID and AnonGID.
 type Squash uint8
 
 // Kinds of squashing (exports(5) has the same names).
 const (
-	RootSquash Squash = iota // callers with user or group 0
+	RootSquash Squash = iota // callers with user 0; for other callers, AnonGID replaces group 0
 	NoSquash                 // only callers without an identity
 	AllSquash                // all callers
 )
@@ -170,8 +170,8 @@ func (e *Export) Enter(c *rpc.Conn) bool {
 func (e *Export) Leave(c *rpc.Conn) { e.use.leave(&e.use.calls[c.ID%stripes]) }
 
 // Retire makes Enter refuse all further calls. The channel is closed when all calls that had
-// entered have left; then the file system can be closed. Retire is called once, after the Table has
-// replaced or removed the export.
+// entered have left; then the file system can be closed. The caller calls Retire once, after the
+// Table has replaced or removed the export.
 func (e *Export) Retire() (idle <-chan struct{}) {
 	e.use.idle = make(chan struct{})
 	e.use.retired.Store(true)

@@ -34,8 +34,8 @@ var ErrForged = errors.New("export: not a handle of this server")
 // ErrGone: the handle is genuine, but its export is no longer offered.
 var ErrGone = errors.New("export: handle of an export that is gone")
 
-// cacheSlots is the size of the direct-mapped cache of handles that were sealed, or whose
-// seal was checked and is genuine. It is a power of two.
+// cacheSlots is the number of handles that fit in the direct-mapped cache. The cache has handles
+// that the server sealed lately, or whose seals it found to be genuine.
 const cacheSlots = 8192
 
 // sealer makes and checks seals. The check of a handle in its cache costs one hash and one

@@ -88,7 +88,8 @@ type Mount struct {
 	// wanted is true if a call waits for the end of a Close.
 	wanted bool
 	gone   bool
-	// refused is the error of the last Open. The next Open is not before retry.
+	// refused is the error of the last Open, or nil. After an error the next Open is not before the
+	// time retry.
 	refused error
 	retry   time.Time
 	// left holds the channels that Retire returned for replaced exports of the mount. Calls may
@@ -392,11 +393,11 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	return now, err
 }
 
-// Mounted returns the export that is mounted on the directory with an absolute path. at is the
-// export through which the caller reached the directory. The result serves the caller, and calls
-// can enter it. If no export is mounted there that serves the caller, Mounted returns EXDEV. If it
-// has to look for new mounts or to open a file system, it returns vfs.ErrWouldBlock if try is true,
-// and vfs.ErrDelay if it cannot do so now.
+// Mounted returns the export that is mounted on the directory with this absolute path on this
+// machine. at is the export through which the caller reached the directory. The result serves the
+// caller, and calls can enter it. If no export is mounted there that serves the caller, Mounted
+// returns EXDEV. If it has to look for new mounts or to open a file system, it returns
+// vfs.ErrWouldBlock if try is true, and vfs.ErrDelay if it cannot do so now.
 func (t *Table) Mounted(c *rpc.Conn, cred *rpc.Cred, at *Export, path string, try bool) (*Export, error) {
 	e, err := t.mountedAt(at, path)
 	if err != nil && t.missing != nil {

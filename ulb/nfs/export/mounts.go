@@ -24,14 +24,14 @@ type mountPoint struct{ in, path string }
 var noMounts = &mounts{}
 
 // OnMissing sets a function that the Table calls when a client reaches a mount point that the Table
-// does not know. f looks for new mounts, and returns true when it has done so. If it has looked too
-// often lately, it returns false. The server calls OnMissing before it uses the Table.
+// does not know. f looks for new mounts, for which it may wait, and returns true. If it cannot look
+// for mounts soon, it returns false. The server calls OnMissing before it uses the Table.
 func (t *Table) OnMissing(f func() bool) { t.missing = f }
 
 // SetMounts sets the mounts below exports. It opens no file system. It ends the earlier mounts that
 // are not in found (see Mount.End), and returns them. If several mounts in found have the same
-// name, the first counts. If an export has the name of a mount, the mount point leads into that
-// export.
+// name, the first counts. If one of the Table's exports has the name of a mount, SetMounts makes no
+// Mount for it: the mount point leads into that export.
 func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -143,9 +143,9 @@ func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
 }
 
 // Way returns the path to the mount m. from is the export in which m is mounted: one of the Table's
-// exports, or the export of another mount. names are the components of the path from its root to
-// the directory that m covers. If that other mount is closed, no call can enter from. from is nil
-// if the Table has no such export any more.
+// exports, or the export of another mount. names are the components of the path from the root of
+// that export to the directory that m covers. If that other mount is closed, calls cannot enter its
+// export. from is nil if the Table has no such export any more.
 func (t *Table) Way(m *Mount) (from *Export, names []string) {
 	s := t.current.Load()
 	if from = s.named(m.Under); from == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Security is a security flavor: an RPC flavor, or Kerberos under RPCSEC_GSS with a service,
-// by its number as a flavor (RFC 2623 §4.3).
+// Security is the number of a security flavor: an RPC flavor, or a pseudo flavor, which stands for
+// Kerberos under RPCSEC_GSS with one of the services (RFC 2623 §4.3).
 type Security uint32
 
 // Kinds of security, named as in mount's option sec=. Sys is AUTH_SYS. Krb5 proves the caller's
