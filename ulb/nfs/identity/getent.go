@@ -18,7 +18,7 @@ const getentTime = 10 * time.Second
 
 var asking = make(chan struct{}, 4)
 
-// initgroups is the database of users' groups.
+// initgroups is getent's name of the database of users' groups.
 const initgroups = "initgroups"
 
 // marker is the name of a service that no machine has. The C library looks for the library of
@@ -118,7 +118,8 @@ func (s *nssService) unavailable(told string) bool {
 	return false
 }
 
-// capped keeps the first left bytes written to it and drops the rest.
+// capped keeps what is written to it, up to a limit, and drops the rest. left is the number of
+// bytes that it may still keep.
 type capped struct {
 	bytes []byte
 	left  int

@@ -11,8 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// recentBits is the binary logarithm of the number of answers that can be read without a
-// lock.
+// recentBits is the binary logarithm of the length of Groups.recent.
 const recentBits = 12
 
 // Times and limits of Groups.
@@ -80,7 +79,7 @@ type Groups struct {
 	turns   []*asker
 	numbers int // number of groups in all answers
 	running int
-	// round counts the calls of Forget.
+	// round counts the calls of Forget, so that settle notices a call during a look-up.
 	round  int
 	closed bool
 	stats  GroupsStats
@@ -101,8 +100,8 @@ type answer struct {
 	uid    uint32
 	groups []uint32
 	known  bool // the user exists
-	// After the time renew, the next Find has the user looked up again. The answer expires at the
-	// time until. If no look-up succeeds, Find may use it up to the time stale.
+	// Once the time renew is past, the next Find queues the user for a new look-up. The answer
+	// expires at the time until. If no look-up succeeds, Find may use it up to the time stale.
 	renew, until, stale time.Time
 }
 
@@ -383,8 +382,9 @@ func (g *Groups) next() *member {
 	return m
 }
 
-// settle stores the outcome of a look-up. round is the value of g.round when the look-up began.
-// again is true if Forget was called meanwhile: the caller looks the user up once more.
+// settle stores the outcome of a look-up. *round is the value of g.round when the look-up began.
+// again is true if Forget was called meanwhile: settle then updates *round, and the caller looks
+// the user up once more.
 func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *int) (resume []func(), again bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

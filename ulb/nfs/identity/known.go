@@ -33,7 +33,7 @@ func (e *entry) result() (uint32, error) {
 	return e.id, nil
 }
 
-// known holds the remembered entries of one kind. The zero value is empty.
+// known holds the remembered entries of one kind: users or groups. The zero value is empty.
 type known struct {
 	mu             sync.RWMutex
 	found, missing remembered

@@ -23,7 +23,8 @@ type member struct {
 	timer   *time.Timer
 }
 
-// A waiter is a waiting call. It counts for the limit of its asker. resume continues the call.
+// A waiter is a waiting call. It counts for the limit maxWaitingOf of its asker. resume continues
+// the call.
 type waiter struct {
 	asker  *asker
 	resume func()
