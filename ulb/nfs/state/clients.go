@@ -43,8 +43,8 @@ type clients struct {
 	scramble scrambler
 }
 
-// A name identifies a client across restarts of the client and of the server. Clients of minor
-// version 0 and clients of later versions have separate names.
+// A name identifies a client across restarts of the client and of the server. A client of minor
+// version 0 and a client of a later version are different clients, even if both send the same name.
 type name struct {
 	minor uint32
 	owner string

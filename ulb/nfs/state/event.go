@@ -49,7 +49,8 @@ const (
 	// client held locks), or the server needed its memory, its entry in the table of clients, or
 	// its open files.
 	Swept
-	// Greedy: the clients of its address held so much that other addresses got too little.
+	// Greedy: the clients of the client's address held so much memory, so many open files or so
+	// many entries in the table of clients that the clients of another address got too little.
 	Greedy
 )
 

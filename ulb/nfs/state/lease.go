@@ -64,8 +64,8 @@ func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 // request of it.
 func (c *Client) Dying() bool { return c.known.dying.Load() }
 
-// expired reports whether the client's lease had run out at the time now, on the clock of
-// Manager.now, and no request of it is under way. Other clients may then get its state, once
+// expired reports whether the client's lease has run out and no request of the client is under way.
+// now is the present time on the clock of Manager.now. Other clients may then get its state, once
 // Evict has removed it. The caller holds m.mu.
 func (m *Manager) expired(c *Client, now time.Duration) bool {
 	if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease+m.unwritten() {
@@ -82,9 +82,9 @@ func (m *Manager) expired(c *Client, now time.Duration) bool {
 func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
 // evict is Evict for several clients. It removes their records together, so that it waits for the
-// disk once. It evicts clients with a valid lease only if why is Greedy. If another goroutine is
-// already evicting some of the clients, evict waits until that has ended, and then tries to evict
-// those that are still there.
+// disk once. It evicts clients with a valid lease only if the reason (why) is Greedy. If another
+// goroutine is already evicting some of the clients, evict waits until that has ended, and then
+// tries to evict those that are still there.
 func (m *Manager) evict(all []*Client, why Why) error {
 	for len(all) > 0 {
 		var mine, later []*Client
@@ -205,11 +205,11 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 // LockArgs.Wait may already be in the queue for its lock.
 const WouldWait Status = -1
 
-// settled calls f, which executes a request, with m.mu held. f adds to late the clients whose state
-// conflicts with the request. If all of them have lost their leases, settled evicts them and calls
-// f again; if it cannot evict them, the result of f stands. It does the work in l after it has
-// released the mutex. If try is true, settled evicts no client, and returns false if it would have
-// to.
+// settled calls f, which executes a request, with m.mu held. f passes the clients whose state
+// conflicts with the request to late.blame, and adds work that needs no mutex to l. settled does
+// that work after it has released the mutex. If the leases of all these clients ran out, settled
+// evicts them and calls f again. If it cannot evict them, the result of f stands. If try is true,
+// settled evicts no client, and returns false if it would have to.
 func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 	for {
 		var l leftovers

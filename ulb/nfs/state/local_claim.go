@@ -288,8 +288,8 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 	}
 }
 
-// lockOnce is one attempt of lockClaimed. It adds the conflicting clients whose leases ran out to
-// late.
+// lockOnce is one attempt of lockClaimed. It stores the clients whose locks conflict in late, so
+// that lockClaimed can evict those without a valid lease.
 func (m *Manager) lockOnce(a *LockArgs, r byterange.Range, late *courtesy) (id nfs4wire.StateID4, d *Denied, status Status) {
 	c := m.claimed(a.Key, a.Claimer)
 	defer m.unclaimed(c)

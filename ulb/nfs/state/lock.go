@@ -195,8 +195,8 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 	return s
 }
 
-// lockConflict returns a lock of another owner that conflicts with r, or nil. It adds the clients
-// of such locks to late. If one of them has a valid lease, it returns a lock of that client.
+// lockConflict returns a lock of another owner that conflicts with r, or nil. It passes the clients
+// of such locks to late.blame. If one of them has a valid lease, it returns a lock of that client.
 func (m *Manager) lockConflict(of *file, r *byterange.Range, owner *Owner, late *courtesy) (d *Denied) {
 	of.locked.Conflicts(r, func(other *State, held *byterange.Range) bool {
 		if other.Owner == owner {

@@ -47,10 +47,9 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 
 // mayOpen returns NFS4_OK if c may open the file of this key, or else the error to answer. A file
 // that the clients of the same address have open already does not count again. All clients of an
-// address may have at most three times as many open files of a file system as it can still open,
-// apart from an eighth of its limit. If mayOpen refuses an address that has less than half its fair
-// share (clients.part), it makes the sweep evict clients of the address that has the most open
-// files.
+// address may have at most three times as many open files of a file system as the file system can
+// still open; an eighth of the file system's limit is left out of this count. If mayOpen refuses c,
+// it makes the sweep free open files: see relieve.
 func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	counter, ok := key.Domain.(vfs.OpenCounter)
 	if !ok {

@@ -41,11 +41,11 @@ func (m *Manager) Relieve() {
 	m.relieve(m.ofMemory(), false)
 }
 
-// relieve makes the sweep run soon, because a client was refused the resource lack. The sweep then
-// removes clients whose leases ran out: all that hold nothing, and others to free lack (see
-// discourteous). starved is true if the address of the refused client has less than half its fair
-// share (clients.part). Then the sweep may also evict clients with valid leases, of an address with
-// more than its fair share. The caller holds m.mu.
+// relieve makes the sweep run soon, because a client was refused a resource; lack describes that
+// resource. The sweep then removes clients whose leases ran out: all that hold nothing, and others
+// to free some of the resource (see discourteous). starved is true if the address of the refused
+// client has less than half its fair share (clients.part). Then the sweep may also evict clients
+// with valid leases, of an address with more than its fair share. The caller holds m.mu.
 func (m *Manager) relieve(lack *shortage, starved bool) {
 	w := &m.sweeper
 	if w.lack == nil {
@@ -61,8 +61,9 @@ func (m *Manager) relieve(lack *shortage, starved bool) {
 const relieveAfter = 20 * time.Millisecond
 
 // greedy returns clients to evict although their leases are valid, so that starved addresses get
-// their fair share (clients.part). It takes the clients of the address that uses most of lack: as
-// many as are needed to bring this address down to its fair share. The caller holds m.mu.
+// their fair share (clients.part). It takes clients of the address that uses most of the short
+// resource: as many as are needed to bring this address down to its fair share. The caller holds
+// m.mu.
 func (m *Manager) greedy(lack *shortage) (all []*Client) {
 	t, part := &m.clients, m.clients.part(lack.all)
 	var most *origin

@@ -51,7 +51,8 @@ type State struct {
 	// revoked is true if the server took the state away because the administrator changed the
 	// exports.
 	revoked atomic.Bool
-	// opened is nil once the open has ended. A lock uses the opened of its open.
+	// opened is the access of an open; nil once the open has ended. A lock has none of its own: see
+	// granted.
 	opened atomic.Pointer[opened]
 
 	// Manager.mu guards the fields below.
@@ -85,7 +86,7 @@ type grant struct {
 	file vfs.File
 }
 
-// grant returns a grant of this principal that includes the access want, or nil.
+// grant returns a grant of this principal that includes the wanted access, or nil.
 func (o *opened) grant(want Access, by Principal) *grant {
 	for _, access := range [...]Access{want, AccessBoth} {
 		if g := &o.grants[access]; g.open && g.by == by {
@@ -109,7 +110,7 @@ func (s *State) granted() *opened {
 	return s.opened.Load()
 }
 
-// For returns NFS4_OK if the state allows the access want (AccessRead or AccessWrite), with the
+// For returns NFS4_OK if the state allows the wanted access (AccessRead or AccessWrite), with the
 // open file to use. The file is nil if the calling principal did not open it for that access, or if
 // the file system has no open files. The caller then uses the file's handle, and the file system
 // checks the permissions. If another request closes the file meanwhile, calls on it return EBADF,
@@ -128,7 +129,7 @@ func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	return nil, nfs4wire.NFS4OK
 }
 
-// OpenedBy reports whether this principal opened the file for the access want. It is false if the
+// OpenedBy reports whether this principal opened the file for the wanted access. It is false if the
 // open has ended.
 func (s *State) OpenedBy(want Access, by Principal) bool {
 	o := s.granted()
