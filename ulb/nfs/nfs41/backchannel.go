@@ -187,7 +187,8 @@ func (s *Session) reachable() bool {
 	return s.connected() && (len(sec.contexts) == 0 || sec.usable(time.Now()))
 }
 
-// connected reports whether the session has a connection to call the client over.
+// connected reports whether the session has a connection to call the client over, and the client
+// answers there (neither down nor fault is set).
 func (s *Session) connected() bool {
 	if s.down.Load() || s.fault.Load() {
 		return false

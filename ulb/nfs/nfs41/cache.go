@@ -66,8 +66,8 @@ func (c *cache) init(size int64) {
 	c.shares = make(map[netip.Addr]*share)
 }
 
-// session sets memory aside for a new session of a client at the address from: for its slots and
-// for one reply. slots is the number of slots that the client wants, and size the size of the
+// session sets memory aside for a new session: for its slots and for one reply. from is the address
+// of the client, slots is the number of slots that the client wants, and size the size of the
 // reply, in bytes. session returns the number of slots that the session gets, and the share to pass
 // to endSession. The share is nil if too little memory is left for the address.
 func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
@@ -108,10 +108,10 @@ func (c *cache) endSession(s *share, slots, size int) {
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
-// greedy returns the share with the most memory set aside, so that its sessions make room for a new
-// session of the address from. part is the fair share in c.most, in bytes: an equal part for each
-// address with sessions, and one for a new address. If no share has more than part, or the address
-// from already has at least half of part, most is nil.
+// greedy returns the share with the most memory set aside, so that some of its sessions end and
+// make room. from is the address that wants a new session. part is the fair share in c.most, in
+// bytes: an equal part for each address with sessions, and one for a new address. If no share has
+// more than part, or the share of from already has at least half of part, the result is nil.
 func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,10 +181,10 @@ func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 // instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
-// makeRoom ends sessions of the address that has the most memory set aside, so that a client at the
-// address from can create a session: see greedy. It ends the sessions with the most slots first,
-// until that address has no more than its fair share. The clients of the ended sessions create new
-// ones and lose no state. makeRoom returns false if no session ended.
+// makeRoom ends sessions of the address that has the most memory set aside (see greedy), so that a
+// client at another address, from, can create a session. It ends the sessions with the most slots
+// first, until that address has no more than its fair share. The clients of the ended sessions
+// create new ones and lose no state. makeRoom returns false if no session ended.
 func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	most, part := m.cache.greedy(from)
 	if most == nil {

@@ -136,9 +136,9 @@ func (c *call) start() {
 	startUntil(over, x, c.expires)
 }
 
-// startUntil makes the call x on k. At the time late, which may have passed already, it cancels the
-// call with ErrUnanswered. A call that has not begun cannot be cancelled, so the timer is set after
-// Start.
+// startUntil makes the call x on k. late is the time at which it cancels the call with
+// ErrUnanswered; that may be past already. A call that has not begun cannot be cancelled, so the
+// timer is set after Start.
 func startUntil(k rpc.Caller, x *rpc.Exchange, late time.Time) {
 	var patience atomic.Pointer[time.Timer]
 	var ended atomic.Bool

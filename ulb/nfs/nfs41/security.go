@@ -24,8 +24,8 @@ type BackContext interface {
 	Caller(k rpc.Caller) rpc.Caller
 	// CallSize returns the maximum length of a call with n bytes of arguments.
 	CallSize(n int) int
-	// Usable reports whether calls can still be made at the time now. Expiry returns the time at
-	// which the context expires.
+	// Usable reports whether calls can be made at the given time. Expiry returns the time at which
+	// the context expires.
 	Usable(now time.Time) bool
 	Expiry() time.Time
 }
