@@ -82,8 +82,7 @@ type mac struct {
 	sum [sha256.Size]byte
 }
 
-// seal appends the seal to b. The seal covers the head and the handle, which are in b from start
-// on.
+// seal appends the seal to b. The seal covers the head and the handle: b[start:].
 func (s *sealer) seal(b []byte, start int) []byte {
 	m := s.macs.Get().(*mac)
 	m.Reset()

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Opener returns the reason in words why e is more open than inner: e serves more clients,
-// or accepts a weaker security flavor. It returns "" if e is not more open. Clients that
-// reach the files of inner through e get the access that e allows.
+// Opener compares the access that two exports give to the same files. If e is more open than inner,
+// because it serves more clients or accepts a weaker security flavor, Opener returns that reason in
+// words. Otherwise it returns "". Clients that reach the files of inner through e get the access
+// that e allows.
 func (e *Export) Opener(inner *Export) (why string) {
 	for _, a := range borders(e, inner) {
 		switch weak := e.weakest(a); {
