@@ -56,8 +56,8 @@ func parse(line string) *entry {
 // many members is long.
 const maxLine = 1 << 20
 
-// fileLine returns the first line of a file for whose fields, separated by colons, fits returns
-// true. It returns "" if there is none.
+// fileLine splits each line of a file into fields at the colons, and passes the fields to fits. It
+// returns the first line for which fits returns true, or "" if there is none.
 func fileLine(path string, fits func(fields []string) bool) (found string, err error) {
 	err = eachLine(path, func(line string) bool {
 		if f := strings.SplitN(line, ":", 5); len(f) >= 4 && fits(f) {

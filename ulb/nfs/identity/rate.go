@@ -31,9 +31,9 @@ type looks struct {
 	every time.Duration
 
 	mu sync.Mutex
-	// spent holds a time for each address. Each look-up moves it into the future by the duration
-	// every, at most to now plus burst. Once the time is past, the address has all its look-ups
-	// again.
+	// spent holds, for each address, the time at which the address has all its look-ups again. Each
+	// look-up moves that time further into the future by looks.every. If the time would then be
+	// more than looks.burst ahead, the address has no look-up left.
 	spent map[netip.Addr]time.Time
 	swept time.Time // time of the last sweep
 }
@@ -42,8 +42,8 @@ func newLooks(burst int, every time.Duration) *looks {
 	return &looks{burst: time.Duration(burst) * every, every: every, spent: make(map[netip.Addr]time.Time)}
 }
 
-// of returns the key in spent for a client's address, and the time in spent, or now if the time in
-// spent is past. mu is held.
+// of returns the key in spent for a client's address, and the time in spent, or the current time if
+// the time in spent is past. mu is held.
 func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
 	address = clientaddr.Of(client)
 	spent, found := l.spent[address]
