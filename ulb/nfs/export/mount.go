@@ -240,7 +240,8 @@ func (m *Mount) end(w *work) {
 	close(w.done)
 }
 
-// offer gives the mount the options of top, which is Top or its replacement.
+// offer gives the mount the options of the export top: that is Mount.Top, or the export that
+// replaced it.
 func (m *Mount) offer(top *Export) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -29,8 +29,9 @@ var (
 // callTime is the time limit of a callback, with all its attempts.
 const callTime = 10 * time.Second
 
-// maxCall is the size of the longest operation of a callback, and maxResult that of its
-// longest result, in bytes. Both fit inline on every transport.
+// maxCall is the size of the longest operation of a callback, in bytes. maxResult is the size of
+// the longest results of a callback, in bytes, those of CB_SEQUENCE included. On RDMA both fit in
+// messages without chunks.
 const (
 	maxCall   = 2 << 10
 	maxResult = 512

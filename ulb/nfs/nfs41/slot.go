@@ -30,7 +30,7 @@ type slot struct {
 	charge int
 	ended  bool
 
-	// The fields below belong to the running request. Only the goroutine that runs it uses them.
+	// Only the goroutine that executes the running request uses the fields below.
 	cache bool   // the client asked the server to cache the reply
 	once  bool   // the request has run an operation that must not run twice
 	told  uint32 // highest slot for the client to use, as the last SEQUENCE reply in this slot said

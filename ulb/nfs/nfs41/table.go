@@ -9,7 +9,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The table of sessions grows by chunks, so that readers need no lock.
+// The table of sessions grows by one chunk at a time and never moves a session, so that readers
+// need no lock. chunkSize is the number of sessions in a chunk, chunks the maximum number of
+// chunks.
 const (
 	chunkSize = 256
 	chunks    = 256

@@ -7,8 +7,8 @@ const usualMemory = 128 << 20
 
 const (
 	// maxFileRanges is the largest number of locked ranges in one file. maxFileLocks is the largest
-	// number of lock stateids for one file. The function part returns how many of each one client
-	// may have.
+	// number of lock stateids for one file. The function part returns how many of these a single
+	// client may have.
 	maxFileRanges = 1 << 16
 	maxFileLocks  = 1 << 16
 	// maxFileClaims is the largest number of locked ranges of a file that the Manager claims one by
@@ -21,9 +21,9 @@ const (
 	// the server does not notify it when the lock becomes free.
 	maxFileWaiters = 1 << 10
 	maxWaiters     = 1 << 16
-	// maxHindrances is the largest number of locks and other waiters that the Manager checks when a
-	// lock becomes free. It does not notify the waiters that it did not reach: their clients repeat
-	// the LOCK anyway.
+	// maxHindrances is the largest number of locks and other waiters that the Manager checks each
+	// time that a lock in a file becomes free. It does not notify the waiters that it did not
+	// reach: their clients repeat the LOCK anyway.
 	maxHindrances = 1 << 14
 )
 
@@ -77,8 +77,8 @@ func (m *Manager) charge(c *Client, n int) {
 
 // crowded reports whether c can get no more state, because the clients of its address together
 // already use as much memory as is free. crowded then also makes the sweep free memory. If the
-// address uses less than half its fair share (clients.part), the sweep may evict clients with valid
-// leases for it: see relieve.
+// address uses less than half its fair share (clients.part), the sweep may even evict clients of
+// another address whose leases are valid: see relieve.
 func (m *Manager) crowded(c *Client) bool {
 	o := c.known.origin
 	if o.memory < m.cfg.Memory-m.files.usage.memory {

@@ -127,8 +127,8 @@ func (c *clients) begin(epoch uint32) {
 
 // nextID returns a client ID that was never used before and that no client can guess. It must not
 // be guessable, because in minor version 0 the ID is all that a request needs to act as the client.
-// When the counter last overflows, nextID adds 1 to the epoch. The epochs of two starts differ by
-// at least 256, so that this may happen 255 times.
+// When the counter (c.last) overflows, nextID adds 1 to the epoch. The epochs of two starts differ
+// by at least 256, so that this may happen 255 times.
 func (c *clients) nextID() uint64 {
 	if c.last++; c.last == 0 {
 		c.epoch++

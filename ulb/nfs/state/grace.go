@@ -101,8 +101,8 @@ func (m *Manager) expectDenials(n int64) {
 }
 
 // end returns the time at which the grace period ends if no client reclaims anything more. That is
-// the planned end or, if it is later, a quarter of the planned time after the last reclaim. It is
-// never later than twice the planned time.
+// the planned end or, if it is later, the time of the last reclaim plus a quarter of the planned
+// length. The grace period never takes more than twice the planned length.
 func (g *grace) end() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }

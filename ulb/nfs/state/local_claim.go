@@ -288,7 +288,7 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 	}
 }
 
-// lockOnce is one attempt of lockClaimed. It stores the clients whose locks conflict in late, so
+// lockOnce is one attempt of lockClaimed. It stores in late the clients whose locks conflict, so
 // that lockClaimed can evict those without a valid lease.
 func (m *Manager) lockOnce(a *LockArgs, r byterange.Range, late *courtesy) (id nfs4wire.StateID4, d *Denied, status Status) {
 	c := m.claimed(a.Key, a.Claimer)

@@ -281,5 +281,5 @@ func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, sta
 	return id, status
 }
 
-// reservation is how long the server reserves a lock that became free for its first waiter.
+// When a lock becomes free, the server reserves it for its first waiter. reservation is how long.
 const reservation = 3 * time.Second

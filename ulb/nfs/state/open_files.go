@@ -61,7 +61,8 @@ func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	}
 	open, most := counter.OpenFiles()
 	if open > most/2 && m.sweeper.courteous > 0 && m.sweeper.lack == nil {
-		// Evict clients whose leases ran out early, while the file system can still open files.
+		// Let the sweep evict clients without a valid lease already now, while the file system can
+		// still open files.
 		m.relieve(m.ofFiles(key.Domain, counter), false)
 	}
 	// The counter already includes files that are being opened and belong to no client yet. An

@@ -258,8 +258,8 @@ func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
 	return nfs4wire.NFS4ErrBadStateID
 }
 
-// wrap helps to compare two seqids when the later one has wrapped around: a seqid among the wrap
-// largest numbers is older than a seqid below wrap. wrap is larger than the number of requests that
+// wrap is for the comparison of two seqids when the later one has wrapped around: a seqid above
+// 1<<32-1-wrap is older than a seqid below wrap. wrap is larger than the number of requests that
 // can be under way at once (RFC 8881 §8.2.2).
 const wrap = 4096
 
