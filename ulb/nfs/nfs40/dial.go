@@ -36,7 +36,7 @@ var (
 	errGone      = errors.New("nfs40: the client is gone")
 )
 
-// A dialer makes the connections for callbacks. When it ends, it closes all of them.
+// A dialer makes the connections for callbacks. Its method end closes all of them.
 type dialer struct {
 	dial rpc.Dialer
 	ctx  context.Context

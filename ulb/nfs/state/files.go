@@ -88,8 +88,8 @@ func (f *files) file(key FileKey) *file {
 	return of
 }
 
-// tidy stores in files.denials which accesses the opens of the file deny. If the file has no opens
-// left, tidy forgets it.
+// tidy updates the entry of the file in files.denials: the accesses that its opens deny. If the
+// file has no opens left, tidy forgets it.
 func (m *Manager) tidy(of *file) {
 	m.files.denials.set(of.id, of.opens.denied())
 	if len(of.opens) == 0 {

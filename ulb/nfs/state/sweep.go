@@ -17,8 +17,8 @@ type sweeper struct {
 	swept   time.Duration
 	lack    *shortage
 	starved bool
-	// courteous is the number of clients without a valid lease that the last sweep kept.
-	// Manager.mu guards it.
+	// courteous is the number of confirmed clients without a valid lease that the last sweep found
+	// and did not remove at once. Manager.mu guards it.
 	courteous int
 }
 

@@ -138,8 +138,8 @@ func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
 	})
 }
 
-// reserved returns a Denied if the server reserves a lock that conflicts with r for another owner.
-// Else it returns nil.
+// reserved looks for a lock that the server has reserved for another owner and that conflicts with
+// r. It returns that lock as a Denied, or nil if there is none.
 func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 	if len(of.waiting) == 0 {
 		return nil

@@ -26,7 +26,8 @@ const (
 // a missing transaction is noticed.
 const transactionHead = 8
 
-// The kinds of changes in a transaction.
+// The kinds of changes in a transaction: a new number of starts, a record that is new or replaced,
+// and a record that is removed.
 const (
 	changeStarts = 'S' // the number of starts of the server
 	changePut    = 'P'

@@ -55,11 +55,11 @@ type Store struct {
 	suspect bool
 }
 
-// Open opens the file at path, and creates it if it does not exist. Only its owner can read it.
-// Open checks the whole content and rewrites the file, so that it is as small as possible. It
-// rejects every damage except an incomplete last transaction, which was never reported as done.
-// It converts a database of an earlier version. If the content is not what a Store wrote, the
-// error is a *Damaged.
+// Open opens the file at path, and creates it, with mode 0600, if it does not exist. Open checks
+// the whole content and rewrites the file, so that it is as small as possible. It rejects every
+// damage except an incomplete last transaction, which was never reported as done. It converts a
+// database of an earlier version. If the content is not what a Store wrote, the error is a
+// *Damaged.
 func Open(path string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
