@@ -30,8 +30,8 @@ var (
 const callTime = 10 * time.Second
 
 // maxCall is the size of the longest operation of a callback, in bytes. maxResult is the size of
-// the longest results of a callback, in bytes, those of CB_SEQUENCE included. On RDMA both fit in
-// messages without chunks.
+// the longest results of a callback, in bytes, those of CB_SEQUENCE included. On RDMA both fit in a
+// Send if the peer's inline threshold is 4096 bytes or more.
 const (
 	maxCall   = 2 << 10
 	maxResult = 512

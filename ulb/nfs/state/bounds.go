@@ -42,8 +42,8 @@ type Usage struct {
 	Memory int
 }
 
-// The memory that one item of each kind takes, in bytes, its file handle included. The numbers
-// are a little larger than the measured ones.
+// The memory in bytes that one item of each kind of state takes, with the file handle in it. The
+// numbers are a little larger than the measured ones.
 const (
 	sizeState = 768
 	sizeOwner = 512

@@ -87,8 +87,8 @@ func (m *Manager) greedy(lack *shortage) (all []*Client) {
 			}
 		}
 	}
-	// Evict the largest users of lack first. Among equals evict those with the least memory, then
-	// those that have been silent for longest.
+	// Evict the largest users of the short resource first. Among equals evict those with the least
+	// memory, then those that have been silent for longest.
 	slices.SortFunc(those, func(a, b one) int {
 		return cmp.Or(cmp.Compare(b.takes, a.takes), cmp.Compare(a.c.holding.memory, b.c.holding.memory),
 			cmp.Compare(a.c.known.renewed.Load(), b.c.known.renewed.Load()))

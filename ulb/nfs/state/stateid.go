@@ -146,7 +146,7 @@ func (s *State) bump() nfs4wire.StateID4 {
 	return s.ID()
 }
 
-// Sizes of the slab.
+// Sizes of the slab: the number of slots in a chunk, and the maximum number of chunks.
 const (
 	chunkSlots = 1 << 10
 	maxChunks  = 1 << 10
