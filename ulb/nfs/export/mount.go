@@ -56,7 +56,7 @@ type Opener interface {
 
 // Time limits of a mount.
 const (
-	// wakeWithin is how long a call waits until the mount's file system is open.
+	// wakeWithin is how long, at most, a call waits for the file system of a mount to open.
 	wakeWithin = 250 * time.Millisecond
 	// refusedFor is the time until the next attempt after a failed Open. delayedFor is that time if
 	// Open returned vfs.ErrDelay.
@@ -85,7 +85,8 @@ type Mount struct {
 	mu sync.Mutex
 	// work is the running Open or Close, or nil.
 	work *work
-	// wanted is true if a call waits for the end of a Close.
+	// wanted is true if a call waits for work to end. The method close then keeps the file system
+	// open.
 	wanted bool
 	gone   bool
 	// refused is the error of the last Open, or nil. After an error the next Open is not before the

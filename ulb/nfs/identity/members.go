@@ -111,7 +111,7 @@ func (g *Groups) askerOf(client netip.Addr) *asker {
 	return a
 }
 
-// dropIdle forgets an asker that has no members and no waiting calls.
+// dropIdle forgets an asker that has no members, no queued members and no waiting calls.
 func (g *Groups) dropIdle(a *asker) {
 	if a.count == 0 && len(a.queue) == 0 && a.waiting == 0 {
 		delete(g.askers, a.client)

@@ -181,10 +181,10 @@ func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 // instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
-// makeRoom ends sessions of the address that has the most memory set aside (see greedy), so that a
-// client at another address, from, can create a session. It ends the sessions with the most slots
-// first, until that address has no more than its fair share. The clients of the ended sessions
-// create new ones and lose no state. makeRoom returns false if no session ended.
+// makeRoom makes room for a new session; from is the address of the client that wants it. It ends
+// sessions of the address that has the most memory set aside (see greedy), those with the most
+// slots first, until that address has no more than its fair share. The clients of the ended
+// sessions create new ones and lose no state. makeRoom returns false if no session ended.
 func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	most, part := m.cache.greedy(from)
 	if most == nil {

@@ -37,7 +37,7 @@ func (m *Manager) Revoke(domain any) {
 	m.finish(&l)
 }
 
-// mark marks the records of the clients with opens in a domain as revoked.
+// mark sets Record.Revoked in the record of each client that has opens in this domain.
 func (m *Manager) mark(domain any) {
 	m.mu.Lock()
 	for _, s := range m.opensBy(domain) {
