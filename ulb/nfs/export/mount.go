@@ -360,7 +360,7 @@ func (m *Mount) End() (closed <-chan struct{}) {
 // Mount returns the Mount of an export that is a mount below another export, or nil.
 func (e *Export) Mount() *Mount { return e.mount }
 
-// Lane returns the executor lane of calls to the mount.
+// Lane returns the executor's lane (rpc.Call.Resume) for calls to the mount that may wait.
 func (m *Mount) Lane() any { return m.now().FS.Lane() }
 
 // ExportID returns the ID of the mount's own export.
