@@ -4,26 +4,26 @@ import (
 	"net/netip"
 )
 
-// Limits bound work requests. A Provider and a Listener give them before a connection
-// exists; the limits of a Conn are never tighter.
+// Limits are the limits of the work requests of a connection. Provider.Limits and
+// Listener.Limits return them before the connection exists. Those that Conn.Limits returns are
+// never stricter.
 type Limits struct {
 	// MaxSend is the largest message that a Send can carry, in bytes.
 	MaxSend int
-	// MaxLocal is the number of local pieces that one Work may gather or scatter.
+	// MaxLocal is the largest number of pieces in Work.Local.
 	MaxLocal int
 	// RemoteInvalidation is true if Send with Invalidate (RFC 5040 §5.3) works in both
-	// directions. This side may then post OpSendInvalidate, and the peer may invalidate any
-	// STag that Register returned on this connection. When the provider calls Received with
-	// Recv.Invalidated, the peer can no longer reach that memory, and Deregister has nothing
-	// left to do. If the peer names an STag of another connection, or one that Register cannot
-	// have returned, the connection ends. If the peer names an STag that was deregistered,
-	// however long ago, nothing happens, because a peer may answer a call after this side has
-	// abandoned it.
-	// may be late.
+	// directions. This side may then post OpSendInvalidate, and the peer may invalidate any STag
+	// that Register returned on this connection. When the provider passes a message with
+	// Recv.Invalidated to the Handler, the peer can no longer reach the memory of that STag, and
+	// Deregister has nothing left to do. If the peer names an STag of another connection, or one
+	// that Register cannot have returned, the connection ends. If the peer names an STag that
+	// was deregistered, however long ago, nothing happens, because the peer's answer to a call
+	// may come after this side has abandoned the call.
 	//
-	// If RemoteInvalidation is false, a chain with OpSendInvalidate fails by itself, and
-	// none of its work is carried out. A ULP announces remote invalidation to its peer only
-	// if it is true (RFC 8797 §3.2).
+	// If RemoteInvalidation is false, a chain with OpSendInvalidate fails, none of its work is
+	// carried out, and the connection continues. A ULP announces remote invalidation to its peer
+	// only if RemoteInvalidation is true (RFC 8797 §3.2).
 	RemoteInvalidation bool
 }
 
@@ -44,18 +44,18 @@ type Conn interface {
 
 	// Provide promises to accept count more messages of up to size bytes each, in addition to
 	// earlier promises. The peer may rely on the promise only after it has received a message
-	// that this side posted after Provide, because the device may not have the receives
-	// earlier. Each message that arrives uses up one receive. A message without a receive, or a
-	// longer message, ends the connection. size may not be smaller than at set-up.
+	// that this side posted after Provide, because the device may not have the receives earlier.
+	// Each message that arrives uses up one receive. A message without a receive, or a longer
+	// message, ends the connection. size must not be smaller than ConnParam.ReceiveSize.
 	Provide(count, size int)
 
 	// Post hands over a chain. It never blocks and never fails: Done reports every error,
 	// also that the connection is already closed.
 	Post(c *Chain)
-	// SendShort sends the pieces in local as one message, with Invalidate if the STag
-	// invalidate is not 0. It copies them before it returns, so the caller may use the
-	// pieces and the list again at once. No completion follows: a failure shows only as the
-	// end of the connection.
+	// SendShort sends the pieces in local as one message. If invalidate is not 0, it is an STag
+	// of the peer that the message invalidates. SendShort copies the pieces before it returns,
+	// so the caller may use them and the slice local again at once. No completion follows: a
+	// failure shows only as the end of the connection.
 	//
 	// If the device cannot take the Send this way now, SendShort returns false and has done
 	// nothing. The caller then posts the Send as a chain. A device takes only short Sends, and
@@ -87,9 +87,10 @@ type Conn interface {
 	// the STag. The memory must stay valid that long.
 	Register(memory []byte, access Access) (Region, error)
 
-	// Disconnect ends the connection in order. If the peer cooperates, the provider first
-	// carries out the work that was posted before, within a time limit of its own.
-	// Handler.Closed reports the end.
+	// Disconnect ends the connection in an orderly way: the provider completes the work that was
+	// posted before, and then leaves. If the peer does not let that work complete within a time
+	// limit that the provider sets, the connection ends nevertheless. Handler.Closed reports the
+	// end.
 	Disconnect()
 	// Abort ends the connection at once. The provider calls Done of outstanding chains with
 	// ErrFlushed. Closed gets err, or ErrAborted if err is nil.
@@ -98,7 +99,7 @@ type Conn interface {
 	Done() <-chan struct{}
 }
 
-// Access rights of a Region, as the peer sees them.
+// Access is the set of rights that a Region grants to the peer.
 type Access uint8
 
 // Rights that Register can grant.
@@ -126,11 +127,10 @@ type Op uint8
 
 // Kinds of work.
 const (
-	// OpWrite places Local at Remote (RDMA Write). Length is that of Local.
+	// OpWrite places Local at Remote (RDMA Write).
 	OpWrite Op = iota + 1
-	// OpRead brings Length bytes from Remote into Local (RDMA Read). The total length of
-	// Local must equal Length. The content of Local is undefined until the Read is done,
-	// and if the Read fails.
+	// OpRead fills Local with the peer's bytes from Remote on (RDMA Read). The content of Local
+	// is undefined until the Read is done, and if the Read fails.
 	OpRead
 	// OpSend sends Local as one message.
 	OpSend
@@ -202,8 +202,8 @@ type Chain struct {
 	//
 	// If err is not nil, errors.Is tells the cause. ErrFlushed means that the connection ended
 	// while the work was outstanding. err then also wraps the reason for the end. If this side
-	// aborted, that is the error given to Abort. ErrClosed means that the connection had ended
-	// before Post. Any other error means that work of this chain failed, because the peer
+	// aborted, the reason is the error given to Abort. ErrClosed means that the connection had
+	// ended before Post. Any other error means that work of this chain failed, because the peer
 	// refused it or the device could not do it, and that it would fail again. failed is the
 	// index of the work request that failed or did not complete, or -1 if the provider cannot
 	// name one.

@@ -17,8 +17,8 @@ var (
 	// speak the provider's protocol, stopped in the middle of the set-up, or cannot agree with
 	// this side. If the peer refuses, the error is a RejectedError instead.
 	ErrSetup = errors.New("rdmacm: connection set-up failed")
-	// ErrNoAgreement: both sides speak the protocol, but want different things. It wraps
-	// ErrSetup.
+	// ErrNoAgreement: both sides speak the protocol, but ask for options that exclude each
+	// other. It wraps ErrSetup.
 	ErrNoAgreement = fmt.Errorf("%w: no agreement with the peer", ErrSetup)
 	// ErrReadDepth: more RDMA Reads posted than Conn.ReadDepth allows.
 	ErrReadDepth = errors.New("rdmacm: more RDMA Reads than the peer allows")
@@ -27,7 +27,8 @@ var (
 	// ErrStalled: during the provider's stall timeout, the peer took none of the posted work,
 	// answered no RDMA Read, or stopped within a message. It wraps ErrTimeout.
 	ErrStalled = fmt.Errorf("rdmacm: peer left work undone: %w", ErrTimeout)
-	// ErrNoMemory: the limit of the memory for the messages of all connections is reached.
+	// ErrNoMemory: with the new connection, the memory for messages would exceed a limit of the
+	// provider.
 	ErrNoMemory = errors.New("rdmacm: no memory for the messages of another connection")
 	// ErrNotExposed: the peer asked for memory that is not exposed to it, or the peer
 	// refused access to memory that this side named.

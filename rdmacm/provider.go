@@ -5,32 +5,32 @@ import (
 	"net/netip"
 )
 
-// A Provider opens endpoints of one kind of device. Any goroutine may call its methods, but
-// never on a thread whose credentials were switched.
+// A Provider opens endpoints of one kind of device. Any goroutine may call its methods, but not
+// while its OS thread has the credentials of another user.
 type Provider interface {
 	// Name is the provider's name in logs and metrics, such as "iwarp".
 	Name() string
 	// Limits are those of the connections that Dial opens.
 	Limits() Limits
-	// Listen starts to accept connections at addr. Port 0 asks for a free one.
+	// Listen starts to accept connections at addr. Port 0 asks for a free port.
 	Listen(addr netip.AddrPort) (Listener, error)
-	// Dial connects to addr and returns when the connection may carry work.
-	// A refusal by the peer is a *RejectedError with its private data.
+	// Dial connects to addr and returns when the connection may carry work. If the peer refuses,
+	// the error wraps a *RejectedError with the private data of the refusal.
 	Dial(ctx context.Context, addr netip.AddrPort, p ConnParam) (Conn, error)
 }
 
 // A Listener hands out connection requests. If the provider was given Seats, each connection has
 // a seat from its arrival on.
 type Listener interface {
-	// Accept waits for the next request. After Close it returns net.ErrClosed. It never
-	// returns a peer that missed the deadline of the set-up.
+	// Accept waits for the next request. After Close it returns net.ErrClosed. It returns no
+	// request whose set-up deadline has passed.
 	Accept() (Request, error)
 	// Limits are those of the connections that this Listener accepts.
 	Limits() Limits
 	// Addr is the address listened on.
 	Addr() netip.AddrPort
-	// Close stops listening. It drops requests that were not accepted yet. Accepted connections
-	// stay open.
+	// Close stops listening. It drops the requests that Accept has not returned yet. Accepted
+	// connections stay open.
 	Close() error
 }
 
@@ -47,14 +47,14 @@ type Request interface {
 	// the ULP may call Hold and Known of the seat. It must not call Leave, because the provider
 	// does.
 	Seat() Seat
-	// Accept completes the connection. p contains the first promise of receives.
+	// Accept completes the connection. p.Receives is the first promise of receives.
 	Accept(p ConnParam) (Conn, error)
 	// Reject refuses the connection and sends private data of at most MaxRejectData bytes to
 	// the peer's ULP. The peer's ULP may get zeros after this data.
 	Reject(privateData []byte) error
 }
 
-// Lengths of private data that every provider can carry, in bytes. They are those of
+// Largest lengths of private data that every provider can carry, in bytes. They are those of
 // InfiniBand. For a request, the 36 bytes of rdma_cm's header are subtracted. InfiniBand's
 // messages have a fixed size, so zeros follow the ULP's data.
 const (
@@ -73,9 +73,9 @@ type ConnParam struct {
 	// Receives is the number of messages of up to ReceiveSize bytes that are accepted from the
 	// beginning, as if by a first call of Provide.
 	Receives, ReceiveSize int
-	// MaxReceives is the largest number of receives that the ULP will have promised, and no
-	// message has used, at any time; 0 means Receives. A device makes a receive queue of this
-	// length, so the ULP cannot promise more.
+	// MaxReceives is the largest number of unused receives that the ULP will ever promise: those
+	// promised so far, less the messages that have arrived. 0 means the value of Receives. A
+	// device makes a receive queue of this length, so the ULP cannot promise more.
 	MaxReceives int
 	// InboundReads is the number of RDMA Reads by the peer that this side wants to serve at
 	// a time (IRD). It is 0 if this side never exposes memory for reading.
@@ -92,7 +92,7 @@ type Handler interface {
 	// Received passes a message. The Handler must give r back by r.Release, from any
 	// goroutine.
 	Received(r *Recv)
-	// Drained means that no more input is available for now, so the Handler should post the
+	// Drained tells the Handler that no more input is available for now, so it should post the
 	// replies that it has collected. The provider calls it at least once after each series of
 	// Received calls.
 	Drained()

@@ -20,7 +20,8 @@ type Seats interface {
 	// The listener calls AcceptFailed for each error of accept(2). AcceptFailed returns the
 	// time to wait before the next accept.
 	AcceptFailed(err error) (pause time.Duration)
-	// EvictStranger ends a connection whose peer is not known. The provider calls it when it
+	// EvictStranger ends a connection whose peer is not known (see Seat.Known), unless there is
+	// none, or an evicted connection has not left its seat yet. The provider calls it when it
 	// has no memory for another connection.
 	EvictStranger()
 }
@@ -30,27 +31,27 @@ type Seats interface {
 type Seat interface {
 	// Hold records that the connection is set up, and replaces its Holder by h. The provider
 	// calls it in Request.Accept, and the ULP when it takes the connection over. moved is a
-	// counter that grows with the connection's activity, or nil if the activity is not known.
-	// If Seats has already taken the seat away, Hold calls h.End.
+	// counter that grows with the connection's activity, or nil if the activity is not known. If
+	// Seats has already decided to end the connection, Hold calls h.End.
 	Hold(h Holder, moved *atomic.Uint64)
 	// Heard records that a whole message has arrived. The provider calls it. It takes no lock.
 	Heard()
-	// Known records that the peer is known, because it made a call that a stranger cannot make.
-	// The ULP calls it.
+	// The ULP calls Known when it recognizes the peer as a client, because the peer has sent
+	// something that strangers do not have, such as a file handle or a session of the server.
 	Known()
-	// Leave gives the seat up. The provider calls it when the connection has released all
-	// scarce resources of the machine, such as its descriptor, whatever ended it. A second
-	// call does nothing.
+	// Leave gives the seat up. The provider calls it when the connection has released all scarce
+	// resources of the machine, such as its descriptor, whatever the reason for its end. A
+	// second call does nothing.
 	Leave()
 }
 
-// A Holder ends the connection that has a seat. Its methods are called from any goroutine, and
+// Seats calls a Holder to end the connection that has a seat, from any goroutine. Its methods
 // must not wait.
 type Holder interface {
-	// End ends the connection, for the given reason. It is called at most once.
+	// End ends the connection. why is the reason. Seats calls End at most once.
 	End(why error)
-	// Busy reports whether a call of the peer is under way. Then the peer may be waiting for
-	// this side, and its silence does not end the connection.
+	// Busy reports whether a call of the peer is under way. If so, the peer may be waiting for
+	// this side, and Seats does not end the connection because the peer is silent.
 	Busy() bool
 }
 

@@ -4,20 +4,20 @@ package rdmacm
 // administrators.
 type Shortcoming string
 
-// Shortcomings that are known.
+// Shortcomings that devices are known to have.
 const (
 	// AbortLooksOrderly: Closed gets nil although the peer aborted.
 	AbortLooksOrderly Shortcoming = "a peer's abort looks like its leaving"
 	// FaultLooksOrderly: the peer broke a rule, the device answered that and ended the
 	// connection, and Closed gets nil.
 	FaultLooksOrderly Shortcoming = "a fault of the peer that the device answers looks like its leaving"
-	// FaultIsNotNamed: this side broke a rule, and Closed gets an error without a RefusedError,
-	// or nil.
+	// FaultIsNotNamed: the peer refused work that this side posted, and Closed gets nil, or an
+	// error that wraps no RefusedError.
 	FaultIsNotNamed Shortcoming = "a peer that refuses work does not say which, and seems to leave"
 	// GuessableSTags: peers may guess an STag from earlier ones.
 	GuessableSTags Shortcoming = "STags can be guessed from those before"
-	// RefusalLosesItsData: Dial fails with another error than RejectedError if the peer
-	// refuses.
+	// RefusalLosesItsData: if the peer refuses the connection, Dial may return an error that is
+	// no RejectedError.
 	RefusalLosesItsData Shortcoming = "the private data of a refusal may be lost"
 	// ReadsNeedNoRight: a peer may read memory that RemoteRead was not granted for.
 	ReadsNeedNoRight Shortcoming = "a peer may read memory that is registered for writes alone, or for local use"

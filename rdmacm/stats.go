@@ -2,7 +2,7 @@ package rdmacm
 
 // Stats are the counters of a provider, for metrics.
 type Stats struct {
-	// Faults counts, by kind, what peers did that ended a connection or its set-up.
+	// Faults counts the faults that ended a connection or its set-up, by kind.
 	Faults []Count
 	// Devices describes the devices that are in use now. It is empty if the provider uses no
 	// devices.
@@ -23,7 +23,7 @@ type DeviceStats struct {
 	// Name is the kernel's name of the device, such as "mlx5_0". Protocol is as in Carrier.
 	Name, Protocol string
 	// Connections is the number of connections of the device, and MaxConnections the largest
-	// number possible.
+	// number that the device allows.
 	Connections, MaxConnections int
 	// Registered is the size of the payload memory that is registered with the device, in
 	// bytes.
