@@ -26,17 +26,18 @@ type Config struct {
 	CRC, FPDU string
 	// Seats decides which accepted connections may stay, and gives each of them a seat.
 	Seats rdmacm.Seats
-	// SetupTimeout bounds the set-up of a connection. StallTimeout is the time after which a
-	// connection ends if its peer lets none of the posted work complete. 0 means the provider's
-	// default.
+	// SetupTimeout is the time limit of the set-up of a connection. StallTimeout is the time
+	// after which a connection ends if its peer lets none of the posted work complete. 0 means
+	// the provider's default.
 	SetupTimeout, StallTimeout time.Duration
 	// Event, unless nil, is called for each event of a connection. It must not block.
 	Event func(rdmacm.Event)
-	// Arena returns the payload memory, which devices register. If Arena is nil, there is no
-	// such memory.
+	// Arena returns the payload memory, which the provider "verbs" registers with its devices.
+	// If Arena is nil, there is no such memory.
 	Arena func() []byte
-	// BesideIWARP is true if the software RNIC listens at the same port. The devices then leave
-	// out siw, the kernel's software iWARP, because siw would need the same TCP port.
+	// BesideIWARP is true if the software RNIC listens at the same port. The provider "verbs"
+	// then does not listen on siw, the kernel's software iWARP, because siw would need the same
+	// TCP port.
 	BesideIWARP bool
 	// Memory is the most memory that the messages of all connections over devices may take, in
 	// bytes. 0 means that there is no limit.
@@ -48,9 +49,9 @@ type Config struct {
 // A Provider is an open provider.
 type Provider interface {
 	rdmacm.Provider
-	// Own returns the addresses at which this machine can reach its own Listener that listens
-	// at the address at. It returns none while the machine has no such address, or no device
-	// that can carry the connection.
+	// Own returns the addresses at which this machine can reach a Listener of its own. The
+	// parameter at is the Listener's address. Own returns none while the machine has no such
+	// address, or no device that can carry the connection.
 	Own(at netip.AddrPort) []netip.AddrPort
 	// Stats returns the provider's present counters.
 	Stats() rdmacm.Stats
@@ -65,7 +66,7 @@ const (
 // registry lists all providers. The first is the default of tools.
 var registry = []struct {
 	name string
-	// ready returns why the provider cannot be opened here, or nil.
+	// ready returns an error that says why the provider cannot be opened here, or nil.
 	ready func() error
 	open  func(*Config) (Provider, error)
 }{
@@ -73,7 +74,7 @@ var registry = []struct {
 	{Verbs, verbsReady, openVerbs},
 }
 
-// Names returns the names of all providers. The first is the one that needs no device.
+// Names returns the names of all providers. The first provider needs no RDMA device.
 func Names() []string {
 	var all []string
 	for _, e := range registry {
@@ -92,7 +93,8 @@ func Open(name string, cfg Config) (Provider, error) {
 	return nil, unknown(name)
 }
 
-// Ready returns why this program cannot open a provider on this machine, with the remedy, or nil.
+// Ready returns nil if this program can open the provider on this machine. Otherwise the error
+// names the reason and the remedy.
 func Ready(name string) error {
 	for _, e := range registry {
 		if e.name == name {

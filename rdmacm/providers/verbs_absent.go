@@ -4,7 +4,8 @@ package providers
 
 import "errors"
 
-// verbsBuilt is true if this program can use RDMA devices.
+// verbsBuilt is true if this program was built with the tag verbs, so that it can use RDMA
+// devices.
 const verbsBuilt = false
 
 var errNotBuilt = errors.New(`this program was built without RDMA devices: use nfsrdmad-verbs, or build with "make build VERBS=1"; --rdma-provider iwarp needs no device`)
