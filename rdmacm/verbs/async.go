@@ -77,8 +77,9 @@ func (d *rnic) awaitPort() (up bool) {
 	return true
 }
 
-// queuesFailed ends the connection because of an asynchronous event. If the end has begun, the
-// event counts only if no other reason is known.
+// queuesFailed ends the connection because of an asynchronous event. If the queue pair is
+// already being drained, the event becomes the reason for the end only if no other reason is
+// known.
 func (c *Conn) queuesFailed(t device.AsyncType) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ type domain struct {
 	device.Domain
 	own bool // no other connection uses it
 
-	mu     sync.RWMutex // held for reading while a user of the Conn makes regions in it
+	mu     sync.RWMutex // held for reading while Register makes a region in the domain
 	closed bool
 }
 
@@ -36,10 +36,10 @@ type Conn struct {
 	readDepth   int
 	handler     rdmacm.Handler
 	seat        rdmacm.Seat // Uncounted if this side dialed
-	setup       setup       // takes the events until Established, if this side dialed. Provider.mu guards it
+	setup       setup       // gets the events of the ID until Established, if this side dialed. Provider.mu guards it
 	moved       atomic.Uint64
 	done        chan struct{}
-	left        chan struct{} // closed when the peer has left
+	left        chan struct{} // closed when the peer has disconnected
 
 	mu      sync.Mutex
 	regions map[*region]struct{}
@@ -47,15 +47,16 @@ type Conn struct {
 	out     sends
 	ending  ending
 	watch   watch
-	// batching: the Handler or a Done is being called. Posts wait in the queue until the call
-	// returns.
+	// batching is true while the Handler or a Done is being called. Work that is posted
+	// meanwhile waits in the queue until the call returns.
 	batching bool
 	over     bool // Closed was called, or is being called
 }
 
 var _ rdmacm.Conn = (*Conn)(nil)
 
-// newConn makes the queues and the memory of a connection. local is this side's address.
+// newConn makes the queues and the memory of a connection. local is this side's address. exposes
+// is true if this side may expose memory to the peer.
 func (p *Provider) newConn(id device.ID, local, peer netip.AddrPort, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
 	d, err := p.rnicOf(id, local.Addr())
 	if err != nil {
@@ -137,7 +138,7 @@ func (c *Conn) freeMemory() {
 }
 
 // dismantle frees everything of the connection. Its goroutine has ended, or was never started.
-// dismantle may sleep, because calls of devices may.
+// dismantle calls methods of the device that may sleep.
 func (c *Conn) dismantle() {
 	c.freeQueues()
 	c.seat.Leave()

@@ -8,6 +8,7 @@
 // completion queues, calls the Handler and each Done, and ends the connection. Any goroutine
 // may post. Only one goroutine at a time hands requests to the device, up to 64 in a call.
 // Other goroutines only add their requests to the queue.
+//
 // # Memory
 //
 // A device reaches registered memory only. The arena of payload memory is registered in chunks

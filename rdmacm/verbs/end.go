@@ -41,18 +41,18 @@ const (
 type ending struct {
 	phase  phase
 	cause  error // the reason for Closed; the first one counts
-	failed bool  // cause is set, or this side or the device found a fault
+	failed bool  // failLocked was called: cause is set
 	// settled: the connection manager has reported an event of the connection, so the set-up is
 	// over. Until then the manager would not tell the peer that this side leaves.
 	settled bool
 	left    bool // the peer has disconnected
-	dirty   bool // requests came back flushed
-	fault   bool // requests came back flushed, and nothing had explained it
+	dirty   bool // requests came back flushed, or a receive failed
+	fault   bool // dirty was set when the draining began, and no reason was known
 	cut     bool // work of a chain failed or came back flushed
 	marked  bool // the marker behind short Sends was posted
 	timer   *time.Timer
 	late    bool // the timer fired
-	told    bool // Disconnect was called of the device, while the port was up
+	told    bool // dev.Disconnect was called, while the port was up
 }
 
 // eventLocked implements sink.
@@ -112,7 +112,8 @@ func (c *Conn) failLocked(err error) {
 	}
 }
 
-// limitLocked wakes the connection's goroutine after d.
+// limitLocked sets ending.late after the time d, and wakes the connection's goroutine. It
+// replaces the limit of an earlier call.
 func (c *Conn) limitLocked(d time.Duration) {
 	e := &c.ending
 	if e.timer != nil {
@@ -131,7 +132,7 @@ func (c *Conn) limitLocked(d time.Duration) {
 	e.timer = timer
 }
 
-// run is the connection's goroutine.
+// run serves the connection until its end, on a goroutine of its own.
 func (c *Conn) run() {
 	c.p.event(rdmacm.Event{Kind: rdmacm.EventConnected, Peer: c.peer})
 	c.dev.Serve(c.ready)
@@ -139,9 +140,9 @@ func (c *Conn) run() {
 }
 
 // ready handles completions, and arms the queues. It returns false when the connection has
-// ended. Calls of the device are expensive, so there are three in a quiet round: one polls, one
-// posts the work that the messages led to, and one arms the queues and polls again. Later
-// completions cause an event.
+// ended. Calls of the device are expensive, so ready makes only three if no more completions
+// come meanwhile: one polls, one posts the work that the messages led to, and one arms the
+// queues and polls again. Later completions cause an event.
 func (c *Conn) ready() (goOn bool) {
 	for flags := device.TakeEvents; ; {
 		done, more, err := c.dev.Poll(flags)
@@ -190,7 +191,7 @@ func (c *Conn) take(done []device.Completion) {
 	c.mu.Unlock()
 }
 
-// receive hands messages to the Handler.
+// receive hands messages to the Handler, or releases them if the connection has failed.
 func (c *Conn) receive(done []device.Completion) {
 	c.mu.Lock()
 	c.batching = true
@@ -217,8 +218,8 @@ func (c *Conn) receive(done []device.Completion) {
 	c.handler.Drained()
 }
 
-// step returns chains that are done, and continues the end of the connection if one has begun.
-// If over is true, Serve must return.
+// step calls Done of the chains that are done, and continues the end of the connection if it has
+// begun. If over is true, Serve must return.
 func (c *Conn) step() (over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,7 +231,8 @@ func (c *Conn) step() (over bool) {
 	e := &c.ending
 	switch {
 	case e.phase == draining:
-		// Behind the last request that asked for a signal, those that are done never tell so.
+		// The device does not report when the requests after signaled are done, so step does not
+		// wait for them.
 		empty := c.out.head >= c.out.signaled && c.in.posted == 0
 		return e.late || empty && (e.left || e.failed)
 	case e.failed, e.left, e.dirty:
@@ -263,7 +265,7 @@ func (c *Conn) step() (over bool) {
 	fault := e.fault
 	c.mu.Unlock()
 	if fault {
-		c.rnic.takeAsync() // the queue pair takes its events with it
+		c.rnic.takeAsync() // once the queue pair is destroyed, its events are lost
 	}
 	told := c.rnic.open.Active() // see rnic.awaitPort
 	if told {
@@ -274,7 +276,9 @@ func (c *Conn) step() (over bool) {
 	return false
 }
 
-// beforeDrainLocked returns how long the queue pair stays as it is before it drains, at most.
+// beforeDrainLocked returns the longest time to wait before the queue pair is put into the error
+// state, or 0. It gives the set-up time to settle, and the device time to report that the peer
+// refused work.
 func (c *Conn) beforeDrainLocked() time.Duration {
 	e := &c.ending
 	switch {
@@ -286,12 +290,14 @@ func (c *Conn) beforeDrainLocked() time.Duration {
 	return 0
 }
 
-// leftFlushesLocked reports whether the requests came back flushed because the peer has left. siw
-// flushes them then. Other devices flush them only for a fault, or after this side has left.
+// leftFlushesLocked reports whether the requests came back flushed because the peer has left. An
+// iWARP device flushes them in that case, as siw does. Other devices flush them only for a
+// fault, or after this side has left.
 func (c *Conn) leftFlushesLocked() bool { return c.ending.left && c.rnic.IWARP }
 
 // comeBackLocked calls Done of the chains at the front of the queue that are done. If ended is
-// set, it calls Done of all chains, and chains that are not done get err.
+// true, it calls Done of all chains, and Done of a chain that is not done gets err. It releases
+// mu during each Done.
 func (c *Conn) comeBackLocked(ended bool, err error) {
 	for {
 		p := c.frontLocked(ended)
@@ -340,8 +346,8 @@ func (c *Conn) markLocked() {
 	}
 }
 
-// conclude completes the end of the connection: it destroys the queue pair, returns all chains,
-// revokes exposed memory and calls Closed of the Handler.
+// conclude completes the end of the connection: it destroys the queue pair, calls Done of all
+// chains, revokes exposed memory and calls Closed of the Handler.
 func (c *Conn) conclude() {
 	c.dev.DestroyQueues()
 	c.mu.Lock()
@@ -373,7 +379,7 @@ func (c *Conn) conclude() {
 	for _, r := range exposed {
 		r.Deregister()
 	}
-	// From here on, Post itself returns each chain to its owner.
+	// From here on, Post itself calls Done of each chain.
 	c.mu.Lock()
 	c.over = true
 	c.comeBackLocked(true, flushed)
@@ -384,11 +390,11 @@ func (c *Conn) conclude() {
 	go c.farewell()
 }
 
-// farewell tells the peer of the end if that is still to be done, and waits for the answer. While
-// the ID exists, the kernel repeats the disconnect message until the peer answers. Otherwise, if
-// the message is lost, the peer keeps the connection. The seat stays taken meanwhile, so the
-// limits for peers bound the number of IDs. Only the ID waits for the port: while the port is
-// down, no peer can make connections.
+// farewell tells the peer of the end, unless step has done so, and waits for the answer. While
+// the ID exists, the kernel repeats the disconnect message until the peer answers. Without that,
+// if the message is lost, the peer keeps the connection. Meanwhile the connection keeps its
+// seat, so that the limits of Seats also limit the number of such IDs. If the port is down, the
+// seat is given up at once: no peer can make further connections over the port.
 func (c *Conn) farewell() {
 	defer c.freeID()
 	defer c.seat.Leave()

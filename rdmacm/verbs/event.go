@@ -6,10 +6,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// faults counts connections whose set-up failed, and those that ended because of a fault.
+// faults counts connections: setup those whose set-up failed or that the ULP rejected, ended
+// those that ended because of a fault.
 type faults struct{ setup, ended atomic.Uint64 }
 
-// event counts an event and passes it on.
+// event counts e if it is a fault, and passes it to Config.Event.
 func (p *Provider) event(e rdmacm.Event) {
 	switch {
 	case e.Kind == rdmacm.EventSetupFailed, e.Kind == rdmacm.EventRejected:
@@ -37,7 +38,7 @@ func (p *Provider) Stats() rdmacm.Stats {
 	return s
 }
 
-// statsLocked is called with Provider.mu held.
+// The caller of statsLocked holds Provider.mu.
 func (d *rnic) statsLocked() rdmacm.DeviceStats {
 	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs, Active: d.Active, Events: d.eventsLocked()}
 	for i := range d.chunks {

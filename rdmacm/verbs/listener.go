@@ -16,7 +16,7 @@ import (
 // stands for all addresses of both families, as with TCP.
 //
 // If a device is removed and comes back, the listener uses it again. With Config.Skip, a
-// listener can begin before any device is there.
+// listener can begin before any device exists.
 func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 	l := &listener{
 		p: p, addr: addr, requests: make(chan *request), closed: make(chan struct{}), all: make(map[netip.Addr]*bound),
@@ -122,8 +122,9 @@ func (l *listener) Close() error {
 // lookInterval is the time between two checks of the machine's addresses and devices.
 const lookInterval = time.Second
 
-// addresses returns the addresses of this machine that wanted stands for, with and without an
-// RDMA device.
+// addresses returns the address wanted, or if it is unspecified, all addresses of this machine
+// for which it stands, except loopback and link-local ones. Not all of them need have an RDMA
+// device.
 func addresses(wanted netip.Addr) []netip.Addr {
 	if !wanted.IsUnspecified() {
 		return []netip.Addr{wanted}
@@ -152,9 +153,10 @@ func (p *Provider) carrier(at netip.Addr) (a device.Attributes, ok bool) {
 	return a, p.cfg.Skip == nil || !p.cfg.Skip(&a)
 }
 
-// Own returns the addresses at which this machine can reach a listener at the address at. They
-// are addresses of devices whose port carries traffic. Some devices carry no connections from
-// the machine to itself. Only an attempt to connect shows that.
+// Own returns the addresses at which this machine can reach a listener of its own. The parameter
+// at is the listener's address. The results are addresses of devices whose port carries traffic.
+// Some devices carry no connections from the machine to itself. Only an attempt to connect shows
+// that.
 func (p *Provider) Own(at netip.AddrPort) (own []netip.AddrPort) {
 	for _, a := range addresses(at.Addr()) {
 		if d, ok := p.carrier(a); ok && d.Active {

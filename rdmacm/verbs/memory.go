@@ -8,15 +8,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// memory counts the memory that the messages of connections take. A connection reserves all
-// that it can ever need when it begins, so that it never waits for memory later. Provider.mu
-// guards it.
+// memory counts the memory that the messages of connections take. When a connection begins, it
+// reserves all the memory that it can ever need, so that it never waits for memory later.
+// Provider.mu guards it.
 type memory struct {
 	taken    int64
 	byClient map[netip.Addr]int64
 }
 
-// room returns the size of the buffer for a message of size bytes.
+// room returns the size of the buffer for a message of size bytes: the next multiple of 64.
 func room(size int) int { return (size + 63) &^ 63 }
 
 // messageMemory returns the most memory that the messages of a connection can take, in both directions.
@@ -31,8 +31,8 @@ type share struct {
 }
 
 // take counts a new connection of d, and reserves n bytes for its messages. The connections of
-// one client address may together have half of the part of Config.Memory that other addresses
-// leave.
+// one client address may together reserve at most half of the part of Config.Memory that other
+// addresses leave. Beyond that, take returns ErrNoMemory.
 func (p *Provider) take(d *rnic, peer netip.Addr, n int64) (share, error) {
 	s := share{clientaddr.Of(peer), n}
 	p.mu.Lock()

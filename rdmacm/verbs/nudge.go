@@ -2,8 +2,9 @@ package verbs
 
 import "time"
 
-// nudgeAfter is the time that a peer gets to receive the reply of the set-up. If more than the
-// reply has arrived when siw looks for the reply, siw refuses the connection.
+// nudgeAfter is the time that a peer gets to receive the reply of the set-up. If the peer uses
+// siw, and bytes after the reply have arrived when it reads the reply, it refuses the
+// connection.
 const nudgeAfter = 2 * time.Second
 
 // nudge makes siw look at its socket. siw may miss bytes that arrive while it accepts a

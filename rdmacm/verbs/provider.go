@@ -16,10 +16,11 @@ import (
 type Config struct {
 	// Library gives access to the devices. It is required. See shim.Load.
 	Library device.Library
-	// Arena is payload memory, which is registered with each device. It is called when the
-	// first device is used; the memory stays mapped from then on. It may be nil.
+	// Arena returns the payload memory, which is registered with each device. The provider calls
+	// Arena when the first device is used; the memory stays mapped from then on. Arena may be
+	// nil.
 	Arena func() []byte
-	// SetupTimeout bounds a connection's set-up; 0 means 10 s.
+	// SetupTimeout is the time limit of a connection's set-up; 0 means 10 s.
 	SetupTimeout time.Duration
 	// StallTimeout is the time after which a connection ends if its peer lets none of the posted
 	// work complete; 0 means 30 s.
@@ -40,8 +41,8 @@ type Config struct {
 	Log func(text string)
 }
 
-// Limits of all connections. If a device has a lower limit, the provider divides a work into
-// several requests.
+// Limits of all connections: maxSend in bytes, maxLocal in pieces of one work. If a device has a
+// lower limit, the provider divides a work into several requests.
 const (
 	maxSend  = 256 << 10
 	maxLocal = device.SGEs
@@ -63,7 +64,7 @@ type Provider struct {
 	devices map[uint64]*rnic
 	arena   []byte // set when devices has its first entry
 	memory  memory
-	leaving sync.WaitGroup // devices that are open, and IDs that are being closed
+	leaving sync.WaitGroup // counts devices that are open, and IDs that are being closed
 }
 
 // A sink gets the events of an ID. The caller holds Provider.mu. A sink must not wait.
@@ -132,7 +133,7 @@ func (p *Provider) takeEvents() {
 		case s != nil:
 			s.eventLocked(&e)
 		case e.Made != nil:
-			p.leaving.Go(e.Made.Close) // the listener was closed, so nobody answers the request
+			p.leaving.Go(e.Made.Close) // the listener was closed, so no code answers the request
 		}
 	})
 	if err != nil {
@@ -140,7 +141,8 @@ func (p *Provider) takeEvents() {
 	}
 }
 
-// watch calls make to make an ID, and passes the events of the ID to s.
+// watch calls the function make, which makes an ID, and arranges that s gets the events of the
+// ID.
 func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -99,8 +99,8 @@ func (c *Conn) unmapLocked() {
 // ULP may promise receives before it releases messages.
 const growth = 16
 
-// receivesLocked fills requests with receives that were promised and not posted yet. They are
-// for the next Flush. It returns the number of requests that it filled.
+// receivesLocked fills the slice requests, for the next Flush, with receives that were promised
+// and not posted yet. It returns the number of requests that it filled.
 func (c *Conn) receivesLocked(requests []device.Receive) (n int, err error) {
 	in := &c.in
 	for n < len(requests) && in.owed > 0 && in.posted < in.depth {

@@ -20,7 +20,7 @@ type bound struct {
 	l        *listener
 	id       device.ID
 	addr     netip.AddrPort
-	removed  atomic.Bool // its device was removed
+	removed  atomic.Bool // the device of the address was removed
 	closed   chan struct{}
 	arrivals sync.WaitGroup
 }
@@ -92,7 +92,7 @@ type request struct {
 	seat                 rdmacm.Seat
 
 	once sync.Once
-	lost chan struct{} // the peer has gone, or the request has lost its seat
+	lost chan struct{} // closed when the peer has gone, or the request has lost its seat
 }
 
 // eventLocked implements sink. Any event means that the peer has given up.

@@ -5,7 +5,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// emptyLocked releases the block of s, and leaves its regions to deregisterLocked.
+// emptyLocked releases the staging block of s, and leaves the regions of s to deregisterLocked.
 func (c *Conn) emptyLocked(s *slot) {
 	if s.block != nil {
 		c.out.free = append(c.out.free, s.block)
@@ -76,7 +76,8 @@ func (c *Conn) returnedLocked(done *device.Completion) {
 	}
 }
 
-// fail notes that the request failed, if it is the first one of its chain that did.
+// fail stores the error of a failed request in its chain's posting, unless an earlier request of
+// the chain has failed.
 func (s *slot) fail(status device.Status) {
 	if p := s.of; p != nil && p.err == nil {
 		p.err, p.failed = rdmacm.ErrFlushed, s.work
@@ -96,8 +97,8 @@ func (s *slot) failure(status device.Status) error {
 }
 
 // frontLocked removes the first posting from the queue and returns it, if it is a chain and
-// done. It also removes short Sends that are done. If ended is set, the device has gone, and
-// postings are removed although they are not done.
+// done. It also removes short Sends that are done. If ended is true, the queue pair was
+// destroyed, and postings are removed although they are not done.
 func (c *Conn) frontLocked(ended bool) *posting {
 	o := &c.out
 	for len(o.queue) > 0 {

@@ -14,7 +14,7 @@ import (
 // chunkSize is the size of the chunks in which the arena is registered, in bytes.
 const chunkSize = 16 << 20
 
-// An rnic is a device that connections use, with the protection domain that they share.
+// An rnic is an open device, with the protection domain that its connections share.
 type rnic struct {
 	device.Attributes // Provider.mu guards Active
 	p                 *Provider

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Staging is memory, divided into blocks, for copies of data that the device cannot read where
-// the data lies.
+// Staging is memory, divided into blocks of blockSize bytes, for copies of data that the device
+// cannot reach where the data lies.
 const (
 	blockSize = 4096
 	blocks    = 32
@@ -50,8 +50,8 @@ type sends struct {
 // A posting is a short Send, or a chain whose Done was not called yet.
 type posting struct {
 	chain *rdmacm.Chain // nil for a short Send
-	// next is the index of the work that the device gets next, and at the first byte of it that
-	// the device does not have.
+	// next is the index of the work that the device gets next. The field at is the offset of the
+	// first byte of that work that the device does not have.
 	next, at int
 	left     int // number of requests of the posting that the device has
 	reads    int
@@ -155,7 +155,8 @@ func (c *Conn) unfitLocked(p *posting) (failed int, err error) {
 	return -1, nil
 }
 
-// checkChain panics if the chain breaks a rule that holds for all providers.
+// checkChain panics if the chain has no Done, has work of an unknown kind, or has a Send before
+// its last work.
 func checkChain(ch *rdmacm.Chain) {
 	if ch.Done == nil {
 		panic("verbs: chain without Done")
@@ -224,8 +225,8 @@ func (c *Conn) Unsent() int {
 	return c.out.unsent
 }
 
-// kickLocked calls sendLocked, unless the Handler is being called. In that case step calls
-// sendLocked after Drained.
+// kickLocked calls sendLocked, unless the Handler or a Done is being called. In that case step
+// calls sendLocked afterwards.
 func (c *Conn) kickLocked() {
 	if !c.batching {
 		c.sendLocked()
@@ -241,8 +242,8 @@ func (c *Conn) sendLocked() {
 		return
 	}
 	o.sending = true
-	// After a fault the loop posts no more work. The device could complete it although it has
-	// refused the work before it.
+	// After a fault the loop posts no more work. The device could complete that work although it
+	// has refused earlier work.
 	for c.ending.phase < draining && !c.ending.failed {
 		receives, err := c.receivesLocked(c.dev.Receives())
 		if err != nil {

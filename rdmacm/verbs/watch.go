@@ -33,8 +33,9 @@ func (c *Conn) watchLocked() {
 	}
 }
 
-// look runs when the timer fires. If the end of the connection has begun, look does nothing,
-// because an end has time limits of its own.
+// look runs when the timer fires, and checks whether the device has completed requests since the
+// last check. If the end of the connection has begun, look only lets the timer stop, because an
+// end has time limits of its own.
 func (c *Conn) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

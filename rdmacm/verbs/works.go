@@ -21,11 +21,12 @@ type slot struct {
 	joined  []byte // keeps the memory reachable, because the device knows only its address
 }
 
-// A copyOut is a copy from a staging block to the caller's memory. It is made when an RDMA Read
-// is done.
+// A copyOut is a copy that is still to be made: from a staging block to the caller's memory,
+// when an RDMA Read is done.
 type copyOut struct{ to, from []byte }
 
-// worksLocked fills requests from the queue, and returns the number of requests that it filled.
+// worksLocked fills the slice requests from the queue, and returns the number of requests that
+// it filled.
 func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	o := &c.out
 	if o.nudge && o.tail-o.head < uint64(len(o.ring)) {
@@ -125,7 +126,8 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	return true
 }
 
-// piecesLocked adds the pieces of work to w, from byte at on, as many as one request takes.
+// piecesLocked adds the pieces of work to w, as many as one request takes. The parameter at is
+// the number of bytes of work that earlier requests carry. moved is the number of bytes added.
 // whole is true if no piece is left. ok is false if a piece needs a staging block and none is
 // free, or if the device refuses to register the memory.
 func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) (moved int, whole, ok bool) {

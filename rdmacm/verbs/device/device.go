@@ -1,6 +1,6 @@
-// Package device is the part of librdmacm and libibverbs that rdmacm/verbs needs. Its
-// interfaces are the objects of the libraries, with methods that combine several calls. Package
-// shim implements them with the libraries.
+// Package device is the part of librdmacm and libibverbs that rdmacm/verbs needs. Its interfaces
+// stand for the objects of the libraries. One method may combine several calls of the libraries.
+// Package shim implements them with the libraries.
 //
 // If a method may sleep, its comment says so: it may take as long as the kernel takes, and the
 // provider calls it on a goroutine that may wait. The other methods return at once.
@@ -171,44 +171,45 @@ type Attributes struct {
 	Device uint64
 }
 
-// A Library opens the connection manager.
+// A Library opens event channels of the connection manager (rdma_cm).
 type Library interface {
 	Open() (Channel, error)
 }
 
 // A Channel is an event channel. The IDs made with its methods report their events to it.
 type Channel interface {
-	// Events calls told for each event, in order, until Close, and then returns nil. Only one
-	// goroutine calls Events. told must not wait. It may get events of an ID that was closed
-	// already.
+	// Events passes each event to the function told, in order, until Close, and then returns
+	// nil. Only one goroutine calls Events. The function must not wait. It may get events of an
+	// ID that was closed already.
 	Events(told func(e Event)) error
 	// Close ends Events. The caller has closed all IDs of the channel before.
 	Close()
 	// Listen makes an ID that listens at addr. If onlyFamily is true, a listener at [::]
 	// accepts no IPv4 peers. Listen may sleep.
 	Listen(addr netip.AddrPort, onlyFamily bool, backlog int) (ID, error)
-	// Carrier opens the device that carries an address of this machine. It fails if none does.
+	// Carrier opens the device that carries addr, an address of this machine. It fails if no
+	// device carries it.
 	Carrier(addr netip.Addr) (Device, error)
 	// Resolve begins to find the device that leads to addr. The event AddrResolved or an error
-	// event follows.
+	// event follows, at the latest after the time limit.
 	Resolve(addr netip.AddrPort, limit time.Duration) (ID, error)
 }
 
 // A Device is an open device. The library keeps its data about the device until Close or Retire.
 type Device interface {
-	// Number returns the number of the ID that events about the device itself name.
+	// Number returns the number that Event.ID has in events about the device itself.
 	Number() uint64
 	Attributes() Attributes
 	OpenDomain() (Domain, error)
 	// Present reports whether the machine still has the device, because a removal may come
 	// without an event.
 	Present() bool
-	// Async calls told for each asynchronous event that has come since the last call. One
-	// goroutine at a time calls it, never during or after Close or Retire.
+	// Async passes each asynchronous event since its last call to the function told. Only one
+	// goroutine at a time calls Async, and none during or after Close or Retire.
 	Async(told func(e AsyncEvent))
 	// Active reports whether the device's port carries traffic now.
 	Active() bool
-	// Close may sleep.
+	// Close closes the device. It may sleep.
 	Close()
 	// Retire closes a device that was removed, so that the kernel can complete the removal. The
 	// caller has closed all domains and connections of the device before. Retire may sleep.
@@ -220,13 +221,14 @@ type ID interface {
 	Number() uint64
 	// Port returns the port of the ID.
 	Port() uint16
-	// Route begins to find the route. The event RouteResolved or an error event follows.
+	// Route begins to find the route. The event RouteResolved or an error event follows, at the
+	// latest after the time limit.
 	Route(limit time.Duration) error
 	Reject(data []byte) error
 	// Attributes returns the attributes of the ID's device. The ID must have a device.
 	Attributes() (Attributes, error)
 	OpenDomain() (Domain, error)
-	// Create makes the queues of a connection. The Conn owns the ID from then on.
+	// Create makes the queues of a connection. From then on the Conn owns the ID.
 	Create(d Domain, caps Caps) (Conn, error)
 	// Close closes the ID. It must not be called after Create. It may sleep.
 	Close()
@@ -254,7 +256,9 @@ type Region interface {
 	Deregister() error
 }
 
-// Flags of Conn.Poll.
+// Flags of Conn.Poll. TakeEvents clears the completion channel's events. ArmReceives and
+// ArmSends make the next completion of a receive or of a work cause an event, so that Serve
+// calls ready.
 const (
 	TakeEvents = 1 << iota
 	ArmReceives
@@ -270,15 +274,16 @@ type Conn interface {
 	// Accept and Connect may sleep.
 	Accept(p Param) error
 	Connect(p Param) error
-	// Flush posts the first receives and works. One goroutine at a time calls it. posted is the
-	// number of works that the device has taken.
+	// Flush posts the first requests of Receives() and of Works(). The arguments receives and
+	// works are their numbers. armSends is as ArmSends of Poll. posted is the number of works
+	// that the device has taken. Only one goroutine at a time calls Flush.
 	Flush(armSends bool, receives, works int) (posted int, err error)
 	// Poll returns completions, those of receives first. They are valid until the next Poll.
-	// more is true if there may be more completions. flags name the steps that Poll takes
-	// before it polls. Only the goroutine of Serve calls Poll.
+	// more is true if there may be more completions. Before Poll polls, it takes the steps that
+	// flags name. Only the goroutine of Serve calls Poll.
 	Poll(flags int) (done []Completion, more bool, err error)
-	// Serve calls ready at once, and again each time that an armed completion queue gets a
-	// completion or Wake is called. Serve returns when ready returns false.
+	// Serve calls the function ready at once, and again each time that an armed completion queue
+	// gets a completion or Wake is called. Serve returns when the function returns false.
 	Serve(ready func() bool)
 	Wake()
 	// Disconnect puts the queue pair into the error state, unless DestroyQueues was called, and
@@ -286,7 +291,8 @@ type Conn interface {
 	Disconnect() error
 	// DestroyQueues destroys the queue pair and the completion queues, with their descriptor.
 	// After it has returned, the device touches no memory. It is called after Serve has
-	// returned. No post may run during it or follow it. A second call does nothing. It may sleep.
+	// returned. Flush must not run during DestroyQueues or after it. A second call does nothing.
+	// It may sleep.
 	DestroyQueues()
 	// Destroy frees the rest, including the ID. It is called after DestroyQueues. It may sleep.
 	Destroy()

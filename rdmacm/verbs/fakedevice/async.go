@@ -2,8 +2,8 @@ package fakedevice
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 
-// Raise raises an asynchronous event of type t. If t is about queues, each connection gets one.
-// Otherwise the event is about the device.
+// Raise raises an asynchronous event of type t. If t is about queues, there is one event for
+// each connection. Otherwise there is one event, about the device.
 func (d *Device) Raise(t device.AsyncType) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -23,7 +23,8 @@ const (
 	polls = 64
 )
 
-// A queue is a completion queue, with the number of requests that fit into its request queue.
+// A queue counts the requests of a send queue or a receive queue, and holds their completions.
+// room is the largest number of requests that fit.
 type queue struct {
 	room      int
 	posted    uint64 // number of all requests posted so far
@@ -191,13 +192,14 @@ func (c *conn) completeWork(w *work, status device.Status) {
 }
 
 func (c *conn) completeReceive(r device.Receive, status device.Status, length int) {
-	// Receives complete in order, so the room of a receive is free when it completes.
+	// Receives complete in order, and r has just been removed from promised, so the difference
+	// is the number of r.
 	c.complete(&c.receives, c.receives.posted-uint64(len(c.promised)), device.Completion{
 		ID: r.ID, Status: status, Length: uint32(length), Receive: 1,
 	})
 }
 
-// fail puts the queue pair into error.
+// fail puts the queue pair into the error state. All its requests complete as flushed.
 func (c *conn) fail() {
 	c.failed = true
 	for _, w := range append(c.reads, c.works...) {
@@ -257,7 +259,8 @@ func length(w *device.Work) (n int) {
 	return n
 }
 
-// carry carries out one work at p. fault is true if p is then in error.
+// carry carries out w, with the memory of p, the peer's queue pair. fault is true if w also puts
+// p into the error state.
 func (c *conn) carry(p *conn, w *work) (status device.Status, fault bool) {
 	local := 0
 	if w.Op == device.Read {

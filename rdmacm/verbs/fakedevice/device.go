@@ -20,17 +20,18 @@ import (
 // set before it is used.
 type Device struct {
 	Attributes device.Attributes
-	// FailCreate and FailRegister, if not nil, return the error with which a call fails, or
-	// nil.
+	// FailCreate and FailRegister, if not nil, are called for each ID.Create and
+	// Domain.Register. They return the error with which the call fails, or nil.
 	FailCreate   func(caps device.Caps) error
 	FailRegister func(length, access int) error
-	// Deregistered, if not nil, is called while a region is being deregistered.
+	// Deregistered, if not nil, is called while a region is being deregistered, with the
+	// region's length in bytes.
 	Deregistered func(length int)
-	// Woken, if not nil, is called each time that a connection's goroutine has run, with the
-	// number of calls of Poll and Flush that it made.
+	// Woken, if not nil, is called each time that the function ready of Serve has returned, with
+	// the number of calls of Poll and Flush since ready was called.
 	Woken func(calls int)
-	// Take, if not nil, returns the number of works that a Flush accepts before it fails with
-	// ENOMEM.
+	// Take, if not nil, is called with the number of works of each Flush. It returns the number
+	// that Flush accepts before it fails with ENOMEM.
 	Take func(works int) int
 	// If HoldEstablished is true, the accepting side gets the event Established only when
 	// Settle is called. Before that, a Disconnect of that side does not reach the peer. rdma_cm
@@ -55,11 +56,11 @@ type Device struct {
 	fatal     bool
 	mute      bool // the connection manager had to send while the port was down, and can never send again
 	removed   bool
-	inUse     chan struct{} // closed when nothing of a removed device is open
+	inUse     chan struct{} // closed when no device.Device of a removed device is open any more
 	left      Left
 }
 
-// Left is what users of a device have made and not given back.
+// Left counts the objects of a device that its users have made and not closed.
 type Left struct{ Channels, Devices, IDs, Domains, Regions, Queues, Conns int }
 
 // New returns a device like rxe, or like siw if iwarp is true. If Attributes.SIW is set, an

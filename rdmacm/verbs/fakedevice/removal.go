@@ -11,7 +11,7 @@ import (
 
 // Remove takes the device away. If tell is true, each ID gets the event DeviceRemoval, as on a
 // kernel that loaded rdma_cm after ib_uverbs. Otherwise no ID gets it. As with the kernel's
-// software devices, the removal is complete when no object of the device is open any more. The
+// software devices, the removal is complete when no device.Device of it is open any more. The
 // returned channel is then closed.
 func (d *Device) Remove(tell bool) <-chan struct{} {
 	d.mu.Lock()
