@@ -17,8 +17,8 @@ type link struct {
 	mu sync.Mutex
 }
 
-// Conn is one end of an in-memory connection. Besides the methods of rdmacm.Conn it has an ID,
-// by which the log names it, and Faults.
+// Conn is one end of an in-memory connection. Besides the methods of rdmacm.Conn it has some for
+// tests, such as ID, Faults and Held.
 //
 // Two goroutines run the Conn until Closed was called. One is the device, which carries out
 // work. The other calls the handler, and Done of all chains. Only for a chain that is posted
@@ -92,7 +92,8 @@ type promise struct {
 	count, size int
 }
 
-// connect makes the two ends of the connection for r. The caller starts their goroutines later.
+// connect makes the two ends of the connection for r: near is the end that accepts, far the end
+// that dials. The caller starts their goroutines later.
 func (p *Provider) connect(r *request, param rdmacm.ConnParam) (near, far *Conn) {
 	l := &link{}
 	end := func(accepted bool, local, peer netip.AddrPort, mine, theirs rdmacm.ConnParam) *Conn {
@@ -135,7 +136,7 @@ func (c *Conn) start() {
 	go c.deliver()
 }
 
-// ID returns the number by which the log names this end. The other end has another.
+// ID returns the number by which the log names this end. The other end has another number.
 func (c *Conn) ID() int { return c.id }
 
 // Accepted reports whether this end accepted the connection. Otherwise it dialed.
@@ -320,7 +321,8 @@ func (c *Conn) unfit(p *posting) (failed int, err error) {
 	return -1, nil
 }
 
-// checkChain panics if the chain breaks a rule that holds for all providers.
+// checkChain panics if the chain has no Done, has work of an unknown kind, or has a Send before
+// its last work.
 func checkChain(ch *rdmacm.Chain) {
 	if ch.Done == nil {
 		panic("rdmatest: chain without Done")
@@ -355,7 +357,8 @@ func (c *Conn) Disconnect() {
 	c.leave()
 }
 
-// leave begins the orderly end of this end, so that later posts fail. The caller holds link.mu.
+// leave begins this end's part of an orderly end: later posts fail, and after Config.Patience
+// the connection is lost. The caller holds link.mu.
 func (c *Conn) leave() {
 	c.leaving = true
 	c.patience = time.AfterFunc(c.provider.cfg.Patience, func() {
@@ -383,8 +386,8 @@ func (c *Conn) Abort(err error) {
 	c.kill(err, ErrLost)
 }
 
-// kill ends both sides at once: this one with the error mine, the other one with theirs. The
-// caller holds link.mu.
+// kill ends both ends of the connection at once. Closed gets the error mine at this end, and the
+// error theirs at the other end. The caller holds link.mu.
 func (c *Conn) kill(mine, theirs error) {
 	if !c.dead {
 		c.end(mine)

@@ -9,7 +9,7 @@ import (
 )
 
 // declared holds the shortcomings that the device under test declares. met holds those that a
-// test has met.
+// test has observed.
 type declared struct {
 	mu  sync.Mutex
 	all []rdmacm.Shortcoming
@@ -26,7 +26,7 @@ func (d *declared) add(c rdmacm.Conn) {
 	d.all = c.Carrier().Shortcomings
 }
 
-// shown fails the test if the device declares a shortcoming that no test has met.
+// shown fails the test if the device declares a shortcoming that no test has observed.
 func (d *declared) shown(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +38,7 @@ func (d *declared) shown(t *testing.T) {
 }
 
 // lacks reports whether the device of p declares the shortcoming x. If so, it records that a
-// test has met x.
+// test has observed x.
 func (s *suite) lacks(p *Peer, x rdmacm.Shortcoming) bool {
 	if !slices.Contains(p.Conn().Carrier().Shortcomings, x) {
 		return false

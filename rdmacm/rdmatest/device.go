@@ -94,7 +94,7 @@ func (c *Conn) issue(p *posting) {
 	}
 }
 
-// carry carries out one work request, unless the test has injected a fault for it.
+// carry carries out work request i of p, and applies the faults that the test has set for it.
 func (c *Conn) carry(p *posting, i int) {
 	w := &p.chain.Work[i]
 	n := p.first + i
@@ -132,9 +132,9 @@ func (c *Conn) carry(p *posting, i int) {
 	}
 }
 
-// refused returns the error of a work request that the peer refused with the error why. If the
-// peer does not expose the memory, the result includes a RefusedError with the STag that w
-// names.
+// refused returns this side's error for the work request w, which the peer refused. why is the
+// peer's error. If the peer does not expose the memory, the result includes a RefusedError with
+// the STag that w names.
 func refused(w *rdmacm.Work, why error) error {
 	if !errors.Is(why, rdmacm.ErrNotExposed) {
 		return why
@@ -218,8 +218,8 @@ func (c *Conn) send(w *rdmacm.Work) error {
 	return nil
 }
 
-// free takes back a message that the receiver releases. It overwrites the message, so that a
-// test that uses it after the release fails.
+// free takes back a message that the receiver releases. Unless Config.Quiet is set, free
+// overwrites the message, so that a test that uses the message after the release fails.
 func (c *Conn) free(m *rdmacm.Recv) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

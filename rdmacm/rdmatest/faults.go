@@ -45,29 +45,30 @@ func (f *Faults) Posted() (chains, works int) {
 	return f.c.chains, f.c.works
 }
 
-// LoseAt ends the connection, for both sides, at work request number work.
+// LoseAt ends the connection, for both sides, before or after the effect of a work request. work
+// is the number of the work request.
 func (f *Faults) LoseAt(work int, when When) { set(f, &f.lose, work, when) }
 
-// FailWork makes work request number work fail without an effect, as a faulty device would:
-// Done of its chain gets err, and the connection ends.
+// FailWork makes a work request fail without an effect, as a faulty device would: Done of its
+// chain gets err, and the connection ends. work is the number of the work request.
 func (f *Faults) FailWork(work int, err error) { set(f, &f.failWork, work, orInjected(err)) }
 
-// FailPost refuses chain number chain. Its Done gets err and index 0, after Done of the chains
-// before it. None of its work is carried out. The connection lives on.
+// FailPost makes the device refuse a chain. chain is its number. Its Done gets err and index 0,
+// after Done of the chains before it. None of its work is carried out. The connection continues.
 func (f *Faults) FailPost(chain int, err error) { set(f, &f.failPost, chain, orInjected(err)) }
 
-// FailRegister makes call number call of Register fail.
+// FailRegister makes a call of Register fail. call is the number of the call.
 func (f *Faults) FailRegister(call int, err error) { set(f, &f.failRegister, call, orInjected(err)) }
 
-// FailDeregister makes call number call of Deregister fail. Calls are counted over all regions
-// of the connection. The peer keeps its access until the connection ends.
+// FailDeregister makes a call of Deregister fail. call is the number of the call, counted over
+// all regions of the connection. The peer keeps its access until the connection ends.
 func (f *Faults) FailDeregister(call int, err error) {
 	set(f, &f.failDeregister, call, orInjected(err))
 }
 
-// DelayDone delays Done of chain number chain, and so of the chains after it, until release is
-// called. The work of the chain is carried out. If the connection ends before release, Done
-// gets ErrFlushed.
+// DelayDone delays Done of a chain, and so Done of the chains after it, until the test calls
+// release. chain is the number of the chain. Its work is carried out. If the connection ends
+// before release is called, Done gets ErrFlushed.
 func (f *Faults) DelayDone(chain int) (release func()) {
 	set(f, &f.delayDone, chain, true)
 	return func() {
@@ -78,9 +79,9 @@ func (f *Faults) DelayDone(chain int) (release func()) {
 	}
 }
 
-// HoldReads leaves the RDMA Reads that are posted from now on unanswered until release is
-// called. Meanwhile the work posted after them is carried out, as on some devices. Done of that
-// work's chains is still called in order, after the Reads.
+// HoldReads leaves the RDMA Reads that are posted from now on unanswered until the test calls
+// release. Meanwhile the work posted after them is carried out, as on some devices. The order of
+// the calls of Done does not change, so Done of later chains waits for the Reads.
 func (f *Faults) HoldReads() (release func()) {
 	f.c.link.mu.Lock()
 	defer f.c.link.mu.Unlock()

@@ -25,7 +25,7 @@ func within[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// returned runs f, and closes its result when f has returned.
+// returned runs f in a goroutine. It closes the returned channel when f has returned.
 func returned(f func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -74,7 +74,7 @@ func (p *Peer) begin(c rdmacm.Conn) {
 	})
 }
 
-// DialPeer connects a Peer to addr. It ends with the test.
+// DialPeer connects a Peer to addr. The Peer ends with the test.
 func DialPeer(t testing.TB, provider rdmacm.Provider, addr netip.AddrPort, param PeerParam) *Peer {
 	t.Helper()
 	p := newPeer(t, &param)
@@ -86,8 +86,7 @@ func DialPeer(t testing.TB, provider rdmacm.Provider, addr netip.AddrPort, param
 	return p
 }
 
-// AcceptPeer accepts the next connection of l as a Peer. It ends with the
-// test.
+// AcceptPeer accepts the next connection of l as a Peer. The Peer ends with the test.
 func AcceptPeer(t testing.TB, l rdmacm.Listener, param PeerParam) *Peer {
 	t.Helper()
 	p := newPeer(t, &param)
@@ -103,7 +102,7 @@ func AcceptPeer(t testing.TB, l rdmacm.Listener, param PeerParam) *Peer {
 	return p
 }
 
-// Conn returns the connection, for calls for which the Peer has no method.
+// Conn waits for the connection, and returns it, for calls for which the Peer has no method.
 func (p *Peer) Conn() rdmacm.Conn {
 	within(p.t, "the connection is set up", p.ready)
 	return p.conn
@@ -176,7 +175,7 @@ func ReadOf(from rdmacm.Remote, pieces ...[]byte) rdmacm.Work {
 	return rdmacm.Work{Op: rdmacm.OpRead, Local: pieces, Remote: from}
 }
 
-// At returns the memory at an offset in a region, as the region's peer names it.
+// At returns the name that the region's peer uses for the memory at an offset in the region.
 func At(r rdmacm.Region, offset int) rdmacm.Remote {
 	return rdmacm.Remote{STag: r.STag(), Offset: r.Offset() + uint64(int64(offset))}
 }
@@ -249,7 +248,8 @@ func (p *Peer) awaitEnd() bool {
 	}
 }
 
-// watch wakes the goroutines that wait for p when Guard has passed.
+// watch wakes the goroutines that wait for p when Guard has passed, unless stop is called
+// before.
 func (p *Peer) watch() (stop func()) {
 	timer := time.AfterFunc(Guard, func() {
 		p.mu.Lock()

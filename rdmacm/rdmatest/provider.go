@@ -30,8 +30,9 @@ type Config struct {
 	Seats rdmacm.Seats
 	// Patience is the time limit of Disconnect; default 10 s.
 	Patience time.Duration
-	// Stall is the longest time until Done of the oldest chain; default 30 s. The connection
-	// then ends with ErrStalled, at most a quarter of Stall late.
+	// Stall is the longest time from one call of Done to the next while chains are posted;
+	// default 30 s. After it the connection ends with ErrStalled, at most a quarter of Stall
+	// late.
 	Stall time.Duration
 	// ShortSends is true if SendShort takes Sends of up to 512 bytes. Otherwise every Send is a
 	// chain, so that Faults can name it.
@@ -99,7 +100,7 @@ func (p *Provider) Limits() rdmacm.Limits {
 // Log returns the log of all connections of the provider.
 func (p *Provider) Log() *Log { return p.log }
 
-// port returns a free port. The caller holds p.mu.
+// port returns the next port from 40000 up. The caller holds p.mu.
 func (p *Provider) port() uint16 {
 	p.nextPort++
 	if p.nextPort == 0 {
@@ -299,7 +300,7 @@ func (r *request) End(why error) { r.settle(nil, why) }
 func (r *request) Busy() bool { return false }
 
 // settle ends the request with a connection or an error. It returns false if the request had
-// already ended. Without a connection, it leaves the request's seat.
+// already ended. If c is nil, settle gives up the request's seat.
 func (r *request) settle(c *Conn, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -325,7 +326,7 @@ func (r *request) take() bool {
 }
 
 // drop ends the request with err, unless Accept has handed the request to the ULP. It reports
-// whether it did.
+// whether it ended the request.
 func (r *request) drop(err error) bool {
 	r.mu.Lock()
 	taken := r.taken

@@ -215,8 +215,8 @@ func (s *suite) killedUnless(declared rdmacm.Shortcoming, p *Peer) {
 	}
 }
 
-// promise provides n more receives at p, and sends a message from p to the peer. Once the peer
-// has that message, it may rely on the receives (rdmacm.Conn.Provide).
+// promise provides n more receives at p, and sends a message from p to its peer, the parameter
+// to. Once the peer has that message, it may rely on the receives (rdmacm.Conn.Provide).
 func (s *suite) promise(p, to *Peer, n int) {
 	s.Helper()
 	p.Promise(n)

@@ -72,7 +72,8 @@ func (r *roll) all(n int) {
 	}
 }
 
-// many posts n chains of all kinds on a. The returned roll records the calls of Done.
+// many posts n chains on a: Sends, Reads and Writes. The returned roll records the calls of
+// Done.
 func (s *suite) many(a *Peer, region rdmacm.Region, n int) *roll {
 	r := &roll{s: s, peer: a}
 	big := make([]byte, 256<<10)

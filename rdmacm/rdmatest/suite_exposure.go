@@ -30,7 +30,7 @@ var exposureRules = []rule{
 }
 
 // access posts one Write or Read of a new region over a new connection, and asserts that the
-// peer refuses it. at returns the memory that the work names.
+// peer refuses it. The function at returns the memory that the work names.
 func (s *suite) access(op rdmacm.Op, granted rdmacm.Access, memory []byte, at func(rdmacm.Region) rdmacm.Remote, n int) {
 	a, b := s.pair(common(), common())
 	region := b.Expose(memory, granted)

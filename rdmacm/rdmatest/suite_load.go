@@ -90,8 +90,8 @@ func loadRegister(s *suite, a, b *Peer) {
 	within(s.T, "all chains come back", returned(wg.Wait))
 }
 
-// If b does not return from Received, nothing that a posts is sent after some time. a still
-// receives messages meanwhile. When b continues, everything arrives.
+// While b does not return from Received, the device stops sending the work of a at some point,
+// but a still receives messages. When b continues, everything arrives.
 func loadPeerStalls(s *suite) {
 	const size, writes = 1 << 20, 48
 	hold := make(chan struct{})

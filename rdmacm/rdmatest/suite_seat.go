@@ -34,7 +34,8 @@ func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *s
 	}
 }
 
-// comes waits until holds returns true. It fails the test if that takes longer than Guard.
+// comes waits until the function holds returns true. It fails the test if that takes longer than
+// Guard.
 func (s *suite) comes(what string, holds func() bool) {
 	s.Helper()
 	for end := time.Now().Add(Guard); !holds(); runtime.Gosched() {

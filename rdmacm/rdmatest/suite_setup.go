@@ -25,7 +25,7 @@ var setupRules = []rule{
 	{"ManyConnectionsAtOnce", setupMany},
 }
 
-// dataSizes returns some lengths of private data, up to most bytes.
+// dataSizes returns some lengths of private data, in bytes. The longest is the limit most.
 func dataSizes(most int) []int {
 	var n []int
 	for i := 0; i <= most; i += 7 {
