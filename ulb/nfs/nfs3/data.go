@@ -41,8 +41,8 @@ func (r *request) read() rpc.Outcome {
 	return rpc.Done
 }
 
-// readable returns how many of count bytes the reply can carry. A READ may always be answered
-// with fewer bytes than the client asked for.
+// readable returns the number of bytes that the reply to a READ can carry, at most count. The
+// server may always answer a READ with fewer bytes than the client asked for.
 func (r *request) readable(count uint32) int {
 	return min(int(min(count, nfs.MaxTransfer)), r.call.ResultRoom(r.w, wire.Read3ResMaxReducedSize))
 }

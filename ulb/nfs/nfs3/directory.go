@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Sizes of an entry without its name (RFC 1813 §3.3.16, §3.3.17).
+// Sizes of the parts of a listing without the names, in bytes (RFC 1813 §3.3.16, §3.3.17).
 const (
 	entryFixed  = 4 + 8 + 4 + 8 // follows, fileid, name's length, cookie
 	plusFixed   = 4 + 4 + 4     // attributes follow, handle follows, its length
@@ -133,7 +133,7 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 	wire.EndEntry3List(r.w)
 	r.w.Bool(eof)
 	if r.w.Overflow() {
-		return rpc.Done // rpc then refuses the reply as too long
+		return rpc.Done // package rpc then replaces the reply by an error, because the reply is too long
 	}
 	var headWriter xdr.Writer
 	headWriter.Reset(r.w.Bytes()[start : start : start+head])

@@ -71,7 +71,8 @@ func refuses(e *export.Export, h vfs.Handle, cred *rpc.Cred, p wire.Procedure) b
 	return e.Refuses(cred) && !mounting(e, h, p)
 }
 
-// mounting reports whether a call is one that a client makes while it mounts.
+// mounting reports whether a call is FSINFO, GETATTR or FSSTAT of the export's root, which a
+// client makes while it mounts.
 func mounting(e *export.Export, h vfs.Handle, p wire.Procedure) bool {
 	return (p == wire.ProcFsinfo || p == wire.ProcGetattr || p == wire.ProcFsstat) && h == e.FS.Root()
 }
@@ -81,9 +82,10 @@ func changes(p wire.Procedure) bool {
 	return nfs.Binding3.Procedures[p].Once || p == wire.ProcCommit
 }
 
-// enter enters the export of the call. After Judge, the export may have been replaced or
-// removed, or its mount may have gone to sleep. enter then judges the call again, by the
-// present export. blocks is true if the mount must be woken and the call may not wait.
+// enter marks the export of the call as in use (export.Export.Enter). Since Judge, the export
+// may have been replaced or removed, or the file system of an idle mount may have been closed.
+// In these cases enter judges the call again, by the present export. blocks is true if a file
+// system must be opened and the call may not wait.
 func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *refusal, blocks bool) {
 	for e = o.Export; ; {
 		if e.Enter(c.Conn) {
@@ -109,8 +111,8 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *r
 	}
 }
 
-// A refusal is the Subject of a call that is answered early. Its value is the status to
-// answer.
+// A refusal is the Subject of a call that Judge refuses (rpc.Judgement.Early). Its value is the
+// status to answer.
 type refusal wire.NFSStat3
 
 var (

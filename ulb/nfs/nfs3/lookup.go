@@ -72,7 +72,7 @@ func (r *request) child(name []byte) (e *export.Export, obj vfs.Object, err erro
 // look returns the caller's view of the tree of names.
 func (r *request) look() *pseudo.View {
 	r.view.Conn, r.view.Caller, r.view.Op.Try = r.call.Conn, &r.call.Cred, r.op.Try
-	r.view.Looked = &r.looked // valid for a mount too, because it has the options of the export above it
+	r.view.Looked = &r.looked // valid for a mount too, because a mount has the options of the export above it
 	return &r.view
 }
 
@@ -110,9 +110,9 @@ func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 	return p.Export, obj, nil
 }
 
-// peek adds the attributes of an object in another export, if that takes no wait. The other
-// file system may stall, and this call does not run in its lane. If the attributes are
-// missing, the client requests them in a separate call.
+// peek adds the attributes of an object in another export, if their file system has them without
+// a wait. That file system may stall, and this call runs in the executor lane of another one. If
+// the attributes are missing, the client requests them in a separate call.
 func (r *request) peek(e *export.Export, obj *vfs.Object) {
 	if !e.Admits(r.call.Conn, &r.call.Cred) || e.Refuses(&r.call.Cred) {
 		return

@@ -26,7 +26,7 @@ func (r *request) made(s wire.NFSStat3, obj *vfs.Object, ch *vfs.Change) rpc.Out
 	return rpc.Done
 }
 
-// makeIn checks the name, calls f, and writes the result.
+// makeIn checks the name, calls f to make the object, and writes the result.
 func (r *request) makeIn(where *wire.DirOpArgs3, f func() (vfs.Object, vfs.Change, error)) rpc.Outcome {
 	s := checkName(where.Name)
 	var obj vfs.Object

@@ -21,7 +21,7 @@ type Program struct {
 	state    *state.Manager // if nil, every access is allowed
 	requests sync.Pool
 	// names is the tree of names, which leads from an export to the mounts below it. If it is
-	// nil, no mount is crossed.
+	// nil, no call leads from an export into a mount.
 	names *pseudo.FS
 }
 
@@ -137,8 +137,8 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 }
 
 // wait continues a call whose caller could not be identified because of err. If err is an
-// export.Pending, the call resumes in lane when the answer is there. Otherwise the client
-// gets NFS3ERR_JUKEBOX.
+// export.Pending, the call resumes when the answer is there, in the given executor lane.
+// Otherwise the client gets NFS3ERR_JUKEBOX.
 func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	pending, ok := errors.AsType[export.Pending](err)
 	if !ok {
@@ -161,8 +161,8 @@ func (p *Program) end(r *request) {
 	p.requests.Put(r)
 }
 
-// openAlso returns the file that the call's second file handle names. It must be in the
-// same export.
+// openAlso returns the file that the call's second file handle names. If the file is in another
+// export, the status is NFS3ERR_XDEV.
 func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
 	o, err := r.program.exports.Find(fh.Data)
 	switch {
@@ -190,19 +190,19 @@ func (r *request) sealOf(e *export.Export, h vfs.Handle) wire.FileHandle3 {
 	return wire.FileHandle3{Data: r.program.exports.Seal(r.sealed[:0], e, h)}
 }
 
-// Ask makes the program ask m before each access to a file, because an NFSv4 client may
-// have opened the file with a deny mode (RFC 8881 §9.7). It must be called before the
-// program serves calls.
+// Ask makes the program call m.Ask before each access to a file, because an NFSv4 client may
+// have opened the file with a deny mode (RFC 8881 §9.7). It must be called before the program
+// serves calls.
 func (p *Program) Ask(m *state.Manager) { p.state = m }
 
-// may returns nil if the caller may use file h now. If name is not nil, h is a directory,
-// and the caller uses the file that name leads to in h, if there is one.
+// may returns nil if the caller may use the file h now. If name is not nil, h is a directory,
+// and the file in question is the one of that name in h, if there is one.
 //
 // A denied call gets NFS3ERR_ACCES, as from Linux's server. With NFS3ERR_JUKEBOX the client
-// would repeat the call, and its programs would hang, as long as another client has the
-// file open. During the grace period after a restart, an NFSv4 client may still reclaim an
-// open with a deny mode. Calls that such an open would deny get NFS3ERR_JUKEBOX then,
-// because the grace period is short.
+// would repeat the call, and its programs would hang, as long as another client has the file
+// open. During the grace period after a restart, an NFSv4 client may still reclaim an open with
+// a deny mode. During that period, calls that such an open would deny get NFS3ERR_JUKEBOX,
+// because the period is short.
 func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
 	m := r.program.state
 	if m == nil {
