@@ -2,8 +2,8 @@
 // of a directory beneath one, into the file handle with which NFSv3 begins. It is served on
 // NFS's own ports, so that clients need no port mapper (mountport=2049,mountproto=tcp).
 //
-// The package keeps a list of clients and their mounts in memory, only for DUMP, which
-// people use. Nothing else depends on the list, and its length is bounded.
+// The package keeps a list of clients and their mounts in memory, only for DUMP, which people
+// use. Nothing else depends on the list, and its length is limited (maxMounts).
 package mount3
 
 import (
@@ -24,8 +24,8 @@ import (
 type Program struct {
 	exports *export.Table
 	mounts  mountList
-	// names finds the exports of mounts below another export. If it is nil, no mount is
-	// crossed.
+	// names finds the exports of mounts below another export. If it is nil, no path leads from
+	// an export into a mount.
 	names *pseudo.FS
 }
 
@@ -180,11 +180,11 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 	}
 }
 
-// anonymous returns the credential that replaces cred if the export does not accept cred's
-// flavor. A client asks for a handle before it has a user's credential (RFC 2623 §2.3.2),
-// so MNT must serve it. But such a caller must not learn the content of directories that
-// only some users may search. The flavor stays the same, because the flavor and the port
-// decide which exports serve the caller.
+// anonymous returns the credential that replaces c if the export does not accept the flavor of
+// c. A client asks for a handle before it has a user's credential (RFC 2623 §2.3.2), so MNT must
+// serve it. But such a caller must not learn the content of directories that only some users may
+// search. The flavor stays the same, because the flavor and the port decide which exports serve
+// the caller.
 func anonymous(c *rpc.Cred) *rpc.Cred { return &rpc.Cred{Flavor: c.Flavor, Anonymous: true} }
 
 // walk goes from an export's root to a directory below it, with the caller's rights, also
@@ -299,7 +299,8 @@ func status(err error) wire.Stat3 {
 func listRoom(c *rpc.Call, w *xdr.Writer) int { return c.WordsRoom(w) - listEnd }
 
 // shown yields the exports that the lists show to a client: those that serve its address. The
-// port does not matter here, because ordinary users run showmount.
+// client's port does not matter here, because ordinary users, who cannot use a privileged port,
+// run showmount.
 func (p *Program) shown(c *rpc.Conn) iter.Seq[*export.Export] {
 	return func(yield func(*export.Export) bool) {
 		for _, e := range p.exports.All() {
