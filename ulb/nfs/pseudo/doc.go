@@ -12,7 +12,7 @@
 // version 3 too. Cross finds it by the path of its directory, at a cost that does not grow
 // with the number of mounts.
 //
-// Seen is the file system of this package's directories for one peer. Junctions belong to no
-// file system: a program that walks from one export to another calls Start, Below, Cross,
+// Seen is the file system of this package's directories, as one caller sees it. Junctions belong
+// to no file system: a program that walks from one export to another calls Start, Below, Cross,
 // Above and Covered.
 package pseudo

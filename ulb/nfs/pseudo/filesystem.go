@@ -56,9 +56,9 @@ func Of(t *export.Table) *FS {
 	return s.FS
 }
 
-// FileSystem returns the file system of export e for a caller. Callers that need the
-// directories of the tree must use it, because e.FS of the tree's own export shows only an
-// empty root.
+// FileSystem returns the file system of export e for a caller. Code that needs the directories
+// of the tree must call FileSystem, because the FS of the tree's own export shows only an empty
+// root.
 func (f *FS) FileSystem(e *export.Export, by *rpc.Conn, caller *rpc.Cred) vfs.FileSystem {
 	if f == nil || e != f.export {
 		return e.FS

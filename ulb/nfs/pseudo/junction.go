@@ -16,16 +16,18 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View says for whom the tree is walked. The peer and the caller's flavor decide which
-// exports are visible, and the caller's rights apply in the exports' directories.
+// A View holds the caller for whom the methods of FS walk the tree. The peer and the caller's
+// flavor decide which exports are visible, and the caller's rights apply in the exports'
+// directories.
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
-	// Looked holds the facts that have been looked up about the caller. Walks add to it.
+	// Looked holds the facts that have been looked up about the caller. The methods of FS add to
+	// it.
 	Looked *export.Looked
-	// Op is passed to file systems, with the caller's identity in each export. The user of
-	// the View sets Op.Try; the methods that take a View then return vfs.ErrWouldBlock
-	// instead of waiting.
+	// Op is passed to file systems, with the caller's identity in each export. If the user of
+	// the View sets Op.Try, the methods that take the View return vfs.ErrWouldBlock instead of
+	// waiting.
 	Op vfs.Op
 	// cred is the Cred to which Op.Cred points.
 	cred vfs.Cred
@@ -72,9 +74,9 @@ func (f *FS) Path(e *export.Export) string {
 	return n.path
 }
 
-// Below returns the export into which a name in directory at leads. If junction is nil, the
-// name leads into no export: it belongs to the file system of at, or does not exist. The
-// caller has entered the export of at.
+// Below returns the export into which a name in a directory leads. The parameter at is the
+// directory; the caller has called Enter of its export. If junction is nil, the name leads into
+// no export: it belongs to the file system of the directory, or does not exist.
 func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, err error) {
 	t := f.now()
 	if at.Export == f.export {
@@ -104,7 +106,7 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, er
 	return nil, nil
 }
 
-// Unseen returns the path of a name that the peer does not see in directory dir of this
+// Unseen returns the path of a name that the peer does not see in dir, a directory of this
 // package. e is an export at that path or below it, or nil if there is none.
 func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
 	n := f.now().byHandle[dir]
@@ -120,10 +122,11 @@ func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
 	return at, nil
 }
 
-// Cross returns the export of the file system that is mounted on a name in directory at. It
-// is called after the directory's file system has returned EXDEV for the name. The caller
-// can enter the result. If the mount is not served, Cross returns EXDEV. The caller has
-// entered the export of at.
+// Cross returns the export of the file system that is mounted on a name in a directory. The
+// parameter at is the directory; the caller has called Enter of its export. Cross is called
+// after the directory's file system has returned EXDEV for the name. The result serves the
+// caller, and its file system is open. If the server does not export the mount to the caller,
+// Cross returns EXDEV.
 func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
 	if !at.Export.CrossMount {
 		return nil, syscall.EXDEV
@@ -203,7 +206,8 @@ func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err err
 	return fileID, true, nil
 }
 
-// numberOf returns the file ID of the object that names lead to from the root of an export.
+// numberOf returns the file ID of the object to which a path leads. The path has the elements
+// names, and begins at the root of from.
 func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, error) {
 	dir, err := f.down(v, from, names[:len(names)-1])
 	if err != nil {
@@ -221,8 +225,8 @@ func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, err
 	return o.Attr.FileID, err
 }
 
-// As returns an Op with the caller's identity in e. It is valid until the next use of v. If
-// e manages groups, Table.Look must have been called before.
+// As returns an Op with the caller's identity in e. It is valid until the next use of v. If the
+// options of e say that the server looks up groups, Table.Look must have been called before.
 func (v *View) As(e *export.Export) *vfs.Op {
 	e.Identify(v.Caller, v.Looked, &v.cred)
 	v.Op.Cred = &v.cred
@@ -239,8 +243,8 @@ func unknown(err error) bool {
 	return pending
 }
 
-// down follows names from the root of an export, with the caller's rights, through mounts
-// too. The error may be an export.Pending.
+// down follows a path with the elements names from the root of an export, with the caller's
+// rights, through mounts too. The error may be an export.Pending.
 func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err error) {
 	if at.Export, err = f.enter(v, from); err != nil {
 		return at, err
@@ -270,8 +274,9 @@ func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err e
 	return at, nil
 }
 
-// enter enters an export, or its successor if it was replaced, and looks up the facts about
-// the caller that the export needs. It wakes a sleeping mount.
+// enter marks an export as in use (Export.Enter), or its successor if it was replaced, and looks
+// up the facts about the caller that the export needs. If the export is a mount whose file
+// system was closed while idle, enter opens it.
 func (f *FS) enter(v *View, e *export.Export) (*export.Export, error) {
 	for {
 		if e.Enter(v.Conn) {
