@@ -11,7 +11,7 @@ type Range struct {
 }
 
 // At converts an offset and a length from the wire (RFC 8881 §18.10.3). It returns false if they
-// are invalid.
+// are invalid: the length is 0, or the range would end beyond the highest offset.
 func At(offset, length uint64, write bool) (Range, bool) {
 	switch {
 	case length == 0:

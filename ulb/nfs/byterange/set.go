@@ -45,7 +45,8 @@ func (rs set) lock(r Range) set {
 	return slices.Insert(rs, i, r)
 }
 
-// part returns the ranges between first and last, cut at these bounds.
+// part returns the parts of the ranges that lie between the offsets first and last, both
+// included.
 func (rs set) part(first, last uint64) (all []Range) {
 	for i := rs.from(first); i < len(rs) && rs[i].First <= last; i++ {
 		all = append(all, Range{max(rs[i].First, first), min(rs[i].Last, last), rs[i].Write})

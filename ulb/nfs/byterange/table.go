@@ -21,7 +21,8 @@ type Holder[O any] struct {
 // Ranges returns the locked ranges of h, in ascending order. They are valid until h changes.
 func (h *Holder[O]) Ranges() []Range { return h.ranges }
 
-// Part returns the locked ranges of h between first and last, cut at these bounds.
+// Part returns the parts of the locked ranges of h that lie between the offsets first and last,
+// both included.
 func (h *Holder[O]) Part(first, last uint64) []Range { return h.ranges.part(first, last) }
 
 // Splits reports whether an Unlock from first to last would split one range of h into two.
