@@ -124,8 +124,8 @@ var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 	},
 }}
 
-// MaxMountReply is the size of the largest reply to DUMP and EXPORT, in bytes. The
-// protocol has no bound for their lists, so the server cuts them off.
+// MaxMountReply is the size of the largest reply to DUMP and EXPORT, in bytes. The protocol does
+// not limit the length of their lists, so the server leaves out the entries that do not fit.
 const MaxMountReply = 256 << 10
 
 // maxFlavors is the largest number of security flavors of an export.

@@ -8,9 +8,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// MaxCompound is the largest size of the arguments, and of the results, of a COMPOUND
-// without directly placed items, in bytes. It has room for the largest transfer and 64
-// KiB of other operations.
+// MaxCompound is the largest size of the arguments of a COMPOUND, and of its results, in bytes.
+// Directly placed items do not count. It has room for the largest transfer and 64 KiB of other
+// operations.
 const MaxCompound = MaxTransfer + 64<<10
 
 // MaxOperations is the largest number of operations in one COMPOUND.
@@ -27,8 +27,8 @@ var Binding4 = rpc.Binding{Procedures: []rpc.Procedure{
 	},
 }}
 
-// walk4 holds the variables of one walkCompound that the skip functions of rows4 change. It
-// is pooled, so that a walk allocates nothing.
+// walk4 holds those variables of one call of walkCompound that the skip functions of rows4
+// change. It is pooled, so that a walk allocates nothing.
 type walk4 struct {
 	args  xdr.Decoder
 	words int
@@ -62,7 +62,7 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 		*words += 8
 		row := rowOf(op)
 		if row == nil || row.skip == nil {
-			break // the compound ends here as well
+			break // the server ends the compound here as well
 		}
 		*words += row.most
 		once = once || row.once

@@ -11,8 +11,9 @@ const (
 	// recommends (dtpref).
 	PreferredDirectory = 64 << 10
 	// MaxPath is the length of the longest text of a symbolic link that the server reads.
-	// maxNames is the room for one or two names in arguments. It is large enough for names that
-	// are too long, so that the server can decode them and answer with an error.
+	// maxNames is the size, in bytes, that the bindings allow for one or two names in arguments.
+	// It is large enough for names that are too long, so that the server can decode them and
+	// answer with an error.
 	MaxPath  = 4096
 	maxNames = 2 * (MaxPath + 8)
 )

@@ -10,7 +10,8 @@ import (
 // control list, in bytes.
 const MaxAttributes = 4096
 
-// A row4 is the part of the binding for one operation of a COMPOUND.
+// A row4 describes one operation of a COMPOUND for Binding4: how to step over its arguments, and
+// how large its result may be.
 type row4 struct {
 	// skip steps over the arguments. If the arguments determine the size of the result, as
 	// the count of a READ does, skip adds that size, in bytes, to *words or to the Shape.
@@ -18,7 +19,7 @@ type row4 struct {
 	// most is the largest size of the result after its status, in bytes. It excludes
 	// eligible payload and the bytes that skip adds.
 	most int
-	// once is true if the operation must not be executed twice.
+	// once is true if the operation must not be executed again when the client repeats the call.
 	once bool
 }
 
@@ -103,14 +104,14 @@ var rows4 = [...]row4{
 	wire.OpClone:      {skip: fixed(wire.Clone4ArgsMaxSize)},
 }
 
-// Largest sizes of results that the XDR definition does not bound, in bytes.
+// Largest sizes of results, in bytes, where the XDR definition sets no limit. maxClientInUse is
+// the size of the address in NFS4ERR_CLID_INUSE.
 const (
-	// MaxOpen4 is room for the result of OPEN, including a delegation with its
-	// permissions.
+	// MaxOpen4 is enough for the result of OPEN, including a delegation with its permissions.
 	MaxOpen4 = 256
-	// MaxSecinfo4 is room for the flavors of an export.
+	// MaxSecinfo4 is enough for the flavors of an export.
 	MaxSecinfo4 = 256
-	// MaxExchangeID4 is room for the server's description of itself: owner, scope and
+	// MaxExchangeID4 is enough for the server's description of itself: owner, scope and
 	// implementation.
 	MaxExchangeID4 = 1024
 	maxClientInUse = 256

@@ -2,11 +2,10 @@
 // Servers and clients use them. The package does not implement the procedures. mount3.x is the definition,
 // and xdrgen compiles it.
 //
-// To write an EXPORT result, write each export with PutExportHead, its groups
-// with PutGroup, their end with EndGroupList and the rest of it with
-// Export.EncodeTail; then EndExportList. MNT's flavors are written after
-// MountRes3.EncodeHead: their number with Writer.Uint32, and each with
-// Writer.Int32.
+// To write an EXPORT result, write each export with PutExportHead, its groups with PutGroup, the
+// end of the groups with EndGroupList, and the rest of the export with Export.EncodeTail. After
+// the last export, call EndExportList. MNT's flavors are written after MountRes3.EncodeHead:
+// their number with Writer.Uint32, and each with Writer.Int32.
 package mount3wire
 
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package mount3wire -o mount3_gen.go mount3.x
