@@ -13,7 +13,7 @@ const (
 	After
 )
 
-// ErrLost is the reason for the end of a connection that a fault has lost.
+// ErrLost is the reason for the end of a connection that an injected fault has ended.
 var ErrLost = errors.New("rdmatest: connection lost")
 
 // ErrInjected is the error of an injected fault, if the test gave none.

@@ -39,8 +39,8 @@ type Config struct {
 	ShortSends bool
 	// Quiet is true if the provider keeps no log, and does not overwrite released messages.
 	Quiet bool
-	// Conn is called with each new connection, before the connection carries anything and
-	// before its handler knows of it. Here a test can set Faults. Conn must not call methods of
+	// Conn is called with each new connection, before the connection carries anything and before
+	// its handler is called. In this call a test can set Faults. Conn must not call methods of
 	// the connection that wait for the peer.
 	Conn func(c *Conn)
 }

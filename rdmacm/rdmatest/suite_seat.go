@@ -201,7 +201,7 @@ func seatHolder(s *suite, c *census.Census) {
 	if why := within(s.T, "the holder is told", u.ended); why != census.Evicted {
 		s.Errorf("the holder is told %v", why)
 	}
-	// When the ULP has ended the connection, the provider leaves the seat.
+	// When the ULP has ended the connection, the provider gives the seat up.
 	s.lives(a, b)
 	k.Abort(nil)
 	b.End()

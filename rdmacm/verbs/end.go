@@ -22,7 +22,7 @@ const (
 	destroyed
 )
 
-// Limits of an end.
+// Time limits of the steps in which a connection ends.
 const (
 	// leaveTimeout is the time that the peer has to let the work posted before Disconnect
 	// complete.

@@ -168,7 +168,7 @@ func (c *conn) refused(w *device.Work) error {
 	return nil
 }
 
-// take reserves room for a request. It returns false if there is none.
+// take reserves a place in the queue for a request. It returns false if the queue is full.
 func (q *queue) take() bool {
 	if q.posted-q.reclaimed == uint64(q.room) {
 		return false

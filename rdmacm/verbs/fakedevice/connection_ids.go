@@ -16,7 +16,7 @@ const (
 	rejectData  = 148
 )
 
-// Reasons of an InfiniBand REJ.
+// Reason codes of an InfiniBand REJ message.
 const (
 	invalidService = 8
 	consumer       = 28
