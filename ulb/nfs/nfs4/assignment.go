@@ -110,9 +110,9 @@ func setGroup(d *xdr.Decoder, a *assignment) {
 	a.set.GID = a.number(identity.Group, d.Opaque(xdr.NoLimit))
 }
 
-// leaveBirth decodes a creation time and ignores it. The standards let clients set one, but
-// no file system can. The answer does not list it among the attributes set. A client that
-// sends every attribute it knows can therefore still create the file.
+// leaveBirth decodes a creation time and ignores it, because no file system can set one. The
+// answer does not list it among the attributes set. It is no error, because the standards let
+// clients set it: a client that sends every attribute it knows can still create the file.
 func leaveBirth(d *xdr.Decoder, a *assignment) {
 	var t wire.NFSTime4
 	if t.Decode(d); t.Nseconds >= 1e9 {

@@ -147,8 +147,8 @@ func (f *facts) changeType() wire.ChangeAttrType4 {
 	return wire.NFS4ChangeTypeIsTimeMetadata
 }
 
-// putLocations writes fs_locations (RFC 8881 §11.16). The only location is the export's own
-// path on this server. If the path is too long for mostPath, there is no location.
+// putLocations writes fs_locations (RFC 8881 §11.16). The only location is the export's own path
+// on this server. If the path takes more than mostPath bytes, the list of locations is empty.
 func putLocations(w *xdr.Writer, f *facts) {
 	path := f.k.Program.pathOf(f.object.Export)
 	if sizeOfPath(path) > mostPath {

@@ -40,8 +40,9 @@ func openDowngrade(k *Compound) Status {
 	})
 }
 
-// onState calls run for a stateid of the given kind. run returns the stateid that replaces
-// it. onState writes the new stateid as the result and makes it the current stateid.
+// onState runs an operation on a stateid of the given kind. The function run does the work and
+// returns the stateid that replaces the old one. onState writes the new stateid as the result
+// and makes it the current stateid.
 func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (wire.StateID4, Status)) Status {
 	r, s := k.ref(id)
 	if s != wire.NFS4OK {

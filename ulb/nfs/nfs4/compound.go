@@ -51,7 +51,8 @@ type Compound struct {
 
 	// Client is the client that SEQUENCE named; it is nil in minor version 0.
 	Client *state.Client
-	// Session is set and used only by the package of the minor version.
+	// Session is set by the package of the minor version. This package uses it only as a Limiter
+	// and as a Maintainer.
 	Session any
 	// Replay is the stored reply of a Replayed compound.
 	Replay *rpc.Kept
@@ -73,8 +74,8 @@ type Compound struct {
 	start    func()
 	tagged   bool // the tag is valid UTF-8
 	inside   bool // Operation.Run has not returned; still true in leave after a panic
-	// maintains is true if the following operations on the current object are maintenance
-	// by the client itself, not work for one of its users.
+	// maintains is true if the client sends the following operations on the current object for
+	// itself, for example to close files, and not for one of its users: see willMaintain.
 	maintains bool
 	// unsuited is true if the export of the current object does not accept the caller's
 	// security flavor.
@@ -196,8 +197,8 @@ func (k *Compound) reset() {
 	k.facts.owner, k.facts.group = owner, group
 }
 
-// scratch holds the offsets of status and count in the reply, and the exports that the
-// running operation has entered.
+// scratch holds the offsets of status and count in the reply, and the exports that the running
+// operation has marked as in use (see enter).
 type scratch struct {
 	statusAt, countAt int
 	entered           [2]*export.Export
@@ -280,15 +281,15 @@ func (k *Compound) meet() {
 }
 
 // Served reports whether an export serves the caller. If none does, the caller is Denied,
-// because all clients together have a limited number of client records. The peer may still be
-// known, because of calls under another flavor.
+// because all clients together have a limited number of client records. It is not enough that
+// the peer is known (rpc.Conn.Known), because it may be known by calls under another flavor.
 func (k *Compound) Served() bool {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	return slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c, cred) })
 }
 
-// stranger reports a caller that no export serves to the administrator, because such a
-// refusal makes the client's mount fail.
+// stranger tells the administrator about a caller that no export serves, because such a refusal
+// makes the client's mount fail.
 func (k *Compound) stranger(answer rpc.AuthStat) {
 	r := export.Refusal{Client: k.Call.Conn.Peer, Status: answer, Reason: export.Stranger}
 	for _, e := range k.Program.exports.All() {
@@ -429,8 +430,8 @@ func (k *Compound) perform(op *Operation) (s Status) {
 	return s
 }
 
-// ready prepares an operation on the current object: it enters the export, checks the flavor
-// and identifies the caller.
+// ready prepares an operation on the current object: it marks the export as in use, checks the
+// flavor and identifies the caller.
 func (k *Compound) ready(op *Operation) Status {
 	if s := k.enter(0, &k.Current); s != wire.NFS4OK {
 		return s
@@ -441,8 +442,10 @@ func (k *Compound) ready(op *Operation) Status {
 	return k.identify(op)
 }
 
-// enter enters the export of o. If the export was replaced after the handle was put, enter
-// enters its successor. If the export is a sleeping mount, enter wakes it.
+// enter marks the export of o as in use (export.Export.Enter). If the export was replaced after
+// the handle was put, enter marks its successor instead. If the export is a mount whose file
+// system was closed while idle, enter opens it. i is 0 for the current object, and 1 for the
+// saved one.
 func (k *Compound) enter(i int, o *Object) Status {
 	for !o.Export.Enter(k.Call.Conn) {
 		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)
@@ -465,8 +468,8 @@ func (k *Compound) enter(i int, o *Object) Status {
 	return wire.NFS4OK
 }
 
-// leave leaves the entered exports. It is deferred. If the operation panicked, leave also ends
-// the compound with NFS4ERR_SERVERFAULT.
+// leave undoes enter: the exports are no longer in use by the operation. It is deferred. If the
+// operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
 func (k *Compound) leave() {
 	if k.inside {
 		k.inside = false
@@ -482,11 +485,11 @@ func (k *Compound) leave() {
 	}
 }
 
-// WaitFor returns the status Waiting for an operation that has to wait for an event. The
-// engine calls start after the operation has returned. start begins the wait and arranges
-// that Resume is called exactly once, from any goroutine, perhaps before start returns.
-// start does nothing else with the compound. After Resume the operation runs again and
-// decodes its arguments again.
+// WaitFor returns the status Waiting for an operation that has to wait for an event. After the
+// operation has returned, the engine calls the function start. It begins the wait and arranges
+// that Resume is called exactly once, from any goroutine, perhaps before start returns. It does
+// nothing else with the compound. After Resume the operation runs again and decodes its
+// arguments again.
 func (k *Compound) WaitFor(start func()) Status {
 	k.start = start
 	return Waiting

@@ -18,8 +18,8 @@ const (
 	copyPiece = 16 << 20
 )
 
-// copyRange is COPY within this server (RFC 7862 §15.2). It always copies in order and
-// finishes before the reply, even if the client would accept less.
+// copyRange is COPY within this server (RFC 7862 §15.2). It always copies in order and finishes
+// before the reply, even if the client would accept a copy out of order or after the reply.
 func copyRange(k *Compound) Status {
 	var args wire.Copy4Args
 	args.Decode(k.Args)
@@ -76,8 +76,9 @@ type pair struct {
 	fromOffset, toOffset, count uint64
 }
 
-// open opens both files and checks that the range lies within the source file. A count of 0
-// becomes the number of bytes up to the end of the source file.
+// open opens both files and checks that the range lies within the source file. Under Op.Try it
+// returns Blocked, because a copy may take long. A count of 0 becomes the number of bytes up to
+// the end of the source file.
 func (p *pair) open(from, to *wire.StateID4) Status {
 	k := p.k
 	var ok bool

@@ -47,9 +47,9 @@ func read(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// unreserved is the number of bytes that all READs of one compound share if the server
-// reserved no payload memory for them. This is the case if the compound does not begin with
-// one of this server's handles, or if its READs ask for more than one transfer.
+// unreserved is the number of bytes that all READs of one compound share if the server reserved
+// no payload memory for them. This is the case if the compound does not begin with one of this
+// server's handles, or if its READs together ask for more than nfs.MaxTransfer bytes.
 const unreserved = 32 << 10
 
 // readable returns memory for a READ of count bytes. The memory may be shorter than count,

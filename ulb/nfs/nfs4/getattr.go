@@ -71,7 +71,7 @@ func (k *Compound) newFacts(o Object) *facts {
 	return f
 }
 
-// gather looks up the facts n of the current object and its file system.
+// gather looks up the facts in the set n, for the current object and its file system.
 func (f *facts) gather(n need) Status {
 	if n&needCovered != 0 {
 		s := f.cover()
@@ -90,7 +90,8 @@ func (f *facts) gather(n need) Status {
 	return f.gatherShared(n)
 }
 
-// look gets the attributes of the current object, and the names of its owner and group.
+// look gets the attributes of the current object and, if n contains them, its birth time and the
+// names of its owner and group.
 func (f *facts) look(n need) Status {
 	k := f.k
 	if !f.brought {
@@ -116,7 +117,7 @@ func (k *Compound) want(n need) {
 	}
 }
 
-// gatherShared looks up the facts that all objects of a file system share.
+// gatherShared looks up those facts in the set n that all objects of a file system share.
 func (f *facts) gatherShared(n need) Status {
 	k := f.k
 	var err error

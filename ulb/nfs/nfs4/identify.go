@@ -28,10 +28,11 @@ func (k *Compound) identify(op *Operation) Status {
 // refused reports whether an export refuses the caller because the caller has no account.
 func (k *Compound) refused(e *export.Export) bool { return e.Refuses(&k.Call.Cred) }
 
-// mayUnknown reports whether a caller without an account may run an operation on the
-// current object, although its export requires an account. Allowed are the operations that
-// a mount needs, on the root only, and the operations that give up state. A caller that
-// acts as the client's machine may also run operations on the state of the client's users.
+// mayUnknown reports whether a caller without an account may run an operation on the current
+// object, although its export requires an account. Allowed are the operations that a mount needs
+// (GETATTR, LOOKUPP and SECINFO_NO_NAME), on the export's root only, and the operations that
+// confirm or give up state. A caller that acts as the client's machine (see machineMay) may also
+// run operations on the state of the client's users, and a GETATTR before them.
 func (k *Compound) mayUnknown(op *Operation) bool {
 	switch op.Number {
 	case wire.OpGetattr, wire.OpSecInfoNoName, wire.OpLookupp:

@@ -62,9 +62,9 @@ func lockFile(k *Compound) Status {
 	})
 }
 
-// claimer returns the part of the file system that takes locks against local processes of
-// this machine, or nil if there is none. A claimer may have to wait, so under Try the
-// operation is Blocked.
+// claimer returns the file system's vfs.Claimer, which locks ranges of files against the
+// processes of this machine, or nil if the file system has none. A Claimer may have to wait, so
+// under Op.Try the status is Blocked.
 func (k *Compound) claimer() (vfs.Claimer, Status) {
 	c, ok := vfs.As[vfs.Claimer](k.FS())
 	if ok && k.Op.Try {
@@ -76,7 +76,7 @@ func (k *Compound) claimer() (vfs.Claimer, Status) {
 func writes(t wire.NFSLockType4) bool { return t == wire.WriteLt || t == wire.WritewLt }
 
 // mayLock checks that the owner's client, or the client of the session, may take locks now.
-// During grace it may only reclaim.
+// During the grace period after a restart, it may only reclaim locks.
 func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	c := k.Client
 	if owner != nil {

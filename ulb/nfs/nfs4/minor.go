@@ -46,16 +46,17 @@ type Operation struct {
 	// writes the part of the result that follows the status to k.W. With another status, the
 	// engine discards what Run wrote, unless Run called k.KeepBody.
 	Run func(k *Compound) Status
-	// Handle is true if the operation uses the current file handle. If none is set, the
-	// answer is NFS4ERR_NOFILEHANDLE. k.Current.Export is entered while the operation runs.
+	// Handle is true if the operation uses the current file handle. If none is set, the answer
+	// is NFS4ERR_NOFILEHANDLE. While the operation runs, k.Current.Export is marked as in use
+	// (export.Export.Enter).
 	Handle bool
 	// Saved is true if the operation also uses the saved file handle.
 	Saved bool
 	// Changes is true if the operation changes the file system. On a read-only export, the
 	// answer is NFS4ERR_ROFS.
 	Changes bool
-	// Once is true if the operation must not run unless the reply has room for its result.
-	// Most is the size of the largest result without the status, in bytes.
+	// Once is true if the operation must not run unless the reply has room for its largest
+	// result. Most is the size of that result, without the status, in bytes.
 	Once bool
 	Most int
 }

@@ -51,7 +51,7 @@ func (k *Compound) mayLead(e *export.Export, name []byte) bool {
 // file system fails, it returns the status of that failure.
 func (k *Compound) below(name []byte) (*export.Export, Status) { return k.belowOf(&k.Current, name) }
 
-// belowOf is like below, for directory o. The caller has entered the export of o.
+// belowOf is like below, for the directory o. The caller has marked the export of o as in use.
 func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
 	if !k.mayLead(o.Export, name) {
 		return nil, wire.NFS4OK
@@ -104,8 +104,8 @@ func (k *Compound) child(name []byte) (Object, Status) {
 	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
 }
 
-// unseen reports to the administrator that the client did not find a name in the tree of
-// exports, because such a refusal makes the client's mount fail.
+// unseen tells the administrator that the client did not find a name in the tree of exports,
+// because such a refusal makes the client's mount fail.
 func (k *Compound) unseen(err error, name []byte) {
 	names, c := k.Program.names, k.Call.Conn
 	if names == nil || k.Current.Export != k.Program.exports.Root() || !errors.Is(err, syscall.ENOENT) {

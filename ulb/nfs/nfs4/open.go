@@ -55,9 +55,9 @@ type opening struct {
 	resize bool
 	size   uint64
 
-	// file is the open file that the state will own. cutter is a second open file, for
-	// writing. It is used if the OPEN truncates a file that it does not open for writing.
-	// Either is nil if the file system has no open files.
+	// file is the open file, until it is handed over to the state manager. cutter is a second
+	// open file, for writing. It is used if the OPEN truncates a file that it does not open for
+	// writing. Either is nil if the file system has no open files.
 	file, cutter vfs.File
 	state        state.Opening
 }
@@ -94,7 +94,7 @@ func (o *opening) suits() Status {
 	return k.cannotSay(wire.OpOpen, wire.NFS4ErrAccess)
 }
 
-// close closes the open files that the state does not own.
+// close closes the open files that this OPEN has not handed over to the state manager.
 func (o *opening) close() {
 	for _, f := range [...]vfs.File{o.file, o.cutter} {
 		if f != nil {
@@ -297,7 +297,8 @@ func (o *opening) cut() Status {
 	return wire.NFS4OK
 }
 
-// granted returns nil if the caller has the permission for access, and EACCES if not.
+// granted returns nil if the caller has the permission for access, or access has OpenOwner.
+// Otherwise it returns EACCES, or the file system's error.
 func (k *Compound) granted(h vfs.Handle, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 {
 		return nil

@@ -38,8 +38,8 @@ type Program struct {
 	counters  counters
 	identity  *identity.Map
 	sendNames bool
-	// names is the tree of names, which connects the exports. It is nil if there is only one
-	// export.
+	// names is the tree of names, which connects the exports. It is nil if the table of exports
+	// has no such tree.
 	names *pseudo.FS
 }
 
@@ -161,9 +161,10 @@ func (p *Program) end(k *Compound) {
 
 // Judge examines the first file handle of a compound. It checks that this server has issued the
 // handle, that its export serves this caller, and that the export accepts the caller. If not,
-// the server reserves no memory and fetches no data for the rest: the compound ends at the
-// handle, but short operations that such callers may do still run. Arguments that Judge does
-// not see, such as data, are bounded by nfs.Binding4.
+// the server reserves no payload memory and fetches no further data for the compound. It then
+// executes only the operations that have arrived, and refuses the caller in each operation that
+// such a caller may not do. Arguments that Judge does not see, such as data, are limited by
+// nfs.Binding4.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if a.Header.Procedure == wire.ProcNull {
 		return rpc.Done

@@ -62,8 +62,8 @@ func boolWord(b bool) uint32 {
 
 var errChanged = errors.New("the file has changed between two looks at it")
 
-// segments writes the segments of a READ_PLUS. at and end are offsets in the file: the next
-// segment begins at at, and the last one ends at end.
+// segments writes the segments of a READ_PLUS. The fields at and end are offsets in the file: of
+// the first byte of the next segment, and of the byte after the last segment.
 type segments struct {
 	k       *Compound
 	fs      vfs.Sparse

@@ -91,8 +91,9 @@ func readdir(k *Compound) Status {
 	return l.list()
 }
 
-// tooSmall returns the status of a result that has no room for one entry: NFS4ERR_TOOSMALL if
-// the client's own limit is the narrowest.
+// tooSmall returns the status of a result that has no room for one entry. It is NFS4ERR_TOOSMALL
+// if the client's maxcount is the lowest limit, and otherwise the status of a reply that is too
+// big.
 func (l *lister) tooSmall() Status {
 	if int(l.maxcount) <= l.k.Room() {
 		return wire.NFS4ErrTooSmall

@@ -11,7 +11,7 @@ import (
 // numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530
 // §9.1.7). The operations of one owner run one at a time, in the order of their seqids. A
 // repeated operation gets the stored reply. Later minor versions have no such seqids, so
-// the operation just runs.
+// numbered only calls run.
 func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
 	if k.Minor != 0 {
 		return run()
@@ -55,8 +55,8 @@ func (k *Compound) request() state.Request {
 	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}
 }
 
-// reply returns the reply to store for the request to. The result begins at offset at of
-// k.W.
+// reply returns the reply to store. The parameter to is the request that it answers, and at the
+// offset in k.W of the operation's result after its status.
 func (k *Compound) reply(to *state.Request, at int, s Status) *state.Reply {
 	r := &state.Reply{To: *to, Status: s}
 	if s == wire.NFS4OK || k.keepBody {

@@ -19,7 +19,8 @@ import (
 // never does so. Between two exports they return NFS4ERR_XDEV under any flavor. Within one
 // export both directories have the same policy.
 
-// puts reports whether an operation is a put filehandle operation.
+// puts reports whether an operation sets the current file handle from its arguments, from the
+// root or from the saved handle.
 func puts(n wire.OpNum) bool {
 	switch n {
 	case wire.OpPutFH, wire.OpPutPubFH, wire.OpPutRootFH, wire.OpRestoreFH:
@@ -28,8 +29,8 @@ func puts(n wire.OpNum) bool {
 	return false
 }
 
-// secure checks the flavor for the object that the current operation has put. The operation
-// that follows decides whether the put may fail with NFS4ERR_WRONGSEC.
+// secure checks the flavor for the object that the operation has made the current one. The
+// operation that follows decides whether the put may fail with NFS4ERR_WRONGSEC.
 func (k *Compound) secure() Status {
 	admits := k.admits(&k.Current)
 	k.maintains = (!admits || k.refused(k.Current.Export)) && k.willMaintain()
@@ -49,8 +50,8 @@ func (k *Compound) secure() Status {
 	return wire.NFS4OK
 }
 
-// judgesItself reports whether operation n does not use the object that was put, or may
-// return NFS4ERR_WRONGSEC itself. args are its arguments.
+// judgesItself reports whether operation n does not use the current object, or may return
+// NFS4ERR_WRONGSEC itself. args are the arguments of n.
 func judgesItself(n wire.OpNum, args *xdr.Decoder) bool {
 	switch n {
 	case wire.OpLookup, wire.OpLookupp, wire.OpSecInfo, wire.OpSecInfoNoName:
@@ -105,7 +106,7 @@ func (k *Compound) admitSaved(n wire.OpNum) Status {
 // cannotSay returns the status for a refused flavor in an operation that cannot return
 // NFS4ERR_WRONGSEC. If the export was replaced since the object was put, the status is
 // NFS4ERR_DELAY: the client repeats the compound and gets NFS4ERR_WRONGSEC at the put.
-// GETFH cannot return NFS4ERR_DELAY.
+// Otherwise, and for GETFH, which cannot return NFS4ERR_DELAY, the status is other.
 func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 	if k.replaced && n != wire.OpGetFH {
 		return wire.NFS4ErrDelay
