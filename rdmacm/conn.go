@@ -32,7 +32,7 @@ type Limits struct {
 type Conn interface {
 	Peer() netip.AddrPort
 	Local() netip.AddrPort
-	// Carrier describes what carries the connection.
+	// Carrier describes the provider, the device and the protocol that carry the connection.
 	Carrier() Carrier
 	Limits() Limits
 	// PeerPrivateData is the private data that the peer's ULP sent at set-up.
@@ -77,9 +77,9 @@ type Conn interface {
 	// network takes, and with each byte that an RDMA Read brings. A provider that does not see
 	// single bytes counts the bytes of work that completed.
 	//
-	// The provider watches its peer by the same measure. If work is posted and nothing moves
-	// during the provider's stall timeout, it ends the connection with ErrStalled. A slow peer
-	// that continues is not ended.
+	// The provider also watches whether the posted work moves on. If none of it does during the
+	// provider's stall timeout, the provider ends the connection with ErrStalled. A slow peer
+	// that still makes progress keeps its connection.
 	Progress() uint64
 
 	// Register exposes memory to the peer. The peer may read or write it, by the region's

@@ -27,7 +27,7 @@ type Listener interface {
 	Accept() (Request, error)
 	// Limits are those of the connections that this Listener accepts.
 	Limits() Limits
-	// Addr is the address listened on.
+	// Addr is the address at which the Listener accepts connections.
 	Addr() netip.AddrPort
 	// Close stops listening. It drops the requests that Accept has not returned yet. Accepted
 	// connections stay open.

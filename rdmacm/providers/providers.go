@@ -35,9 +35,9 @@ type Config struct {
 	// Arena returns the payload memory, which the provider "verbs" registers with its devices.
 	// If Arena is nil, there is no such memory.
 	Arena func() []byte
-	// BesideIWARP is true if the software RNIC listens at the same port. The provider "verbs"
-	// then does not listen on siw, the kernel's software iWARP, because siw would need the same
-	// TCP port.
+	// BesideIWARP is true if the software RNIC listens at the same port as the provider "verbs".
+	// In that case the provider "verbs" does not listen on siw, the kernel's software iWARP,
+	// because siw would need the same TCP port.
 	BesideIWARP bool
 	// Memory is the most memory that the messages of all connections over devices may take, in
 	// bytes. 0 means that there is no limit.

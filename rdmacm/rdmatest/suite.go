@@ -35,8 +35,8 @@ type suite struct {
 
 // Run runs the conformance suite. It has one sub-test for each rule of package rdmacm for
 // providers, and calls provider for each sub-test. If the device's connections declare
-// shortcomings (rdmacm.Carrier), the device need not keep those rules. But then the suite must
-// observe each shortcoming.
+// shortcomings (rdmacm.Carrier), the device need not keep those rules. But Run fails if a device
+// declares a shortcoming that no sub-test observes.
 func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 	if !o.Listen.IsValid() {
 		o.Listen = netip.MustParseAddrPort("127.0.0.1:0")

@@ -31,9 +31,9 @@ type Config struct {
 	// Memory is the most memory that the messages of all connections can take, in bytes; 0 means
 	// that there is no limit. The provider refuses a connection that would exceed it.
 	Memory int64
-	// Skip returns true for a device that a listener on all addresses must not use. With
-	// Skip, such a listener listens on each address separately, and looks once a second for
-	// new and removed ones. If Skip is nil, the kernel listens on all devices.
+	// Skip returns true for a device that a listener on all addresses must not use. With Skip,
+	// such a listener listens on each address separately, and looks once a second for addresses
+	// that were added or removed. If Skip is nil, the kernel listens on all devices.
 	Skip func(d *device.Attributes) bool
 	// Event, unless nil, is called for each event of a connection. It must not block.
 	Event func(rdmacm.Event)

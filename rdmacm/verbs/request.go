@@ -60,7 +60,8 @@ func (b *bound) eventLocked(e *device.Event) {
 	b.arrivals.Go(func() { b.arrive(r) })
 }
 
-// arrive asks for a seat and hands the request to Accept.
+// arrive asks for a seat and hands the request to the listener's Accept. It drops the request if
+// Seats refuses it, or if Accept does not take it within Config.SetupTimeout.
 func (b *bound) arrive(r *request) {
 	cfg := &b.l.p.cfg
 	seat, err := cfg.Seats.Arrive(r.peer, r)

@@ -95,7 +95,7 @@ func (i *id) Create(o device.Domain, caps device.Caps) (device.Conn, error) {
 	return c, nil
 }
 
-// lock locks the device for a call that is forbidden after Destroy.
+// lock locks the device for a call. It panics after Destroy, when no calls are allowed.
 func (c *conn) lock() (unlock func()) {
 	c.id.c.d.mu.Lock()
 	if c.gone {

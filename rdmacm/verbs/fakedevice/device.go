@@ -1,5 +1,5 @@
-// Package fakedevice is an RDMA device in memory, for tests of rdmacm/verbs. It carries work
-// out as soon as it is posted. It checks keys, bounds, rights, domains and queue sizes. It
+// Package fakedevice is an RDMA device in memory, for tests of rdmacm/verbs. It carries work out
+// as soon as it is posted. It checks keys, offsets, lengths, rights, domains and queue sizes. It
 // panics if its user does something that would make a real device touch freed memory.
 //
 // Like shim, it may deliver an event of an ID after the ID was closed.
