@@ -205,15 +205,16 @@ func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names 
 	}
 }
 
-// A stage records how far a walk came before it had to wait: the number of exports that it
-// had crossed into, and the lane of the last of them. The walk continues in that lane.
+// A stage records how far a walk came before it had to wait: the number of exports that it had
+// crossed into, and the executor lane for the file system of the last of them. The walk
+// continues in that lane.
 type stage struct {
 	depth int
 	lane  any
 }
 
-// walkIn follows names within one export. into is the export that the next name leads into,
-// or nil if no names are left.
+// walkIn follows the path within one export, and removes from names the elements that it has
+// followed. into is the export that the next element leads into, or nil if the walk ends here.
 func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth int, at *pseudo.Place, names *[]string) (into *export.Export, out rpc.Outcome, err error) {
 	for !e.Enter(v.Conn) {
 		lane := e.FS.Lane()

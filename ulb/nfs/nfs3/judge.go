@@ -59,9 +59,9 @@ func refusalOf(e *export.Export, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) 
 	return nil
 }
 
-// admits reports whether an export accepts a caller's flavor. The calls of a mounting client
-// are accepted under any flavor, because the client has no user's credential yet (RFC 2623
-// §2.3.2).
+// admits reports whether an export accepts a caller's flavor. The calls with which a client
+// mounts (see mounting) are accepted under any flavor, because the client has no user's
+// credential yet (RFC 2623 §2.3.2).
 func admits(e *export.Export, h vfs.Handle, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) bool {
 	return e.Admits(c, cred) || mounting(e, h, p)
 }

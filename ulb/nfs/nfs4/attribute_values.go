@@ -18,7 +18,7 @@ const bitmapWords = 3
 // not 0.
 func bit(i int, w uint32) uint32 { return uint32(32*i + bits.TrailingZeros32(w)) }
 
-// Longest values, in bytes.
+// Longest encoded names and paths in attribute values, in bytes.
 const (
 	mostName = 4 + 512 // of an owner or a group: a name, '@', and a domain
 	mostPath = 1024    // of a path among fs_locations

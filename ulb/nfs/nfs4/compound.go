@@ -146,9 +146,9 @@ func (k *Compound) SetCurrent(o Object) {
 // SetStateID makes id the current stateid.
 func (k *Compound) SetStateID(id wire.StateID4) { k.StateID, k.HasStateID = id, true }
 
-// Block returns the status Blocked. An operation calls it if the file system would have had to
-// wait. lane is the executor lane in which the operation will wait: a queue of calls for one
-// file system or other resource that may stall (see rpc).
+// Block returns the status Blocked. An operation calls it if, under Op.Try, the file system
+// would have had to wait. lane is the executor lane in which the operation will wait: a queue of
+// calls for one file system or other resource that may stall (see rpc).
 func (k *Compound) Block(lane any) Status {
 	k.lane = lane
 	return Blocked

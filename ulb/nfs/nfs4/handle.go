@@ -107,10 +107,10 @@ func (k *Compound) Seal(o *Object) []byte {
 	return k.Program.exports.Seal(k.sealed[:0], o.Export, o.Handle)
 }
 
-// closedOr returns the status of an operation on the content of the current file that
-// failed with err. If the object is no regular file, it returns NFSv4's status for that. If
-// the open file was closed meanwhile, it returns the status of the stateid. Otherwise it
-// returns what Failed returns.
+// closedOr returns the status of an operation on the content of the current file that failed
+// with err. If the object is no regular file, it returns the status for the object's type (see
+// mustBeRegular). If the open file was closed meanwhile, it returns the status of the stateid.
+// Otherwise it returns what Failed returns.
 func (k *Compound) closedOr(err error) Status {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {

@@ -132,9 +132,9 @@ func (k *Compound) named(name []byte) (Object, Status) {
 	return k.child(name)
 }
 
-// cross returns the export of the mount on a name of the current directory. err is the
-// error of the name's Lookup. If err does not mean a mount, cross returns err. If the mount
-// is not served, it returns another error.
+// cross returns the export of the mount on a name of the current directory. err is the error of
+// the name's Lookup. If err does not mean a mount, cross returns err. If the server does not
+// export the mount to the caller, cross returns another error.
 func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	names := k.Program.names
 	if names == nil || !k.Current.Export.CrossMount || !errors.Is(err, syscall.EXDEV) {

@@ -173,7 +173,7 @@ func (o *opening) claim() Status {
 	return wire.NFS4OK
 }
 
-// find finds the file, or creates it.
+// find finds the file by its handle or its name, or creates it.
 func (o *opening) find() Status {
 	k := o.k
 	if claim := o.args.Claim.Claim; claim == wire.ClaimFH || claim == wire.ClaimPrevious {

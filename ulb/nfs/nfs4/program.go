@@ -34,7 +34,7 @@ type Program struct {
 	state     *state.Manager
 	minors    [3]*minor
 	compounds sync.Pool
-	turn      time.Duration // after this time a compound lets other calls run
+	turn      time.Duration // after this time a compound lets other calls run: see usualTurn
 	counters  counters
 	identity  *identity.Map
 	sendNames bool

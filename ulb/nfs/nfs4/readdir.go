@@ -44,8 +44,8 @@ type lister struct {
 }
 
 // An aside is an entry that needs a call of its own: it may lead into another export, or the
-// file system listed it without attributes. The lister interrupts the listing, asks, and then
-// continues the listing.
+// file system listed it without attributes. The lister interrupts the listing, looks the entry
+// up (turnAside), and then continues the listing.
 type aside struct {
 	set    bool
 	n      int // the name's length

@@ -122,10 +122,10 @@ func (k *Compound) arrive() Status {
 	return k.wrongSec(&k.Current)
 }
 
-// out returns the object that a name leads to, in a directory of an export that does not
-// accept the caller's flavor. It does not access the file system. If the name leads into
-// another export, out returns that export's root. Otherwise it returns the directory
-// itself, because every name in it has the same policy.
+// out returns the object that a name leads to, in a directory of an export that does not accept
+// the caller's flavor. It does not access the file system. If the name leads into another
+// export, out returns that export's root. Otherwise it returns the directory itself, because its
+// export's policy applies to every name in it.
 func (k *Compound) out(name []byte) (Object, Status) {
 	if s := k.checkName(name); s != wire.NFS4OK {
 		return Object{}, s

@@ -179,8 +179,8 @@ func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string
 	return above.export, n.namesFrom(above), nil
 }
 
-// Covered returns the file ID of the object that the root of e hides (RFC 8881 §5.8.2.23).
-// ok is false if the root hides no object. If e is a mount, the caller has entered it.
+// Covered returns the file ID of the object that the root of e hides (RFC 8881 §5.8.2.23). ok is
+// false if the root hides no object. If e is a mount, the caller has called its Enter.
 func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err error) {
 	if e.Mount() != nil {
 		var a vfs.Attr

@@ -85,7 +85,7 @@ func (t *tree) at(path string) *node {
 	return n
 }
 
-// add makes the node of a path.
+// add makes the node of a path and adds it to the tree.
 func (t *tree) add(parent *node, name, path string) *node {
 	sum := sha256.Sum256([]byte("nfsrdmad pseudo " + path))
 	n := &node{name: name, path: path, parent: parent, children: make(map[string]*node)}
