@@ -110,7 +110,8 @@ const (
 
 // A Region is memory exposed to the peer of one connection.
 type Region interface {
-	// STag returns the steering tag to advertise. Peers cannot guess it. It is never 0.
+	// STag returns the steering tag to advertise. It is never 0. Peers cannot guess it, unless
+	// the device has the shortcoming GuessableSTags.
 	STag() uint32
 	// Offset returns the tagged offset of the first byte.
 	Offset() uint64

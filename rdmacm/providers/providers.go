@@ -40,7 +40,8 @@ type Config struct {
 	// because siw would need the same TCP port.
 	BesideIWARP bool
 	// Memory is the most memory that the messages of all connections over devices may take, in
-	// bytes. 0 means that there is no limit.
+	// bytes. The connections of one client address may take at most half of what other addresses
+	// leave. 0 means that there is no limit.
 	Memory int64
 	// Log, unless nil, is called with messages about devices and their addresses.
 	Log func(text string)

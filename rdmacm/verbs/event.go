@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// faults counts connections: setup those whose set-up failed or that the ULP rejected, ended
-// those that ended because of a fault.
+// faults counts connections. The field setup counts those whose set-up failed or that the ULP
+// rejected, and the field ended those that ended because of a fault.
 type faults struct{ setup, ended atomic.Uint64 }
 
 // event counts e if it is a fault, and passes it to Config.Event.

@@ -123,7 +123,7 @@ func (l *listener) Close() error {
 const lookInterval = time.Second
 
 // addresses returns the address wanted, or if it is unspecified, all addresses of this machine
-// for which it stands, except loopback and link-local ones. Not all of them need have an RDMA
+// for which it stands, except loopback and link-local ones. Some of them may have no RDMA
 // device.
 func addresses(wanted netip.Addr) []netip.Addr {
 	if !wanted.IsUnspecified() {

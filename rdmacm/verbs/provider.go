@@ -29,7 +29,9 @@ type Config struct {
 	// default limits.
 	Seats rdmacm.Seats
 	// Memory is the most memory that the messages of all connections can take, in bytes; 0 means
-	// that there is no limit. The provider refuses a connection that would exceed it.
+	// that there is no limit. The connections of one client address may take at most half of
+	// what other addresses leave. The provider refuses a connection that would exceed these
+	// limits.
 	Memory int64
 	// Skip returns true for a device that a listener on all addresses must not use. With Skip,
 	// such a listener listens on each address separately, and looks once a second for addresses

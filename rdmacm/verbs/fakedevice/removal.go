@@ -49,7 +49,7 @@ func (d *Device) completeLocked() {
 	}
 }
 
-// An opened is a device.Device.
+// An opened is an open device, as Channel.Carrier returns it.
 type opened struct {
 	*id
 	attributes device.Attributes
