@@ -33,7 +33,8 @@ func (r *request) fsstat() rpc.Outcome {
 	return rpc.Done
 }
 
-// info gets a file system's properties and a file's attributes.
+// info returns the properties of the file system, and gets the attributes of the call's file
+// into r.attr.
 func (r *request) info() (i vfs.Info, err error) {
 	if i, err = r.fs().Info(&r.op, r.handle); err == nil {
 		err = r.fs().GetAttr(&r.op, r.handle, &r.attr)

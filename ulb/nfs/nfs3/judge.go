@@ -66,7 +66,8 @@ func admits(e *export.Export, h vfs.Handle, c *rpc.Conn, cred *rpc.Cred, p wire.
 	return e.Admits(c, cred) || mounting(e, h, p)
 }
 
-// refuses reports whether an export refuses a caller because the caller has no account.
+// refuses reports whether an export refuses a caller because the caller has no account. It never
+// refuses the calls with which a client mounts (see mounting).
 func refuses(e *export.Export, h vfs.Handle, cred *rpc.Cred, p wire.Procedure) bool {
 	return e.Refuses(cred) && !mounting(e, h, p)
 }

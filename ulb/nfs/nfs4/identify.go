@@ -54,8 +54,8 @@ func (k *Compound) lookSaved() Status {
 	return k.look(e)
 }
 
-// look looks up the facts about the caller that an export needs. It returns NFS4_OK,
-// NFS4ERR_DELAY, Blocked or Waiting.
+// look looks up the facts about the caller that an export needs, such as the caller's groups. It
+// returns NFS4_OK, NFS4ERR_DELAY, Blocked or Waiting.
 func (k *Compound) look(e *export.Export) Status {
 	if err := k.Program.exports.Look(e, k.Call.Conn, &k.Call.Cred, &k.looked); err != nil {
 		return k.Failed(err)
