@@ -178,7 +178,7 @@ func (l *Log) Wait(ctx context.Context, match func(Event) bool) (Event, error) {
 }
 
 // Order asserts that the log has one event for each of matches, in this order. It searches for
-// each event behind the event found before.
+// each event after the event that it found before.
 func (l *Log) Order(t testing.TB, matches ...func(Event) bool) {
 	t.Helper()
 	events := l.Events()

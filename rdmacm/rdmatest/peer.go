@@ -146,13 +146,13 @@ func (p *Peer) SendInvalidate(b []byte, stag uint32) error {
 	return p.Do(rdmacm.Work{Op: rdmacm.OpSendInvalidate, Local: [][]byte{b}, Invalidate: stag}).Err
 }
 
-// Write writes b to the peer's memory at to, by an RDMA Write.
+// Write writes b to the peer's memory by an RDMA Write. The parameter to names the memory.
 func (p *Peer) Write(to rdmacm.Remote, b []byte) error {
 	p.t.Helper()
 	return p.Do(WriteOf(to, b)).Err
 }
 
-// Read reads n bytes of the peer's memory at from, by an RDMA Read.
+// Read reads n bytes of the peer's memory by an RDMA Read. The parameter from names the memory.
 func (p *Peer) Read(from rdmacm.Remote, n int) ([]byte, error) {
 	p.t.Helper()
 	b := make([]byte, n)

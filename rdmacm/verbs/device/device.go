@@ -105,7 +105,7 @@ type Param struct {
 // EventType is the type of an event of rdma_cm (enum rdma_cm_event_type).
 type EventType int32
 
-// Events.
+// Types of events.
 const (
 	AddrResolved EventType = iota
 	AddrError
@@ -275,8 +275,9 @@ type Conn interface {
 	Accept(p Param) error
 	Connect(p Param) error
 	// Flush posts the first requests of Receives() and of Works(). The arguments receives and
-	// works are their numbers. armSends is as ArmSends of Poll. posted is the number of works
-	// that the device has taken. Only one goroutine at a time calls Flush.
+	// works are their numbers. If armSends is true, Flush also takes the step ArmSends of Poll.
+	// posted is the number of works that the device has taken. Only one goroutine at a time
+	// calls Flush.
 	Flush(armSends bool, receives, works int) (posted int, err error)
 	// Poll returns completions, those of receives first. They are valid until the next Poll.
 	// more is true if there may be more completions. Before Poll polls, it takes the steps that
