@@ -149,8 +149,8 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	return rpc.Outcome{Pending: true}
 }
 
-// end leaves the export and returns r to the pool. It is deferred, so that it runs even if
-// the procedure panics.
+// end calls Leave of the export, because the call no longer uses it, and returns r to the pool.
+// It is deferred, so that it runs even if the procedure panics.
 func (p *Program) end(r *request) {
 	if r.export != nil {
 		r.export.Leave(r.call.Conn)

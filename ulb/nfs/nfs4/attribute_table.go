@@ -23,7 +23,7 @@ const (
 	needGroup
 )
 
-// An attribute is one row of the table (RFC 8881 §5.8, RFC 7530 §5.8, RFC 7862 §12).
+// An attribute is one row of attributeTable (RFC 8881 §5.8, RFC 7530 §5.8, RFC 7862 §12).
 type attribute struct {
 	number uint32
 	// since is the first minor version that has the attribute.

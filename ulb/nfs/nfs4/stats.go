@@ -19,7 +19,7 @@ const failureSlots = 256
 type counters struct {
 	done   [stripes]doneCounters
 	failed [lastOperation + 1][failureSlots]atomic.Uint64
-	// illegal counts operations that do not exist.
+	// illegal counts operations whose number the minor version does not define.
 	illegal atomic.Uint64
 }
 
