@@ -49,7 +49,7 @@ type ending struct {
 	dirty   bool // requests came back flushed, or a receive failed
 	fault   bool // dirty was set when the draining began, and no reason was known
 	cut     bool // work of a chain failed or came back flushed
-	marked  bool // the marker behind short Sends was posted
+	marked  bool // markLocked has posted its RDMA Write
 	timer   *time.Timer
 	late    bool // the timer fired
 	told    bool // dev.Disconnect was called, while the port was up
@@ -318,8 +318,8 @@ func (c *Conn) comeBackLocked(ended bool, err error) {
 	}
 }
 
-// markLocked posts an empty RDMA Write behind short Sends that asked for no signal. When the
-// Write is done, the Sends are done.
+// markLocked posts an empty RDMA Write after short Sends that have no completion of their own.
+// When the Write is done, the Sends are done.
 func (c *Conn) markLocked() {
 	e, o := &c.ending, &c.out
 	if e.marked {

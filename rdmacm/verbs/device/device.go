@@ -66,7 +66,7 @@ type Status uint32
 // Statuses that the provider tells apart.
 const (
 	OK              Status = 0
-	Flushed         Status = 5 // the queue pair is in error
+	Flushed         Status = 5 // the queue pair is in the error state
 	RemoteAccess    Status = 10
 	RetriesExceeded Status = 12
 	NotPromised     Status = 13 // the peer has posted no receive

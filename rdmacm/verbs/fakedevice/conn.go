@@ -53,7 +53,7 @@ type conn struct {
 	works    []work // not carried out yet
 	reads    []work // RDMA Reads that are not answered
 	promised []device.Receive
-	failed   bool // the queue pair is in error
+	failed   bool // the queue pair is in the error state
 	deaf     bool // messages for this side wait, as over siw (see New)
 	noQP     bool
 	gone     bool // Destroy was called
@@ -213,8 +213,8 @@ func (c *conn) fail() {
 	}
 }
 
-// carryOut carries out the posted work. Work for a peer that is in error or gone stays posted,
-// because a real device would repeat it for a long time.
+// carryOut carries out the posted work. Work stays posted if the peer's queue pair is in the
+// error state or destroyed, because a real device would repeat it for a long time.
 func (c *conn) carryOut() {
 	if c.noQP {
 		return

@@ -33,9 +33,9 @@ type Device struct {
 	// Take, if not nil, is called with the number of works of each Flush. It returns the number
 	// that Flush accepts before it fails with ENOMEM.
 	Take func(works int) int
-	// If HoldEstablished is true, the accepting side gets the event Established only when
-	// Settle is called. Before that, a Disconnect of that side does not reach the peer. rdma_cm
-	// is like that until the peer's last message of the set-up has arrived.
+	// If HoldEstablished is true, the accepting side gets the event Established only when Settle
+	// is called. Before that, a Disconnect of that side does not reach the peer. rdma_cm behaves
+	// in this way until the peer's last message of the set-up has arrived.
 	HoldEstablished bool
 	// If Lose is not nil and returns true for an event's type, the device never delivers that
 	// event.
@@ -191,8 +191,9 @@ func (r *region) Deregister() error {
 	return nil
 }
 
-// reach returns the memory of length bytes at addr in the region of key, if the region is in
-// domain o and grants all of access.
+// reach returns the memory from the address addr on, length bytes long, in the region with the
+// given key. ok is false if there is no such region in the domain o, if it does not contain this
+// memory, or if it does not grant all of the rights in access.
 func (o *domain) reach(key uint32, addr uint64, length, access int) (memory []byte, ok bool) {
 	r := o.d.regions[key]
 	if r == nil || r.of != o || r.access&access != access {
