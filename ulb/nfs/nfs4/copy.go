@@ -125,8 +125,8 @@ func (p *pair) measure() Status {
 	return wire.NFS4OK
 }
 
-// overlaps reports whether source and target are one file and the ranges of count bytes
-// overlap.
+// overlaps reports whether source and target are one file and the two ranges, each of count
+// bytes, overlap.
 func (p *pair) overlaps(count uint64) bool {
 	apart := max(p.fromOffset, p.toOffset) - min(p.fromOffset, p.toOffset)
 	return count > apart && p.k.Saved.key() == p.k.key()

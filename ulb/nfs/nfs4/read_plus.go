@@ -139,7 +139,7 @@ func (r *segments) segmented() error {
 	return nil
 }
 
-// hole writes a hole from r.at to end.
+// hole writes a hole segment from the offset r.at to the offset end.
 func (r *segments) hole(end uint64) {
 	if r.k.Room() < holeSegment {
 		r.full = true
@@ -152,8 +152,8 @@ func (r *segments) hole(end uint64) {
 	r.eof = end >= r.size
 }
 
-// data reads from r.at to end, as far as the reply has room, and writes one data segment.
-// Its length, its bytes and the end-of-file flag come from one Read.
+// data reads the bytes from the offset r.at to the offset end, as far as the reply has room, and
+// writes one data segment. Its length, its bytes and the end-of-file flag come from one Read.
 func (r *segments) data(end uint64) error {
 	k := r.k
 	room := k.Room() - dataSegment

@@ -158,7 +158,7 @@ func (f *FS) Above(v *View, e *export.Export) (Place, error) {
 	return f.down(v, from, names[:len(names)-1])
 }
 
-// way returns the way to export e: the export in whose directories e is attached, and the
+// way returns the path to the export e: the export in whose directories e is attached, and the
 // names from that export's root to e. If e is attached in a directory of this package, way
 // returns this package's own export and no names.
 func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string, err error) {
