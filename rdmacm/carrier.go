@@ -3,8 +3,8 @@ package rdmacm
 // A Carrier describes the provider, the device and the protocol that carry a connection, for
 // people who look for the cause of a fault.
 type Carrier struct {
-	// Provider is the provider's name. Device is the device's name, such as "mlx5_0". It is
-	// empty if the provider uses no device.
+	// Provider is the provider's name. Device is the device's name, such as "mlx5_0", or empty
+	// if the provider uses no device.
 	Provider, Device string
 	// Protocol is "iWARP", "InfiniBand" or "RoCE".
 	Protocol string

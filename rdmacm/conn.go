@@ -17,9 +17,9 @@ type Limits struct {
 	// that Register returned on this connection. When the provider passes a message with
 	// Recv.Invalidated to the Handler, the peer can no longer reach the memory of that STag, and
 	// Deregister has nothing left to do. If the peer names an STag of another connection, or one
-	// that Register cannot have returned, the connection ends. If the peer names an STag that
-	// was deregistered, however long ago, nothing happens, because the peer's answer to a call
-	// may come after this side has abandoned the call.
+	// that, as far as the provider remembers, Register has never returned, the connection ends.
+	// If the peer names an STag that was deregistered, however long ago, nothing happens,
+	// because the peer's answer to a call may come after this side has abandoned the call.
 	//
 	// If RemoteInvalidation is false, a chain with OpSendInvalidate fails, none of its work is
 	// carried out, and the connection continues. A ULP announces remote invalidation to its peer
@@ -28,7 +28,7 @@ type Limits struct {
 }
 
 // A Conn is a reliable connected queue pair. Any goroutine may call any method; no method
-// blocks. Chains go out in the order in which Post accepted them.
+// blocks. The provider sends chains in the order of the calls of Post.
 type Conn interface {
 	Peer() netip.AddrPort
 	Local() netip.AddrPort

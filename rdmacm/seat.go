@@ -10,8 +10,9 @@ import (
 // counted connection has a Seat. The program that opens a provider gives it a Seats. Any
 // goroutine may call the methods.
 //
-// The provider calls Arrive as soon as a peer's connection arrives, before it reads from it,
-// allocates for it or waits for it. No set-up waits for another peer's set-up.
+// The provider calls Arrive as soon as a peer's connection arrives, before the provider reads
+// from the connection, allocates memory for it or waits for it. No set-up waits for another
+// peer's set-up.
 type Seats interface {
 	// Arrive asks for a seat for a connection from peer. To end the connection before
 	// Seat.Hold, Seats calls h.End. If Arrive returns an error, the provider closes the

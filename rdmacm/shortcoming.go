@@ -8,8 +8,8 @@ type Shortcoming string
 const (
 	// AbortLooksOrderly: Closed gets nil although the peer aborted.
 	AbortLooksOrderly Shortcoming = "a peer's abort looks like its leaving"
-	// FaultLooksOrderly: the peer broke a rule, the device answered that and ended the
-	// connection, and Closed gets nil.
+	// FaultLooksOrderly: the peer broke a rule, this side's device ended the connection because
+	// of that, and Closed gets nil.
 	FaultLooksOrderly Shortcoming = "a fault of the peer that the device answers looks like its leaving"
 	// FaultIsNotNamed: the peer refused work that this side posted, and Closed gets nil, or an
 	// error that wraps no RefusedError.

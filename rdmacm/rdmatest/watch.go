@@ -32,7 +32,8 @@ func (c *Conn) watchOn() {
 	}
 }
 
-// look checks the connection when the timer fires.
+// look runs when the timer fires. It ends the connection if no Done of a chain was called during
+// Config.Stall.
 func (c *Conn) look() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

@@ -33,7 +33,7 @@ type rnic struct {
 	taking      sync.Mutex                  // held by a goroutine that takes events
 
 	// chunks holds the registered region of each chunk of the arena, or nil for a chunk that is
-	// not registered yet. A goroutine that registers a chunk holds registering.
+	// not registered yet. A goroutine that registers a chunk holds the mutex registering.
 	chunks      []atomic.Pointer[device.Region]
 	registering sync.Mutex
 }

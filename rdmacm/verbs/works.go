@@ -158,8 +158,9 @@ func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) 
 }
 
 // sgeLocked sets e to the first n bytes of b. If the device knows the memory of b, e names it
-// directly. If b is short, e names a place in a staging block, of which the request already
-// uses *used bytes. Otherwise sgeLocked registers b until the request is done.
+// directly. If b fits into the rest of a staging block, of which the request already uses *used
+// bytes, e names a place in that block. The sink of an RDMA Read on iWARP is never in a staging
+// block. Otherwise sgeLocked registers b until the request is done.
 func (c *Conn) sgeLocked(e *device.SGE, s *slot, b []byte, used *int) (n int, ok bool) {
 	if !c.domain.own {
 		r, n := c.rnic.region(b)
