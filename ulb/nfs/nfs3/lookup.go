@@ -17,7 +17,8 @@ import (
 // Longer names are refused without a call to the file system.
 const maxName = 255
 
-// checkName refuses names that must not reach a file system.
+// checkName refuses empty names, names longer than maxName, and names with a slash or a zero
+// byte, because they must not reach a file system.
 func checkName(name []byte) wire.NFSStat3 {
 	switch {
 	case len(name) == 0:

@@ -78,8 +78,8 @@ var attributeTable = []attribute{
 	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(f.changeType())) }},
 	{number: wire.Fattr4ModeUmask, since: 2, most: 8, set: setModeUmask},
 	{number: wire.Fattr4XattrSupport, since: 2, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.k.keepsXattrs()) }},
-	// RFC 9754 defines open_arguments for minor version 2, but clients of minor version 1
-	// ask for it too.
+	// RFC 9754 defines open_arguments for minor version 2, but clients of minor version 1 ask
+	// for it too, so both minor versions have it here.
 	{number: wire.Fattr4OpenArguments, since: 1, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
 }
 

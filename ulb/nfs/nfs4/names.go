@@ -16,7 +16,9 @@ import (
 // Longer names are refused without a call to the file system.
 const maxName = 255
 
-// checkName refuses names that must not reach a file system (RFC 8881 §14.5, §15.1.7).
+// checkName refuses names that must not reach a file system: empty names, names longer than
+// maxName, "." and "..", names with a slash or a zero byte and, if the export's names are UTF-8,
+// names that are not (RFC 8881 §14.5, §15.1.7).
 func (k *Compound) checkName(name []byte) Status {
 	switch {
 	case len(name) == 0:

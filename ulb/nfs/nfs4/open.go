@@ -138,9 +138,9 @@ func shareOf(access, deny, minor uint32) (a, d state.Access, s Status) {
 	return state.Access(access), state.Access(deny), wire.NFS4OK
 }
 
-// claim checks the claim: the right by which the client opens the file. Before a new client
-// holds state, claim also puts the client on record, so that it may reclaim the state after a
-// restart.
+// claim checks the claim: the right by which the client opens the file. Before a client gets its
+// first open with this deny mode, claim also stores a record of that (state.Manager.Record), so
+// that the client may reclaim its opens after a restart.
 func (o *opening) claim() Status {
 	claim := o.args.Claim.Claim
 	switch claim {

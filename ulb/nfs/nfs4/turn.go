@@ -55,8 +55,8 @@ func (k *Compound) request() state.Request {
 	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}
 }
 
-// reply returns the reply to store. The parameter to is the request that it answers, and at the
-// offset in k.W of the operation's result after its status.
+// reply returns the reply to store. The parameter to is the request that the reply answers. The
+// parameter at is the offset in k.W at which the operation's result begins, after its status.
 func (k *Compound) reply(to *state.Request, at int, s Status) *state.Reply {
 	r := &state.Reply{To: *to, Status: s}
 	if s == wire.NFS4OK || k.keepBody {

@@ -77,9 +77,10 @@ func byName(claim wire.OpenClaimType4) bool {
 // admits reports whether the export of an object accepts the caller's flavor.
 func (k *Compound) admits(o *Object) bool { return o.Export.Admits(k.Call.Conn, &k.Call.Cred) }
 
-// admit checks that an operation may use the current object. If the flavor is not accepted,
-// secure has already refused it, except for the operations that check it themselves. For
-// them admit sets k.unsuited, and they must not access the file system.
+// admit checks that an operation may use the current object. If the object's export does not
+// accept the caller's flavor, secure has already refused the object, unless the operation checks
+// the flavor itself. For such an operation admit sets k.unsuited, and the operation must not
+// access the file system.
 func (k *Compound) admit(n wire.OpNum) Status {
 	if k.unsuited = !k.admits(&k.Current); !k.unsuited {
 		return wire.NFS4OK

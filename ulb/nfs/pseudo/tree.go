@@ -135,5 +135,6 @@ func (n *node) under(c *rpc.Conn, cred *rpc.Cred) *node {
 	return nil
 }
 
-// namesFrom returns the names that lead from above to n. n is above or lies beneath it.
+// namesFrom returns the names that lead from the node above to n, which is the same node or lies
+// beneath it.
 func (n *node) namesFrom(above *node) []string { return n.names[len(above.names):] }
