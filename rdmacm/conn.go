@@ -82,9 +82,9 @@ type Conn interface {
 	// that still makes progress keeps its connection.
 	Progress() uint64
 
-	// Register exposes memory to the peer. The peer may read or write it, by the region's
-	// STag and offsets from Region.Offset, until Deregister or until the peer invalidates
-	// the STag. The memory must stay valid that long.
+	// Register exposes memory to the peer. The peer may read or write the memory, as access
+	// allows, by the region's STag and offsets from Region.Offset, until Deregister or until the
+	// peer invalidates the STag. The memory must stay valid that long.
 	Register(memory []byte, access Access) (Region, error)
 
 	// Disconnect ends the connection in an orderly way: the provider completes the work that was

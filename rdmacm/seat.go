@@ -22,8 +22,8 @@ type Seats interface {
 	// time to wait before the next accept.
 	AcceptFailed(err error) (pause time.Duration)
 	// EvictStranger ends a connection whose peer is not known (see Seat.Known), unless there is
-	// none, or an evicted connection has not left its seat yet. The provider calls it when it
-	// has no memory for another connection.
+	// none, or another connection is about to leave its seat. The provider calls it when it has
+	// no memory for another connection.
 	EvictStranger()
 }
 

@@ -145,7 +145,7 @@ func (c *Conn) dismantle() {
 	c.freeID()
 }
 
-// freeQueues frees everything but the ID and the seat.
+// freeQueues frees everything of the connection except its ID and its seat.
 func (c *Conn) freeQueues() {
 	c.dev.DestroyQueues()
 	c.freeMemory()

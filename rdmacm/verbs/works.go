@@ -12,7 +12,7 @@ import (
 type slot struct {
 	of      *posting // nil for the request of markLocked and for an empty RDMA Read (nudge)
 	work    int
-	length  int // bytes
+	length  int // bytes that the request moves
 	read    bool
 	done    bool
 	block   []byte
