@@ -11,7 +11,7 @@ import (
 // Sizes of the parts of a listing without the names, in bytes (RFC 1813 §3.3.16, §3.3.17).
 const (
 	entryFixed  = 4 + 8 + 4 + 8 // follows, fileid, name's length, cookie
-	plusFixed   = 4 + 4 + 4     // attributes follow, handle follows, its length
+	plusFixed   = 4 + 4 + 4     // attributes follow, handle follows, handle's length
 	listTail    = 4 + 4         // end of list, eof
 	fattr3Bytes = wire.Fattr3MaxSize
 )
@@ -133,7 +133,7 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 	wire.EndEntry3List(r.w)
 	r.w.Bool(eof)
 	if r.w.Overflow() {
-		return rpc.Done // package rpc then replaces the reply by an error, because the reply is too long
+		return rpc.Done // package rpc answers with an error instead, because the reply is too long
 	}
 	var headWriter xdr.Writer
 	headWriter.Reset(r.w.Bytes()[start : start : start+head])

@@ -235,7 +235,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 		default:
 			k.Status = s
 			if k.W.Overflow() {
-				return k.ended(), true // the caller sends no reply, but the request has ended
+				return k.ended(), true // package rpc answers with an error instead of this reply, but the compound has ended
 			}
 			k.W.PatchUint32(k.countAt, uint32(k.Index+1))
 			if s != wire.NFS4OK {

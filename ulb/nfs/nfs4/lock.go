@@ -85,7 +85,7 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	if c == nil {
 		return wire.NFS4ErrOpNotInSession
 	}
-	s, _ := k.Program.state.MayHold(c, 0, reclaim) // the client is on record already, because it has a file open
+	s, _ := k.Program.state.MayHold(c, 0, reclaim) // the client's record exists already, because it has a file open
 	return s
 }
 

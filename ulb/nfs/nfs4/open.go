@@ -261,7 +261,7 @@ func (o *opening) share() (s Status) {
 	}
 	switch o.state, s = k.Program.state.Open(&a); s {
 	case wire.NFS4OK:
-		o.file = nil // it belongs to the state now
+		o.file = nil // it belongs to the state manager now
 	case state.WouldWait:
 		return k.Block(k.FS().Lane())
 	case wire.NFS4ErrShareDenied:
