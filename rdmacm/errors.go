@@ -17,8 +17,8 @@ var (
 	// speak the provider's protocol, stopped in the middle of the set-up, or cannot agree with
 	// this side. If the peer refuses, the error is a RejectedError instead.
 	ErrSetup = errors.New("rdmacm: connection set-up failed")
-	// ErrNoAgreement: both sides speak the protocol, but ask for options that exclude each
-	// other. It wraps ErrSetup.
+	// ErrNoAgreement: both sides speak the protocol, but cannot agree on its parameters, such as
+	// the number of RDMA Reads. It wraps ErrSetup.
 	ErrNoAgreement = fmt.Errorf("%w: no agreement with the peer", ErrSetup)
 	// ErrReadDepth: more RDMA Reads posted than Conn.ReadDepth allows.
 	ErrReadDepth = errors.New("rdmacm: more RDMA Reads than the peer allows")
