@@ -111,9 +111,10 @@ func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 	return p.Export, obj, nil
 }
 
-// peek adds the attributes of an object in another export, if their file system has them without
-// a wait. That file system may stall, and this call runs in the executor lane of another one. If
-// the attributes are missing, the client requests them in a separate call.
+// peek adds the attributes of an object in another export, if that export accepts the caller and
+// its file system has them without a wait. That file system may stall, and this call runs in the
+// executor lane of another one. If the attributes are missing, the client requests them in a
+// separate call.
 func (r *request) peek(e *export.Export, obj *vfs.Object) {
 	if !e.Admits(r.call.Conn, &r.call.Cred) || e.Refuses(&r.call.Cred) {
 		return
