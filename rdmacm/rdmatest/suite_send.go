@@ -347,8 +347,8 @@ func sendShort(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// A receiver answers each message at once by SendShort, and some by a chain. More messages are
-// under way than the device takes at a time.
+// A receiver answers every 50th message by a chain, and the others by SendShort. More messages
+// are under way than the device takes at a time.
 func sendShortFromReceived(s *suite) {
 	const n, depth = 2000, 500
 	echo := common()

@@ -224,7 +224,7 @@ func (i *id) close() {
 	d.left.IDs--
 }
 
-// part ends a connection or a request for one.
+// part ends the connection of i, or its request for a connection, and tells the other end.
 func (i *id) part() {
 	p := i.peer
 	if p == nil {
