@@ -80,8 +80,8 @@ type Compound struct {
 	// unsuited is true if the export of the current object does not accept the caller's
 	// security flavor.
 	unsuited bool
-	// replaced is true if an export of this compound was replaced after its file handle was
-	// put.
+	// replaced is true if the export of a file handle was replaced after this compound put the
+	// handle.
 	replaced bool
 	// given holds the arguments of the operation and everything after them (minor version 0
 	// only).
