@@ -34,7 +34,8 @@ func (k *checker) fault(key string, found any, remedy string) {
 	}
 }
 
-// within sets a number to its default unless the user set it, and checks its range.
+// within sets *value to the default, usual, if it is 0 and the user did not set the key. It then
+// checks that *value is from least to most.
 func within[T ~int | ~int64](k *checker, key string, value *T, usual, least, most T) {
 	if *value == 0 && !k.c.Says(key) {
 		*value = usual
@@ -44,7 +45,8 @@ func within[T ~int | ~int64](k *checker, key string, value *T, usual, least, mos
 	}
 }
 
-// checkFPDU checks rnic.fpdu, which iwarp.ParseFPDUSize reads later: a word, or a number of bytes.
+// checkFPDU sets the default of rnic.fpdu, and rejects values that iwarp.ParseFPDUSize will
+// reject.
 func checkFPDU(k *checker) {
 	f := &k.c.RNIC.FPDU
 	switch *f {

@@ -71,11 +71,11 @@ type RNIC struct {
 	// DeviceMemory is the limit of memory for the messages of all connections over RDMA devices.
 	DeviceMemory Size `toml:"device_memory"`
 	// CRC is on, off or peer: whether the software RNIC asks for CRC32C (RFC 5044 §4.4). With peer
-	// it does so only if the peer asks, and Linux's siw does not.
+	// it does not ask, and uses CRCs only if the peer asks. Linux's siw does not ask.
 	CRC Choice `toml:"crc"`
 	// FPDU is the size of the FPDUs that the software RNIC sends: auto, mss, or a number of bytes.
 	FPDU string `toml:"fpdu"`
-	// Credits is the number of credits that the server grants to each connection. Inline is the
+	// Credits is the largest number of credits that the server grants to a connection. Inline is the
 	// inline threshold in bytes.
 	Credits int  `toml:"credits"`
 	Inline  Size `toml:"inline"`
@@ -90,7 +90,8 @@ type Limits struct {
 	PerClient   int `toml:"connections_per_client"`
 	// SetupTimeout is the time limit for the set-up of an RDMA connection, and, over either
 	// transport, for the first message. FirstCallTimeout is the time limit for the first call that
-	// names a file or directory of an export which serves the client.
+	// names a file or directory of an export which serves the client. The server ends a connection
+	// that exceeds a limit.
 	SetupTimeout     Duration `toml:"setup_timeout"`
 	FirstCallTimeout Duration `toml:"first_call_timeout"`
 	// CallsInFlight is the number of calls of one TCP connection that may be in progress.
@@ -116,7 +117,7 @@ type place struct {
 	line int    // the line in the file; 0 for a flag
 }
 
-// Says reports whether the user set key, even if to zero.
+// Says reports whether the user set the key, even to zero.
 func (c *Config) Says(key string) bool {
 	_, said := c.origin[key]
 	return said

@@ -5,6 +5,6 @@
 // export. Flags, defaults, checks and the tables of docs/configuration.md are generated from the
 // entries. An error names the file and line, or the flag, the cause and the remedy.
 //
-// The package opens only the configuration file. It also checks that the directories of exports
-// exist, and reads how much memory this process can have.
+// The package reads the configuration file, checks that the directories of exports exist, and
+// reads from the kernel how much memory this process can have. It opens no other files.
 package config

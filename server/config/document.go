@@ -42,7 +42,7 @@ func readDocument(file string, b []byte) (map[string]place, error) {
 	return d.origin, nil
 }
 
-// table handles a [table], or the next element of [[tables]].
+// table handles a header: [table], or [[table]], which begins the next element of a list.
 func (d *document) table(e *unstable.Node) (inside reflect.Type, prefix string, err error) {
 	inside, prefix, last, err := d.resolve(reflect.TypeFor[Config](), "", e)
 	if err != nil {
@@ -204,7 +204,7 @@ func usual(t reflect.Type) string {
 	return `"..."`
 }
 
-// misfit returns what to write instead of a value of a wrong kind, or "" if the value is right.
+// misfit returns what to write instead of a value of a wrong kind, or "" if the kind is right.
 func misfit(t reflect.Type, v *unstable.Node) string {
 	found := shown(v)
 	switch {
@@ -291,7 +291,7 @@ func words(list *unstable.Node) []string {
 	return out
 }
 
-// shown returns a value as the user wrote it.
+// shown returns a value for an error text: as the user wrote it, or "a list" or "a table".
 func shown(v *unstable.Node) string {
 	switch v.Kind {
 	case unstable.String:
@@ -304,7 +304,8 @@ func shown(v *unstable.Node) string {
 	return string(v.Data)
 }
 
-// keyHint suggests the key that an unknown one may mean.
+// keyHint returns the advice for an unknown key: a known key with a similar spelling, or else to
+// remove the key.
 func keyHint(key string) string {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
 	for i := range settings {

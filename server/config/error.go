@@ -25,14 +25,15 @@ func (e *Error) Unwrap() error { return e.Err }
 // A KeyError is an error in the value of one key. Config.Fault adds the place where the user set
 // the key.
 type KeyError struct {
-	Key string // in the form of place
+	Key string // dotted, such as memory.ceiling: see place
 	Err error
 }
 
 func (e *KeyError) Error() string { return e.Err.Error() }
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// badValue reports that a key cannot have the value found.
+// badValue returns the error for a key that cannot have its value. The argument found is the
+// value.
 func badValue(key string, found any, remedy string) error {
 	return &KeyError{key, fmt.Errorf("%s = %v: %s", lastPart(key), found, remedy)}
 }
@@ -40,11 +41,11 @@ func badValue(key string, found any, remedy string) error {
 // ExportKey returns the key of one of Config.Exports.
 func ExportKey(index int) string { return fmt.Sprintf("export[%d]", index) }
 
-// lastPart returns the key without its tables.
+// lastPart returns the key without the names of its tables.
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// Fault turns an error into an *Error with the place where the user set the key: a line of
-// the file, a flag, or none.
+// Fault turns an error into an *Error. If it is about a key that the user set, the *Error names
+// the line of the file, or the flag. Otherwise it names the file alone, or "configuration".
 func (c *Config) Fault(err error) error {
 	at := place{file: c.file}
 	if at.file == "" {

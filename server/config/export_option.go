@@ -33,9 +33,9 @@ type exportOption struct {
 	name string
 	// takes describes the value that follows the name and '='; empty if the option has no value.
 	takes string
-	// about is the option's subject: options about the same subject contradict each other. If alone
-	// is not nil, the option contradicts another one only if alone also returns the same string for
-	// both values.
+	// about is the option's subject: two different options about the same subject contradict each
+	// other. If alone is not nil, they do so only if alone also returns the same string for both
+	// values.
 	about string
 	alone func(value string) string
 	// usual: the option is the default for its subject.

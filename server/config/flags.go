@@ -32,8 +32,9 @@ func (f *Flags) Define(set *pflag.FlagSet) {
 // HaveExports reports whether the command line has exports.
 func (f *Flags) HaveExports() bool { return len(f.exports) > 0 }
 
-// Overlay applies flags over the file's configuration. Exports replace all exports of the file,
-// and addresses all addresses of their kind.
+// Overlay applies flags over the file's configuration. If a flag names an export, all exports of
+// the file are dropped. If a flag names an address for a transport, all addresses of the file for
+// this transport are dropped.
 func (c *Config) Overlay(f *Flags) error {
 	if err := c.overlayExports(f.exports); err != nil {
 		return err

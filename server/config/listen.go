@@ -14,7 +14,7 @@ type transport struct {
 	// the field of Config that has the addresses.
 	port   uint16
 	listen func(*Config) *[]Listen
-	// flag is the help text of the flag, meaning the text of the key in docs/configuration.md.
+	// flag is the help text of the flag. meaning is the text of the key in docs/configuration.md.
 	flag, meaning string
 }
 

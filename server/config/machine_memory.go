@@ -46,7 +46,8 @@ func machineMemory() (there Size, what string) {
 }
 
 // groupLimit returns the lowest memory limit of the control groups in the text of
-// /proc/self/cgroup (cgroups(7)) and of their parents, below root.
+// /proc/self/cgroup (cgroups(7)) and of their parents. root is the directory where the control
+// groups are mounted.
 func groupLimit(root, text string) (lowest Size, ok bool) {
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")

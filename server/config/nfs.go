@@ -18,8 +18,8 @@ type NFS struct {
 	// state that they held before, and get no new state.
 	LeaseTime Duration `toml:"lease_time"`
 	GraceTime Duration `toml:"grace_time"`
-	// Owners is the form in which NFSv4 replies have users and groups: "numbers", except in replies
-	// to callers with Kerberos, or "names", which have the form NAME@Domain.
+	// Owners is the form of users and groups in NFSv4 replies: "numbers" or "names". Callers with
+	// Kerberos always get names. A name has the form NAME@Domain.
 	Owners Choice `toml:"owners"`
 	Domain string `toml:"domain"`
 }
@@ -27,12 +27,11 @@ type NFS struct {
 // NFSVersions has all versions of NFS, in the form of mount's option vers=.
 var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
 
-// Serves reports whether a version is served.
+// Serves reports whether the daemon serves a version, which is one of NFSVersions.
 func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, Choice(version)) }
 
-// Default and limits of lease and grace times. A client renews its lease about three times in a
-// lease time. The shortest lease time is so long that a client does not lose its locks if its
-// network fails for a moment.
+// Default and limits of the lease time. The longest grace time is longestLease, too. The shortest
+// lease time is so long that a client does not lose its locks if its network fails for a moment.
 const (
 	usualLease    = 90 * time.Second
 	shortestLease = 5 * time.Second
@@ -61,7 +60,8 @@ const (
 	OwnersNames   = "names"
 )
 
-// checkDomain rejects a domain that cannot follow an '@'.
+// checkDomain rejects a domain that has characters other than printable ASCII, has an '@' or ':',
+// or is longer than 255 bytes.
 func checkDomain(k *checker) {
 	if d := k.c.NFS.Domain; strings.ContainsFunc(d, func(r rune) bool { return r <= ' ' || r == '@' || r == ':' || r > '~' }) || len(d) > 255 {
 		k.fault("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")

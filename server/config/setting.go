@@ -19,9 +19,9 @@ type setting struct {
 	meaning string
 	// check sets the default if the user has not set the key, and checks the value; it may be nil.
 	check func(*checker)
-	// flag is the help text of the flag that overrides the file; empty if the key has no flag. For
-	// a flag with one value said sets the value. For a repeatable flag reset removes all values,
-	// and then add adds each one.
+	// flag is the help text of the flag that overrides the file; empty if the key has no flag. If
+	// the flag takes one value, said sets it. If the flag is repeatable, reset removes all values,
+	// and then add adds each value.
 	flag  string
 	name  string // the flag's name, if it differs from the key
 	said  func(c *Config, word string)
@@ -37,13 +37,13 @@ func (s *setting) flagName() string {
 	return strings.ReplaceAll(s.key, "_", "-")
 }
 
-// flagged gives the flag another name.
+// flagged returns the setting with another name for its flag.
 func (s setting) flagged(name string) setting {
 	s.name = name
 	return s
 }
 
-// and adds a check to the setting.
+// The method "and" returns the setting with a second check, which runs after the first.
 func (s setting) and(more func(*checker)) setting {
 	first := s.check
 	s.check = func(k *checker) {
@@ -71,7 +71,7 @@ func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most
 }
 
 // optional returns a setting for a number that has no default, and a range if the user sets it.
-// without is the documentation of the missing value.
+// The parameter without is the text of the documentation for a key that is not set.
 func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, without, meaning string) setting {
 	return setting{key: key, usual: without, meaning: meaning,
 		check: func(k *checker) {
@@ -81,8 +81,8 @@ func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, w
 		}}
 }
 
-// The range of durations of keys without a range of their own. A time limit below shortest could
-// end connections over slow networks that are in order.
+// The range of durations, for keys without a range of their own. A time limit below the shortest
+// one could end healthy connections over slow networks.
 const (
 	shortest = Duration(100 * time.Millisecond)
 	longest  = Duration(24 * time.Hour)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Listen is an address to listen on: HOST:PORT, :PORT, or "none".
+// Listen is an address to listen on: IP:PORT, :PORT, or "none".
 type Listen struct {
 	Addr netip.AddrPort
 	// All: listen on every IPv4 and IPv6 address. None: do not listen.
 	All, None bool
 }
 
-// UnmarshalText parses HOST:PORT.
+// UnmarshalText parses IP:PORT, :PORT, or "none".
 func (l *Listen) UnmarshalText(b []byte) error {
 	s := string(b)
 	if s == "none" {
