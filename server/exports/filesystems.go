@@ -38,8 +38,8 @@ type directoryKey struct{ dev, ino, mount uint64 }
 type openFilesystem struct {
 	fs      *local.FS
 	exports int
-	// exports is the number of exports that use fs. When it is 0, fs is being closed; after that,
-	// the channel closed is closed.
+	// exports is the number of exports that use fs. When it falls to 0, LetGo closes fs, and then
+	// the channel.
 	closed chan struct{}
 }
 
@@ -133,8 +133,9 @@ func (t *Filesystems) again(fs vfs.FileSystem) bool {
 	return false
 }
 
-// share counts one more export of the open file system of a directory, and returns it. If shared is
-// false, the file system is being closed, or, if there is nil, it is not open.
+// share counts one more export of the open file system of a directory, and returns it. If shared
+// is false, it counts nothing: the file system is being closed, or is not open, and the result is
+// nil.
 func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,8 +166,8 @@ func (t *Filesystems) LetGo(fs vfs.FileSystem) error {
 	return err
 }
 
-// unshare counts one export of a file system less. If last is true, no other export uses the file
-// system, and the caller has to close it.
+// unshare notes that one export less uses a file system. If last is true, no other export uses
+// the file system, and the caller has to close it.
 func (t *Filesystems) unshare(fs vfs.FileSystem) (key directoryKey, there *openFilesystem, last bool) {
 	if t == nil {
 		return key, nil, true

@@ -22,8 +22,9 @@ import (
 
 // Times for mounts below exports.
 const (
-	// mountIdle is the time for which a mount stays open after its last call. As long as it is
-	// open, nobody can unmount it. mountTick is the time between two searches for idle mounts.
+	// mountIdle is the time for which a mount stays open after its last call. As long as it is open,
+	// the administrator cannot unmount it. mountTick is the time between two searches for idle
+	// mounts.
 	mountIdle, mountTick = 10 * time.Second, 2 * time.Second
 	// A survey reads the machine's mounts. The pause after a survey is surveyShare times as long as
 	// the survey itself, so that surveys take a small part of the time, and at least surveyPause. A
@@ -42,7 +43,8 @@ const (
 	// mostOpening is the largest number of mounts that are being opened at a time. If a file system
 	// does not answer, opening it occupies a thread.
 	mostOpening = 64
-	// mostRefusals is the largest number of log lines about mounts that are not served.
+	// mostRefusals is the largest number of log lines about mounts that are not served, from the
+	// start of the server to its end.
 	mostRefusals = 1024
 )
 
@@ -70,7 +72,7 @@ type mounts struct {
 	opening int
 	dozing  bool
 	ending  bool
-	refused map[string]bool // by the content of the line: log lines that were written
+	refused map[string]bool // the log lines that were written, by mount and reason
 }
 
 var _ export.Opener = (*mounts)(nil)
@@ -81,7 +83,8 @@ func newMounts(log *zap.Logger, table *export.Table, filesystems *Filesystems) *
 	return w
 }
 
-// exportsChanged is called when the table has other exports than before.
+// exportsChanged updates the mounts in the table. If an export has the option crossmnt, it first
+// starts to watch the machine's mounts. The Set calls it when the table has new exports.
 func (w *mounts) exportsChanged() {
 	if slices.ContainsFunc(w.table.All(), func(e *export.Export) bool { return e.CrossMount }) {
 		w.begin()
@@ -91,7 +94,8 @@ func (w *mounts) exportsChanged() {
 	w.survey()
 }
 
-// begin starts to watch the machine's mounts, if that has not begun yet.
+// begin starts to watch the machine's mounts, unless w watches them already. The first call takes
+// one part in mountsPart of the descriptors for files away from the exports, for mounts.
 func (w *mounts) begin() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
@@ -126,9 +130,9 @@ func (w *mounts) begin() {
 	})
 }
 
-// missing is called when a name was not found that may be a new mount. It surveys the mounts, or
-// waits for a survey by another call. It returns false if it would have to wait for longer than
-// surveyWait.
+// The table calls missing when it did not find a name, because the name may be that of a new
+// mount. missing returns true after a survey that began after the call: its own, or another
+// goroutine's. It returns false if it would have to wait for longer than surveyWait.
 func (w *mounts) missing() bool {
 	arrived := time.Now()
 	for {
@@ -166,8 +170,8 @@ func (w *mounts) survey() {
 	}
 }
 
-// findMounts returns the mounts below exports with crossmnt. If several exports lie above a path,
-// the one with the longest path comes first in exports.
+// findMounts returns the mounts below exports with crossmnt. In the list of exports, an export
+// stands before the exports above it.
 func findMounts(exports []*export.Export) (found []export.Found, err error) {
 	var tree *mountinfo.Tree
 	for _, top := range exports {
@@ -245,8 +249,8 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 	return fs, nil
 }
 
-// mayOpen reports whether m may be opened now, and counts it as being opened. If as many mounts are
-// open as may be, mayOpen first closes the mount that has been idle for longest.
+// mayOpen reports whether m may be opened now, and counts it as being opened. If w.most mounts
+// are open, mayOpen first closes the mount that has been idle for longest.
 func (w *mounts) mayOpen(m *export.Mount) bool {
 	for {
 		w.mu.Lock()
@@ -279,7 +283,7 @@ func (w *mounts) mayOpen(m *export.Mount) bool {
 }
 
 // openNow opens the file system of a mount. It returns an error if another mount covers the path
-// now.
+// now, if the mount is not a directory, or if clients could reach the state directory through it.
 func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, m.Point, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
@@ -316,7 +320,8 @@ func (w *mounts) Refused(m *export.Mount) {
 	w.refuse(m, m.Refused)
 }
 
-// refuse logs, once for each mount and reason, why a mount is not served. The caller holds w.mu.
+// refuse logs why a mount is not served: once for each mount and reason, and at most mostRefusals
+// times in all. The caller holds w.mu.
 func (w *mounts) refuse(m *export.Mount, why string) {
 	line := m.Name + "\x00" + why
 	switch n := len(w.refused); {
@@ -371,7 +376,7 @@ func (w *mounts) doze() {
 	}
 }
 
-// awake returns the exports of open mounts.
+// awake returns the exports of open mounts. w may be nil.
 func (w *mounts) awake() (all []*export.Export) {
 	if w == nil {
 		return nil
@@ -387,7 +392,7 @@ func (w *mounts) awake() (all []*export.Export) {
 }
 
 // end stops the goroutines of w, after which no mount is opened any more. It returns the mounts
-// that are open, or being opened or closed.
+// that are open, or being opened or closed. w may be nil.
 func (w *mounts) end() (open []*export.Mount) {
 	if w == nil {
 		return nil

@@ -6,16 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// keepExportsApart returns an error for an inner export if the outer export, in whose directory it
-// lies, serves more clients or accepts weaker flavors, unless the inner export has the option
-// nested. The reason is that clients can access the inner export's files through the outer one,
-// whose options then hold: with NFSv3 they look up the inner directory, and with any version they
-// can use a handle that another client got. at has the locations of the exports' directories.
+// keepExportsApart returns an error for an inner export if the outer export, in whose directory
+// it lies, serves more clients or accepts weaker flavors, unless the inner export has the option
+// nested. The reason is that clients can access the inner export's files through the outer
+// export, and then the options of the outer export apply: with NFSv3 they look up the inner
+// directory, and with any version they can use a handle that another client got. The argument at
+// has the locations of the exports' directories; a location is nil if the directory cannot be
+// opened.
 func keepExportsApart(all []config.Export, at []*location) error {
 	for i, inner := range at {
 		is, err := describe(&all[i])
 		if inner == nil || err != nil || is.Nested {
-			continue // opening it will fail with an explanation
+			continue // it has the option nested, or opening it will fail with an explanation
 		}
 		for j, outer := range at {
 			if outer == nil || !outer.holds(inner) || inner.holds(outer) {

@@ -23,7 +23,7 @@ func KeepApart(c *config.Config) error {
 	dir, whole := Existing(c.StateDir)
 	state, err := locate(dir)
 	if err != nil {
-		return nil // opening it will fail with an explanation
+		return nil // opening the state directory will fail with an explanation
 	}
 	at := locateExports(c.Exports)
 	for i, root := range at {
@@ -152,8 +152,9 @@ func locateFD(dir int) (*location, error) {
 	}
 }
 
-// placeOnDevice returns the file system that a mount shows, and the path from the root of the file
-// system to the directory name. Both are empty if unknown.
+// placeOnDevice returns the file system that a mount shows, and the path of a directory from the
+// root of the file system. The argument name is the directory's path in this process. Both are
+// empty if unknown.
 func placeOnDevice(mount uint64, name string) (device, path string) {
 	all, err := mountinfo.Read()
 	if err != nil {

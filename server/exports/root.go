@@ -113,17 +113,19 @@ func boot() string {
 	return strings.TrimSpace(string(b))
 }
 
-// mayBe reports whether d can be the same directory as was. If the file system has no identity that
-// lasts over reboots, and the machine has booted since, only the file handles are compared.
+// mayBe reports whether d can be the directory that the argument describes. If the file system
+// has no identity that lasts over reboots, and the machine has booted since, only the file
+// handles are compared.
 func (d directory) mayBe(was directory) bool {
 	_, boot, only := strings.Cut(d.FSID, inBoot)
 	_, before, onlyThen := strings.Cut(was.FSID, inBoot)
 	return d.Handle == was.Handle && (d.FSID == was.FSID || only && onlyThen && boot != before)
 }
 
-// is reports whether r is the same root as was, or differs only by another file system that is
-// mounted at the same place. Because only the administrator can mount, such a difference is
-// intended. Then the directory that has the mount point must be the same as before.
+// is reports whether r is the same root as its argument, an earlier root, or differs only by
+// another file system that is mounted at the same place. Because only the administrator can
+// mount, such a difference is intended. In this case the directory that has the mount point must
+// be the same as before.
 func (r *root) is(was *root) bool {
 	now, before := r.directory, was.directory
 	for i := 0; !now.mayBe(before); i++ {
@@ -154,7 +156,8 @@ func readRoots(state string) (r roots, err error) {
 	return r, nil
 }
 
-// write stores r in the state directory, unless it is equal to before.
+// write stores r in the state directory, unless it is equal to the roots that are stored there
+// already.
 func (r roots) write(state string, before roots) error {
 	if reflect.DeepEqual(r, before) {
 		return nil
@@ -175,10 +178,10 @@ type lostRoot struct{ why string }
 
 func (e *lostRoot) Error() string { return e.why }
 
-// openDirectory opens the file system of export i, and returns it with the root. was is the root of
-// the export when it was last opened with this path; known says whether there is one. If the path
-// leads to another directory than before, and lies within another export, that export's clients may
-// have put the directory there, and openDirectory returns a *lostRoot.
+// openDirectory opens the file system of export i, and returns it with the root. If the export
+// was opened with this path before, known is true, and the argument was is its root at that time.
+// If the path leads to another directory than before, and lies within another export, that
+// export's clients may have put the directory there, and openDirectory returns a *lostRoot.
 func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
 	way, err := ways.walk(i)

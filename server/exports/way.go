@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// ways has what is needed to follow the paths to the directories of exports.
+// ways has the exports of a configuration. Its method walk follows the path to the directory of
+// one of them.
 type ways struct {
 	all []config.Export
 	at  []*location // the locations of the directories, in the order of all; nil if unknown
@@ -29,7 +30,7 @@ type way struct {
 	within string
 }
 
-// maxLinks is how many symbolic links a path may have, the same as the kernel's limit
+// maxLinks is the largest number of symbolic links on a path, the same as the kernel's limit
 // (path_resolution(7)).
 const maxLinks = 40
 
@@ -109,7 +110,8 @@ func namesIn(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// rootOf returns the path of another export whose directory is the one that here describes, or "".
+// rootOf returns the path of another export with a given directory, or "". The argument here has
+// the device and inode of this directory.
 func (w *ways) rootOf(export int, here *unix.Statx_t) string {
 	this := inodeOf(here)
 	for i, l := range w.at {
@@ -120,7 +122,8 @@ func (w *ways) rootOf(export int, here *unix.Statx_t) string {
 	return ""
 }
 
-// holder returns the path of another export that contains the directory fd, or "".
+// holder returns the path of another export that contains the directory with the descriptor fd,
+// or "".
 func (w *ways) holder(export, fd int) string {
 	here, err := locateFD(fd)
 	if err != nil {
