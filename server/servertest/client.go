@@ -1,5 +1,6 @@
 // Package servertest helps to test a whole server. It has an NFSv3 client for both transports, a
-// daemon in its own process, and badly behaved peers. It shares no code of the server's logic.
+// daemon in its own process, and a proxy that behaves like a peer that stops. It shares no code
+// of the server's logic.
 //
 // The client is based on package client. It adds features for tests: unprivileged ports,
 // a credential that a test may change between calls, and calls that run in the
