@@ -19,8 +19,8 @@ const (
 	longestName  = 64
 )
 
-// whys has two texts for each reason to take a client's state: the reason in words, and the
-// advice for the administrator.
+// whys has two texts for each reason for which the server takes a client's state away: the reason
+// in words, and the advice for the administrator.
 var whys = map[state.Why][2]string{
 	state.Wanted: {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
 	state.Named:  {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},
@@ -57,7 +57,7 @@ func nameOf(r *state.Record) string {
 	return fmt.Sprintf("%q", r.Owner[:min(len(r.Owner), longestName)])
 }
 
-// namesOf returns the names of the first namedClients clients.
+// namesOf returns the names and addresses of the first namedClients clients.
 func namesOf(all []state.Record) (names []string) {
 	for _, r := range all[:min(len(all), namedClients)] {
 		name := nameOf(&r)

@@ -21,10 +21,11 @@ const (
 	nameLineEvery   = time.Minute
 )
 
-// clientLines writes log lines about clients. A client that repeats something causes few lines;
-// the next line says how many were left out (others_before). Many clients together cannot fill
-// the log either: there are at most mostClientLines lines in clientLineEvery. An IPv6 client is
-// its /64 prefix (clientaddr.Of). The methods may be called from any goroutine.
+// clientLines writes log lines about clients. A client that repeats something causes one line in
+// each clientLineEvery; the next line says how many were left out (others_before). Many clients
+// together cannot fill the log either: there are at most mostClientLines lines in each
+// clientLineEvery. An IPv6 client is its /64 prefix (clientaddr.Of). The methods may be called
+// from any goroutine.
 type clientLines struct {
 	log *zap.Logger
 	// every is the shortest time between two lines about one client and subject; 0 means
@@ -50,7 +51,7 @@ type recentLine struct {
 }
 
 // write writes a line about a client, with the fields that the function returns, unless the same
-// line about the client was written recently.
+// line about the client was written less than c.interval() ago.
 func (c *clientLines) write(level zapcore.Level, text string, client netip.Addr, fields func() []zap.Field) {
 	c.writeAbout(level, text, client, text, fields)
 }
@@ -74,7 +75,8 @@ func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.
 
 func (c *clientLines) interval() time.Duration { return cmp.Or(c.every, clientLineEvery) }
 
-// due reports whether to write a line now, and how many were left out before it.
+// due reports whether to write a line now. If so, it also returns how many lines were left out
+// since the last one.
 func (c *clientLines) due(line clientLine, now time.Time) (leftOut int, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +104,8 @@ func (c *clientLines) due(line clientLine, now time.Time) (leftOut int, due bool
 	return leftOut, true
 }
 
-// forgetLocked deletes entries older than the interval, and adds their counts to c.leftOut. The
-// caller holds c.mu.
+// forgetLocked deletes the entries whose last line is older than c.interval(), and adds their
+// counts to c.leftOut. The caller holds c.mu.
 func (c *clientLines) forgetLocked(now time.Time) {
 	for line, l := range c.lines {
 		if now.Sub(l.last) >= c.interval() {

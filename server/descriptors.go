@@ -49,8 +49,8 @@ func seatsWithin(limit, wanted int) int {
 	return min(wanted, seatsIn(shared(limit)/4*3))
 }
 
-// seatsIn returns how many connections fit into n descriptors. census.Spare further ones are for
-// connections that are being closed.
+// seatsIn returns how many connections fit into n descriptors. Some of the n, as many as
+// census.Spare says, are for connections that are being closed.
 func seatsIn(n int) int {
 	seats := n - census.Spare(0)
 	for seats+census.Spare(seats) > n {

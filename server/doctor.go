@@ -81,7 +81,7 @@ func findKernel() Finding {
 }
 
 // findHandles checks whether the kernel can open files by handle. It checks this on the state
-// directory's file system, because in a container no other directory may be sure to exist.
+// directory's file system, because in a container the exports' directories may not exist yet.
 func findHandles(cfg *config.Config) Finding {
 	f := Finding{What: "file handles by the kernel"}
 	dir, _ := exports.Existing(cfg.StateDir)
@@ -165,8 +165,8 @@ func findState(cfg *config.Config) Finding {
 		return bad(err)
 	}
 	dir, whole := exports.Existing(cfg.StateDir)
-	// Try to write, because the permissions alone do not show it: not even root can write to
-	// /proc, for example.
+	// Try to write, because the permissions do not show whether the daemon can write: not even root
+	// can write to /proc, for example.
 	tried, err := os.MkdirTemp(dir, ".nfsrdmad-doctor-")
 	if err != nil {
 		what := dir

@@ -109,8 +109,8 @@ func (d *deviceTree) findManager() Finding {
 	return d.findNode("RDMA connection manager", "rdma_cm", "modprobe rdma_ucm; in a container also --device /dev/infiniband/rdma_cm")
 }
 
-// findNode checks that a device node in /dev/infiniband can be opened. The Finding shows load,
-// the command that creates a missing node.
+// findNode checks that a device node in /dev/infiniband can be opened. The argument load is the
+// command that creates the node; the Finding shows it if the node is missing.
 func (d *deviceTree) findNode(what, node, load string) Finding {
 	path := filepath.Join("dev/infiniband", node)
 	f := Finding{What: what, Detail: "/" + path}

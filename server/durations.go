@@ -12,7 +12,7 @@ import (
 // They exist only if metrics are served.
 type durations struct {
 	*prometheus.HistogramVec
-	// of has the histogram of each procedure, by the version of the program and then by the
+	// The map has the histogram of each procedure, by the version of the program and then by the
 	// number of the procedure. Calls read it without a lock.
 	of map[programVersion][]atomic.Pointer[prometheus.Observer]
 }

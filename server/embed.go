@@ -62,7 +62,7 @@ func ServeHandler(l net.Listener, handler nfs.Handler) error {
 }
 
 // NewHandler makes a Server for a go-nfs Handler. When it returns, it listens for RDMA, and the
-// Server owns l. On an error l is untouched.
+// Server owns l. If it fails, l stays open, and belongs to the caller.
 func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Server, err error) {
 	local, ok := l.Addr().(*net.TCPAddr)
 	if !ok {

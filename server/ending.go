@@ -12,8 +12,8 @@ import (
 )
 
 // closing is the longest time that a Server takes to end after the drain: after all calls are
-// answered, or the drain timeout is over. The steps of the ending get the first three quarters;
-// the rest is for the process to exit.
+// answered, or the drain timeout is over. The Server has to finish its steps (see ending) in the
+// first three quarters; the process exits in the last quarter.
 const closing = 2 * time.Second
 
 // EndsWithin returns the longest time that a Server takes to end, even if something hangs: the
@@ -72,7 +72,7 @@ func (e *ending) within(limit time.Duration) time.Time {
 	return e.half()
 }
 
-// begin starts a step. Its context ends with the step's time.
+// begin starts a step, which calls the function do. The context of do ends at the time until.
 func (e *ending) begin(name string, until time.Time, do func(context.Context) error) *step {
 	st := &step{name: name, until: until, done: make(chan struct{})}
 	e.steps = append(e.steps, st)
@@ -90,8 +90,8 @@ func (e *ending) begin(name string, until time.Time, do func(context.Context) er
 // most half of the time that remains.
 const punctual = 100 * time.Millisecond
 
-// wait waits until a step has ended, and returns its error. If the step is still running a little
-// after its deadline, ended is false.
+// wait waits until a step has ended, and returns its error. If the step is still running after
+// its deadline and the time punctual, wait logs that, and ended is false.
 func (e *ending) wait(st *step) (ended bool, err error) {
 	at := st.until.Add(min(punctual, e.deadline.Sub(st.until)/2))
 	late := time.NewTimer(time.Until(at))

@@ -71,7 +71,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// portFor returns the port at which a client finds a listener at address p, or 0.
+// portFor returns the port of a listener that accepts connections to the address p, or 0.
 func portFor(p netip.Addr, listeners []netip.AddrPort) uint16 {
 	for _, l := range listeners {
 		a := l.Addr().Unmap()

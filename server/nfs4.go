@@ -70,8 +70,9 @@ const tellAgain = time.Minute
 func (r *toldRecords) Put(more []state.Record) error    { return r.tell(r.Records.Put(more)) }
 func (r *toldRecords) Remove(gone []state.Record) error { return r.tell(r.Records.Remove(gone)) }
 
-// tell logs the result of a write and returns it. One goroutine at a time calls it, as for all
-// methods of Records.
+// tell returns its argument, the result of a write. It logs a failure at most once in each
+// tellAgain, and then the first success. One goroutine at a time calls it, as for all methods of
+// Records.
 func (r *toldRecords) tell(err error) error {
 	switch {
 	case err == nil && !r.last.IsZero():
@@ -85,8 +86,8 @@ func (r *toldRecords) tell(err error) error {
 	return err
 }
 
-// closeClients ends the goroutines of the clients' state: the sweeps and the callbacks. Calls
-// that still hang run on without them.
+// closeClients ends the goroutines of the clients' state: those that remove the state of expired
+// clients, and those that make callbacks. It does not wait for calls that hang.
 func (s *Server) closeClients() {
 	if s.nfs40 != nil {
 		s.nfs40.Close()

@@ -30,7 +30,7 @@ const (
 type registration struct {
 	s      *Server
 	client rpcbind.Client
-	// now requests a check at once.
+	// A value in this channel makes keep check the registration at once.
 	now chan struct{}
 
 	mu    sync.Mutex
@@ -50,7 +50,8 @@ func (r *registration) wanted() []rpcbind.Mapping {
 	return mappings(r.s.cfg, r.s.addrs)
 }
 
-// keep checks the registration once a minute, and when soon requests it, until ctx ends.
+// keep checks the registration every registerEvery, and whenever the method soon requests a
+// check, until ctx ends.
 func (r *registration) keep(ctx context.Context) {
 	tick := time.NewTicker(registerEvery)
 	defer tick.Stop()
@@ -65,7 +66,7 @@ func (r *registration) keep(ctx context.Context) {
 	}
 }
 
-// soon requests a check, because rpcbind may have restarted.
+// soon makes keep check the registration at once.
 func (r *registration) soon() {
 	select {
 	case r.now <- struct{}{}:

@@ -86,9 +86,10 @@ func (s *Server) reload(cfg *config.Config) (exports.Change, error) {
 	return s.setExports(cfg.Exports)
 }
 
-// setExports replaces the server's exports: it opens new ones, replaces those whose directory or
-// options have changed, and removes those that all does not list. On an error nothing changes.
-// Only the running reload calls it. It opens directories, which may block.
+// setExports replaces the server's exports by those in a list: it opens new exports, replaces
+// those whose directory or options have changed, and removes those that are not in the list. On
+// an error nothing changes. Only the running reload calls it. It opens directories, which may
+// block.
 func (s *Server) setExports(all []config.Export) (exports.Change, error) {
 	if s.filesystems == nil {
 		return exports.Change{}, errors.New("the exports of this server are its program's own")

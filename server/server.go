@@ -43,7 +43,8 @@ type Server struct {
 	pool        *mem.Pool
 	rpc         *rpc.Server
 	gss         *gss.Server
-	// checkKeytab warns if the keytab that exports need cannot be used.
+	// checkKeytab logs a warning if an export accepts Kerberos and the keytab cannot be used, or is
+	// readable by others.
 	checkKeytab func()
 	// initiators make the RPCSEC_GSS contexts for callbacks to clients.
 	initiators *gss.Initiators
@@ -83,13 +84,13 @@ type Server struct {
 	reloads reloads
 }
 
-// New opens the directories and listeners that cfg names. Its error says what is wrong and what
-// to do about it; nothing is left open then.
+// New opens the directories and listeners that cfg names. If it fails, it leaves nothing open,
+// and its error says what is wrong and what to do about it.
 func New(cfg *config.Config) (*Server, error) { return Start(context.Background(), cfg) }
 
 // Start is like New, but gives up when ctx ends: it then returns the context's error. If a file
-// system hangs, so that the current step of the start does not end either, Start returns an
-// *Unfinished that names the step.
+// system hangs, so that the current step of the start does not end within half a second more,
+// Start returns an *Unfinished that names the step.
 func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	s := &Server{cfg: cfg, daemon: true}
 	opened := make(chan error, 1)
@@ -228,9 +229,9 @@ func (s *Server) memory(exports []*export.Export) mem.Config {
 	return c
 }
 
-// Serve runs until ctx ends or a listener is closed, and then drains: it answers calls in
-// progress, and acknowledged data is safe. It returns within EndsWithin, even if something
-// hangs: the error then contains an *Unfinished. A Server serves once.
+// Serve runs until ctx ends or a listener is closed, and then drains: it answers the calls that
+// complete within the drain timeout, and closes the file systems. It returns within EndsWithin,
+// even if something hangs: the error then contains an *Unfinished. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
 	over := make(chan error) // the error of the first listener that ends

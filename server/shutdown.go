@@ -19,7 +19,7 @@ import (
 // peer that is gone does not delay the shutdown for longer.
 const farewell = 5 * time.Second
 
-// shutDown ends a Server that serves. stopListening is the first step.
+// shutDown ends a Server that serves. Its first step is to call stopListening.
 func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.Context)) error {
 	drain := time.Duration(s.cfg.DrainTimeout)
 	e := newEnding(s.log, drain+closing*3/4)
@@ -50,8 +50,8 @@ func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.
 	return e.result()
 }
 
-// part sends the last replies and ends the connections. It cuts the connections whose peers take
-// longer than within.
+// part sends the last replies and ends the connections. It cuts the connections whose peers need
+// more than the time within.
 func (s *Server) part(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -85,7 +85,8 @@ func (s *Server) closeListeners() {
 }
 
 // release ends connections, calls, exports, memory and the state directory, in this order,
-// because each uses those after it. If one of them does not end, those that it uses stay open.
+// because each uses those after it. If one of them does not end, those that it uses stay open,
+// except the state directory.
 func (s *Server) release(e *ending) {
 	var connections []*step
 	until := e.half()
@@ -146,8 +147,9 @@ func (s *Server) release(e *ending) {
 	_ = s.log.Sync()
 }
 
-// releaseExports closes the exports that nothing uses, all at the same time. all reports whether
-// it closed every export.
+// releaseExports closes the exports that nothing uses, all at the same time, and reports whether
+// it closed every export. If idle is false, connections may still use any export, and it closes
+// none. The list busy has the calls that still run; their exports stay open.
 func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all bool) {
 	e.do("asking for unsynced data", e.half(), func(context.Context) error {
 		s.logUnsynced()

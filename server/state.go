@@ -45,7 +45,7 @@ func openState(path string) (*stateDir, error) {
 }
 
 // checkStateDir rejects a directory in which other users may replace files. It does not repair
-// the permissions, because its content may already be theirs.
+// the permissions, because other users may already have replaced files.
 func checkStateDir(path string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
