@@ -21,8 +21,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Config configures a measurement. A field that is 0 has the default that its comment names
-// in parentheses.
+// Config configures a measurement. A field that is 0 or empty has the default in its comment.
 type Config struct {
 	client.Target
 	// Export is the path to mount.
@@ -30,29 +29,30 @@ type Config struct {
 	// MountPort is the TCP port of the server's MOUNT service. 0 means to find it: see
 	// client.Conn.DialMount.
 	MountPort int
-	// NFS is the version: "3", "4.1" or "4.2" ("3").
+	// NFS is the version: "3" (the default), "4.1" or "4.2".
 	NFS string
 	// Workload is one of Workloads or, for NFS version 4, one of Workloads4.
 	Workload string
-	// Size is the number of bytes that a READ, WRITE or READDIRPLUS asks for (1 MiB). If
-	// the server accepts less, Run asks for that much.
+	// Size is the number of bytes that a READ, WRITE or READDIRPLUS asks for; default 1 MiB. If the
+	// server accepts less, Run asks for that much.
 	Size int
-	// FileSize is the size of the files read and written, in bytes (256 MiB).
+	// FileSize is the size of the files read and written, in bytes; default 256 MiB.
 	FileSize int64
-	// Files is the number of names in the directory of readdirplus (1000).
+	// Files is the number of names in the directory that the workloads readdirplus and readdir list;
+	// default 1000.
 	Files int
 	// NoAttributes leaves out the GETATTR that follows each READ and WRITE with NFS version 4.
 	NoAttributes bool
-	// Depth is the number of calls that each connection keeps in progress (16). Connections
-	// is the number of connections (1); with NFS version 4 they share one session.
+	// Depth is the number of calls that each connection keeps in progress; default 16. Connections
+	// is the number of connections; default 1. With NFS version 4 they share one session.
 	Depth, Connections int
-	// Duration is how long the measurement lasts (10 s if Ops is 0, otherwise no limit). If Ops
-	// is more than 0, the measurement also ends after that many operations.
+	// Duration is how long the measurement lasts; default 10 s if Ops is 0, otherwise no limit. If
+	// Ops is more than 0, the measurement also ends after that many operations.
 	Duration time.Duration
 	Ops      int64
 	// Progress, unless nil, is called about every second.
 	Progress func(Progress)
-	// Timeout bounds connecting and each step of the preparation (30 s).
+	// Timeout is the time limit for connecting and for each step of the preparation; default 30 s.
 	Timeout time.Duration
 }
 
@@ -97,7 +97,8 @@ type bench struct {
 	err  error
 }
 
-// A conn is one connection and its counters.
+// A conn is one connection and its counters. With NFS version 4, Conn and caller are nil, because
+// the session has the connections.
 type conn struct {
 	*client.Conn
 	caller     rpc.Caller // of the Conn
@@ -172,7 +173,7 @@ func newConn(c *client.Conn, caller rpc.Caller, number int) *conn {
 // A worker makes one call after the other. begin starts its first call.
 type worker interface{ begin() }
 
-// run measures with Config.Depth workers on each connection, which newWorker makes.
+// run measures with Config.Depth workers on each connection. It makes each worker with newWorker.
 func (b *bench) run(ctx context.Context, newWorker func(c *conn, number int) worker) (*Result, error) {
 	b.unlimited = b.cfg.Ops <= 0
 	b.left.Store(b.cfg.Ops)
@@ -255,8 +256,9 @@ func (b *bench) claim() bool {
 	return !b.stop.Load() && (b.unlimited || b.left.Add(-1) >= 0)
 }
 
-// took records an operation on c that began at began and moved n bytes of payload. It returns the
-// time at which the operation ended. Both times count from b.start.
+// took records an operation on c that ends now and moved n bytes of payload. The argument began
+// is the time at which the operation began, and the result the time at which it ended, both since
+// b.start.
 func (b *bench) took(c *conn, began time.Duration, n int) (ended time.Duration) {
 	ended = time.Since(b.start)
 	c.times.add(ended - began)

@@ -25,7 +25,7 @@ type four struct {
 	opens []file4
 }
 
-// file4 is an open file, or a directory.
+// file4 is an open file with its stateid, or a directory.
 type file4 struct {
 	handle client.Handle
 	open   wire.StateID4
@@ -63,9 +63,9 @@ func run4(ctx context.Context, cfg Config) (*Result, error) {
 	return m, err
 }
 
-// abandonAfter watches a measurement whose ctx may end. If requests are still not answered
-// Config.Timeout after that, it abandons the session, because a session waits for its server
-// without limit. stop ends the watch.
+// abandonAfter starts a goroutine that waits for the end of ctx. If requests are still not
+// answered Config.Timeout later, the goroutine abandons the session, because a session waits for
+// its server without limit. The function stop ends the goroutine.
 func (b *bench) abandonAfter(ctx context.Context) (stop func()) {
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -135,7 +135,8 @@ func (b *bench) prepare4(ctx context.Context) error {
 // aroundData is an upper bound for the part of a request or reply that is not data, in bytes.
 const aroundData = 1024
 
-// fit4 reduces Size to what the server and the session allow.
+// fit4 reduces Config.Size to what the server and the session allow. Then it sets b.fillSize, and
+// makes Config.FileSize at least as large as Config.Size.
 func (b *bench) fit4(ctx context.Context) error {
 	f := &b.four
 	attr, err := f.nfs.Getattr(ctx, f.root, wire.Bits(wire.Fattr4Maxread, wire.Fattr4Maxwrite))
@@ -268,8 +269,8 @@ func (b *bench) fill4(ctx context.Context, file file4) error {
 	return err
 }
 
-// clean4 ends the session. It removes the files with a new session, because the measurement may
-// have failed when its own session did.
+// clean4 ends the session. It removes the files with a new session, because the session of the
+// measurement may have failed.
 func (b *bench) clean4(minor uint32) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.Timeout)
 	defer cancel()

@@ -33,7 +33,7 @@ type ground struct {
 	how    nfs3wire.CreateHow3
 	made   []string // names of files in dir
 	below  []string // names of directories in dir
-	listed []string // names of files in the first directory
+	listed []string // names of the files that readdirplus lists
 	// fillSize is the number of bytes of each WRITE of the preparation.
 	fillSize int
 }
@@ -80,7 +80,8 @@ func (b *bench) prepare(ctx context.Context) error {
 // groundName returns a directory name that no other bench uses.
 func groundName() string { return fmt.Sprintf(".nfsrdmad-bench-%d-%08x", os.Getpid(), rand.Uint32()) }
 
-// fit reduces Size to what the server allows.
+// fit reduces Config.Size to what the server allows. Then it sets b.fillSize, and makes
+// Config.FileSize at least as large as Config.Size.
 func (b *bench) fit(ctx context.Context, n client.NFS3) error {
 	info, err := n.Fsinfo(ctx, b.root)
 	if err != nil {
@@ -163,8 +164,8 @@ func (b *bench) directory(ctx context.Context, n client.NFS3, i int, attr nfs3wi
 // removed.
 const parallel = 8
 
-// each runs f for 0 to n-1, several at a time. After the first error, or when ctx has ended, it
-// starts no more of them, and cancels the context of the running ones.
+// each calls f for every i from 0 to n-1, up to parallel calls at a time. After the first error,
+// or when ctx has ended, it makes no more calls, and cancels the context of the running calls.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	g, within := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -177,7 +178,7 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 	return context.Cause(ctx)
 }
 
-// noise returns n bytes, always the same ones.
+// noise returns n pseudo-random bytes, the same ones at each call.
 func noise(n int) []byte {
 	p := make([]byte, n)
 	rand.NewChaCha8([32]byte{}).Read(p)
@@ -202,7 +203,8 @@ func (b *bench) fill(ctx context.Context, n client.NFS3, file client.Handle) err
 	return err
 }
 
-// writeAll writes p at offset at, by as many WRITEs as the server needs.
+// writeAll writes p to a file, by as many WRITEs as the server needs. The argument at is the
+// offset of p in the file.
 func (b *bench) writeAll(ctx context.Context, n client.NFS3, file client.Handle, at int64, p []byte) error {
 	return b.inWrites(ctx, at, p, func(ctx context.Context, at uint64, p []byte) (int, error) {
 		w, err := n.Write(ctx, file, at, p, nfs3wire.Unstable)
@@ -210,8 +212,9 @@ func (b *bench) writeAll(ctx context.Context, n client.NFS3, file client.Handle,
 	})
 }
 
-// inWrites calls write for the rest of p until nothing is left. Each call has
-// Config.Timeout, and returns the number of bytes that it wrote.
+// inWrites calls the function write until all bytes of p are written. Each call gets the rest of
+// p and its offset in the file, has the time limit Config.Timeout, and returns the number of
+// bytes that it wrote. The argument at is the offset of p in the file.
 func (b *bench) inWrites(ctx context.Context, at int64, p []byte, write func(ctx context.Context, at uint64, p []byte) (int, error)) error {
 	for len(p) > 0 {
 		step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)

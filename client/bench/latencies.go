@@ -33,7 +33,7 @@ func (l *latencies) add(d time.Duration) {
 	l.mu.Unlock()
 }
 
-// merge adds the counts of from.
+// merge adds the durations that its argument has recorded.
 func (l *latencies) merge(from *latencies) {
 	from.mu.Lock()
 	defer from.mu.Unlock()

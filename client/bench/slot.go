@@ -56,7 +56,7 @@ func newSlot(b *bench, c *conn, number int) *slot {
 	return s
 }
 
-// procedure sets up the exchange for calls of p.
+// procedure sets up the exchange for calls of the procedure p.
 func (s *slot) procedure(p nfs3wire.Procedure) {
 	s.x.Procedure = uint32(p)
 	s.x.Binding = &nfs.Binding3.Procedures[p]
@@ -110,7 +110,7 @@ func (s *slot) done() {
 	s.send()
 }
 
-// answer checks a reply. n is the number of payload bytes that it moved; more means that
+// answer checks a reply. n is the number of payload bytes that the call moved; more means that
 // the operation needs another call.
 func (s *slot) answer() (n int, more bool, err error) {
 	if s.x.Err != nil {
@@ -133,7 +133,7 @@ func (s *slot) status(d *xdr.Decoder) error {
 	return nil
 }
 
-// rename gives the slot a name that it has not used before.
+// rename chooses a file name that the slot has not used before.
 func (s *slot) rename() {
 	s.serial++
 	base := len(s.name)

@@ -164,7 +164,7 @@ func delayed4(err error) bool {
 	return ok && e.Status == wire.NFS4ErrDelay
 }
 
-// rename gives the slot a name that it has not used before.
+// rename chooses a file name that the slot has not used before.
 func (s *slot4) rename() {
 	s.serial++
 	base := len(s.name)
