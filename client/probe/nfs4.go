@@ -35,8 +35,8 @@ type NFS4 struct {
 	Flavors []client.Flavor `json:"flavors,omitempty"`
 }
 
-// nfs4 asks a server with NFS version 4 for its description. It makes a session for that,
-// and ends it.
+// nfs4 asks a server with NFS version 4 for its description. Unless the server has only minor
+// version 0, it makes a session for that, and ends it.
 func (b *prober) nfs4(ctx context.Context) {
 	i := slices.IndexFunc(b.out.Programs, func(p Program) bool { return p.Number == nfs3wire.Program && len(p.Minor) > 0 })
 	if i < 0 {

@@ -39,8 +39,10 @@ type RPCRDMA struct {
 	// PrivateData is true if the server sent private data (RFC 8797). If not, the defaults of
 	// that RFC hold.
 	PrivateData bool `json:"private_data"`
-	// InlineSend and InlineReceive are the server's inline thresholds, in bytes. CallLimit and
-	// ReplyLimit are the thresholds, in bytes, that result for both sides.
+	// InlineSend and InlineReceive are the server's inline thresholds, in bytes. CallLimit is the
+	// inline threshold of messages from the client to the server, and ReplyLimit that of messages
+	// from the server to the client, in bytes: each is the smaller of the sender's and the
+	// receiver's threshold.
 	InlineSend         int    `json:"inline_send"`
 	InlineReceive      int    `json:"inline_receive"`
 	CallLimit          int    `json:"call_limit"`

@@ -15,7 +15,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Context is an RPCSEC_GSS context that was made.
+// Context describes the RPCSEC_GSS context that the probe made with the server.
 type Context struct {
 	Flavor client.Flavor `json:"flavor"`
 	// Server and Client are the principals.
