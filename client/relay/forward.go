@@ -87,8 +87,8 @@ func (f *forward) take(c *rpc.Call, row *rpc.Procedure) bool {
 }
 
 // findItem sets item to the argument that may be placed directly, if there is one. It is the
-// first argument over which the procedure steps with Shape.Item, and must be the last argument of
-// all.
+// first argument that the procedure's binding marks by a call of rpc.Shape.Item, and must be the
+// call's last argument.
 func (f *forward) findItem(row *rpc.Procedure) {
 	shape, _ := row.Shape(f.call.Args, nil)
 	at := shape.Prefix

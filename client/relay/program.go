@@ -20,8 +20,8 @@ func (p *program) Procedure(program, version, procedure uint32) *rpc.Procedure {
 }
 
 // Judge implements rpc.Fallback. The server decides which calls it allows, so the relay accepts
-// all calls and counts each caller as known. But with Target.Security all clients act as the
-// relay's principal. Then the relay serves only clients on privileged ports, unless
+// all calls, and sets Judgement.Known for each. But with Target.Security all clients act as the
+// relay's principal. In this case the relay serves only clients on privileged ports, unless
 // Config.Insecure is set.
 func (p *program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	cfg := &p.relay.cfg

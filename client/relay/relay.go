@@ -5,12 +5,12 @@
 //
 // A Relay is an rpc.Fallback on transport/tcp: it serves calls of any program. Each call waits
 // without a goroutine (rpc.Outcome.Pending) until the server's reply completes it. transport/tcp
-// bounds connections, and the memory of calls and replies.
+// limits the number of connections, and the memory of calls and replies.
 //
 // RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each connection has
 // XIDs of its own. So the relay refuses such calls with AUTH_REJECTEDCRED. Because of the XIDs
 // the server would not recognize a repeated call either, so the relay answers it itself, with the
-// reply to the first one (rows).
+// reply to the first call (see rows).
 //
 // A Relay can protect the calls to the server: with Target.Security it makes all calls of NFS as
 // its own principal, whatever credentials the clients send.
@@ -35,8 +35,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Config configures a Relay. A field that is 0 has the default that its comment names in
-// parentheses.
+// Config configures a Relay. A field that is 0 has the default in its comment.
 type Config struct {
 	// Target is the server. Its Cred is not used, because each call keeps its own. Each client's
 	// connection has its own connection to the server. With Security, the server ignores the
@@ -49,18 +48,19 @@ type Config struct {
 	MountPort int
 	// Port is the TCP port of the relay, which its rpcbind service tells clients.
 	Port int
-	// Clients is the maximum number of clients' connections (1000).
+	// Clients is the maximum number of clients' connections; default 1000.
 	Clients int
-	// Calls is the maximum number of a client's calls in progress (128). Memory is how many
-	// bytes all calls may take together (256 MiB).
+	// Calls is the maximum number of calls in progress for each client's connection; default 128.
+	// Memory is how many bytes all calls together may use; default 256 MiB.
 	Calls  int
 	Memory int64
-	// MaxReply is the largest result, in bytes, of a procedure that belongs neither to NFS
-	// version 3 nor to MOUNT (1,088 KiB). The relay reserves this much for each such call.
+	// MaxReply is the largest result, in bytes, of a procedure that belongs neither to NFS version 3
+	// nor to MOUNT; default 1,088 KiB. The relay reserves this much for each such call.
 	MaxReply int
-	// Timeout limits several waits (30 s): connecting to the server; a client that stops in the
-	// middle of a call, or does not read its replies; and the calls of a client that has closed
-	// its side and that wait for the server.
+	// Timeout is a time limit for several waits; default 30 s. The relay gives up a connection to
+	// the server that is not made in this time. It ends the connection of a client that stops in the
+	// middle of a call, or does not read its replies. If a client has closed its side, the relay
+	// waits this long for the server's answers to its calls.
 	Timeout time.Duration
 	// Event, unless nil, is called at the end of each client's connection, from any
 	// goroutine. It must not block.
