@@ -51,8 +51,8 @@ type Compound struct {
 	// Sinks are memory where the transport may place the data of READs and the texts of
 	// READLINKs: see rpc.Exchange.
 	Sinks [][]byte
-	// MaxArgs is an upper bound for the arguments of Ops without eligible data, and MaxResults
-	// for their results, in bytes. 0 means 4096 for MaxArgs, and the binding's bound for
+	// MaxArgs is an upper bound for the arguments of Ops without eligible data, and MaxResults for
+	// their results, in bytes. 0 means 4096 for MaxArgs, and the bound in compoundBinding for
 	// MaxResults.
 	MaxArgs, MaxResults int
 	// Done is called once, when the outcome is known. Memory that Ops' results refer to is
@@ -81,7 +81,8 @@ type flight struct {
 	doubtful bool
 	// conn is the connection of link on which the compound was sent. sent is true while the
 	// transport has the call. begun is true once the transport's Start has returned, so that the
-	// call can be cancelled. cancelled is the error that Cancel wants, or nil.
+	// call can be cancelled. cancelled is the error with which the caller cancelled the compound, or
+	// nil.
 	conn        *Conn
 	sent, begun bool
 	cancelled   error
@@ -155,8 +156,9 @@ func beginResults(d *xdr.Decoder) (n uint32, status nfs4wire.NFSStat4) {
 	return d.Uint32(), status
 }
 
-// readOps reads the n results of a COMPOUND of ops that ended with status. It returns the number
-// of executed operations. If an operation failed, the error is an *OpError.
+// readOps reads n results of a COMPOUND whose operations are ops. The argument status is the
+// status of the whole COMPOUND. It returns the number of executed operations. If an operation
+// failed, the error is an *OpError.
 func readOps(d *xdr.Decoder, ops []Op, n uint32, status nfs4wire.NFSStat4) (executed int, err error) {
 	if int64(n) > int64(len(ops)) {
 		return 0, fmt.Errorf("%w: %d results of %d operations", rpc.ErrBadReply, n, len(ops))

@@ -79,7 +79,8 @@ type listing struct {
 	entries []DirEntry
 }
 
-// list reads a whole directory. next makes one call and stores its entries in l.
+// list reads a whole directory. It calls the function next until the directory ends; next makes
+// one call to the server, and stores the entries in l.
 func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 	return func(yield func(DirEntry, error) bool) {
 		var l listing

@@ -15,9 +15,8 @@ import (
 // goroutine.
 type NFS4 struct {
 	Session *Session
-	// Patient is true if a method repeats a request that the server delays (NFS4ERR_DELAY), or
-	// refuses because clients may still reclaim (NFS4ERR_GRACE). It does so until the context
-	// ends.
+	// Patient makes each method repeat a request until the context ends, if the server asks to try
+	// later (NFS4ERR_DELAY), or refuses because clients may still reclaim (NFS4ERR_GRACE).
 	Patient bool
 }
 
@@ -69,7 +68,8 @@ func nameArgs(names ...string) int {
 	return n
 }
 
-// walkAtOnce is the largest number of names that one request looks up.
+// walkAtOnce is the largest number of names that one request looks up. The request's other three
+// operations are SEQUENCE, PUTFH and GETFH.
 const walkAtOnce = maxOperations - 3
 
 // Walk looks up a path below dir, and returns the handle of the file at its end. A nil dir

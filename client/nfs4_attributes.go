@@ -63,7 +63,7 @@ var attributes4 = [...]func(a *Attributes4, d *xdr.Decoder){
 	nfs4wire.Fattr4MountedOnFileID: func(a *Attributes4, d *xdr.Decoder) { a.MountedOn = d.Uint64() },
 }
 
-// StatAttributes are all attributes of a file that Attributes4 can hold.
+// StatAttributes are the attributes that stat(2) shows, and the change attribute.
 var StatAttributes = nfs4wire.Bits(
 	nfs4wire.Fattr4Type, nfs4wire.Fattr4Change, nfs4wire.Fattr4Size, nfs4wire.Fattr4FSID, nfs4wire.Fattr4FileID,
 	nfs4wire.Fattr4Mode, nfs4wire.Fattr4Numlinks, nfs4wire.Fattr4Owner, nfs4wire.Fattr4OwnerGroup,
@@ -93,8 +93,9 @@ func (a *Attributes4) Take(v *nfs4wire.FAttr4) error {
 	return nil
 }
 
-// Getattr returns those of the attributes wanted that the server has (RFC 8881 §18.7).
-// Attributes4 must have a field for each wanted attribute. A nil file is the server's root.
+// Getattr returns attributes of a file (RFC 8881 §18.7). The argument wanted is the set of
+// attributes to ask for; the result has those that the server supports. Attributes4 must have a
+// field for each of them. A nil file is the server's root.
 func (n NFS4) Getattr(ctx context.Context, file Handle, wanted nfs4wire.Bitmap4) (attr Attributes4, err error) {
 	args := nfs4wire.Getattr4Args{AttrRequest: wanted}
 	var res nfs4wire.Getattr4Res
@@ -110,8 +111,9 @@ func (n NFS4) lease(ctx context.Context, attr *Attributes4) (err error) {
 	return err
 }
 
-// Setattr changes attributes (RFC 8881 §18.30). To change the size under an open or a lock, the
-// caller passes its stateid as id. Otherwise id may be zero.
+// Setattr changes attributes (RFC 8881 §18.30). The argument id is a stateid: to change the size
+// of a file that the caller has open or locked, the stateid of the open or of the locks;
+// otherwise it may be zero.
 func (n NFS4) Setattr(ctx context.Context, file Handle, id nfs4wire.StateID4, change nfs4wire.FAttr4) error {
 	args := nfs4wire.Setattr4Args{Stateid: id, ObjAttributes: change}
 	var res nfs4wire.Setattr4Res

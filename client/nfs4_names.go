@@ -47,8 +47,8 @@ type DirEntry4 struct {
 	Attributes Attributes4
 }
 
-// Readdir lists a directory (RFC 8881 §18.23), with those of the attributes wanted that the
-// server has. An error ends the listing.
+// Readdir lists a directory (RFC 8881 §18.23). The argument wanted is the set of attributes to
+// ask for; each entry has those that the server supports. An error ends the listing.
 func (n NFS4) Readdir(ctx context.Context, dir Handle, wanted nfs4wire.Bitmap4) iter.Seq2[DirEntry4, error] {
 	return func(yield func(DirEntry4, error) bool) {
 		args := nfs4wire.Readdir4Args{Dircount: directoryReply, Maxcount: directoryReply, AttrRequest: wanted}

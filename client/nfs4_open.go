@@ -82,7 +82,7 @@ func (n NFS4) access(access uint32) uint32 {
 	return access
 }
 
-// CloseFile ends an open (RFC 8881 §18.2).
+// CloseFile closes a file (RFC 8881 §18.2). The argument open is the stateid of the open.
 func (n NFS4) CloseFile(ctx context.Context, file Handle, open nfs4wire.StateID4) error {
 	var res nfs4wire.Close4Res
 	return n.do(ctx, &Compound{Cache: true, Ops: []Op{
@@ -111,19 +111,20 @@ type DeniedError struct {
 	Owner    []byte
 }
 
-// Unwrap makes a DeniedError an *OpError.
+// Unwrap returns the OpError, so that errors.As and StatusOf find it.
 func (e *DeniedError) Unwrap() error { return &e.OpError }
 
-// Lock takes a lock for a lock-owner that has no locks on the file yet. open is the stateid of an
-// open of the file (RFC 8881 §18.10). If another lock conflicts, the error is a *DeniedError.
+// Lock takes a lock for a lock-owner that has no locks on the file yet (RFC 8881 §18.10). The
+// argument open is the stateid of one of the client's opens of the file. If another lock
+// conflicts, the error is a *DeniedError.
 func (n NFS4) Lock(ctx context.Context, file Handle, open nfs4wire.StateID4, owner []byte, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
 	return n.lock(ctx, file, kind, r, nfs4wire.Locker4{NewLockOwner: true, OpenOwner: nfs4wire.OpenToLockOwner4{
 		OpenStateid: open, LockOwner: nfs4wire.StateOwner4{Clientid: n.Session.ClientID(), Owner: owner},
 	}})
 }
 
-// LockMore takes a further lock for a lock-owner that has locks on the file. locks is their
-// stateid.
+// LockMore takes a further lock for a lock-owner that has locks on the file. The argument locks
+// is the stateid of these locks.
 func (n NFS4) LockMore(ctx context.Context, file Handle, locks nfs4wire.StateID4, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
 	return n.lock(ctx, file, kind, r, nfs4wire.Locker4{LockOwner: nfs4wire.ExistLockOwner4{Stateid: locks}})
 }
@@ -141,8 +142,8 @@ func (n NFS4) lock(ctx context.Context, file Handle, kind nfs4wire.NFSLockType4,
 	return res.ResOK.LockStateid, err
 }
 
-// lockResult is the result of LOCK. Decode copies the part that is valid only as long as the
-// reply.
+// lockResult is the result of LOCK. Decode copies the owner of the conflicting lock, because the
+// memory of the reply is valid only until the end of Compound.Done.
 type lockResult struct {
 	nfs4wire.Lock4Res
 	owner []byte

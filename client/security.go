@@ -74,20 +74,20 @@ func (f Flavor) service() rpc.GSSService {
 	return rpc.GSSNone + rpc.GSSService(f-Krb5)
 }
 
-// flavorOf returns the Kerberos Flavor of a service.
+// flavorOf returns the Kerberos Flavor of an RPCSEC_GSS service.
 func flavorOf(s rpc.GSSService) Flavor { return Krb5 + Flavor(s-rpc.GSSNone) }
 
 // Security makes a Target's calls use RPCSEC_GSS. Several Targets may share it.
 type Security struct {
-	// Mechanism makes the contexts, with the caller's credential.
+	// Mechanism makes the contexts, with the client's credential.
 	Mechanism gss.Mechanism
 	// Service protects the calls.
 	Service rpc.GSSService
 	// Server is the server's name, as Mechanism.Initiate takes it. "" means nfs@ and the Target's
 	// Host.
 	Server string
-	// Version is the version of NFS whose NULL procedure makes contexts: 3, or another version
-	// if the server does not support 3.
+	// Version is the version of NFS whose NULL procedure makes contexts; 0 means 3. If the server
+	// does not support the version, the Conn uses the highest version that the server states.
 	Version uint32
 }
 

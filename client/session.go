@@ -92,8 +92,8 @@ type ServerIdentity struct {
 	Flags uint32
 }
 
-// DialSession connects, identifies the client, makes a session and sends RECLAIM_COMPLETE. ctx
-// limits only this set-up; the session may outlive it.
+// DialSession connects, identifies the client, makes a session and, unless cfg.Reclaiming is set,
+// sends RECLAIM_COMPLETE. ctx limits only this set-up; the session may outlive it.
 func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
 	s := &Session{cfg: cfg.withDefaults(), made: time.Now(), wake: make(chan struct{}, 1), lease: defaultLease}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -162,7 +162,8 @@ func (s *Session) open(ctx context.Context) error {
 	return nil
 }
 
-// begin sends RECLAIM_COMPLETE, and asks for the length of the lease.
+// begin sends RECLAIM_COMPLETE, unless SessionConfig.Reclaiming is set, and asks for the length
+// of the lease.
 func (s *Session) begin(ctx context.Context) error {
 	if !s.cfg.Reclaiming {
 		if err := s.ReclaimComplete(ctx); err != nil {
@@ -242,8 +243,8 @@ func (s *Session) Status() uint32 { return s.flags.Load() }
 // Minor returns the minor version.
 func (s *Session) Minor() uint32 { return s.cfg.Minor }
 
-// Do makes a request and waits for its end. If all operations succeeded, Do calls take,
-// unless nil, while the memory of the results is valid.
+// Do makes a request and waits for its end. If all operations succeeded, Do calls the function
+// take, unless it is nil, while the memory of the results is valid, and returns its error.
 func (s *Session) Do(ctx context.Context, c *Compound, take func() error) error {
 	done := make(chan error, 1)
 	c.Done = func(c *Compound) {

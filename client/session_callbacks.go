@@ -10,9 +10,9 @@ import (
 )
 
 // Callbacks are functions for the calls that a server makes on a session's backchannel. The
-// session may call several at a time, on goroutines that also take replies. They must not block:
-// a function that needs to make a request starts another goroutine for it. If a function is nil,
-// the server gets NFS4ERR_NOTSUPP.
+// session may call several at a time, on goroutines that also take replies. Except Restarted they
+// must not block: a function that needs to make a request starts another goroutine for it. If
+// Recall, NotifyLock or Attributes is nil, the server gets NFS4ERR_NOTSUPP for such callbacks.
 type Callbacks struct {
 	// Recall is called when the server recalls a delegation (RFC 8881 §20.2). By returning
 	// NFS4_OK it promises to return the delegation by DELEGRETURN. Without Recall, NFS4.Open asks
@@ -20,9 +20,8 @@ type Callbacks struct {
 	Recall func(r Recall) nfs4wire.NFSStat4
 	// NotifyLock is called when a lock that was denied may now be available (RFC 8881 §20.11).
 	NotifyLock func(file Handle, owner []byte)
-	// Attributes returns the attributes that this client, which holds a write delegation, knows
-	// of the file (RFC 8881 §20.1). The session uses the result before the next such callback
-	// begins.
+	// Attributes returns the attributes that this client, which holds a write delegation, knows of
+	// the file (RFC 8881 §20.1). The session encodes the result at once, and keeps no part of it.
 	Attributes func(file Handle, wanted nfs4wire.Bitmap4) (nfs4wire.FAttr4, nfs4wire.NFSStat4)
 	// Status is called when the flags in replies to SEQUENCE change: see Session.Status.
 	Status func(flags uint32)
@@ -288,7 +287,8 @@ func (s *Session) awaits(lists *nfs4wire.CBSequence4ArgsReferringCallLists) bool
 	return false
 }
 
-// recallSlots stops the use of slots above target, and makes the keeper tell the server so.
+// recallSlots stops the use of slots whose ID is above target, and makes the keeper report this
+// to the server.
 func (s *Session) recallSlots(target uint32) {
 	s.mu.Lock()
 	s.slots.aim(min(target, s.slots.limit-1))

@@ -23,7 +23,7 @@ var (
 )
 
 // A SessionConfig names a server and the parameters of a session. A field that is 0 has the
-// default that its comment names in parentheses.
+// default in its comment.
 type SessionConfig struct {
 	// Target is the server. Its Reconnect is not used, because a session itself replaces lost
 	// connections.
@@ -31,14 +31,15 @@ type SessionConfig struct {
 	// Trunk lists further addresses or transports of the same server. The session's Connections
 	// go to Target and these in turn (RFC 8881 §2.10.5).
 	Trunk []Target
-	// Minor is the minor version: 1 or 2 (2).
+	// Minor is the minor version: 1 or 2; default 2.
 	Minor uint32
-	// Owner names the client (a name that no other session has), and Verifier tells
-	// its instances apart (a random number): RFC 8881 §2.4.
+	// Owner is the name of the client; by default, a name that no other session has. Verifier
+	// differs between runs of one client; by default, a random number (RFC 8881 §2.4).
 	Owner    []byte
 	Verifier nfs4wire.Verifier4
-	// Slots is the number of requests wanted in progress at a time (64). Connections is the
-	// number of connections that they share (one to Target and one to each of Trunk).
+	// Slots is the largest number of requests in progress at a time; default 64. Connections is the
+	// number of connections that they share; by default, one to Target and one to each element of
+	// Trunk.
 	Slots, Connections int
 	// Callbacks has the functions that serve the server's callbacks.
 	Callbacks Callbacks
@@ -46,8 +47,8 @@ type SessionConfig struct {
 	// ReclaimComplete after it has reclaimed its state, at the start and after each
 	// Callbacks.Restarted.
 	Reclaiming bool
-	// Timeout is the longest time for each step of setting up and ending: connecting, or one call
-	// (10 s).
+	// Timeout is the longest time for each step of setting up and ending: connecting, or one call;
+	// default 10 s.
 	Timeout time.Duration
 }
 
@@ -85,7 +86,8 @@ func (cfg *SessionConfig) target(number int) Target {
 // maxSlots is the largest number of slots that a session uses, whatever the server offers.
 const maxSlots = 1024
 
-// Limits that a session asks for, in bytes; maxOperations is a number of operations.
+// Limits that a session asks for. Sizes are in bytes; maxOperations is the number of operations
+// of one COMPOUND.
 const (
 	maxRequest    = MaxTransfer + 64<<10
 	maxKeptReply  = 8 << 10
@@ -93,5 +95,6 @@ const (
 	maxCallback   = 4096
 )
 
-// compoundBinding is the binding of COMPOUND.
+// compoundBinding says which data of a COMPOUND the transport may place directly, and how long
+// arguments and results may be (RFC 8267).
 var compoundBinding = &nfs.Binding4.Procedures[nfs4wire.ProcCompound]

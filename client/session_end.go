@@ -34,7 +34,7 @@ func (s *Session) abandon() {
 	})
 }
 
-// kill makes the session refuse new requests, and ends all waiting ones.
+// kill makes the session refuse new requests, and ends all waiting requests.
 func (s *Session) kill(why error) {
 	s.mu.Lock()
 	if s.phase != phaseDead {

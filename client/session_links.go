@@ -30,7 +30,9 @@ func (s *Session) dial(ctx context.Context, l *link) (*Conn, error) {
 	return dial(ctx, l.target, &calls{s.callbacks, s.pool})
 }
 
-// lost records that a link's connection can no longer be used. s.mu is held.
+// lost starts to replace conn, the connection of the link l, because it can no longer be used. It
+// does nothing if l has another connection by now, or the session has ended. The caller holds
+// s.mu.
 func (s *Session) lost(l *link, conn *Conn) {
 	if l.conn != conn || s.phase == phaseDead {
 		return
@@ -73,8 +75,8 @@ func (s *Session) sleep(d time.Duration) bool {
 	}
 }
 
-// rebound binds a new connection to the session and makes it the connection of l. If it returns
-// false, it has closed the connection.
+// rebound asks the server to bind a new connection to the session, and makes it the connection of
+// l. If it returns false, it has closed the connection.
 func (s *Session) rebound(l *link, conn *Conn) bool {
 	err := s.bind(s.life, conn)
 	if _, answered := errors.AsType[*OpError](err); err != nil && !answered {
@@ -88,7 +90,9 @@ func (s *Session) rebound(l *link, conn *Conn) bool {
 		return false
 	}
 	l.conn = conn
-	// If the server has forgotten the session, the next SEQUENCE will show that.
+	// The link uses the connection even if the server refused to bind it. If the server refused
+	// because it has forgotten the session, the next SEQUENCE will fail, and the session will be
+	// made again.
 	s.mend()
 	s.mu.Unlock()
 	return true

@@ -110,7 +110,7 @@ func (s *Session) mend() {
 	}
 }
 
-// remake makes a new session over conn, the connection of l. It makes waiting requests go on, and
+// remake makes a new session over conn, the connection of l. It sends the waiting requests, and
 // calls Callbacks.Restarted if the server has forgotten the client.
 func (s *Session) remake(l *link, conn *Conn) {
 	s.mu.Lock()
@@ -147,7 +147,7 @@ func (s *Session) remake(l *link, conn *Conn) {
 }
 
 // tryRemake makes a session. If the server has forgotten the client ID too, it first gets a new
-// one; restarted is true then.
+// client ID, and returns restarted as true.
 func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
 	res, err := s.createSession(s.life, conn)
 	if StatusOf(err) == nfs4wire.NFS4ErrStaleClientID {
@@ -201,7 +201,8 @@ func (s *Session) moveOrphans(l *compoundList) {
 	}
 }
 
-// bindOthers binds all connections to the session except but's, which made the session.
+// bindOthers binds the session's connections to the session, except that of the argument but,
+// over which the session was made.
 func (s *Session) bindOthers(but *link) {
 	s.mu.Lock()
 	var conns []*Conn

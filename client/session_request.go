@@ -31,8 +31,8 @@ func (s *Session) Start(c *Compound) {
 	s.sendFrom(first)
 }
 
-// Cancel gives up a request: c.Done soon follows with err, unless it was called already. The
-// server may have executed the request.
+// Cancel gives up a request. Unless the request has ended already, the session soon calls c.Done,
+// and c.Err is err. The server may have executed the request.
 func (s *Session) Cancel(c *Compound, err error) {
 	s.mu.Lock()
 	switch {
@@ -167,8 +167,8 @@ func (c *Compound) done(x *rpc.Exchange) {
 	c.answered(&x.Results)
 }
 
-// again queues a request in list l to be sent again, or ends it. s.mu is held; again
-// releases it.
+// again queues a request in the list l to be sent once more, or ends it if that is not possible.
+// The caller holds s.mu; this method unlocks it.
 func (s *Session) again(c *Compound, l *compoundList) {
 	why := s.orphaned(c)
 	if why == nil && c.slot != nil {
@@ -253,8 +253,9 @@ func (c *Compound) answered(d *xdr.Decoder) {
 // now returns the time since the session was made. It reads one clock, where time.Now reads two.
 func (s *Session) now() time.Duration { return time.Since(s.made) }
 
-// astray ends a request whose reply does not show the state of its slot. If that request came
-// from settle, which was to find that state out, the session is given up.
+// astray ends a request whose reply does not show whether the server used up the sequence number
+// of its slot. It starts settle to find that out. If the request itself comes from settle, the
+// session is given up instead, and a new one is made.
 func (c *Compound) astray(err error) {
 	if c.settle {
 		c.session.broken(c)
