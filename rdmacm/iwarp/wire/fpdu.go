@@ -9,8 +9,9 @@ import (
 const (
 	LengthSize = 2 // the ULPDU_Length field
 	CRCSize    = 4
-	// MinULPDU and MaxULPDU bound the ULPDU that a sender may put into one FPDU (MULPDU). A
-	// receiver must accept every value of the length field, because siw exceeds MaxULPDU.
+	// MinULPDU and MaxULPDU are the smallest and the largest value of MULPDU, the length of the
+	// longest ULPDU that a sender may put into one FPDU. A receiver must accept every value of the
+	// length field, because siw exceeds MaxULPDU.
 	MinULPDU = 128
 	MaxULPDU = 64768
 )

@@ -21,7 +21,7 @@ type Marker struct {
 // due first.
 func (m *Marker) Begin() { m.at = 0 }
 
-// MaxMarkers returns the most marker bytes that n bytes of an FPDU can need.
+// MaxMarkers returns the largest number of marker bytes that n bytes of an FPDU can need.
 func MaxMarkers(n int) int {
 	return (n/(MarkerInterval-MarkerSize) + 2) * MarkerSize
 }
