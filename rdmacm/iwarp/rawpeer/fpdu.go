@@ -61,7 +61,7 @@ func Terminate(t wire.Termination) []byte {
 	return Untagged(wire.Untagged{Op: wire.Terminate, Last: true, Queue: QueueTerminate, MSN: 1}, b)
 }
 
-// An FPDU is one that the test has received.
+// An FPDU is a received FPDU.
 type FPDU struct {
 	wire.Control
 	// Raw is the whole FPDU, from the length field to the CRC.

@@ -14,7 +14,7 @@ type Frame struct {
 	Private  []byte
 }
 
-// WriteFrame sends a start-up frame.
+// WriteFrame sends a start-up frame: a reply if reply is true, otherwise a request.
 func (p *Peer) WriteFrame(reply bool, f Frame) {
 	p.T.Helper()
 	h := wire.MPAHeader{Reply: reply, Flags: f.Flags, Revision: f.Revision}
@@ -31,7 +31,8 @@ func (p *Peer) WriteFrame(reply bool, f Frame) {
 	p.Write(append(b, data...))
 }
 
-// ReadFrame receives a start-up frame.
+// ReadFrame receives a start-up frame. It asserts that the frame is a reply if reply is true, and
+// otherwise a request.
 func (p *Peer) ReadFrame(reply bool) Frame {
 	p.T.Helper()
 	b := p.ReadBytes(wire.MPAHeaderSize)
