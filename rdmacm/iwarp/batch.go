@@ -9,9 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A batch holds FPDUs on their way into the socket. One system call sends all its records
-// (record.go). scratch holds headers, pads, CRCs and short payload one after the other; longer
-// payload has entries of its own. A trailer shares its entry with the next header of its record.
+// A batch holds FPDUs on their way into the socket. One system call sends all its records (see
+// batchRecords). scratch holds headers, pads, CRCs and short payload one after the other; longer
+// payload has entries of its own in iov. A trailer shares its entry with the next header of its
+// record.
 type batch struct {
 	iov     [batchEntries]unix.Iovec
 	n       int // entries in use
@@ -123,7 +124,7 @@ type referring struct {
 	batch *batch
 }
 
-// send sends part of b, or nothing if the socket takes nothing now.
+// send sends as much of b as the socket takes now, and returns the number of bytes.
 func (e *referring) send(b *batch, fd uintptr) (int, unix.Errno) {
 	if b.exposed {
 		e.mu.Lock()

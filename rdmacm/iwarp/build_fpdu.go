@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// build appends the next FPDU of the current message to b. It returns false on a fault,
-// which it has reported.
+// build appends the next FPDU of the current message to b. It returns false if it found a fault;
+// it has then started to end the connection.
 func (t *transmitter) build(b *batch) bool {
 	m := &t.out
 	if m.answer == nil || m.left == 0 {
@@ -155,7 +155,8 @@ func (m *outgoing) putHeader(h []byte, ulpdu int, last bool) {
 	}
 }
 
-// fits returns how many of the next n bytes of payload lie in the next entries pieces.
+// fits returns how many of the next n bytes of payload fit into a number of iov entries, which is
+// the argument entries. Each piece of payload needs an entry of its own.
 func (m *outgoing) fits(n, entries int) int {
 	got, offset := 0, m.offset
 	for i := 0; got < n && entries > 0; i++ {
@@ -185,7 +186,8 @@ func (m *outgoing) copyOut(b []byte) {
 	}
 }
 
-// referTo appends n bytes of payload to b as references, and adds them to the CRC.
+// referTo appends n bytes of payload to b as references. If withCRC is true, it returns crc
+// extended by these bytes.
 func (m *outgoing) referTo(b *batch, n int, crc uint32, withCRC bool) uint32 {
 	for n > 0 {
 		p := m.piece(n)

@@ -53,15 +53,16 @@ func ParseCRCMode(s string) (CRCMode, error) {
 type FPDUSize int
 
 const (
-	// FPDUAuto sends FPDUs as large as the standard allows, some 64 KiB. That is the
-	// cheapest size for peers in software, siw included.
+	// FPDUAuto sends FPDUs as large as the standard allows, some 64 KiB, which is the cheapest size
+	// for peers in software, siw included. With CRCs it fits each FPDU into a TCP segment, because
+	// siw needs that (see batchRecords).
 	FPDUAuto FPDUSize = 0
 	// FPDUMSS fits each FPDU into a TCP segment (RFC 5044 §5.1), which
 	// hardware RNICs may insist on.
 	FPDUMSS FPDUSize = -1
 
-	// MinFPDU and MaxFPDU bound any other FPDUSize. Such a size is in bytes; it counts the
-	// CRC, but no markers.
+	// Any other FPDUSize is a number of bytes, from MinFPDU to MaxFPDU. It includes the CRC, but no
+	// markers.
 	MinFPDU = wire.LengthSize + wire.MinULPDU + 2 + wire.CRCSize
 	MaxFPDU = wire.LengthSize + wire.MaxULPDU + 2 + wire.CRCSize
 )
@@ -114,18 +115,18 @@ type Config struct {
 	// ready-to-receive message, and the responder sends nothing before this side has sent
 	// something.
 	ClientServer bool
-	// MaxIRD and MaxORD cap the outstanding RDMA Reads of a connection: MaxIRD those of the
-	// peer, MaxORD those of this side. 0 means 128.
+	// MaxIRD is the largest number of outstanding RDMA Reads of the peer on a connection, and MaxORD
+	// that of this side. 0 means 128.
 	MaxIRD, MaxORD int
-	// SetupTimeout bounds the set-up of a connection, from the TCP connection to the reply,
-	// and the wait for the ready-to-receive message. 0 means 10 s.
+	// SetupTimeout is the time limit for the set-up of a connection, from the TCP connection to the
+	// reply, and then for the wait for the ready-to-receive message. 0 means 10 s.
 	SetupTimeout time.Duration
 	// StallTimeout is how long a peer may leave work undone without any progress: it does not
 	// read, does not answer an RDMA Read, or stops in the middle of a message. Disconnect also
 	// waits at most this long. 0 means 30 s.
 	StallTimeout time.Duration
-	// LingerTimeout bounds the time after a Terminate, in which TCP sends the Terminate and
-	// the peer closes. 0 means 2 s.
+	// LingerTimeout is how long this side waits after a Terminate for TCP to send it and for the
+	// peer to close the connection. 0 means 2 s.
 	LingerTimeout time.Duration
 	// Seats counts and limits accepted connections: their number, the time for their set-ups, and
 	// how long they may be silent. If it is nil, the provider counts its own connections, with

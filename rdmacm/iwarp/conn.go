@@ -104,7 +104,7 @@ func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	return c.tx.sendShort(local, invalidate)
 }
 
-// Flush sends the posted work that waits for the end of Handler calls.
+// Flush sends the posted work that waits until calls of the Handler have returned.
 func (c *Conn) Flush() { c.tx.flush() }
 
 // Unsent returns the number of chains whose Send TCP has not taken completely.
@@ -127,7 +127,8 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 	return c.regions.register(memory, access)
 }
 
-// Disconnect closes the connection after all posted work is done.
+// Disconnect closes the connection when all posted work is done and the peer has closed its half,
+// and ends it after StallTimeout at the latest.
 func (c *Conn) Disconnect() {
 	c.life.limit(limitEnd, c.p.cfg.StallTimeout, rdmacm.ErrTimeout)
 	c.tx.leave()

@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Dial connects to addr. ctx and SetupTimeout bound the set-up, not the connection. If the
-// peer does not take part in MPA revision 2, Dial connects once more by revision 1.
+// Dial connects to addr. ctx and SetupTimeout limit the time of the set-up, not of the
+// connection. If the peer does not support MPA revision 2, Dial connects once more by revision 1.
 func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.ConnParam) (rdmacm.Conn, error) {
 	if err := checkParam(&param, rdmacm.MaxRequestData); err != nil {
 		return nil, err

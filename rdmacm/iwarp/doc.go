@@ -5,12 +5,12 @@
 //
 // # How it works
 //
-// Each connection has one goroutine that receives. While there is input, it borrows
-// a ring (a receive buffer, ring.go) from a pool that all connections share, and reads
-// the socket into it. It parses FPDUs in the ring, copies payload to its destination,
-// and calls the Handler. Large payload is read straight into its destination. That of
-// an RDMA Read may be read there even before its header is parsed (ahead.go). The
-// receiving goroutine never waits for the transmitter, for memory or for the peer.
+// Each connection has one goroutine that receives. While there is input, it borrows a ring (a
+// receive buffer, ring.go) from a pool that all connections share, and reads the socket into it.
+// It parses FPDUs in the ring, copies payload to its destination, and calls the Handler. Large
+// payload is read straight into its destination. That of an RDMA Read may be read there even
+// before its header is parsed (ring.go). The receiving goroutine never waits for the transmitter,
+// for memory or for the peer.
 //
 // The goroutine that posts work also sends it, many FPDUs with one system call, until
 // the socket takes no more. Another goroutine sends the rest; it ends when everything
@@ -35,17 +35,19 @@
 //     receiving goroutine. Its lock guards only the RDMA Reads that the transmitter
 //     passes to it.
 //   - The transmitter (transmit.go, posting.go, outgoing.go, build_fpdu.go, batch.go,
-//     record.go) holds the posted work and the answers to the peer. Its lock guards
+//     handover.go) holds the posted work and the answers to the peer. Its lock guards
 //     these and its state. The FPDUs that it builds belong to the goroutine that is
 //     the sender at the time.
 //   - The lifecycle (lifecycle.go, fault.go, watch.go, nudge.go) holds the reason why
-//     the connection ends, and watches the peer's progress. Its lock guards both.
+//     the connection ends, and watches the peer's progress. Its lock guards the reason
+//     and the state of the watch.
 //   - The regions (region.go) are memory that the peer may access.
 //
 // A part calls another only by the following methods, and holds none of the three locks
 // then. Done, the Handler and Config's Event are called without any lock.
 //
-//	receiver    -> transmitter  hold, release: around a run of FPDUs; readDone, readFailed
+//	receiver    -> transmitter  hold, release: before and after the FPDUs in the ring;
+//	                            readDone, readFailed
 //	transmitter -> receiver     expect: before the request of an RDMA Read is sent
 //	receiver    -> lifecycle    heard: at the first FPDU; fault; end; watchOn; conclude: last
 //	transmitter -> lifecycle    fault: memory to be sent is not exposed any more; watchOn

@@ -162,8 +162,8 @@ func (x *receiver) step() bool {
 	return true
 }
 
-// stepHeader parses the header of the next FPDU. It returns false if the header is not complete
-// in in.
+// stepHeader parses the header of the next FPDU. It returns false if the received bytes, in, do
+// not contain the whole header.
 func (x *receiver) stepHeader(in []byte) bool {
 	f := &x.fpdu
 	if len(in) < wire.LengthSize {
@@ -323,8 +323,8 @@ func (x *receiver) endFPDU() {
 // sends a few such FPDUs to say that it is ready.
 const mostEmpty = 1024
 
-// brought reports whether the complete FPDU carried payload, requested some, or completed
-// a message.
+// brought reports whether the complete FPDU carried payload, requested payload, or completed a
+// Send, a Read Response or a Terminate.
 func (x *receiver) brought() bool {
 	f := &x.fpdu
 	switch f.op() {
@@ -338,8 +338,9 @@ func (x *receiver) brought() bool {
 	return f.ulpdu > wire.UntaggedSize || f.untagged.Last
 }
 
-// countEmpty counts an FPDU that brought nothing, and ends the connection after mostEmpty of
-// them. Each of them costs this side more than the peer, and no other rule limits their number.
+// countEmpty counts an FPDU for which brought is false, and ends the connection after mostEmpty
+// of them. Each of them costs this side more than the peer, and no other rule limits their
+// number.
 func (x *receiver) countEmpty() {
 	x.p.counters.emptyIn.Add(1)
 	if x.empty++; x.empty == mostEmpty {

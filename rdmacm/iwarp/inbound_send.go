@@ -159,9 +159,9 @@ func (x *receiver) provide(size, limit int, last bool) {
 	s.message = m
 }
 
-// wholeSend processes an FPDU that is a complete Send and lies completely in the ring:
-// nearly all small messages do. It returns false, and has done nothing, if the FPDU is of
-// another kind, incomplete or faulty; then step processes it.
+// wholeSend processes an FPDU that is a complete Send and lies completely in the ring: nearly all
+// small messages do. It returns false, and has done nothing, if the FPDU is of another kind,
+// incomplete or faulty. In that case step processes the FPDU.
 func (x *receiver) wholeSend() bool {
 	const header = wire.LengthSize + wire.UntaggedSize
 	in := x.ring.buf[x.r:x.w]

@@ -38,9 +38,9 @@ func refused(t *wire.Termination) error {
 	return nil
 }
 
-// blame records that the RDMA Read that a Terminate quotes has failed for the reason why. Other
-// outstanding work fails only because the connection ends. (A quoted Write may have completed
-// long ago, RFC 5040 §6.2.1; refused names it.)
+// blame records the error why for the RDMA Read that a Terminate quotes. Other outstanding work
+// fails only because the connection ends. (A quoted Write may have completed long ago, RFC 5040
+// §6.2.1; refused names it.)
 func (x *receiver) blame(t *wire.Termination, why error) {
 	var quoted func(r *outRead) bool
 	if len(t.RDMAP) == wire.ReadRequestSize {

@@ -129,7 +129,7 @@ func (l *lifecycle) peerClosed() {
 	}
 }
 
-// A flushedError is rdmacm.ErrFlushed with the reason for the end.
+// A flushedError is rdmacm.ErrFlushed with the reason for the end of the connection.
 type flushedError struct{ reason error }
 
 func (e *flushedError) Error() string   { return rdmacm.ErrFlushed.Error() + ": " + e.reason.Error() }

@@ -121,8 +121,8 @@ func (l *listener) begin(sock *net.TCPConn) {
 	l.mu.Unlock()
 }
 
-// An arrival is a connection in set-up. It is the holder of the connection's seat until the
-// set-up is complete.
+// An arrival is a connection in set-up. It is the rdmacm.Holder of the connection's seat until
+// the set-up is complete.
 type arrival struct {
 	request
 	listener *listener

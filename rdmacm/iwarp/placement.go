@@ -82,15 +82,16 @@ func (r *outRead) skipFull() {
 	}
 }
 
-// directTail is how many bytes a read may take beyond payload that goes straight to its
-// destination. These are the trailer and the next header.
+// directTail is the largest number of bytes that one read of the socket receives behind payload
+// that goes straight to its destination. These are the trailer and the next header.
 const directTail = 64
 
 // largeStreak is how many short FPDUs may come between large ones while the receiver still
 // expects large ones (receiver.streak).
 const largeStreak = 2
 
-// straight reports whether the next read may put payload straight into its destination.
+// straight reports whether the next read of the socket may put payload straight into its
+// destination.
 func (x *receiver) straight() bool {
 	f := &x.fpdu
 	return f.phase == phasePayload && f.large && x.r == x.w && !x.life.faulty.Load()
@@ -105,8 +106,8 @@ func (x *receiver) exposed() *region {
 }
 
 // direct prepares the ring's entries so that the next read of the socket puts payload straight
-// into its destination. It returns the number of entries, and of bytes. Both are 0 if little
-// payload is missing, or some of it is in the ring. The caller holds the mutex of the region that
+// into its destination. It returns the number of entries, and of bytes. Both are 0 if straight is
+// false, or if the region is not exposed any more. The caller holds the mutex of the region that
 // exposed returned.
 func (x *receiver) direct() (entries, n int) {
 	f := &x.fpdu
@@ -140,7 +141,7 @@ func setEntry(v *unix.Iovec, p []byte) {
 }
 
 // placed updates the state after n bytes of payload were read straight into their destination, by
-// the ring's entries from entry on.
+// entries of the ring. The argument entry is the index of the first of these entries.
 func (x *receiver) placed(entry, n int) {
 	f := &x.fpdu
 	for k, left := entry, n; x.agreed.CRC && left > 0; k++ {

@@ -42,7 +42,8 @@ func New(cfg Config) (*Provider, error) {
 // Name returns "iwarp".
 func (p *Provider) Name() string { return "iwarp" }
 
-// Own returns the addresses at which this machine reaches a listener at the address at.
+// Own returns the addresses by which this machine can connect to its own listener. The argument
+// at is the address that the listener listens on.
 func (p *Provider) Own(at netip.AddrPort) []netip.AddrPort { return ownaddr.Of(at) }
 
 func (p *Provider) event(e rdmacm.Event) {

@@ -58,9 +58,9 @@ type receiver struct {
 	// between them. The next FPDU is then likely to be large. So the receiver reads little beyond
 	// the current one, and the payload of the next one can go straight to its destination.
 	streak int
-	// usual is the ULPDU length of the last large segment of a Read Response, or 0 before the
-	// first one. border is true if a Read Response may begin with the next read of the socket.
-	// sure is true if, the last time that this was so, a response did begin there. See lookAhead.
+	// usual is the ULPDU length of the last large segment of a Read Response, or 0 before the first
+	// one. border is true if a Read Response may begin with the next read of the socket. sure is
+	// true if a response did begin there when border was last true. See lookAhead.
 	usual        int
 	border, sure bool
 	named        *region   // the region that the last FPDU named, for the method region
@@ -69,7 +69,8 @@ type receiver struct {
 	begun        bool                        // an FPDU has been received and validated
 	drain        bool                        // messages were delivered since the last call of Handler.Drained
 	scratch      [wire.MaxTerminateSize]byte // RDMAP header of the current FPDU
-	// Counts since the last consume: FPDUs, messages, and bytes of messages.
+	// The numbers of FPDUs, of Sends, and of payload bytes of Sends that the next call of consume
+	// will add to the Provider's counters.
 	fpdus, sends, sendBytes uint64
 	empty                   int // FPDUs without payload since the last message or Read completed
 
@@ -81,8 +82,8 @@ type receiver struct {
 const (
 	// stashSize is how many bytes a receiver keeps in small when it gives its ring back.
 	stashSize = 64
-	// directMin is the smallest number of missing payload bytes that are read straight into their
-	// destination.
+	// directMin is the smallest payload of an FPDU, in bytes, that the receiver reads straight into
+	// its destination.
 	directMin = 16 << 10
 	// directEntries is the number of iov entries for the current FPDU's payload. The rest of
 	// ringEntries is for guessed FPDUs (lookAhead).
@@ -95,7 +96,8 @@ type largeStash [largestFPDU]byte
 
 const largestFPDU = wire.LengthSize + 1<<16 + wire.CRCSize + 3
 
-// promise allows the peer count more messages of up to size bytes: see rdmacm.Conn.Provide.
+// promise allows the peer to send more messages, as many as count says, of up to size bytes each:
+// see rdmacm.Conn.Provide.
 func (x *receiver) promise(count, size int) {
 	for {
 		old := x.promisedSize.Load()
@@ -271,8 +273,8 @@ func (x *receiver) landed(n, direct int) {
 	}
 }
 
-// borrow makes sure that the receiver has a ring, with the stash in it and room behind that. It
-// returns false if the connection ends before a ring is free.
+// borrow makes sure that the receiver has a ring, with the stashed bytes in it and room behind
+// them. It returns false if the connection ends before a ring is free.
 func (x *receiver) borrow() bool {
 	if x.ring == nil {
 		if x.ring = x.p.rings.borrow(x); x.ring == nil {

@@ -140,8 +140,9 @@ func (s *regions) invalidate(stag uint32) wire.Cause {
 	return wire.RDMAPNotInvalid
 }
 
-// reach checks whether the peer may access n bytes of r at offset with the right want. It returns
-// the zero Cause if it may, and otherwise the fault's cause from table t.
+// reach checks whether the peer may access n bytes of r from offset on. The argument want is the
+// kind of access. If the peer may, reach returns the zero Cause, and otherwise the fault's cause
+// from table t.
 func (s *regions) reach(r *region, offset uint64, n int, want rdmacm.Access, t *reachCauses) wire.Cause {
 	switch {
 	case r == nil:

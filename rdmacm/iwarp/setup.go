@@ -38,7 +38,8 @@ type frame struct {
 	private  []byte // the ULP's private data
 }
 
-// readFrame reads one start-up frame and no byte beyond it.
+// readFrame reads one start-up frame and no byte beyond it. The frame must be a reply if reply is
+// true, and otherwise a request.
 func readFrame(r io.Reader, reply bool) (*frame, error) {
 	var head [wire.MPAHeaderSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

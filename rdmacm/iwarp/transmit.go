@@ -82,8 +82,8 @@ type transmitter struct {
 	errno unix.Errno
 }
 
-// inlineBudget is the number of bytes that a posting goroutine sends itself. It leaves the rest
-// to a new goroutine.
+// inlineBudget is the number of bytes after which a posting goroutine stops sending, and leaves
+// the rest to a new goroutine.
 const inlineBudget = 1 << 20
 
 func (t *transmitter) init() error {
@@ -109,8 +109,8 @@ func (t *transmitter) nextMSN(queue uint32) uint32 {
 	return t.msn[queue]
 }
 
-// sizeFPDUs computes the largest payload of one FPDU. If CRCs are used, an FPDU fits into one
-// segment: see batch.whole.
+// sizeFPDUs computes the largest payload of one FPDU. If CRCs are used, and Config.MaxFPDU is not
+// a number of bytes, each FPDU fits into one segment, because siw needs that (see batchRecords).
 func (t *transmitter) sizeFPDUs(fd uintptr) error {
 	mss, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 	if err != nil {
@@ -135,7 +135,7 @@ func (t *transmitter) sizeFPDUs(fd uintptr) error {
 }
 
 // remeasure adapts the size of FPDUs to a changed network path. It reads the segment size again
-// only when both remeasureBytes and remeasureTime have passed.
+// only after remeasureBytes bytes were sent and remeasureTime has passed.
 func (t *transmitter) remeasure(fd uintptr) {
 	if t.unmeasured < remeasureBytes {
 		return

@@ -57,8 +57,9 @@ func (l *lifecycle) startWatch() {
 	l.watchOn()
 }
 
-// limit ends the connection with reason after the duration in, unless unlimit is called before.
-// Of several limits of one kind the earliest counts.
+// limit makes the watch end the connection after a duration, the argument in, unless unlimit is
+// called before. The argument reason is the error of the connection in this case. Of several
+// limits of one kind the earliest counts.
 func (l *lifecycle) limit(kind int, in time.Duration, reason error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
