@@ -40,8 +40,9 @@ func callbacksWithin(limit int) int {
 	return min(mostForCallbacks, max(limit-ownDescriptors, callbacksPart)/callbacksPart)
 }
 
-// seatsWithin returns how many connections the server accepts if the process may open limit
-// descriptors. wanted is the configured number; 0 means the default.
+// seatsWithin returns how many connections the server accepts. The argument limit is the number
+// of descriptors that the process may open, and wanted the configured number of connections; 0
+// means the default.
 func seatsWithin(limit, wanted int) int {
 	if wanted == 0 {
 		return min(seatsIn(shared(limit)/2), mostConnections)

@@ -63,8 +63,8 @@ func (e *ending) half() time.Time {
 	return now.Add(e.deadline.Sub(now) / 2)
 }
 
-// within returns the deadline of a step that may take at most limit, and at most half of the
-// remaining time.
+// within returns the deadline of a step that may take at most the duration limit, and at most
+// half of the remaining time.
 func (e *ending) within(limit time.Duration) time.Time {
 	if at := time.Now().Add(limit); at.Before(e.half()) {
 		return at
@@ -110,7 +110,8 @@ func (e *ending) do(name string, until time.Time, do func(context.Context) error
 	return e.wait(e.begin(name, until, do))
 }
 
-// leave records something that the ending leaves behind. what describes it for the log.
+// leave records something that the ending leaves behind. The argument what is its description for
+// the log.
 func (e *ending) leave(what string) { e.left = append(e.left, what) }
 
 // result returns nil if everything has ended, even if late, and else an *Unfinished. It writes

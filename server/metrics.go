@@ -54,7 +54,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 const metricsConnections = 16
 
 // serveMetrics starts to serve metrics if they are configured, and returns a function that stops
-// that. If it cannot listen, the server runs without metrics.
+// it. If it cannot listen, the server runs without metrics.
 func (s *Server) serveMetrics() (stop func(context.Context)) {
 	if s.cfg.Metrics == "" {
 		return func(context.Context) {}

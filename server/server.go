@@ -169,8 +169,8 @@ func (s *Server) open() (err error) {
 // enters records the current step of the start.
 func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
-// start builds the server from the lower layers to the upper ones. opened are its exports, which
-// are open already.
+// start builds the server from the lower layers to the upper ones. The argument opened has the
+// exports, which are open already.
 func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err error) {
 	s.lines.log = s.log
 	s.names = clientLines{log: s.log, every: nameLineEvery}

@@ -33,8 +33,9 @@ type syncLine struct {
 	leftOut int
 }
 
-// failed counts a sync that failed with err at the time now, and logs it unless a line about the
-// same device is too recent. dir is the exported directory, and key identifies it.
+// failed counts a sync that failed with err, and logs it unless a line about the same device was
+// written less than syncLineEvery ago. dir is the exported directory, and key identifies it. The
+// argument now is the present time.
 func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, err error, now time.Time) {
 	f.count.Add(1)
 	before, due := f.due(key.dev, now)

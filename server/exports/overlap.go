@@ -51,8 +51,9 @@ func KeepApart(c *config.Config) error {
 	return keepExportsApart(c.Exports, at)
 }
 
-// locateExports returns the location of each export's directory, in the order of all. A location is
-// nil if the directory cannot be opened; opening the export will then fail with an explanation.
+// locateExports returns the location of each export's directory, in the order of the argument. A
+// location is nil if the directory cannot be opened; opening the export will then fail with an
+// explanation.
 func locateExports(all []config.Export) []*location {
 	at := make([]*location, len(all))
 	for i := range all {

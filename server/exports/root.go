@@ -73,9 +73,9 @@ func rootAt(path string, fd int) (r root, err error) {
 	}
 }
 
-// step compares a directory, here, with its parent, above. If the two are in different mounts, it
-// adds the mount of here to r.Mounts. last reports whether they are the same directory, the root
-// directory of this process.
+// step compares a directory with its parent. The arguments are their descriptors. If the two are
+// in different mounts, step adds the directory's mount to r.Mounts. If they are the same
+// directory, it is the root directory of this process, and step returns true.
 func (r *root) step(here, above int) (last bool, err error) {
 	var from, to unix.Statx_t
 	for fd, st := range map[int]*unix.Statx_t{here: &from, above: &to} {

@@ -69,8 +69,8 @@ func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	return c, errors.Join(err, closeAll(unused, s.filesystems))
 }
 
-// swap replaces the list of exports. unused has the new exports that the Set does not use, because
-// it keeps an equal one, or because swap failed.
+// swap replaces the list of exports. unused has the new exports that the Set does not use,
+// because it keeps an equal export that it has already, or because swap failed.
 func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
