@@ -47,8 +47,8 @@ type calls struct {
 	pool *mem.Pool
 }
 
-// dial is like Dial. If back is not nil, it serves the calls that the server makes on the
-// connection.
+// dial is like Dial. Unless the argument back is nil, it serves the calls that the server makes
+// on the connection.
 func dial(ctx context.Context, t Target, back *calls) (*Conn, error) {
 	addrs, err := resolve(ctx, t.Host)
 	if err != nil {

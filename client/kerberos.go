@@ -10,7 +10,7 @@ import (
 // typed is implemented by a Kerberos context: it tells the encryption type.
 type typed interface{ EType() krb5.EType }
 
-// Kerberos names a client's credential for Kerberos.
+// Kerberos says where a client's Kerberos credential is, and how the credential protects calls.
 type Kerberos struct {
 	// Flavor is Krb5, Krb5i or Krb5p.
 	Flavor Flavor

@@ -73,7 +73,7 @@ func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, s
 }
 
 // Commit makes the server store the unstable writes in a range on stable storage (RFC 1813
-// §3.3.21). count 0 means up to the file's end.
+// §3.3.21). If count is 0, the range extends to the file's end.
 func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (nfs3wire.WriteVerf3, error) {
 	args := nfs3wire.Commit3Args{FileHandle: wireHandle(file), Offset: offset, Count: count}
 	var res nfs3wire.Commit3Res

@@ -69,7 +69,7 @@ func (n NFS4) Write(ctx context.Context, file Handle, id nfs4wire.StateID4, offs
 }
 
 // Commit makes the server store the unstable writes in a range on stable storage (RFC 8881
-// §18.3). count 0 means up to the file's end.
+// §18.3). If count is 0, the range extends to the file's end.
 func (n NFS4) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (verf nfs4wire.Verifier4, err error) {
 	var res nfs4wire.Commit4Res
 	err = n.do(ctx, &Compound{Ops: []Op{

@@ -118,8 +118,8 @@ func (s *Session) anyConn() *Conn {
 	return nil
 }
 
-// plain makes a request without the session's SEQUENCE, and waits for the reply. take is as for
-// Do.
+// plain makes a request without the session's SEQUENCE, and waits for the reply. It calls the
+// function take as Do does.
 func (s *Session) plain(ctx context.Context, conn *Conn, ops []Op, take func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -127,8 +127,8 @@ func (s *Session) plain(ctx context.Context, conn *Conn, ops []Op, take func() e
 }
 
 // Compound makes a COMPOUND of ops without a session, with the Target's credential, and waits for
-// the reply. It is for minor version 0, and for the operations that make sessions. take is as for
-// Session.Do.
+// the reply. It is for minor version 0, and for the operations that make sessions. It calls the
+// function take as Session.Do does.
 func (c *Conn) Compound(ctx context.Context, minor uint32, ops []Op, take func() error) error {
 	return c.Call(ctx, &rpc.Exchange{
 		Program: nfs4wire.Program, Version: nfs4wire.Version, Procedure: nfs4wire.ProcCompound,

@@ -108,8 +108,8 @@ func (c *Compound) number() {
 	}
 }
 
-// pick returns the link wanted or, if it has no connection, another link that has one, or nil.
-// s.mu is held.
+// pick returns a link that has a connection, or nil if no link has one. It prefers the link that
+// is its argument. s.mu is held.
 func (s *Session) pick(wanted *link) *link {
 	if wanted != nil && wanted.conn != nil {
 		return wanted

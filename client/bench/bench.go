@@ -206,8 +206,9 @@ func (b *bench) run(ctx context.Context, newWorker func(c *conn, number int) wor
 	return b.result(elapsed, cpu), nil
 }
 
-// watch waits until ended is closed, which means that all workers have stopped. It stops them
-// when Config.Duration is over or ctx ends. It calls Config.Progress about every second.
+// watch waits until the channel ended is closed, which means that all workers have stopped. It
+// stops them when Config.Duration is over or ctx ends. It calls Config.Progress about every
+// second.
 func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 	var deadline <-chan time.Time
 	if b.cfg.Duration > 0 {
