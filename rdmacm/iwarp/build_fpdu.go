@@ -155,8 +155,8 @@ func (m *outgoing) putHeader(h []byte, ulpdu int, last bool) {
 	}
 }
 
-// fits returns how many of the next n bytes of payload fit into a number of iov entries, which is
-// the argument entries. Each piece of payload needs an entry of its own.
+// fits returns how many of the next n bytes of payload a batch can refer to, if only as many iov
+// entries are free as the argument entries says. Each piece of payload needs an entry of its own.
 func (m *outgoing) fits(n, entries int) int {
 	got, offset := 0, m.offset
 	for i := 0; got < n && entries > 0; i++ {

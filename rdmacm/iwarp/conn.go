@@ -114,7 +114,7 @@ func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
 // Reads included, and with each byte and each completion of this side's RDMA Reads.
 func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }
 
-// Provide promises to accept count further messages of up to size bytes.
+// Provide promises to accept further messages: as many as count says, of up to size bytes each.
 func (c *Conn) Provide(count, size int) {
 	if count < 0 || size < 0 {
 		panic("iwarp: Provide of a negative number")
@@ -134,7 +134,7 @@ func (c *Conn) Disconnect() {
 	c.tx.leave()
 }
 
-// Abort ends the connection at once.
+// Abort ends the connection at once, with err as the reason, or rdmacm.ErrAborted if err is nil.
 func (c *Conn) Abort(err error) {
 	if err == nil {
 		err = rdmacm.ErrAborted

@@ -92,7 +92,7 @@ func (p *Provider) Counters() Counters {
 	return s
 }
 
-// Stats returns the counters that every provider has.
+// Stats returns the counts of faults, in the form that all providers share.
 func (p *Provider) Stats() rdmacm.Stats {
 	c := p.Counters()
 	return rdmacm.Stats{Faults: []rdmacm.Count{

@@ -14,8 +14,8 @@ func (t *transmitter) hold() {
 }
 
 // release lets posted work be sent again after hold. It takes over the answers to the peer's RDMA
-// Reads from asked, and sends them and the work posted meanwhile. It returns true if it sent
-// something and TCP took all of it.
+// Reads from the queue asked, and sends them and the work posted meanwhile. It returns true if it
+// sent something and TCP took all of it.
 func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	t.mu.Lock()
 	t.held = false

@@ -36,8 +36,8 @@ type receiver struct {
 	ring  *ring // borrowed while there is input
 	taken int   // bytes of input since the last endTurn
 	r, w  int   // the bytes in the ring that are not consumed: ring.buf[r:w]
-	// turn is the receiver's entry in the queue of receivers that wait for a ring. lent delivers
-	// the ring to it, or nil if the connection ends. rings.mu guards both.
+	// turn is the receiver's entry in the queue of receivers that wait for a ring. The channel lent
+	// delivers the ring to the receiver, or nil if the connection ends. rings.mu guards both.
 	turn  turns.Place[*receiver, *receiver]
 	lent  chan *ring
 	stash []byte

@@ -216,10 +216,10 @@ func (x *receiver) addGap(i, size, entries int) int {
 	return entries + 1
 }
 
-// outlook guesses what follows the present FPDU. read is the Read whose response continues there;
-// it is nil if anything else may follow. at is the offset of the next payload in the response,
-// and gap the number of bytes before that payload. certain is the number of bytes of the present
-// FPDU's payload that the next read of the socket covers.
+// outlook guesses what follows the present FPDU. The result read is the Read whose response
+// continues there; it is nil if anything else may follow. The result at is the offset of the next
+// payload in the response, and gap the number of bytes before that payload. The argument certain
+// is the number of bytes of the present FPDU's payload that the next read of the socket covers.
 func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	f, inRing := &x.fpdu, x.w-x.r
 	switch {
