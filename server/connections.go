@@ -56,8 +56,9 @@ func (s *Server) acceptFailed(err error) {
 }
 
 // seatEvent writes a line for a connection that the census refused or ended, so that an
-// administrator finds out why a client cannot connect. If the connection was only silent, the
-// level is debug, because some clients connect when they mount and send nothing.
+// administrator finds out why a client cannot connect. If the client made no call that an export
+// serves (NothingServed), or sent nothing over TCP (NothingHeard), the level is debug, because
+// some clients connect when they mount and send nothing.
 func (s *Server) seatEvent(e census.Event) {
 	text, level := "connection ended", zapcore.InfoLevel
 	switch {

@@ -8,6 +8,6 @@
 // generated from these tables.
 //
 // New checks a configuration and opens the directories and listeners that it names. Serve runs
-// until its context ends, and then drains: it answers calls in progress, and acknowledged data is
-// safe. Exports can change while Serve runs (Reload).
+// until its context ends, and then drains: it answers calls in progress, and closes the file
+// systems. Exports can change while Serve runs (Reload).
 package server

@@ -130,7 +130,7 @@ func (d *deviceTree) findNode(what, node, load string) Finding {
 }
 
 // lockingIsFree is the bit of CAP_IPC_LOCK in a set of capabilities. For a process with this
-// capability most devices ignore the limit of locked memory.
+// capability the drivers of most devices ignore the limit of locked memory.
 const lockingIsFree = 1 << unix.CAP_IPC_LOCK
 
 // findMemlock compares the limit of locked memory with the memory that the server locks for

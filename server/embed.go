@@ -61,8 +61,8 @@ func ServeHandler(l net.Listener, handler nfs.Handler) error {
 	return s.Serve(context.Background())
 }
 
-// NewHandler makes a Server for a go-nfs Handler. When it returns, it listens for RDMA, and the
-// Server owns l. If it fails, l stays open, and belongs to the caller.
+// NewHandler makes a Server for a go-nfs Handler. When NewHandler returns, the Server listens for
+// RDMA, and owns l. If NewHandler fails, l stays open, and belongs to the caller.
 func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Server, err error) {
 	local, ok := l.Addr().(*net.TCPAddr)
 	if !ok {

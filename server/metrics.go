@@ -53,8 +53,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 // clients.
 const metricsConnections = 16
 
-// serveMetrics starts to serve metrics if they are configured, and returns a function that stops
-// it. If it cannot listen, the server runs without metrics.
+// serveMetrics starts to serve metrics if they are configured. The function stop stops that. If
+// serveMetrics cannot listen, the server runs without metrics.
 func (s *Server) serveMetrics() (stop func(context.Context)) {
 	if s.cfg.Metrics == "" {
 		return func(context.Context) {}

@@ -70,9 +70,9 @@ const tellAgain = time.Minute
 func (r *toldRecords) Put(more []state.Record) error    { return r.tell(r.Records.Put(more)) }
 func (r *toldRecords) Remove(gone []state.Record) error { return r.tell(r.Records.Remove(gone)) }
 
-// tell returns its argument, the result of a write. It logs a failure at most once in each
-// tellAgain, and then the first success. One goroutine at a time calls it, as for all methods of
-// Records.
+// tell returns its argument, the result of a write. It logs a failure, but at most once in each
+// tellAgain, and the first success after a logged failure. One goroutine at a time calls it, as
+// for all methods of Records.
 func (r *toldRecords) tell(err error) error {
 	switch {
 	case err == nil && !r.last.IsZero():

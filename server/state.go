@@ -98,7 +98,7 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 	return [export.KeySize]byte(b), nil
 }
 
-// sizeOf describes the size of a key of a wrong size.
+// sizeOf returns the length of a damaged key, for an error text.
 func sizeOf(b []byte, want int) string {
 	if len(b) > want {
 		return fmt.Sprintf("more than %d", want)

@@ -50,7 +50,7 @@ func (c *rdmaCarrier) ways(at netip.AddrPort) (all []way) {
 	return all
 }
 
-// rdmaClient makes an rpc.Client of an rdma.Client, whose Close returns an error.
+// rdmaClient adapts an rdma.Client, whose Close returns an error, to rpc.Client.
 type rdmaClient struct{ *rdma.Client }
 
 func (c rdmaClient) Close() { _ = c.Client.Close() }

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// watch feeds systemd's watchdog (WatchdogSec= of the unit) as long as each listener answers a
-// NULL call, until ctx ends. Without a watchdog it does nothing.
+// watch tells systemd's watchdog (WatchdogSec= of the unit) that the daemon works, as long as
+// each listener answers a NULL call, until ctx ends. Without a watchdog it does nothing.
 func (s *Server) watch(ctx context.Context) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || within == 0 || !s.daemon {

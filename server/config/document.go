@@ -70,7 +70,7 @@ func (d *document) element(list string) string {
 	return fmt.Sprintf("%s[%d]", list, n)
 }
 
-// keyValue checks one key = value.
+// keyValue checks one key and its value, and notes in which line the key is.
 func (d *document) keyValue(inside reflect.Type, prefix string, e *unstable.Node) error {
 	t, key, last, err := d.resolve(inside, prefix, e)
 	if err != nil {

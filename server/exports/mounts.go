@@ -170,8 +170,8 @@ func (w *mounts) survey() {
 	}
 }
 
-// findMounts returns the mounts below exports with crossmnt. In the list of exports, an export
-// stands before the exports above it.
+// findMounts returns the mounts below exports with crossmnt. The list of exports is sorted, the
+// longest names first. So a mount below two exports is found for the inner export first.
 func findMounts(exports []*export.Export) (found []export.Found, err error) {
 	var tree *mountinfo.Tree
 	for _, top := range exports {

@@ -41,8 +41,8 @@ type directory struct {
 // inBoot separates the two parts of an FSID that contains the name of a boot.
 const inBoot = " in boot "
 
-// A mount is one mount on the path to an export: Top is its root directory, and In the directory
-// that has the mount point.
+// A mount is one mount on the path to an export. The field Top identifies its root directory, and
+// the field In the directory that has the mount point.
 type mount struct {
 	Top directory `json:"top"`
 	In  directory `json:"in"`
@@ -178,10 +178,10 @@ type lostRoot struct{ why string }
 
 func (e *lostRoot) Error() string { return e.why }
 
-// openDirectory opens the file system of export i, and returns it with the root. If the export
-// was opened with this path before, known is true, and the argument was is its root at that time.
-// If the path leads to another directory than before, and lies within another export, that
-// export's clients may have put the directory there, and openDirectory returns a *lostRoot.
+// openDirectory opens the file system of export i, and returns it with the export's root. If the
+// export was opened with this path before, known is true, and the argument was is its root at
+// that time. If the path leads to another directory than before, and lies within another export,
+// that export's clients may have put the directory there, and openDirectory returns a *lostRoot.
 func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
 	way, err := ways.walk(i)
