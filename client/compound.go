@@ -68,7 +68,7 @@ type Compound struct {
 	session *Session
 	in      *compoundList // the list of the session that contains the compound, or nil
 	place   place
-	serial  uint64 // identifies the attempt to send
+	serial  uint64 // counts how often the compound was passed to the transport
 	flight
 }
 

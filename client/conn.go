@@ -21,8 +21,8 @@ const MaxTransfer = 4 << 20
 // and the rest of its reply.
 const maxReply = MaxTransfer + 64<<10
 
-// A Conn is a connection to a server. Its methods may be called from any
-// goroutine; many calls may be under way.
+// A Conn is a connection to a server. Its methods may be called from any goroutine; many calls
+// may be in progress.
 type Conn struct {
 	target Target
 	peer   netip.AddrPort

@@ -40,7 +40,7 @@ type encoder interface{ Encode(w *xdr.Writer) }
 // decoder receives the results of a call.
 type decoder interface{ Decode(d *xdr.Decoder) }
 
-// A request is the state of one call. Later calls use it again (requests).
+// A request is the state of one call. Later calls use it again: see requests.
 type request struct {
 	x      rpc.Exchange
 	args   encoder

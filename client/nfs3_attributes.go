@@ -22,8 +22,8 @@ func (n NFS3) Setattr(ctx context.Context, file Handle, change nfs3wire.Sattr3) 
 	return n.do(ctx, nfs3wire.ProcSetattr, &args, nfs3wire.Setattr3ArgsMaxSize, &res, &res.Status)
 }
 
-// Access returns which of the rights (nfs3wire.Access3Read and so on) the caller has (RFC 1813
-// §3.3.4).
+// Access returns those of the given rights (nfs3wire.Access3Read and so on) that the caller has
+// (RFC 1813 §3.3.4).
 func (n NFS3) Access(ctx context.Context, file Handle, rights uint32) (uint32, error) {
 	args := nfs3wire.Access3Args{Object: wireHandle(file), Access: rights}
 	var res nfs3wire.Access3Res

@@ -81,7 +81,7 @@ func flavorOf(s rpc.GSSService) Flavor { return Krb5 + Flavor(s-rpc.GSSNone) }
 type Security struct {
 	// Mechanism makes the contexts, with the client's credential.
 	Mechanism gss.Mechanism
-	// Service protects the calls.
+	// Service is the protection of the calls: authentication alone, integrity, or privacy.
 	Service rpc.GSSService
 	// Server is the server's name, as Mechanism.Initiate takes it. "" means nfs@ and the Target's
 	// Host.

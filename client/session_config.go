@@ -43,9 +43,9 @@ type SessionConfig struct {
 	Slots, Connections int
 	// Callbacks has the functions that serve the server's callbacks.
 	Callbacks Callbacks
-	// Reclaiming is true if the session does not send RECLAIM_COMPLETE. Its user then calls
-	// ReclaimComplete after it has reclaimed its state, at the start and after each
-	// Callbacks.Restarted.
+	// Reclaiming is true if the session does not send RECLAIM_COMPLETE. In that case the caller of
+	// DialSession calls ReclaimComplete after it has reclaimed its state, at the start and after
+	// each Callbacks.Restarted.
 	Reclaiming bool
 	// Timeout is the longest time for each step of setting up and ending: connecting, or one call;
 	// default 10 s.

@@ -91,8 +91,8 @@ func (s *Session) rebound(l *link, conn *Conn) bool {
 	}
 	l.conn = conn
 	// The link uses the connection even if the server refused to bind it. If the server refused
-	// because it has forgotten the session, the next SEQUENCE will fail, and the session will be
-	// made again.
+	// because it has forgotten the session, the next SEQUENCE will fail, and then the Session makes
+	// a new session.
 	s.mend()
 	s.mu.Unlock()
 	return true

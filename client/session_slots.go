@@ -48,7 +48,7 @@ func (t *slotTable) take() *slot {
 // release marks a slot as free.
 func (t *slotTable) release(s *slot) { t.busy[s.id/64] &^= 1 << (s.id % 64) }
 
-// highest returns the highest slot in use.
+// highest returns the ID of the highest slot in use.
 func (t *slotTable) highest() uint32 {
 	for i := len(t.busy) - 1; i >= 0; i-- {
 		if t.busy[i] != 0 {

@@ -34,7 +34,7 @@ type Config struct {
 	// Workload is one of Workloads or, for NFS version 4, one of Workloads4.
 	Workload string
 	// Size is the number of bytes that a READ, WRITE or READDIRPLUS asks for; default 1 MiB. If the
-	// server accepts less, Run asks for that much.
+	// server accepts less, Run uses the server's maximum.
 	Size int
 	// FileSize is the size of the files read and written, in bytes; default 256 MiB.
 	FileSize int64

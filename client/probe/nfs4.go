@@ -20,9 +20,9 @@ type NFS4 struct {
 	// Lease is the time, in seconds, for which the server keeps the state of a silent
 	// client.
 	Lease uint32 `json:"lease_seconds"`
-	// The following fields are empty if the server has only minor version 0. Slots is the
-	// number of requests of a session that it serves at a time; Request and Response are
-	// their largest sizes in bytes.
+	// The following fields are empty if the server has only minor version 0. Slots is the number of
+	// requests of a session that the server serves at a time. Request and Response are the largest
+	// sizes of a request and of a reply, in bytes.
 	OwnerMajor     string `json:"owner_major,omitempty"`
 	OwnerMinor     uint64 `json:"owner_minor"`
 	Scope          string `json:"scope,omitempty"`

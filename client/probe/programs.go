@@ -29,7 +29,8 @@ const maxVersions = 16
 
 // scan finds out which versions of a program the server supports. It calls version 0 first, which
 // no program has, because the server's refusal states the range of versions. Then it calls each
-// version of that range. It returns nil if the server does not know the program.
+// version of that range, but at most maxVersions; if the server states no range, it calls
+// versions 1 to 5. It returns nil if the server does not know the program.
 func (b *prober) scan(ctx context.Context, p struct {
 	number uint32
 	name   string

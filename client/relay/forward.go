@@ -239,8 +239,8 @@ func (f *forward) failed(err error) rpc.Outcome {
 	if _, ok := errors.AsType[*rdma.RefusedError](err); ok {
 		return rpc.SystemErr
 	}
-	// The server may or may not have executed the call. The client repeats it when its connection
-	// ends.
+	// The server may or may not have executed the call. The relay ends the client's connection, so
+	// that the client connects again and repeats the call.
 	f.session.fail(err)
 	return rpc.DropAndEnd
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// rows has the rpc.Procedure of each call that the relay carries. It limits the sizes of
-// arguments and results, and says whether the relay remembers the reply. For procedures of NFSv3
-// and MOUNT, the limits of results are those of their bindings.
+// rows has the rpc.Procedure of each call that the relay carries. An rpc.Procedure limits the
+// sizes of arguments and results, and says whether the relay remembers the reply. For procedures
+// of NFSv3 and MOUNT, the limits of results are those of their bindings.
 //
 // The relay sends a repeated call to the server under a new XID, so the server would execute it
 // again. So the relay remembers replies and repeats them: those of procedures of NFSv3 that
@@ -19,8 +19,9 @@ import (
 // 7530 §3.1.1).
 type rows struct {
 	nfs3, mount3 []rpc.Procedure
-	// null is procedure 0 of every program, which has no arguments and no results (RFC 5531
-	// §12.1). nfs, mount and other are for procedures that have no binding.
+	// null is procedure 0 of every program, which has no arguments and no results (RFC 5531 §12.1).
+	// nfs, mount and other are for procedures that have no binding: those of NFS, of MOUNT, and of
+	// other programs.
 	null, nfs, mount, other rpc.Procedure
 }
 

@@ -49,8 +49,8 @@ type line struct {
 }
 
 // carry sends a call to the service. If the line has no connection, the call waits until connect
-// has made one. If connect fails, the call ends with its error. carry does not block. Calls are
-// sent in the order in which they came.
+// has made one. If connect fails, the call ends with the error of connect. carry does not block.
+// Calls are sent in the order in which they came.
 func (l *line) carry(f *forward) {
 	l.mu.Lock()
 	switch {
