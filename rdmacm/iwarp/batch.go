@@ -148,8 +148,8 @@ func (e *referring) end(b *batch) {
 	}
 }
 
-// rescue replaces the batch's references to memory by copies, because memory is being
-// deregistered. mu is held.
+// rescue replaces the batch's references to a region's memory by copies, because the region is
+// being deregistered. mu is held.
 func (e *referring) rescue(memory []byte) {
 	if e.batch == nil || len(memory) == 0 {
 		return

@@ -223,7 +223,8 @@ func (k *marked) fpdu(b *batch, h []byte, m *outgoing, n int, crc bool) {
 	k.end(b, at, crc)
 }
 
-// whole appends an FPDU that is complete except for its CRC.
+// whole appends a complete FPDU. It inserts the markers, and computes the CRC anew, because the
+// CRC covers the markers.
 func (k *marked) whole(b *batch, fpdu []byte, crc bool) {
 	k.begin(len(fpdu))
 	k.end(b, k.marker.Put(k.buf, fpdu[:len(fpdu)-wire.CRCSize]), crc)

@@ -132,7 +132,7 @@ type Config struct {
 	// how long they may be silent. If it is nil, the provider counts its own connections, with
 	// SetupTimeout and a server's default limits.
 	Seats rdmacm.Seats
-	// Rings is the number of receive rings of RingSize bytes that all connections share. 0
+	// Rings is the largest number of receive rings of RingSize bytes, which all connections share. 0
 	// means two for each processor, at least 8.
 	Rings int
 	// The provider calls Event for each event of a connection, from any goroutine. Event

@@ -319,7 +319,7 @@ func (x *receiver) endFPDU() {
 }
 
 // mostEmpty is the number of FPDUs without payload after which the connection ends. The count
-// starts anew with each complete message or Read Response. It is not small, because an initiator
+// starts anew with each complete Send or Read Response. It is not small, because an initiator
 // sends a few such FPDUs to say that it is ready.
 const mostEmpty = 1024
 

@@ -194,7 +194,8 @@ func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
 }
 
 // complete calls Done for the finished chains at the head, in order. Only one goroutine does so
-// at a time. If another one calls complete meanwhile, its chains are left to the first.
+// at a time. If another one calls complete meanwhile, it returns at once, and the first one
+// completes its chains, too.
 func (t *transmitter) complete() {
 	t.mu.Lock()
 	if t.completing {

@@ -95,8 +95,8 @@ func (t *transmitter) init() error {
 	var err error
 	if ctlErr := t.raw.Control(func(fd uintptr) {
 		err = t.sizeFPDUs(fd)
-		// With TCP_INQ the kernel reports an empty socket. Otherwise the receiver finds that out
-		// by one more read each time.
+		// With TCP_INQ the kernel reports that the socket is empty. Without it the receiver needs one
+		// more read each time to find that out.
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1)
 	}); ctlErr != nil {
 		err = ctlErr

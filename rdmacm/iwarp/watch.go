@@ -16,13 +16,14 @@ type watch struct {
 	at     time.Time // when it fires
 	limits [limits]limit
 	over   bool // the watch has ended the connection, or the connection has ended
-	// seen has the last progress values, and since the times from which on they have not changed.
+	// seen has the last progress value for each duty of the peer, and since the time from which on
+	// this value has not changed.
 	seen  [watched]uint64
 	since [watched]time.Time
 }
 
-// A limit is a time at which the connection ends, and the reason for that. A zero at means no
-// limit.
+// A limit is a time at which the connection ends, and the reason for that. If the field at is
+// zero, there is no limit.
 type limit struct {
 	at     time.Time
 	reason error

@@ -8,8 +8,9 @@ const (
 	MarkerInterval = 512
 )
 
-// A Marker inserts markers into a stream. The first marker stands before the first FPDU, and one
-// follows every MarkerInterval bytes. The zero Marker is at the start of the stream.
+// A Marker inserts markers into a stream. A marker begins every MarkerInterval bytes of the
+// stream, which includes the markers; the first one stands before the first FPDU. The zero Marker
+// is at the start of the stream.
 type Marker struct {
 	// next is the number of stream bytes before the next marker.
 	next int
