@@ -44,15 +44,16 @@
 //   - The regions (region.go) are memory that the peer may access.
 //
 // A part calls another only by the following methods, and holds none of the three locks
-// then. Done, the Handler and Config's Event are called without any lock.
+// then. It may also use the atomic fields of another part. Done, the Handler and Config's
+// Event are called without any lock.
 //
 //	receiver    -> transmitter  hold, release: before and after the FPDUs in the ring;
 //	                            readDone, readFailed
 //	transmitter -> receiver     expect: before the request of an RDMA Read is sent
 //	receiver    -> lifecycle    heard: at the first FPDU; fault; end; watchOn; conclude: last
 //	transmitter -> lifecycle    fault: memory to be sent is not exposed any more; watchOn
-//	lifecycle   -> transmitter  flush, lift, nudge, lastFPDU, leave, drain, ended, wasReset,
-//	                            sending, reading; at the end refuse, stop and flushAll
+//	lifecycle   -> transmitter  flush, lift, nudge, lastFPDU, drain, ended, wasReset, sending,
+//	                            reading; at the end refuse, stop and flushAll
 //	lifecycle   -> receiver     run, drop; partial: when it has stopped receiving
 //	receiver    -> regions      reach, invalidate
 //	lifecycle   -> regions      revokeAll
