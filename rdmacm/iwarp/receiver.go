@@ -189,9 +189,9 @@ func (x *receiver) readReady(fd uintptr) bool {
 			continue
 		}
 		if sent := x.consume(); sent && x.emptied && !x.life.stopping.Load() {
-			// The socket is empty, so wait for new input. emptied does not show a reset that follows the
-			// last bytes. But there was none, because TCP would have refused the bytes that this side has
-			// just sent.
+			// The socket is empty, so wait for new input. emptied does not show a reset that
+			// follows the last bytes. But there was none: TCP would have refused the bytes that this side
+			// sent after it.
 			x.giveBack()
 			return false
 		}
