@@ -60,8 +60,8 @@ const (
 	OwnersNames   = "names"
 )
 
-// checkDomain rejects a domain that has characters other than printable ASCII, has an '@' or ':',
-// or is longer than 255 bytes.
+// checkDomain rejects a domain that has a space, an '@', a ':' or a character other than
+// printable ASCII, or is longer than 255 bytes.
 func checkDomain(k *checker) {
 	if d := k.c.NFS.Domain; strings.ContainsFunc(d, func(r rune) bool { return r <= ' ' || r == '@' || r == ':' || r > '~' }) || len(d) > 255 {
 		k.fault("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")
