@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Client is the sum of all shares of one client. The pool serves clients in rotation: a small
-// request of one client does not wait behind all requests of another. There is one Client for each
-// key of open shares. The pool forgets it when its last share is closed and its last memory is
-// released.
+// A Client is the sum of all shares with the same key (OpenShare), for example those of all
+// connections of a client machine. The pool serves Clients in turn, so that a small request of one
+// does not wait behind all requests of another. The pool forgets a Client when its last share is
+// closed, its last memory is released, and it is not blamed.
 type Client struct {
 	pool *Pool
 	key  any // nil for a share without a key, which is a client by itself
@@ -16,20 +16,21 @@ type Client struct {
 	// Guarded by pool.mu.
 	holding
 	small  int32        // pages of the reserve that it holds
-	heap   atomic.Int64 // bytes charged by its shares; changed under pool.mu
+	heap   atomic.Int64 // bytes of Go heap charged to its shares; changed only under pool.mu
 	shares int          // number of open shares
 	queues int          // number of requestQueues of its shares
 	waits  *clientQueue // its clientQueues, one for each waitingPlace
 	turn   uint64       // Pool.turns when the client began to wait, or was last served in the main zone
 	id     uint64
 
-	// blamed is true if the pool ended one of its shares a short time ago, because that share's
-	// peer made no progress while others waited for memory. Until the time in until, other clients
-	// are served first.
+	// blamed is true if the pool made a connection of the client end a short time ago, because its
+	// peer made no progress while others waited for memory. Until the time in the field until, the
+	// pool serves other clients first.
 	blamed bool
 	until  time.Time
 
-	// stuck is the number of bytes that its shares hold without progress. Only the sweeper uses it.
+	// stuck is the number of bytes that shares of this client hold whose peers make no progress.
+	// Only the sweeper uses it.
 	stuck int64
 }
 
@@ -58,16 +59,17 @@ func (c *Client) goneLocked() bool {
 }
 
 const (
-	// blame is how long a client stays blamed. If there are more than mostBlame clients, blamed
-	// ones without a share are forgotten earlier.
+	// blame is how long a client stays blamed. If the pool has more than mostBlame clients, it
+	// forgets blamed ones earlier if they have no open share and hold nothing.
 	blame     = time.Minute
 	mostBlame = 4096
-	// blamedGrace replaces grace for a blamed client, because its peers probably connect again and
-	// are as slow as before.
+	// blamedGrace replaces the constant grace for a blamed client, because its peers probably
+	// connect again and are as slow as before.
 	blamedGrace = time.Second
 )
 
-// grace returns how long a peer of the client may stay below the least rate.
+// grace returns how long a peer of the client may stay below the least rate (leastRate) before the
+// pool may end its connection.
 func (c *Client) grace() time.Duration {
 	if c.blamed {
 		return blamedGrace
@@ -75,7 +77,8 @@ func (c *Client) grace() time.Duration {
 	return grace
 }
 
-// forgiveLocked ends the blame of clients for which it has expired.
+// forgiveLocked ends the blame of clients whose time has passed, or which the pool forgets earlier
+// (mostBlame).
 func (p *Pool) forgiveLocked(now time.Time) {
 	for _, c := range p.clients {
 		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.goneLocked()) {
@@ -85,10 +88,10 @@ func (p *Pool) forgiveLocked(now time.Time) {
 	}
 }
 
-// withinLocked reports whether c stays within its fair part with n more pages in g. The fair part is
-// the total divided by the number of clients that hold or wait. If c exceeds it through other
-// groups, it may still have a small part in g, because a stalled file system is not the client's
-// fault.
+// withinLocked reports whether c stays within its fair part with n more pages in g. The fair part
+// is the arena divided by the number of clients that hold memory or wait for it. A client that
+// exceeds it may still have up to half a fair part in g, or one request if it holds nothing there,
+// because a file system that stalls with the rest of its memory is not the client's fault.
 func (c *Client) withinLocked(g *Group, n int32) bool {
 	p := c.pool
 	if p.active <= 1 {

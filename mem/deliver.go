@@ -11,9 +11,9 @@ func (p *Pool) settleLocked(r *waiter, b *Buffer, err error) {
 // so that a caller of Release is not delayed for long.
 const deliveries = 16
 
-// deliverAndUnlock unlocks p.mu and calls Granted of all ready requests. Only one goroutine at a time does
-// that: so the calls come in the order of the grants, and a Granted that releases memory does not
-// recurse.
+// deliverAndUnlock starts the sweeper if it is needed, unlocks p.mu and calls Granted of all ready
+// requests. Only one goroutine at a time makes these calls. So they come in the order of the
+// grants, and a Granted that releases memory does not recurse.
 func (p *Pool) deliverAndUnlock() {
 	if p.waiting > 0 || p.short {
 		p.watchLocked()

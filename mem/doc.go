@@ -1,43 +1,45 @@
-// Package mem keeps payload memory: the bytes of NFS READs and WRITEs and of RPC messages too
-// long for a Send, on their way between wire and file system.
+// Package mem manages payload memory: buffers for the data of NFS READs and WRITEs, and for RPC
+// messages that are too long for an RDMA Send.
 //
-// It comes from one arena outside the Go heap, mapped once and as large as the configured
-// ceiling. So the ceiling always holds, the garbage collector never scans payload, and a device
-// can register the arena in chunks at fixed places. Blocks are contiguous whole pages (pages.go).
-// Pages that were never used, or were trimmed, cost no memory (trim.go).
+// All buffers come from one arena outside the Go heap. It is mapped once, and is as large as the
+// configured ceiling. So payload memory never exceeds the ceiling, the garbage collector never
+// scans payload, and a device can register the arena in chunks at fixed places. Blocks are
+// contiguous whole pages (pages.go). Pages that were never used, or were trimmed, cost no memory
+// (trim.go).
 //
 // A call asks for all the memory that it needs in one Request, before it holds any, and waits in
 // order. A call that holds memory never waits for more: therefore the ceiling cannot cause a
-// deadlock. Each bound is a counter with one rule:
+// deadlock. A Request that would exceed one of these limits waits, or is served later than others:
 //
-//   - The arena: pages in use and charged pages stay within the ceiling.
-//   - A Share, which is a connection, holds at most Config.Share (share.go).
-//   - A Group, which is a file system that may stall, holds at most half of what the other groups
-//     leave, and at most Config.Group (group.go).
-//   - A Client, which is the sum of the shares of one address, is served after the others if it
-//     holds more than its fair part while they wait (client.go).
+//   - The Pool: used pages of the arena and charged heap memory (see the last item) stay within the
+//     ceiling. Only a new charge may exceed it.
+//   - A Share is the memory of one connection. It is at most Config.Share (share.go).
+//   - A Group is the memory for calls that may stall together, such as those for one file system.
+//     It is at most half of what the other Groups leave, and at most Config.Group (group.go).
+//   - A Client is the sum of the Shares of one client address. While other Clients wait for memory,
+//     a Client that holds more than its fair part is served after them (client.go).
 //   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. The less of it is
-//     free, the less a client may hold of it, so that each newcomer finds a page (zone.go).
-//   - Memory in the Go heap that a connection makes the process keep is charged to its share, and
-//     takes the place of payload memory (ledger.go).
+//     free, the less a Client may hold of it, so that each new Client finds a free page (pages.go).
+//   - Memory in the Go heap that a connection makes the process keep is charged to its Share: it
+//     counts against the ceiling like payload memory (Ledger).
 //
 // A Request that cannot be served at once waits at the end of its requestQueue: there is one for
 // each share, group and kind (small or large). Requests of one requestQueue are served in the order
-// of Get. In each group, clients are served in turn from the main zone, and within a client its
-// requestQueues are. Of the requests that are first in their groups, the pool serves the one whose
-// client was served least recently. Small requests wait in the same way for the reserve
-// (request_queue.go). grantLocked serves every request that can be served. A request that waits for
-// its share, or for its group, delays no other share or group. Once a large request is next, it
-// stays next until its block is free, so that small ones cannot starve it (grant.go). If its block
-// cannot become free, because stalled calls hold pages in between, it lets the others pass until it
-// can (unfittable.go).
+// of Get. In each group, clients are served in turn from the main zone (the arena without the
+// reserve), and so are the requestQueues of a client. Of the requests that are first in their
+// groups, the pool serves the one whose client was served least recently. Small requests wait in
+// the same way for the reserve (request_queue.go). grantLocked serves every request that can be
+// served. A request that waits for its share, or for its group, delays no other share or group.
+// Once a large request is next, it stays next until its block is free, so that small ones cannot
+// starve it (grant.go). If its block cannot become free, because stalled calls hold pages in
+// between, the pool serves other requests until the block can become free (unfittable.go).
 //
-// While memory is short, the pool ends shares whose peers move too little, the largest holders
-// first (pressure.go, Holder).
+// While memory is short, the pool makes connections end whose peers move too few bytes, those of
+// the largest holders first (pressure.go, Holder).
 //
 // The package imports no other package of this module except internal/queue, a list that imports
 // nothing.
 //
-// The package does not know the meaning of the bytes. Memory that is not charged, such as an idle
-// connection or receive rings, is bounded by its owners.
+// The package does not know the meaning of the bytes. It does not limit memory that no Ledger
+// counts, such as the receive rings of an idle connection: the owners of such memory limit it.
 package mem

@@ -29,8 +29,8 @@ func (p *Pool) dischargeLocked(s *Share, g *Group, n int32, main bool) {
 	}
 }
 
-// takeIdleLocked takes n pages of the main zone for a request of g, unless another request waits
-// for them.
+// takeIdleLocked takes n pages of the main zone for a request of g. It fails if another request
+// waits for pages of the main zone, if g is at its limit, or if no block of n pages is free.
 func (p *Pool) takeIdleLocked(g *Group, n int32) (extent, bool) {
 	if p.current != nil || g.blocked || !g.roomLocked(n) {
 		return extent{}, false
@@ -52,9 +52,9 @@ func (p *Pool) grantLocked() {
 	}
 }
 
-// grantLargeLocked serves the queue that is next in the main zone. Its first request is charged at
-// once. The queue stays next (p.current) until a block is free; meanwhile no other request gets
-// pages of the main zone. grantLargeLocked returns false if it served no request.
+// grantLargeLocked serves the request that is next in the main zone, or returns false. The request
+// is charged at once. If no block for it is free, its queue stays next (p.current) until a block
+// is; meanwhile no other request gets pages of the main zone.
 func (p *Pool) grantLargeLocked() bool {
 	if p.current == nil {
 		q := p.nextLargeLocked()
@@ -76,7 +76,8 @@ func (p *Pool) grantLargeLocked() bool {
 
 // nextLargeLocked returns the queue to serve next from the main zone: of the queues that are first
 // in their groups, the one whose client comes first (clientQueue.before). Clients within their fair
-// part come before others. It returns nil if no request may have memory of the main zone.
+// part (withinLocked) come before others. It returns nil if no request may have memory of the main
+// zone.
 func (p *Pool) nextLargeLocked() (next *requestQueue) {
 	p.unfittable, p.unfitLeast = 0, anySize
 	nextWithin := false
@@ -90,8 +91,8 @@ func (p *Pool) nextLargeLocked() (next *requestQueue) {
 }
 
 // nextOfGroupLocked is nextLargeLocked for one group. within is true if the client stays within its
-// fair part. If the group has no room for a request, that request blocks the requests behind it,
-// because otherwise smaller ones would starve it.
+// fair part. If the limit of the group does not allow a request, the requests behind that one wait
+// too, because otherwise smaller requests would starve it.
 func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 	for c := g.waiting.First; c != nil; c = c.Next {
 		for q := c.First; q != nil; q = q.Next {
@@ -115,9 +116,9 @@ func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 	return next, false
 }
 
-// fitsShareLocked reports whether the share has room for the first request of q. If it has none, q
-// becomes s.full and keeps back all other queues of the share until it is served. Otherwise small
-// requests would starve a large one.
+// fitsShareLocked reports whether the limit of the share allows the first request of q. If it does
+// not, q becomes s.full: then fitsShareLocked returns false for all other queues of the share until
+// q is served. Otherwise small requests would starve a large one.
 func (q *requestQueue) fitsShareLocked() bool {
 	s := q.share
 	if full := s.fullLocked(); full != nil && full != q {
@@ -132,8 +133,8 @@ func (q *requestQueue) fitsShareLocked() bool {
 	return false
 }
 
-// fullLocked returns the queue that makes the other queues of s wait, or nil. A queue that waits
-// for room in its group makes none of them wait.
+// fullLocked returns s.full, the queue that makes the other queues of s wait, or nil. If that queue
+// now waits only for the limit of its group, it makes the others wait no longer.
 func (s *Share) fullLocked() *requestQueue {
 	if q := s.full; q != nil && s.roomLocked(q.need()) && (q.group.blocked || !q.group.roomLocked(q.need())) {
 		s.full = nil
@@ -141,16 +142,17 @@ func (s *Share) fullLocked() *requestQueue {
 	return s.full
 }
 
-// passLocked lets the other queues of the share continue, because q is served, or waits for
-// something other than its share.
+// passLocked ends the time in which q makes the other queues of its share wait (Share.full). The
+// caller has found that the first request of q is served or withdrawn, or waits for something other
+// than the limit of its share.
 func (p *Pool) passLocked(q *requestQueue) {
 	if s := q.share; s.full == q {
 		s.full, p.again = nil, true
 	}
 }
 
-// grantSmallLocked serves queues that wait for the reserve: from the main zone if no request
-// waits for that, otherwise from the reserve.
+// grantSmallLocked serves the small requests that wait for the reserve. They get pages of the main
+// zone if takeIdleLocked finds some, otherwise pages of the reserve.
 func (p *Pool) grantSmallLocked() {
 	for again := true; again; {
 		again = false
@@ -163,8 +165,8 @@ func (p *Pool) grantSmallLocked() {
 	}
 }
 
-// serveSmallLocked serves one queue of a client that waits for the reserve. It returns false if
-// it cannot serve any.
+// serveSmallLocked serves one request of a client that waits for the reserve. It returns false if
+// it can serve none.
 func (p *Pool) serveSmallLocked(c *clientQueue) bool {
 	for q := c.First; q != nil; q = q.Next {
 		if !q.fitsShareLocked() {
@@ -185,7 +187,7 @@ func (p *Pool) serveSmallLocked(c *clientQueue) bool {
 	return false
 }
 
-// serveLocked gives e, which is charged already, to the first request of q.
+// serveLocked gives the pages e to the first request of q. They are charged already.
 func (p *Pool) serveLocked(q *requestQueue, e extent) {
 	r := q.First
 	p.passLocked(q)
@@ -215,7 +217,8 @@ func (p *Pool) closeShareLocked(s *Share) {
 	s.client.forgetLocked()
 }
 
-// withdrawLocked removes a waiting request from its queue, for Cancel and Close.
+// withdrawLocked removes a waiting request from its queue: Cancel was called, or its share was
+// closed.
 func (p *Pool) withdrawLocked(r *waiter) {
 	if q := r.queue; q.First == r {
 		p.passLocked(q)
@@ -227,8 +230,8 @@ func (p *Pool) withdrawLocked(r *waiter) {
 	p.dequeueLocked(r)
 }
 
-// A Buffer is a contiguous block of payload memory, page-aligned, counted by references. It
-// implements xdr.Releaser.
+// A Buffer is a contiguous block of payload memory. It begins on a page, and counts its references.
+// It implements xdr.Releaser.
 //
 // A Buffer starts with one reference. Releasing the last one returns the memory to its pool,
 // share and group; using Bytes after that is a programming error. All methods may be called from

@@ -1,21 +1,23 @@
 package mem
 
-// If a Group is at its limit, a request waits in the Group. Meanwhile it is charged to nothing and
-// delays no other Group. A request larger than the limit is granted when the Group holds nothing.
+// A Group limits the memory of several Requests together, such as those for one file system, so
+// that calls which stall with their memory leave enough for others. While a Group is at its limit
+// (Config.Group), its next Request waits, is charged to nothing, and delays no other Group. A
+// Request larger than the limit is granted when the Group holds no page of the main zone.
 type Group struct {
 	pool *Pool
 
 	// Guarded by pool.mu.
-	held    int32        // pages that it holds
+	held    int32        // pages that it holds, those of the reserve included
 	main    int32        // pages of the main zone that it holds
 	queues  int          // number of requestQueues for it
 	waiting waitingPlace // its requestQueues that wait for the main zone
-	blocked bool         // true if it has no room for its next request
-	since   uint64       // tick when it released memory last, or when it began to hold some
+	blocked bool         // true if its next request waits for its limit
+	since   uint64       // Pool.tick when it last released memory, or began to hold some
 	wants   int64        // pages of requests that have waited too long because of its limit
 }
 
-// groupLocked returns g, or for nil the group of requests that name none.
+// groupLocked returns g. If g is nil, it returns the Group of all requests that name none.
 func (p *Pool) groupLocked(g *Group) *Group {
 	if g == nil {
 		return &p.ungrouped
@@ -23,7 +25,7 @@ func (p *Pool) groupLocked(g *Group) *Group {
 	return g
 }
 
-// NewGroup makes a Group. It needs no Close: an idle Group without references is garbage.
+// NewGroup makes a Group. It needs no Close: the pool has no reference to an idle Group.
 func (p *Pool) NewGroup() *Group {
 	g := new(Group)
 	g.init(p)
@@ -58,7 +60,8 @@ func (g *Group) InUse() int64 {
 	return int64(held) * PageSize
 }
 
-// roomLocked reports whether g may have n more pages of the main zone.
+// roomLocked reports whether the limit allows g to hold n more pages of the main zone. A Group that
+// holds none of them may always have them.
 func (g *Group) roomLocked(n int32) bool {
 	p := g.pool
 	if g == &p.ungrouped || g.main == 0 || p.groupLimit == noLimit {
@@ -67,7 +70,8 @@ func (g *Group) roomLocked(n int32) bool {
 	return g.main+n <= min(p.groupLimit, (p.main.total-(p.grouped-g.main))/2)
 }
 
-// holdLocked adds n pages to the holding of g. main is true for pages of the main zone.
+// holdLocked adds n pages, which may be negative, to the pages that g holds. main is true for pages
+// of the main zone.
 func (g *Group) holdLocked(n int32, main bool) {
 	g.held += n
 	if !main {
@@ -79,7 +83,7 @@ func (g *Group) holdLocked(n int32, main bool) {
 	}
 }
 
-// A holding counts the pages of a share or a client: in all, and of each Group.
+// A holding counts the pages that a share or a client holds: all of them, and those of each Group.
 type holding struct {
 	pages int32
 	in    []heldIn // an entry with 0 pages is free for another Group

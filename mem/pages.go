@@ -12,9 +12,9 @@ type extent struct {
 // A pageMap allocates contiguous pages. An allocation takes the first run of free pages that is
 // long enough, so that pages which were released a short time ago are used again, and the pages
 // behind them stay free for large requests. It fails only if no run is long enough. The search
-// reads one bit for each page up to the run.
+// reads one bit for each page before the run.
 //
-// All arrays begin as zero, so that the records of unused pages cost no memory either.
+// All arrays consist of zeros at first, so that the records of unused pages cost no memory either.
 type pageMap struct {
 	total int32 // number of pages
 	inUse int32 // pages that are allocated
@@ -57,7 +57,7 @@ func (m *pageMap) release(e extent) {
 // has reports whether there is a run of n free pages.
 func (m *pageMap) has(n int32) bool { return m.find(n) >= 0 }
 
-// fence keeps the free pages of e from being allocated, and unfence ends that.
+// fence prevents the allocation of the free pages of e, and unfence allows it again.
 func (m *pageMap) fence(e extent) {
 	set(m.busy, e)
 	if e.page == m.low {
@@ -98,8 +98,9 @@ func (m *pageMap) find(n int32) int32 {
 	return -1
 }
 
-// lastTouched returns the last run of free pages, below the given page, that may be resident. If
-// the run is longer than most pages, it returns the last most pages of the run.
+// lastTouched returns a run of free pages that may be resident. It searches downwards from the page
+// before below, and returns the first run that it finds, or the last pages of this run if it has
+// more than most pages. If there is no such page, e is empty.
 func (m *pageMap) lastTouched(below, most int32) (e extent) {
 	free := func(page int32) uint64 { return m.touched[page/64] &^ m.busy[page/64] }
 	for page := below - 1; page >= 0; page-- {
@@ -117,7 +118,8 @@ func (m *pageMap) lastTouched(below, most int32) (e extent) {
 	return e
 }
 
-// forget notes that the pages of e are not resident any more. It returns how many may have been.
+// forget notes that the pages of e are not resident any more. It returns how many of them may have
+// been before.
 func (m *pageMap) forget(e extent) (pages int32) {
 	pages = unset(m.touched, e)
 	m.resident -= pages
@@ -163,9 +165,9 @@ func (e extent) mask(w, first, last uint) uint64 {
 	return mask
 }
 
-// The arena has two zones. Any request may have pages of the main zone. The reserve, at the
-// arena's end, is for small requests only: they find memory there while large requests hold the
-// whole main zone or wait for it. While a large request waits, no small one gets pages of the
+// The arena has two zones. Any request may have pages of the main zone. The reserve, at the arena's
+// end, is for small requests only: they find memory there while large requests hold the whole main
+// zone or wait for it. While a large request is next (Pool.current), no small one gets pages of the
 // main zone, so that the main zone empties for the large one.
 
 // smallPages is the largest size of a small request: 64 KiB.
@@ -200,8 +202,8 @@ func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
 // mayTakeLocked reports whether c may take n more pages of the reserve.
 //
 // A client's limit falls with the cube of the free part of the reserve, from an eighth of the
-// reserve to one page. So the first clients get as much as they need, and there is still a page
-// for a new client after hundreds have taken their part.
+// reserve to one page. So the first clients get as much as they need, and there is still a page for
+// a new client after hundreds of clients have taken as much as their limits allow.
 func (p *Pool) mayTakeLocked(c *Client, n int32) bool {
 	free, all := int64(p.reserve.free()), int64(p.reserve.total)
 	return int64(c.small+n) <= max(free*free/all*free/all/8, 1)

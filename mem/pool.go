@@ -18,7 +18,8 @@ const MinCeiling = 4 << 20
 // maxPages keeps sums of pages within an int32: 2 TiB.
 const maxPages = 1 << 29
 
-// noLimit is more pages than any group can hold or wait for.
+// noLimit is the value of Pool.groupLimit if groups have no limit. It is more pages than a group
+// can hold or wait for.
 const noLimit = 2*maxPages + maxPages/2
 
 // ErrTooLarge: the request exceeds what the pool or the share could ever give.
@@ -27,23 +28,24 @@ var ErrTooLarge = errors.New("mem: request exceeds the ceiling")
 // ErrClosed: the pool or the share was closed before the request was granted.
 var ErrClosed = errors.New("mem: closed")
 
-// DeviceHook makes an arena usable by a device, before any block goes to that device. Package verbs
-// registers the memory with it; the software RNIC needs no hook. The pool calls it once for each
-// arena and hook.
+// A DeviceHook makes an arena usable by a device, before any block goes to that device. Package
+// verbs registers the memory with it; the software RNIC needs no hook. Each call of OnArena calls
+// its hook once.
 type DeviceHook func(arena []byte) error
 
-// Config bounds a Pool.
+// Config sets the limits of a Pool.
 type Config struct {
-	// Ceiling is the most memory at any time, in bytes, charges included. It is rounded down to
-	// whole pages and is at least MinCeiling. A sixteenth of it, and at least 1 MiB, is for
-	// requests of at most 64 KiB only.
+	// Ceiling is the size of the arena, in bytes. NewPool rounds it down to whole pages, and
+	// refuses less than MinCeiling or more than 2 TiB. Heap memory that is charged to shares takes
+	// the place of payload memory below the ceiling (Ledger). A sixteenth of the ceiling, and at
+	// least 1 MiB, is for requests of at most 64 KiB only.
 	Ceiling int64
-	// Share is the most that one Share may hold, in bytes; 0 means half of
-	// the ceiling.
+	// Share is the most that one Share may hold, in bytes. 0 means half of the ceiling.
 	Share int64
-	// Group is the most that one Group may hold, in bytes, not counting its part of the reserve
-	// for small requests; 0 means half of the ceiling. If it is less than the ceiling, a Group
-	// also leaves as much as it holds to others.
+	// Group is the most that one Group may hold, in bytes, not counting pages of the reserve. 0
+	// means half of the ceiling. Besides, a Group may hold at most half of what the other Groups
+	// leave of the arena without the reserve. If Group is not less than the ceiling, neither limit
+	// applies.
 	Group int64
 }
 
@@ -54,11 +56,11 @@ type Pool struct {
 	limit   int32 // limit of a share, in pages
 	pressed atomic.Bool
 
-	// mu guards all that follows and the fields of Clients, Shares, Groups,
-	// queued Requests and unused Buffers. No callback runs under it.
+	// mu guards the fields below it, and the fields of Clients, Shares, Groups, queued Requests and
+	// unused Buffers. The pool calls no function of its users while it holds mu.
 	mu            sync.Mutex
 	groupLimit    int32    // limit of a group in the main zone, in pages
-	main, reserve *pageMap // the two zones (zone.go)
+	main, reserve *pageMap // the two zones (pages.go)
 	unused        *Buffer
 	buffers       []*Buffer // all Buffers, unused ones included
 
@@ -66,11 +68,11 @@ type Pool struct {
 	clientIDs uint64
 	shares    []*Share
 	active    int32        // number of clients that hold memory or wait for it
-	heap      atomic.Int64 // bytes charged; changed under mu
+	heap      atomic.Int64 // bytes of Go heap charged to all shares; changed only under mu
 	heapPages int64
 
 	ungrouped Group
-	grouped   int32 // pages of the main zone that Groups hold, and those that current waits for
+	grouped   int32 // pages of the main zone that Groups other than ungrouped hold, and those for which current waits
 
 	waits
 	pressure
@@ -126,7 +128,8 @@ func NewPool(cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// pages returns a limit in pages: half of the ceiling if limit is 0.
+// pages converts a limit in bytes to pages. If limit is 0, it returns half of the ceiling. The
+// error names the limit by the word in of.
 func (cfg *Config) pages(of string, limit int64) (int32, error) {
 	switch {
 	case limit == 0:
@@ -140,8 +143,9 @@ func (cfg *Config) pages(of string, limit int64) (int32, error) {
 // total returns how many pages the arena has.
 func (p *Pool) total() int32 { return p.main.total + p.reserve.total }
 
-// OnArena passes the arena to a device, which may pin it. From then on Trim does nothing, because
-// the device keeps using the same pages. It must not be called by a DeviceHook.
+// OnArena calls hook with the arena, and returns its error, or ErrClosed. If the hook succeeds,
+// Trim and Housekeep give no pages back any more, because the device keeps using the same pages. A
+// DeviceHook must not call OnArena.
 func (p *Pool) OnArena(hook DeviceHook) error {
 	p.mu.Lock()
 	if p.closed {
@@ -164,8 +168,8 @@ func (p *Pool) OnArena(hook DeviceHook) error {
 }
 
 // Close closes every share. The arena is unmapped when the last Buffer is released. But if a
-// device has seen the arena, it stays mapped for the life of the process, because the device may
-// still use the pages.
+// DeviceHook has succeeded, the arena stays mapped for the life of the process, because the device
+// may still use the pages.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Holder is the connection of a Share. The pool calls it when memory is short, without a lock,
+// A Holder is the connection of a Share. The pool calls it while memory is short, without a lock,
 // on a goroutine of its own. The methods must not block.
 type Holder interface {
 	// Progress returns how many bytes moved between this process and the peer so far, and whether
@@ -17,49 +17,52 @@ type Holder interface {
 	// does not wait for the peer.
 	Progress() (moved uint64, waitsForPeer bool)
 	// End makes the holder end the connection, so that its share's memory is released. The pool
-	// calls it at most once, perhaps while the share is being closed or after that. The error
-	// gives the reason, and is an ErrNoProgress.
+	// calls it at most once, perhaps while the share is being closed or after that. why gives the
+	// reason, and wraps ErrNoProgress.
 	End(why error)
 }
 
-// ErrNoProgress: a share was ended because memory was short and its peer did
-// not move what the share held.
+// ErrNoProgress is the reason that Holder.End gets: memory is short, and the peer has sent or taken
+// too few bytes for the memory that its share holds.
 var ErrNoProgress = errors.New("mem: memory is short, and the peer makes no progress")
 
 const (
 	// sweepEvery is the length of a tick, which is the interval of the sweeper while memory is
 	// short.
 	sweepEvery = 250 * time.Millisecond
-	// patienceTicks is how long a request waits before the pool ends shares for it: more than 1
-	// second.
+	// patienceTicks is the number of ticks after which a request has waited too long: in the next
+	// tick, after more than 1 s, the pool makes connections end to free memory for it.
 	patienceTicks = 4
-	// grace is how long a peer may stay below the least rate.
+	// grace is how long a peer may stay below the least rate (leastRate) before the pool may end
+	// its connection.
 	grace = 2500 * time.Millisecond
 	// ticksToForgive is the number of ticks between two calls of forgiveLocked: 5 s.
 	ticksToForgive = 20
-	// endedTicks is how long the pool counts the memory of an ended share as about to be
-	// released: 2 s.
+	// endedTicks is how long after Holder.End the pool counts the memory of the share as about to
+	// be released: 2 s.
 	endedTicks = 8
 )
 
-// pressure is the state of the sweeper, which runs while memory is short.
+// pressure is the state of the sweeper: a timer that calls sweep in each tick while strainedLocked
+// returns true.
 type pressure struct {
 	short     bool        // the value of pressed
 	sweeper   *time.Timer // nil if the sweeper does not run
 	tick      uint64
 	asked     []*Share
-	leaving   []*Share // shares whose holders' End was called a short time ago
+	leaving   []*Share // shares whose Holder.End was called less than endedTicks ago
 	pinnedNow []extent
-	wants     int64 // pages of requests that have waited too long, except those that wait for a group
+	wants     int64 // pages of requests that have waited too long, except those that wait for the limit of a Group
 }
 
-// leastRate is the least rate, in bytes per second, for the peer of a share that holds held bytes
-// while memory is short: everything in 8 s, or 1 MiB per second if that is less.
+// leastRate is the rate, in bytes per second, below which a peer is too slow while memory is short.
+// held is how many bytes its share holds. The rate moves all of them in 8 s, but is at most 1 MiB
+// per second.
 func leastRate(held int64) float64 { return float64(min(held/8, 1<<20)) }
 
-// progress is the sweeper's record of a share: since when the peer stays below the least rate.
-// pool.mu guards only told and toldTick. Only the sweep uses the other fields, and only one sweep
-// runs at a time.
+// progress is the sweeper's record of a share: since when the peer has been slower than leastRate.
+// pool.mu guards only told and toldTick. Only sweep uses the other fields, and only one call of
+// sweep runs at a time.
 type progress struct {
 	told     bool // true once End was called or is about to be called
 	toldTick uint64
@@ -72,7 +75,9 @@ type progress struct {
 	slow  time.Duration
 }
 
-// look records the share's progress, which it gets from the holder.
+// look asks the holder how many bytes have moved, and notes for how long the peer has been too slow
+// (leastRate). That time begins again if the peer is fast enough, or if the memory does not wait
+// for the peer.
 func (s *Share) look(tick uint64, now time.Time) {
 	moved, waits := s.holder.Progress()
 	m := &s.progress
@@ -87,7 +92,9 @@ func (s *Share) look(tick uint64, now time.Time) {
 	m.begun, m.moved, m.least, m.slow = now, moved, m.now, 0
 }
 
-// strainedLocked updates Pressed, and reports whether the sweeper has anything to do.
+// strainedLocked updates Pressed, and reports whether the sweeper has to run: because memory is
+// short, because free pages have to be given back (swollenLocked), or because a request waits for
+// the limit of its Group.
 func (p *Pool) strainedLocked() bool {
 	p.short = p.current != nil || p.unfittable > 0 || p.starved > 0 || p.overdrawnLocked() > 0
 	if p.short != p.pressed.Load() {
@@ -113,7 +120,8 @@ func (p *Pool) watchLocked() {
 	}
 }
 
-// sweep is the sweeper's work at each tick.
+// sweep runs in each tick. It serves requests, asks the holders of all shares that hold memory
+// about progress, makes connections end if their memory is needed, and gives free pages back.
 func (p *Pool) sweep() {
 	p.mu.Lock()
 	p.grantLocked()
@@ -159,7 +167,8 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 }
 
-// tickLocked begins a tick: it handles requests that have waited too long.
+// tickLocked begins a tick: it ends blame that has lasted long enough, moves small requests that
+// have waited too long to the main zone, and passes over a large request that cannot be served.
 func (p *Pool) tickLocked() {
 	p.tick++
 	if p.tick%ticksToForgive == 0 {
@@ -170,8 +179,9 @@ func (p *Pool) tickLocked() {
 	p.grantLocked()
 }
 
-// promoteLocked moves small requests that have waited too long to the queues of their groups, where
-// they are served from the main zone even if many smaller requests keep coming.
+// promoteLocked moves small requests that have waited too long from the reserve to the queues of
+// their groups. There they are served from the main zone, even if many smaller requests keep
+// coming.
 func (p *Pool) promoteLocked() {
 	for c := p.small.First; c != nil; {
 		nextClient := c.Next
@@ -190,11 +200,14 @@ func (p *Pool) promoteLocked() {
 // lateLocked reports whether the first request of q has waited too long.
 func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > patienceTicks }
 
-// chooseVictimsLocked chooses the shares to end among those asked, the largest holders first: by
-// client, then by share.
+// chooseVictimsLocked chooses, among the shares asked about progress, those whose connections have
+// to end. They have to be too slow for longer than Client.grace. The clients with the most bytes in
+// such shares come first, and the largest shares of each. It chooses no more than are needed to
+// serve the requests that have waited too long.
 //
-// It ends no share for the sake of its own requests, and none whose memory would not help the
-// requests that wait: only memory held in a group helps requests that wait for that group.
+// It chooses no share for the sake of its own requests, and none whose memory would not help the
+// requests that wait: only memory held in a group helps requests that wait for the limit of that
+// group.
 func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 	p.wantLocked()
 	need := max(p.overdrawnLocked(), 0) + p.wants
@@ -234,8 +247,8 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 	return stuck
 }
 
-// wantLocked adds up the pages that requests have waited for too long: in the pool, and in each
-// group.
+// wantLocked adds up the pages of the requests that have waited too long: in p.wants, or in
+// Group.wants for those that wait for the limit of their Group.
 func (p *Pool) wantLocked() {
 	p.wants = 0
 	for w := p.crowded.First; w != nil; w = w.Next {
@@ -250,9 +263,9 @@ func (p *Pool) wantLocked() {
 	}
 }
 
-// wantsLocked returns the sum that the pages of a queue which has waited too long are added to: its
-// group's sum if it waits for the group's limit, otherwise the pool's. It returns nil if the queue
-// has not waited too long, or waits for its share.
+// wantsLocked returns the sum to which the pages of q belong, if its first request has waited too
+// long: Group.wants if that waits for the limit of its Group, otherwise p.wants. It returns nil if
+// the request has not waited too long, or waits for the limit of its share.
 func (p *Pool) wantsLocked(q *requestQueue) *int64 {
 	s, g, n := q.share, q.group, q.need()
 	switch {
@@ -268,8 +281,8 @@ func (p *Pool) wantsLocked(q *requestQueue) *int64 {
 	return &p.wants
 }
 
-// helpsLocked reports whether ending s would help another share, of the same or another client,
-// that has waited too long.
+// helpsLocked reports whether the memory of s would help a request of another share, of the same or
+// another client, that has waited too long.
 func (p *Pool) helpsLocked(s *Share) bool {
 	own := func(wants *int64) (pages int64) {
 		for q := s.queues; q != nil; q = q.sibling {

@@ -9,12 +9,12 @@ type waits struct {
 	crowded queue.List[waitingPlace, *waitingPlace] // the groups with requests that wait for the main zone
 	turns   uint64                                  // number of calls of endTurnLocked
 
-	current     *requestQueue // the queue that is next in the main zone; its first request is charged already
+	current     *requestQueue // the queue that is next in the main zone; its first request counts as held already
 	currentTick uint64        // tick when current was set
 
 	again      bool  // true if grantLocked has to try all queues again
-	starved    int   // number of small queues for which grantLocked found no memory
-	unfittable int   // number of large queues that grantLocked passed over, because no block is long enough
+	starved    int   // number of queues of small requests for which grantLocked found no memory
+	unfittable int   // number of queues of large requests that grantLocked passed over, because no block is long enough
 	unfitLeast int32 // size of the smallest request for which there is no block, in pages
 	fits       int32 // size of the largest block that can become free, in pages
 
@@ -26,8 +26,8 @@ type waits struct {
 }
 
 // A requestQueue holds the waiting requests of one share in one group, in the order of Get. Small
-// requests and others have separate queues. Nothing is charged for a request that waits, except
-// for the first one of Pool.current.
+// requests and others have separate queues. A request that waits does not count as held memory,
+// except the first one of Pool.current.
 type requestQueue struct {
 	queue.Links[requestQueue] // links in the clientQueue
 	queue.List[waiter, *waiter]
@@ -104,8 +104,9 @@ func (p *Pool) enqueueLocked(r *waiter, g *Group) {
 	p.waiting++
 }
 
-// dequeueLocked takes r out of its requestQueue, and closes the queue if it is empty. A queue of
-// small requests that waited for the main zone waits for the reserve again.
+// dequeueLocked takes r out of its requestQueue, and closes the queue if it is empty. If r was the
+// first of a queue of small requests that promoteLocked had moved to the main zone, the queue waits
+// for the reserve again.
 func (p *Pool) dequeueLocked(r *waiter) {
 	q := r.queue
 	wasFirst := q.First == r
@@ -167,8 +168,8 @@ func (p *Pool) closeLocked(q *requestQueue) {
 	p.unusedQueue = q
 }
 
-// joinLocked puts q behind the other queues of its client at w. A client that did not wait at w
-// becomes the last one there.
+// joinLocked puts q behind the other queues of its client in the waitingPlace w. A client that did
+// not wait there becomes the last one there.
 func (p *Pool) joinLocked(w *waitingPlace, q *requestQueue) {
 	client := q.share.client
 	c := client.waits
@@ -215,8 +216,8 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 	p.unusedClientQueue = c
 }
 
-// servedLocked runs when q was served: q becomes the last of its client's queues in its
-// waitingPlace, and the client becomes the last client there.
+// servedLocked is called when a request of q was served: q becomes the last of its client's queues
+// in its waitingPlace, and the client becomes the last client there.
 func (p *Pool) servedLocked(q *requestQueue) {
 	c := q.in
 	c.Remove(q)
@@ -225,9 +226,9 @@ func (p *Pool) servedLocked(q *requestQueue) {
 	p.endTurnLocked(c, c.place.group != nil)
 }
 
-// endTurnLocked puts c at the end of its waitingPlace, but before blamed clients if its own client
-// is not blamed. If everywhere is true, its client becomes the last one in the order between groups
-// as well (before).
+// endTurnLocked puts c at the end of its waitingPlace. But if the client of c is not blamed, c
+// comes before the blamed clients. If everywhere is true, the client also becomes the last one in
+// the order between groups (clientQueue.before).
 func (p *Pool) endTurnLocked(c *clientQueue, everywhere bool) {
 	p.turns++
 	if c.turn = p.turns; everywhere {

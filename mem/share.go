@@ -5,27 +5,28 @@ import (
 )
 
 // A Request asks a Share for one block. The zero Request with Size and Granted set is ready for
-// use; it may be used again once Granted is called, also inside Granted.
+// use; it may be used again as soon as the pool has called Granted, and also by Granted itself.
 type Request struct {
 	// Size is how many bytes are needed. A Request of 0 bytes gets an empty Buffer that occupies
 	// a page.
 	Size int
-	// Granted is called exactly once for each Get that was not cancelled,
-	// with a Buffer of Size bytes and one reference, or with an error
-	// (ErrTooLarge, ErrClosed). It may be called before Get returns, and on
-	// the goroutine that released the memory, or the pool's own: it must be
-	// short, must not block, and may release, Get and Cancel. No lock is held.
+	// Granted is called exactly once for each Get that was not cancelled, with a Buffer of Size
+	// bytes and one reference, or with an error (ErrTooLarge, ErrClosed). It may be called before
+	// Get returns. It may also run on any goroutine that calls a method of the Pool, a Share or a
+	// Buffer, or on a goroutine of the pool. It must be short and must not block. It may call
+	// Release, Get and Cancel, because the pool holds no lock meanwhile.
 	Granted func(r *Request, b *Buffer, err error)
-	// Context is for the caller.
+	// Context is a value for the caller, who may use it in Granted. The pool does not use it.
 	Context any
-	// Group, if set, bounds the request as well. It belongs to the same Pool.
+	// Group, if set, counts the memory as its own, and its limit applies too. It must be a Group of
+	// the same Pool.
 	Group *Group
 
 	waiter waiter
 }
 
-// A Share is the part of a Pool for one connection. All methods may be called from any goroutine;
-// none blocks.
+// A Share counts and limits the memory that one connection holds of a Pool. All methods may be
+// called from any goroutine; none blocks.
 type Share struct {
 	pool    *Pool
 	client  *Client
@@ -37,7 +38,7 @@ type Share struct {
 	holding
 	heap   int64         // bytes of Go heap charged to it
 	queues *requestQueue // the queues of its waiting requests
-	full   *requestQueue // queue that keeps back the others; see fullLocked
+	full   *requestQueue // queue for which the other queues wait; see fullLocked
 	owed   int           // ready requests whose Granted is not called yet
 	at     int           // its index in pool.shares
 	closed bool
@@ -45,13 +46,12 @@ type Share struct {
 	progress
 }
 
-// NewShare opens a share that is a client by itself. A closed pool returns a closed share.
+// NewShare opens a share that has a Client of its own. If the pool is closed, so is the share.
 func (p *Pool) NewShare() *Share { return p.OpenShare(nil, nil) }
 
-// OpenShare opens a share of the client with the given key, which must be comparable, for example
-// an address. Shares with equal keys belong to one client. A share with a nil key is a client by
-// itself. When memory is short, the pool asks the holder, if not nil, about progress, and may
-// tell it to end.
+// OpenShare opens a share of the Client with the key client, which must be comparable, for example
+// an address. Shares with equal keys belong to one Client. If the key is nil, the share has a
+// Client of its own. If h is not nil, the pool may call its methods while memory is short (Holder).
 func (p *Pool) OpenShare(client any, h Holder) *Share {
 	s := &Share{pool: p, holder: h, limit: p.limit, largest: min(p.limit, p.main.total)}
 	p.mu.Lock()
@@ -67,10 +67,10 @@ func (p *Pool) OpenShare(client any, h Holder) *Share {
 	return s
 }
 
-// Get asks for r.Size bytes. r belongs to the share until Granted is called, or Cancel returned
-// true. In one share and one group (or none), requests of more than 64 KiB are granted in the
-// order of Get; so are requests of up to 64 KiB, in an order of their own. A Request that still
-// waits must not be handed to Get again.
+// Get asks for r.Size bytes. The caller must not change r until Granted is called, or Cancel
+// returns true. Of the requests in this share with the same Group, or without one, those of more
+// than 64 KiB are granted in the order of Get. Those of up to 64 KiB are too, but they may overtake
+// larger ones, and larger ones may overtake them. Get panics if r still waits.
 func (s *Share) Get(r *Request) {
 	p := s.pool
 	n := pagesOf(r.Size)
@@ -118,7 +118,7 @@ func (s *Share) Get(r *Request) {
 // TryGet returns size bytes at once or fails: it fails if Get would wait or return an error.
 func (s *Share) TryGet(size int) (*Buffer, bool) { return s.TryGetIn(nil, size) }
 
-// TryGetIn is TryGet with a group; nil means none.
+// TryGetIn is TryGet with a Group, as in Request.Group.
 func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 	n := pagesOf(size)
 	s.pool.mu.Lock()
@@ -147,8 +147,8 @@ func (s *Share) Cancel(r *Request) bool {
 	return true
 }
 
-// Close ends the share: waiting requests and every later Get get ErrClosed. The caller still has
-// to release granted Buffers and to discharge charges.
+// Close closes the share: waiting requests and every later Get get ErrClosed. The caller still has
+// to release granted Buffers, and to undo what its Ledger has charged (Ledger.Add).
 func (s *Share) Close() {
 	p := s.pool
 	p.mu.Lock()
@@ -171,7 +171,8 @@ func (s *Share) InUse() int64 {
 // roomLocked reports whether the share's limit allows n more pages.
 func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.limit }
 
-// takeLocked returns a Buffer of n pages, or nil if they are not free or another request comes first.
+// takeLocked returns a Buffer of n pages, whose Bytes have size bytes. It returns nil if the
+// request has to wait: behind another request, for a limit, or for free pages.
 func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 	p := s.pool
 	if s.queues != nil && (s.fullLocked() != nil || s.queueLocked(g, n <= smallPages) != nil) {
@@ -218,22 +219,25 @@ func pagesOf(size int) int64 {
 	return max(1, (int64(size)-1)/PageSize+1)
 }
 
-// ledgerStep is the largest difference, in bytes, between a Ledger and the charges of its share.
+// ledgerStep is by how many bytes the sum of a Ledger has to change before the Ledger changes the
+// charge of its share. Only a sum that becomes 0 is charged at once.
 const ledgerStep = 16 << 10
 
-// A Ledger adds up the Go heap memory that one connection makes this process keep. It collects
-// small changes and charges the share in large steps, so that most changes cost one atomic
-// addition. Nothing else charges a share with a Ledger. The zero Ledger charges no share.
+// A Ledger adds up the Go heap memory that one connection makes this process keep, and charges it
+// to the connection's share. A charge counts against the ceiling, as payload memory does. The
+// Ledger collects small changes and changes the charge in large steps, so that most changes cost
+// one atomic addition. A share has at most one Ledger, and only this Ledger changes its charge. The
+// zero Ledger charges no share.
 type Ledger struct {
 	share   *Share
 	n, told atomic.Int64
 }
 
-// Open makes l the ledger of s. Call it before the first Add.
+// Open makes l the Ledger of s. Call it before the first Add.
 func (l *Ledger) Open(s *Share) { l.share = s }
 
-// Add adds n bytes; a negative n removes them. The share is charged one and a half times the sum,
-// because of garbage that is not collected yet.
+// Add adds n bytes to the sum; a negative n removes them. The charge is one and a half times the
+// sum, because of garbage that is not collected yet.
 func (l *Ledger) Add(n int) {
 	if l.share == nil || n == 0 {
 		return
@@ -253,12 +257,10 @@ func (l *Ledger) Add(n int) {
 	p.deliverAndUnlock()
 }
 
-// chargeHeapLocked changes the charges of s by n bytes. Charged bytes take the place of payload
-// memory: together both stay within the ceiling as far as possible. A charge never waits and never
-// fails. It may overdraw the ceiling; then Pressed is true, and the pool ends shares that make no
-// progress.
-//
-// The garbage collector may need as much memory again. That is not counted.
+// chargeHeapLocked changes the charge of s by n bytes. Charged bytes take the place of payload
+// memory: the pool grants requests only while both together stay within the ceiling. A charge never
+// waits and never fails. It may exceed the ceiling; then Pressed is true, and the pool makes
+// connections end whose peers make no progress (Holder.End).
 func (s *Share) chargeHeapLocked(n int64) {
 	p, c := s.pool, s.client
 	s.heap += n
@@ -269,27 +271,27 @@ func (s *Share) chargeHeapLocked(n int64) {
 	}
 }
 
-// Pressed reports whether memory is short: a request waits for memory that other connections or
-// file systems hold, or charges overdraw the ceiling. A transport then keeps less for each
-// connection, and does not read from peers that do not take their replies. It costs one atomic
-// load.
+// Pressed reports whether memory is short: a request waits for free pages, or charges and used
+// pages together exceed the ceiling. A request that waits only for the limit of its share or Group
+// does not count. While Pressed is true, a transport keeps less memory for each connection, and
+// does not read from peers that do not take their replies. Pressed costs one atomic load.
 func (p *Pool) Pressed() bool { return p.pressed.Load() }
 
 // leastCalls is the number of calls that a connection may always have under way.
 const leastCalls = 2
 
-// Full reports whether a connection of the share, with so many calls under way, must not begin
-// another one now.
+// Full reports whether a connection of the share must not begin another call now. calls is the
+// number of its calls under way.
 //
 // Calls wait for an executor, for memory or for the peer. Meanwhile each transport charges their
-// messages and replies. A client's charges may be half of what the other clients' charges leave of
-// the ceiling; so a single client may use half of it, and always leaves as much for others. Beyond
-// that, each of the client's connections may have leastCalls under way. While a connection is full,
-// TCP does not read from it, and RDMA, which cannot stop messages from arriving, keeps them as
-// received. So all clients together keep no more than the ceiling plus leastCalls for each
-// connection. A full connection has calls of its own under way, and continues when one of them
-// ends. Its transport also checks again every few seconds, because other connections may have
-// released memory. Full takes no lock.
+// messages and replies. The charges of a client may be half of what the charges of the other
+// clients leave of the ceiling. So a single client may use half of the ceiling. A client whose
+// charges exceed that may still have leastCalls calls under way on each connection. While a
+// connection is full, TCP does not read from it, and RDMA, which cannot stop messages from
+// arriving, keeps them as received. So all clients together keep no more than the ceiling and the
+// memory of leastCalls calls for each connection. A full connection has calls under way, and
+// continues when one of them ends. Its transport also checks again every few seconds, because other
+// connections may have released memory. Full takes no lock.
 func (s *Share) Full(calls int64) bool {
 	p := s.pool
 	if calls < leastCalls {
@@ -305,8 +307,9 @@ func (p *Pool) overdrawnLocked() int64 {
 	return int64(p.inUse()) + p.heapPages - int64(p.total())
 }
 
-// swollenLocked reports whether charges and the pages that may be resident, used or free, together
-// exceed the ceiling.
+// swollenLocked reports whether free pages have to be given back to the kernel, because charges and
+// all pages that may be resident, used or free, together exceed the ceiling. It is false if a
+// device uses the arena, because then no pages can be given back.
 func (p *Pool) swollenLocked() bool {
 	return p.heapPages > 0 && p.pinned == 0 &&
 		int64(p.resident())+p.heapPages > int64(p.total())

@@ -11,16 +11,18 @@ type Stats struct {
 	Resident int64
 	// Trimmed counts the bytes given back to the kernel.
 	Trimmed uint64
-	// Waiting is how many requests wait now. Unfittable is how many queues of them wait for a
-	// block so large that none can become free at present.
+	// Waiting is how many requests wait now. Unfittable is how many requestQueues the pool passes
+	// over, because their next request needs a block so large that none can become free at present.
 	Waiting, Unfittable int
-	// Shares is how many are open. Clients is how many clients with a key have a share or hold
-	// memory. Active is how many clients hold memory or wait for it.
+	// Shares is how many shares are open. Clients is how many clients with a key the pool knows:
+	// they have a share, hold memory, or are blamed. Active is how many clients hold memory or wait
+	// for it.
 	Shares, Clients, Active int
 	// Granted counts requests that got memory, Waited requests that had to queue, Refused
 	// requests that got an error.
 	Granted, Waited, Refused uint64
-	// Ended counts the shares whose holders were told to end.
+	// Ended counts the connections that the pool made end because memory was short and their peers
+	// made no progress (Holder.End).
 	Ended uint64
 	// Pressed is the value of Pool.Pressed.
 	Pressed bool

@@ -2,17 +2,18 @@ package mem
 
 import "golang.org/x/sys/unix"
 
-// trimPages is how many pages trim gives back at a time: 1 MiB. They cannot be allocated meanwhile.
+// trimPages is how many pages trim gives back in one system call, at most: 1 MiB. They cannot be
+// allocated during the call.
 const trimPages = (1 << 20) / PageSize
 
-// Trim gives the memory of all free pages back to the kernel and returns how
-// many bytes that were. It stops early when a request waits.
+// Trim gives the memory of all free pages back to the kernel and returns how many bytes that were.
+// It stops early when a request waits, and gives nothing back if a device uses the arena (OnArena).
 func (p *Pool) Trim() int64 { return p.trim(0, false) }
 
-// Housekeep gives memory back that was not needed lately: free pages beyond the peak use since
-// the call before the last, and pages for which charges leave no room. Call it every few seconds:
-// a pool that is idle for two intervals then occupies nothing, and a busy one keeps its pages. It
-// returns how many bytes it gave back.
+// Housekeep gives free pages back to the kernel. It keeps as many pages as were in use at most
+// since the call before the last one, and no more than charged heap memory leaves of the ceiling
+// (Ledger). Call it every few seconds: a pool that is idle for two intervals then occupies no
+// memory, and a busy one keeps its pages. Housekeep returns how many bytes it gave back.
 func (p *Pool) Housekeep() int64 {
 	p.mu.Lock()
 	most := max(int64(p.total())-p.heapPages, 0)
@@ -22,8 +23,8 @@ func (p *Pool) Housekeep() int64 {
 	return p.trim(keep, false)
 }
 
-// trim gives free pages back, the highest first, until at most keep pages of the arena may be
-// resident. If it is not urgent, it stops when a request waits.
+// trim gives free pages back, the last ones of the arena first, until at most keep pages may be
+// resident. If urgent is false, it stops when a request waits.
 func (p *Pool) trim(keep int32, urgent bool) int64 {
 	p.mu.Lock()
 	if p.trimming || p.closed {
@@ -42,7 +43,7 @@ func (p *Pool) trim(keep int32, urgent bool) int64 {
 	return gone
 }
 
-// trimZone is trim for one zone, which begins at the given page of the arena. The caller holds
+// trimZone is trim for one zone. begin is the first page of the zone in the arena. The caller holds
 // p.mu; trimZone unlocks it during system calls.
 func (p *Pool) trimZone(zone *pageMap, begin, keep int32, urgent bool) (gone int64) {
 	below := zone.total
@@ -52,7 +53,6 @@ func (p *Pool) trimZone(zone *pageMap, begin, keep int32, urgent bool) (gone int
 			break
 		}
 		below = e.page
-		// The system call runs without the lock.
 		zone.fence(e)
 		p.mu.Unlock()
 		at := int(begin+e.page) * PageSize

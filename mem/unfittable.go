@@ -6,18 +6,19 @@ import (
 	"slices"
 )
 
-// The next large request (p.current) waits for a contiguous block, and the main zone empties for
-// it. But a stalled file system keeps its blocks, which may lie so that no free run is long enough.
-// Then the request is unfittable, and so are all requests of at least as many pages: the pool
-// passes over them until such a block is free, or could become free. It serves the others
-// meanwhile.
+// The next large request (p.current) waits for a contiguous block. No other request gets pages of
+// the main zone meanwhile, so that enough of them become free. But a stalled file system keeps its
+// blocks, which may lie so that no free run becomes long enough. Then the request is unfittable,
+// and so are all requests of at least as many pages: the pool passes over them until such a block
+// is free, or could become free. It serves other requests meanwhile.
 
 const (
 	// unfitTicks is how long a large request is the next one to be served before the pool judges
-	// whether a block for it can become free: 3 s.
+	// whether a block for it can become free: 3 s. It is also how long a group may release nothing
+	// before its blocks count as pinned.
 	unfitTicks = 12
-	// pinnedTicks is the age at which a held block counts as pinned, even if its group releases
-	// other blocks: 15 s. Pinned means that the pool expects no early release.
+	// pinnedTicks is the age at which a held block counts as pinned in any case: 15 s. Pinned means
+	// that the pool does not expect the block to be released soon.
 	pinnedTicks = 60
 )
 
@@ -33,9 +34,9 @@ func (p *Pool) unfitLocked(n int32) bool {
 	return true
 }
 
-// judgeLocked sets p.fits to the size of the largest block that can become free, if p.current has
-// waited unfitTicks for its block. If p.current needs a larger block, it stops being the current
-// request, so that others are served.
+// judgeLocked sets p.fits to the size of the largest block that can become free. It does so once
+// p.current has waited unfitTicks for its block, and in each later tick. If p.current needs a
+// larger block, it stops being the current request, so that others are served.
 func (p *Pool) judgeLocked() {
 	waits := p.current != nil && p.tick-p.currentTick >= unfitTicks
 	if !waits && p.fits == anySize {
