@@ -8,22 +8,22 @@
 // costs:
 //
 //   - One connection of a Group polls at a time. If the runtime has one processor, none polls.
-//   - No connection polls within 2 ms of another connection's input. A poll ends when another
-//     connection has input, or when an Errand begins: such work keeps processors awake, and may
-//     need the one that polls.
-//   - Every 100 us a connection that polls yields: as soon as there is input, its goroutine goes
-//     to wait in the runtime's poller without reading the input. So the wait ends at once, and the
-//     runtime has looked for input of all connections.
+//   - No connection polls within 2 ms of another connection's input. A poll also ends when another
+//     connection has input, or when Errand reports other work: such work keeps processors awake,
+//     and may need the processor that polls.
+//   - Every 100 us a connection that polls yields: as soon as there is input, its goroutine goes to
+//     wait in the runtime's poller without reading the input. So the wait ends at once, and the
+//     runtime looks for input of all connections.
 //   - A connection polls after 4 calls in a row have closely followed the replies before them. It
 //     polls for at most twice the smoothed time from a reply to the next call, and never longer
 //     than Config.Most.
 //   - A connection does not poll if its peer has several calls under way: the calls that come
 //     while the goroutine wakes up are then served, and answered, together.
 //   - If a call did not come in time, the connection waits in the runtime's poller for its next 2
-//     calls. Each further late call doubles that number, up to 64. After eight calls in time it is
-//     2 again.
-//   - Time of polls that found nothing comes out of a credit of the Group. The credit grows by a
-//     sixteenth of the time that passes, to 4 ms. So peers that time their calls such that the
+//     calls. Each further late call doubles that number, up to 64. After 8 calls in time it is 2
+//     again.
+//   - The time of polls that found nothing is taken from a credit of the Group. The credit grows by
+//     a sixteenth of the time that passes, to 4 ms. So peers that time their calls such that the
 //     process always polls in vain cost it a sixteenth of one processor.
 //
 // Nothing here allocates, waits, or starts a timer or a goroutine.
@@ -36,23 +36,25 @@ import (
 )
 
 const (
-	// vainShare limits polling in vain to 1/vainShare of one processor.
+	// vainShare is a divisor: polls that find nothing use at most 1/vainShare of one processor's
+	// time.
 	vainShare = 16
-	// mostCredit is the most time that polls in vain may use at once.
+	// mostCredit is the most time that polls which find nothing may use at once.
 	mostCredit = 4 * time.Millisecond
 	// turn is how long a connection polls before it yields, see the package comment.
 	turn = 100 * time.Microsecond
-	// quiet is how long no other connection may have had input before a connection polls.
+	// quiet is the least time between input of another connection and a poll.
 	quiet = 2 * time.Millisecond
-	// trusted is how many calls in a row have to follow closely before a connection polls.
+	// trusted is how many calls in a row have to follow the replies before them closely before a
+	// connection polls.
 	trusted = 4
 	// leastPenalty and mostPenalty bound the penalty: the number of calls for which a connection
-	// waits in the runtime's poller after a call that did not come in time. After redeemed calls in
-	// time the penalty is leastPenalty again.
+	// waits in the runtime's poller after a call that did not come in time. After a number of calls
+	// in time, which is redeemed, the penalty is leastPenalty again.
 	leastPenalty, mostPenalty = 2, 64
 	redeemed                  = 8
-	// shortest is the least length of a poll without input, because the gaps between calls vary
-	// by that much.
+	// shortest is the shortest poll that may end without input. The gaps between calls vary by that
+	// much.
 	shortest = 10 * time.Microsecond
 	// ahead is the least time that a peer needs to receive a reply and to send its next call. A
 	// call that comes sooner was under way before the reply.
@@ -67,8 +69,8 @@ const (
 type Config struct {
 	// Most is the longest poll of a connection. If it is 0, no connection polls.
 	Most time.Duration
-	// Clock is a monotonic clock. Procs returns the number of the runtime's processors. nil means
-	// the real clock and number.
+	// Clock returns the time of a monotonic clock. Procs returns the number of the runtime's
+	// processors. nil means the real clock and number.
 	Clock func() time.Duration
 	Procs func() int
 }
@@ -77,9 +79,9 @@ type Config struct {
 // goroutine; those of a nil Group do nothing.
 type Group struct {
 	cfg Config
-	// last is the ID of the connection that was woken last. changed is the time of the last change
-	// of last. errands is the number of errands that began during a poll.
-	last    atomic.Uint64 // id of that Member
+	// last is the ID of the connection that was woken last. changed is when this field got its
+	// present value. errands is the number of calls of Errand during polls.
+	last    atomic.Uint64
 	changed atomic.Int64
 	errands atomic.Uint32
 	members atomic.Uint64 // number of Members so far
@@ -127,7 +129,7 @@ func (g *Group) Stats() Stats {
 	}
 }
 
-// Errand notes that a goroutine other than a connection's begins to work.
+// Errand notes that a goroutine begins to work that is not the receiving goroutine of a connection.
 func (g *Group) Errand() {
 	if g != nil && g.taken.Load() {
 		g.errands.Add(1)
@@ -145,9 +147,9 @@ type Member struct {
 	woken   time.Duration // when the goroutine was last woken
 	rested  time.Duration // when the goroutine last went to wait; 0 once input has come
 	gap     time.Duration // smoothed time from a reply to the next call
-	trust   int32         // trusted, less the number of calls in time that are still needed before the connection may poll
+	trust   int32         // the constant trusted, less the number of calls in time that are still needed before the connection may poll
 	penalty int32
-	row     int32 // calls in time since the last late one
+	row     int32 // calls that polls found in time since the last late call
 	polls   bool
 	yields  bool
 	began   time.Duration
@@ -155,7 +157,8 @@ type Member struct {
 	errands uint32 // Group.errands at Begin
 }
 
-// Join prepares a connection's Member before the goroutine runs.
+// Join makes m a Member of g, before the goroutine runs. If g is nil or allows no polls, m never
+// polls.
 func (m *Member) Join(g *Group) {
 	if g != nil && g.cfg.Most > 0 {
 		*m = Member{group: g, id: g.members.Add(1), penalty: leastPenalty}
@@ -244,13 +247,14 @@ func (m *Member) Polls() bool { return m.polls }
 // End(true) and Rest, and waits.
 func (m *Member) Yields() bool { return m.polls && m.yields }
 
-// Again reports whether to look for input once more. It returns false if the Member does not poll.
+// Again reports whether the goroutine has to look for input once more. It returns false if the
+// Member does not poll.
 func (m *Member) Again() bool {
 	g := m.group
 	return m.polls && time.Duration(g.changed.Load()) < m.began && g.errands.Load() == m.errands && g.cfg.Clock() < m.until
 }
 
-// End ends the poll. came is true if there was input, or if the connection ended.
+// End ends the poll. came is true if the goroutine found input, or the end of the connection.
 func (m *Member) End(came bool) {
 	g := m.group
 	m.polls = false

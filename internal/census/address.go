@@ -24,15 +24,15 @@ type address struct {
 	privileged, others ports
 }
 
-// ports holds the seats of an address whose peers use ports of one kind. arriving and strangers
-// hold the seats of those stages, oldest entry first; strangers also holds silent seats. known
-// holds the seats of known peers, least recently used first.
+// ports holds those seats of an address whose peers use ports of one kind, in one queue for each
+// stage; silent seats are in strangers. In arriving and strangers, the seat that entered its stage
+// first comes first. In known, the least recently used one does.
 type ports struct{ arriving, strangers, known queue }
 
 func (p *ports) n() int { return p.arriving.n + p.strangers.n + p.known.n }
 
-// A site is the Census's record of an address prefix (clientaddr.Site). Its embedded address stands
-// in the ranking bySeats for all addresses of the prefix.
+// A site is the Census's record of an address prefix (clientaddr.Site). In the ranking bySeats, its
+// embedded address represents all addresses of the prefix together.
 type site struct {
 	address
 	members ranking
@@ -52,8 +52,8 @@ func newSite(prefix netip.Addr) *site {
 	return s
 }
 
-// older returns the seat that entered its stage first. If one of a and b is nil, it returns the
-// other.
+// older returns that one of a and b which entered its stage first. If one of them is nil, it
+// returns the other.
 func older(a, b *Seat) *Seat {
 	if a == nil || b != nil && b.step < a.step {
 		return b
@@ -61,8 +61,9 @@ func older(a, b *Seat) *Seat {
 	return a
 }
 
-// oldestSetup returns the seat of a whose set-up is to end first, or nil. It chooses a seat from a
-// privileged port only if a has too many of these, or no set-ups from other ports.
+// oldestSetup returns the seat of a whose set-up has to end so that another set-up can begin: the
+// oldest set-up, or nil. It chooses a seat from a privileged port only if a has too many of these
+// (manyPrivileged), or no set-ups from other ports.
 func (a *address) oldestSetup() *Seat {
 	if s := a.others.arriving.first; s != nil && !a.manyPrivileged() {
 		return s
@@ -70,10 +71,10 @@ func (a *address) oldestSetup() *Seat {
 	return older(a.privileged.arriving.first, a.others.arriving.first)
 }
 
-// oldestOf returns the seat that entered its stage first among those whose peers are not known, or
-// nil. If a silent seat's peer has meanwhile sent a message, the seat first moves to the stage
-// Stranger, as it would at its deadline, and so becomes the newest there. So newcomers that send
-// nothing, however many, take no seat of a peer that communicates.
+// oldestOf returns, of the seats in p whose peers are not known, the one that entered its stage
+// first, or nil. If a silent seat's peer has meanwhile sent a message, the seat first moves to the
+// stage Stranger, as it would at its deadline, and so becomes the newest there. So newcomers that
+// send nothing, however many, take no seat of a peer that communicates.
 func (c *Census) oldestOf(p *ports) *Seat {
 	s := p.strangers.first
 	for s != nil && s.stage == Silent && s.heard.Load() {
@@ -84,11 +85,11 @@ func (c *Census) oldestOf(p *ports) *Seat {
 }
 
 // manyPrivileged reports whether the address has more than privilegedPlaces seats from privileged
-// ports. Then these ports give no advantage.
+// ports. Then seats from these ports are evicted like others.
 func (a *address) manyPrivileged() bool { return a.privileged.n() > privilegedPlaces }
 
-// oldestStranger returns the seat of a that is evicted first among those whose peers are not known,
-// or nil. It considers seats from privileged ports only if a has too many of these.
+// oldestStranger returns, of the seats of a whose peers are not known, the one to evict first, or
+// nil. It considers seats from privileged ports only if a has too many of these (manyPrivileged).
 func (c *Census) oldestStranger(a *address) *Seat {
 	s := c.oldestOf(&a.others)
 	if a.manyPrivileged() {
@@ -97,7 +98,8 @@ func (c *Census) oldestStranger(a *address) *Seat {
 	return s
 }
 
-// givesAway returns the seat of a that is evicted for a newcomer of another address. a has seats.
+// givesAway returns the seat of a that is evicted for a newcomer of another address. a must have a
+// seat.
 func (c *Census) givesAway(a *address) *Seat {
 	for _, s := range []*Seat{c.oldestStranger(a), c.oldestOf(&a.privileged), a.others.known.first} {
 		if s != nil {
@@ -108,11 +110,11 @@ func (c *Census) givesAway(a *address) *Seat {
 }
 
 // givesItself returns the seat of a that is evicted for a newcomer p of the same address, or nil if
-// there is none: the oldest one whose peer is not known, otherwise that of the known peer that has
-// been idle longest. A newcomer from a privileged port may also displace a known peer from another
-// port that is not idle (privilegedPlaces). On Unix only root can use privileged ports. So other
-// users of a client machine leave some seats for its own mounts, from the moment when a mount
-// connects.
+// there is none. It is the oldest seat whose peer is not known or, without such a seat, that of the
+// known peer that has been idle longest. A newcomer from a privileged port may also displace a
+// known peer from another port that is not idle (privilegedPlaces). On Unix only root can use
+// privileged ports. So other users of a client machine cannot keep its own mounts from getting
+// seats.
 func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	if s := c.oldestStranger(a); s != nil {
 		return s

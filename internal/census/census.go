@@ -13,27 +13,28 @@ import (
 const (
 	DefaultSetupTimeout = 10 * time.Second
 	DefaultCallTimeout  = time.Minute
-	// defaultSetups is how many set-ups may be under way.
+	// defaultSetups is the default of Config.Setups, unless a quarter of Seats is less.
 	defaultSetups = 1024
 )
 
-// Config bounds a Census. A zero value means no bound, except for Setups.
+// Config sets the limits of a Census. For all numbers and times except Setups, 0 means no limit.
 type Config struct {
-	// Seats is how many connections there may be, and PerAddress how many of
-	// one client address (clientaddr.Of).
+	// Seats is how many connections there may be, and PerAddress how many from one client address
+	// (clientaddr.Of).
 	Seats, PerAddress int
-	// Setups is how many set-ups may be under way (default: 1024, and a quarter
-	// of Seats at most); half of them may be one client address's.
+	// Setups is how many set-ups may be under way, of which half may come from one client address.
+	// The default is a quarter of Seats, but at least 2 and at most 1024.
 	Setups int
-	// SetupTimeout is how long a set-up may take while at most half of Setups are under way.
-	// While there are more, it is a fifth of that.
+	// SetupTimeout is how long a set-up may take. While more than half of Setups are under way, a
+	// set-up may take only a fifth of it.
 	SetupTimeout time.Duration
-	// FirstTimeout is how long a connection may last after its set-up without a whole message
-	// from the peer. CallTimeout is how long it may last until the peer is known.
+	// FirstTimeout is how long a connection may last after its set-up without a whole message from
+	// the peer. CallTimeout is how long it may last until the peer is known. If FirstTimeout is 0
+	// or longer than CallTimeout, it is CallTimeout.
 	FirstTimeout, CallTimeout time.Duration
-	// QuietTimeout replaces FirstTimeout and CallTimeout, if it is longer, while fewer than
-	// Seats/quietPart seats belong to peers that are not known. The reason is that a client may
-	// connect before it has something to send.
+	// QuietTimeout replaces FirstTimeout, and the time from FirstTimeout to CallTimeout, if it is
+	// longer. It does so only while fewer than Seats/quietPart seats belong to peers that are not
+	// known. The reason is that a client may connect before it has something to send.
 	QuietTimeout time.Duration
 	// Event, if set, is called for each connection that the Census refuses or ends, from any
 	// goroutine. It must not block.
@@ -88,7 +89,7 @@ type Census struct {
 	closed    bool
 }
 
-// New returns a Census without connections. Without seats it needs no Close.
+// New returns a Census without connections. A Census that has no seats needs no Close.
 func New(cfg Config) *Census {
 	cfg.complete()
 	c := &Census{cfg: cfg, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
@@ -101,13 +102,13 @@ func New(cfg Config) *Census {
 	return c
 }
 
-// Arrive asks for a seat for a connection whose set-up begins. Until Seat.Hold, the Census ends
-// the connection through h. The error is a Reason; the caller then closes the connection. If many
-// connections that lost their seats are not closed yet, Arrive waits for them, at most a second.
-// It never waits for a peer.
+// Arrive asks for a seat for a connection whose set-up begins. If the Census ends the connection
+// before Seat.Hold is called, it calls h.End. If there is no seat, the error is a Reason, and the
+// caller closes the connection. If many connections that lost their seats are not closed yet
+// (Spare), Arrive waits until fewer are, but at most a second. It never waits for a peer.
 func (c *Census) Arrive(p Peer, h Holder) (*Seat, error) { return c.enter(p, Arriving, h) }
 
-// Enter is Arrive for a connection that is set up.
+// Enter is Arrive for a connection whose set-up is complete.
 func (c *Census) Enter(p Peer, h Holder) (*Seat, error) { return c.enter(p, Silent, h) }
 
 func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
@@ -149,11 +150,11 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	return nil, why
 }
 
-// crowded reports whether too many connections that lost their seats are not closed yet. Then no
-// further seat may be taken away. The caller holds c.mu.
+// crowded reports whether so many connections that lost their seats are not closed yet (Spare) that
+// no further seat may be taken away. The caller holds c.mu.
 func (c *Census) crowded() bool { return c.leaving >= Spare(c.cfg.Seats) }
 
-// crowdWait bounds the time for which a newcomer waits for connections to be closed.
+// crowdWait is the longest time that a newcomer waits for connections to be closed.
 const crowdWait = time.Second
 
 // awaitSpare waits until crowded is false, at most for crowdWait. The caller holds c.mu; it is
@@ -235,8 +236,8 @@ func (c *Census) unqueue(s *Seat) {
 	c.stages[s.stage].remove(s)
 }
 
-// ranked reports whether a seat in a stage counts in the ranking by, which is byStrangers or
-// byArriving.
+// ranked reports whether a seat in the given stage counts in the ranking by, which is byStrangers
+// or byArriving.
 func ranked(by int, stage Stage) bool {
 	if by == byArriving {
 		return stage == Arriving
@@ -250,7 +251,7 @@ type ending struct {
 	event  Event
 }
 
-// lose takes the seat s away from its connection. The connection counts as leaving until it calls
+// lose takes the seat s away from its connection. The connection counts in c.leaving until it calls
 // Leave.
 func (c *Census) lose(s *Seat, why Reason) ending {
 	c.takeOut(s)
@@ -274,13 +275,13 @@ func (c *Census) tell(e Event) {
 	}
 }
 
-// EvictStranger ends the connection of a peer that is not known, unless there is none, or a
-// connection is leaving already.
+// EvictStranger ends the connection of a peer that is not known. It does nothing if there is none,
+// or if a connection that lost its seat is not closed yet.
 func (c *Census) EvictStranger() {
 	c.mu.Lock()
 	a := c.ranks[byStrangers].top()
 	if a == nil || c.leaving > 0 {
-		// Connections that are leaving will release their descriptors.
+		// Those connections will release their descriptors.
 		c.mu.Unlock()
 		return
 	}
@@ -289,8 +290,8 @@ func (c *Census) EvictStranger() {
 	c.end([]ending{e})
 }
 
-// Close stops the timer, so that no deadline ends a connection any more. Connections can still
-// leave their seats.
+// Close stops the timer, so that the Census ends no connection at a deadline any more. Connections
+// can still leave their seats.
 func (c *Census) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

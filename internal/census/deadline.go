@@ -8,13 +8,13 @@ const (
 	// sampleEvery is the time between two samples of which known peers are active. Idle times have
 	// this precision.
 	sampleEvery = 10 * time.Second
-	// quietPart bounds the number of peers not yet known that get QuietTimeout: it is
-	// Seats/quietPart.
+	// quietPart is a divisor: QuietTimeout applies only while fewer than Seats/quietPart seats
+	// belong to peers that are not known.
 	quietPart = 64
 )
 
-// limit returns how long a seat may stay in a stage; 0 means for ever. The caller holds c.mu, as
-// for the functions below except sweep and endUnlessBusy.
+// limit returns how long a seat may stay in the given stage; 0 means for ever. The caller holds
+// c.mu, as for the functions below except sweep and endUnlessBusy.
 func (c *Census) limit(stage Stage) time.Duration {
 	switch stage {
 	case Arriving:
@@ -35,8 +35,9 @@ func (c *Census) limit(stage Stage) time.Duration {
 	return 0
 }
 
-// quiet returns the limit for peers that are not known. While such peers are few, it is at least
-// QuietTimeout.
+// quiet returns how long a seat of a peer that is not known may stay in its stage: limit or, if
+// there are few such seats (quietPart), QuietTimeout if that is longer. If limit is 0, it returns
+// 0.
 func (c *Census) quiet(limit time.Duration) time.Duration {
 	if limit > 0 && c.stages[Silent].n+c.stages[Stranger].n < c.cfg.Seats/quietPart {
 		return max(limit, c.cfg.QuietTimeout)
@@ -44,7 +45,7 @@ func (c *Census) quiet(limit time.Duration) time.Duration {
 	return limit
 }
 
-// arm sets the timer for the next deadline.
+// arm sets the timer for the next deadline or sample, unless it is set for an earlier time already.
 func (c *Census) arm() {
 	var next time.Time
 	sooner := func(t time.Time) {
@@ -71,7 +72,8 @@ func (c *Census) arm() {
 	}
 }
 
-// sweep runs when the timer fires.
+// sweep is called by the timer. It ends connections whose deadlines have passed, and takes a sample
+// if one is due.
 func (c *Census) sweep() {
 	c.mu.Lock()
 	c.wakes = time.Time{}
@@ -88,8 +90,8 @@ func (c *Census) sweep() {
 	}
 }
 
-// sample notes which known peers were active since the last sample, and puts these at the end of
-// their queues.
+// sample notes which known peers used their connections since the last sample, and puts these at
+// the end of the queues of their addresses.
 func (c *Census) sample(now time.Time) {
 	c.sampled = now
 	for s := c.stages[Known].first; s != nil; s = s.links[ofStage].next {
@@ -112,8 +114,9 @@ type lateSeat struct {
 	stage  Stage
 }
 
-// expire ends set-ups whose deadline has passed, and returns the other seats whose deadline has
-// passed. Those go to the end of their queues.
+// expire ends set-ups whose deadlines have passed. Silent seats whose deadlines have passed become
+// Strangers if a message has come. expire returns the other seats whose deadlines have passed, and
+// puts them at the end of their queues with a new deadline.
 func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
 	for stage := range Known {
 		limit := c.limit(stage)
@@ -139,8 +142,9 @@ func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
 	return ends, late
 }
 
-// endUnlessBusy asks the holders of late seats whether they are busy, and ends the connections of
-// those that are not. The others get the same time again. The caller does not hold c.mu.
+// endUnlessBusy asks the holders of late seats whether a call is under way, and ends the
+// connections of those that say no. The others may stay until their new deadlines. The caller does
+// not hold c.mu.
 func (c *Census) endUnlessBusy(late []lateSeat) {
 	idle := late[:0]
 	for _, l := range late {

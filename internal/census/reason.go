@@ -8,8 +8,8 @@ type Reason uint8
 
 // Reasons. Those before Evicted refuse a newcomer, the others end a connection.
 const (
-	// AddressFull: the newcomer's address has its maximum of seats, and each belongs to a known
-	// peer that is not idle.
+	// AddressFull: the address of the newcomer has its maximum of seats, and each belongs to a
+	// known peer that is not idle.
 	AddressFull Reason = iota + 1
 	// Full: all seats are taken, the newcomer's address holds the most, and each of its seats
 	// belongs to a known peer that is not idle.
@@ -45,7 +45,7 @@ var reasonNames = [reasons]string{
 
 func (r Reason) known() bool { return r > 0 && r < reasons }
 
-// String is a name for metrics.
+// String returns the name of r in metrics.
 func (r Reason) String() string {
 	if !r.known() {
 		return fmt.Sprintf("Reason(%d)", uint8(r))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Stage is how far a connection has come.
+// A Stage is a step in the life of a connection.
 type Stage uint8
 
 // Stages, in their order.
@@ -33,14 +33,14 @@ func (s Stage) String() string {
 	return [stages]string{"arriving", "silent", "stranger", "known"}[s]
 }
 
-// A Holder is the connection that has a seat; its type is a pointer. The Census calls it from any
-// goroutine and with no lock held.
+// A Holder is the connection that has a seat. Its type is a pointer, so that the Census can compare
+// Holders. The Census calls it from any goroutine and with no lock held.
 type Holder interface {
 	// End ends the connection, for the given reason. It must not wait. The Census calls it at
 	// most once. The connection still has to leave its seat when it is closed.
 	End(why error)
-	// Busy reports whether a call of the peer is under way. Then the peer may be waiting for this
-	// side, and the connection is not late.
+	// Busy reports whether a call of the peer is under way. If so, the peer may be waiting for the
+	// reply, and the Census does not end the connection at its deadline.
 	Busy() bool
 }
 
@@ -63,7 +63,7 @@ type Seat struct {
 	heard   atomic.Bool
 
 	// The rest is guarded by census.mu.
-	address *address // nil after the seat was taken away, or left
+	address *address // nil after the seat was taken away, or Leave was called
 	stage   Stage
 	step    uint64    // number of its last change of stage, among the changes of all seats
 	since   time.Time // entry to this stage; for a known peer, last use
@@ -77,8 +77,8 @@ type Seat struct {
 	left  bool
 }
 
-// leastIdle is the time without use after which a connection may be displaced by a newcomer of
-// the same address.
+// leastIdle is how long a known peer must not have used its connection before a newcomer of the
+// same address may displace it.
 const leastIdle = sampleEvery
 
 // idle reports whether a known peer has not used its connection for leastIdle. The caller holds
@@ -88,8 +88,9 @@ func (s *Seat) idle(now time.Time) bool {
 }
 
 // Hold notes that the connection is set up, and replaces its Holder by h. It may be called again
-// for another holder. moved grows with the connection's activity; from it the Census learns which
-// known peer has been idle longest. If the seat was lost before, Hold calls h.End.
+// for another Holder. moved is a counter that grows when the connection is used; the Census reads
+// it to learn which known peer has been idle longest. If the seat was taken away before, Hold calls
+// h.End.
 func (s *Seat) Hold(h Holder, moved *atomic.Uint64) {
 	if s == nil {
 		return
@@ -138,8 +139,8 @@ func (s *Seat) Known() {
 	c.arm()
 }
 
-// Leave gives the seat up. The transport calls it when nothing of the connection is left. A second
-// call does nothing.
+// Leave gives the seat up. The transport calls it when the connection and its descriptor are
+// closed. A second call does nothing.
 func (s *Seat) Leave() {
 	if s == nil {
 		return

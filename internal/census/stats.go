@@ -6,8 +6,8 @@ type Stats struct {
 	// closed yet. Addresses counts client addresses.
 	Seats              [Known + 1]int
 	Leaving, Addresses int
-	// Entered is how many newcomers have got a seat. Count is how many connections were refused
-	// or ended, by Reason.
+	// Entered is how many newcomers have got a seat. Count is how many connections the Census
+	// refused or ended, by Reason.
 	Entered uint64
 	Count   [reasons]uint64
 }

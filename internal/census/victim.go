@@ -15,14 +15,14 @@ package census
 //     seats than others, because sites count, not addresses.
 //
 // In both rules the newcomer's own address counts as if the newcomer had a seat already. If the
-// rule chooses that address and it has no stranger, only an idle known peer is evicted
-// (givesItself). If there is none either, the newcomer is refused.
+// rule chooses that address, givesItself chooses the seat: a stranger's, otherwise that of an idle
+// known peer. If there is none, the newcomer is refused.
 //
-// The limit for one address is checked before these rules: the newcomer takes the seat of the
-// oldest stranger of its own address, or of the known peer that has been idle longest.
+// The limit for one address (Config.PerAddress) comes before these rules: at this limit, a newcomer
+// takes a seat of its own address, which givesItself chooses, or is refused.
 
-// strangersPart is a divisor: while strangers have at least Seats/strangersPart seats, newcomers
-// take only the seats of strangers.
+// strangersPart is a divisor: while peers that are not known have at least Seats/strangersPart
+// seats, newcomers take only seats of such peers.
 const strangersPart = 8
 
 // privilegedPlaces is the number of seats from privileged ports that an address keeps, known or
@@ -31,19 +31,19 @@ const strangersPart = 8
 // idle.
 const privilegedPlaces = 16
 
-// leavingPart and leastLeaving bound the connections that lost their seats and are not closed
-// yet: one in leavingPart of Seats, and at least leastLeaving.
+// leavingPart and leastLeaving limit the number of connections that lost their seats and are not
+// closed yet: it may be Seats/leavingPart, or leastLeaving if that is more.
 const (
 	leavingPart  = 32
 	leastLeaving = 16
 )
 
-// Spare returns how many connections beyond seats may be open for a moment while they are being
-// closed. The process must reserve descriptors for them.
+// Spare returns how many connections that lost their seats may still be open, in addition to the
+// connections that have the given number of seats. The process must reserve descriptors for them.
 func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
-// makeRoom chooses the seats to end for a newcomer of address a: at most one to make room for its
-// set-up, and one to make room for its seat. Reason 0 means that the newcomer may enter. The caller
+// makeRoom chooses the seats to take away for a newcomer of address a: at most one to make room for
+// its set-up, and one to make room for its seat. If why is 0, the newcomer may enter. The caller
 // holds c.mu.
 func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reason) {
 	if c.crowded() {
@@ -105,7 +105,8 @@ func (c *Census) givesSeat(a *address, newcomer *Seat) *Seat {
 	return c.givesAway(most)
 }
 
-// mostWith returns the address that would have the most seats if a had one more.
+// mostWith returns the address that would have the most seats if a had one more. Among equals, it
+// prefers an address other than a.
 func (r *ranking) mostWith(a *address) *address {
 	if top := r.top(); top != nil && a.counts[r.by]+1 <= top.counts[r.by] {
 		return top

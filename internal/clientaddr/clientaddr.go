@@ -1,12 +1,12 @@
-// Package clientaddr says which addresses count as one client, and which clients as one site.
-// Every bound by client address uses it, so that a peer cannot escape a bound by an address that
-// costs it nothing.
+// Package clientaddr says which addresses count as one client, and which clients as one site. All
+// limits for each client address in this module use it, because a peer that could use another
+// address at no cost could avoid them.
 package clientaddr
 
 import "net/netip"
 
-// nat64 is the well-known prefix under which a translator presents IPv4 clients to an IPv6 server
-// (RFC 6052 §2.1).
+// nat64 is the well-known prefix of the addresses with which a translator presents IPv4 clients to
+// an IPv6 server (RFC 6052 §2.1).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 const (
@@ -18,10 +18,10 @@ const (
 	sitePrefix = 48
 )
 
-// Of returns the address under which the peer at a is counted: an IPv4 address itself, also if
-// mapped into IPv6; for an IPv6 address its /64. Each link-local address counts by itself, because
-// all have the same /64. So does each address of a NAT64 translator, because its /64 holds all of
-// IPv4.
+// Of returns the client address as which a peer is counted; a is the peer's address. An IPv4
+// address counts by itself, also if it is mapped into IPv6. An IPv6 address counts as its /64. Each
+// link-local address counts by itself, because all have the same /64. So does each address of a
+// NAT64 translator, because its /64 holds all of IPv4.
 func Of(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); !byPrefix(a) {
 		return a
@@ -29,8 +29,8 @@ func Of(a netip.Addr) netip.Addr {
 	return prefix(a.WithZone(""), clientPrefix)
 }
 
-// Site returns the site of a client that Of returned: the /48 of an IPv6 client. Any other client
-// is a site by itself.
+// Site returns the site of a client; client is the result of Of. The site of an IPv6 client is its
+// /48. Any other client is a site by itself.
 func Site(client netip.Addr) netip.Addr {
 	if !byPrefix(client) {
 		return client

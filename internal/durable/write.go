@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 )
 
-// Write replaces a file. After a crash the file is either unchanged or complete. After Write has
-// returned without an error, it is complete.
+// Write replaces the file with the given path. If the machine crashes during Write, the file has
+// either the old content or the new one. After Write has returned without an error, the file has
+// the new content, also after a crash.
 func Write(file string, content []byte) error {
 	dir := filepath.Dir(file)
 	f, err := os.CreateTemp(dir, filepath.Base(file)+".new")

@@ -11,10 +11,10 @@ import (
 // File is the path of the list.
 const File = "/proc/self/mountinfo"
 
-// A Mount is a line of the file. Its strings share memory with all others of one Read.
+// A Mount is a line of the file. Its strings keep the text of the whole file in memory.
 type Mount struct {
-	// ID is the mount's ID, and Parent the ID of the mount under it. The kernel uses an ID again
-	// once its mount is gone.
+	// ID is the mount's ID, and Parent the ID of the mount on which it is mounted. The kernel uses
+	// an ID again once its mount is gone.
 	ID, Parent uint64
 	// Device is the file system's st_dev, as "major:minor".
 	Device string
@@ -65,7 +65,7 @@ func parseLine(line string) (m Mount, ok bool) {
 	return m, m.Kind != ""
 }
 
-// Find returns the mount with an ID, or nil.
+// Find returns the mount in all with the given ID, or nil.
 func Find(all []Mount, id uint64) *Mount {
 	for i := range all {
 		if all[i].ID == id {
@@ -75,8 +75,8 @@ func Find(all []Mount, id uint64) *Mount {
 	return nil
 }
 
-// unescape replaces the escapes of blanks, line ends and backslashes, a backslash and three octal
-// digits, by the characters.
+// unescape decodes blanks, line ends and backslashes, which the file has as a backslash and three
+// octal digits.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -24,9 +24,9 @@ func NewTree(all []Mount) *Tree {
 }
 
 // Below calls visit for each mount m that is reachable by a path from a directory. dir is the
-// directory's path, and top the ID of its mount. Below skips mounts that another mount hides. under
-// is the mount under m, or nil if that is the mount top. If visit returns true, Below continues
-// with the mounts below m.
+// directory's path, and top the ID of the mount that contains it. Below skips mounts that another
+// mount hides. under is the mount on which m is mounted, or nil if that is the mount top. If visit
+// returns true, Below continues with the mounts below m.
 func (t *Tree) Below(top uint64, dir string, visit func(m, under *Mount) bool) {
 	t.below(top, dir, nil, visit)
 }
@@ -52,8 +52,8 @@ func (t *Tree) below(top uint64, dir string, under *Mount, visit func(m, under *
 	}
 }
 
-// hidden reports whether one of points lies above p and below the directory. start is the length of
-// the directory's path and the slash behind it.
+// hidden reports whether points has a path between a directory and the path p, which is below the
+// directory. start is the length of the directory's path and the slash behind it.
 func hidden(points map[string]int, p string, start int) bool {
 	for p = path.Dir(p); len(p) > start; p = path.Dir(p) {
 		if _, there := points[p]; there {
@@ -63,7 +63,8 @@ func hidden(points map[string]int, p string, start int) bool {
 	return false
 }
 
-// uppermost returns the visible mount at the path of m: m, or the last one mounted onto it.
+// uppermost returns the visible mount at the path of m. That is m, unless other mounts are mounted
+// onto it there; then it is the last of these.
 func (t *Tree) uppermost(m *Mount) *Mount {
 	// A mount can only be mounted onto an older one; so this loop ends.
 	for {

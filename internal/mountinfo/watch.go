@@ -6,12 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Watcher waits for changes of the mounts (proc(5): poll(2) of the file).
+// A Watcher waits for changes of the mounts. The kernel reports them by poll(2) on the file
+// (proc(5)).
 type Watcher struct {
 	fd, stop int
 }
 
-// Watch begins to watch. Every mount or unmount from now on is a change.
+// Watch returns a Watcher. Every mount or unmount from now on is a change.
 func Watch() (*Watcher, error) {
 	fd, err := unix.Open(File, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -25,8 +26,8 @@ func Watch() (*Watcher, error) {
 	return &Watcher{fd, stop}, nil
 }
 
-// Changed waits for a change since the last call. It returns false after Stop; then the caller
-// calls Close.
+// Changed waits for a change since its last call, and returns true. It returns false after Stop or
+// an error; the caller then calls Close.
 func (w *Watcher) Changed() bool {
 	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLPRI}, {Fd: int32(w.stop), Events: unix.POLLIN}}
 	for {
@@ -41,10 +42,11 @@ func (w *Watcher) Changed() bool {
 	}
 }
 
-// Stop makes Changed return false, on any goroutine, now and from now on.
+// Stop makes the present call of Changed and all later ones return false. Any goroutine may call it
+// before Close.
 func (w *Watcher) Stop() { _, _ = unix.Write(w.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
-// Close releases the Watcher's descriptors. The caller does not call Changed any more.
+// Close releases the Watcher's descriptors. After it, the caller must not call Changed or Stop.
 func (w *Watcher) Close() {
 	unix.Close(w.fd)
 	unix.Close(w.stop)

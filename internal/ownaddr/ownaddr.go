@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// Of returns the address at which this machine reaches a listener at the address at. For a listener
-// on every interface, that is the address of the loopback interface. If this machine does not have
-// the address any more, Of returns none, because another machine may have it now.
+// Of returns the address at which this machine reaches its own listener; at is the listener's
+// address. If the listener is on every interface, Of returns the address of the loopback interface.
+// If this machine does not have the address any more, Of returns no address, because another
+// machine may have it now.
 func Of(at netip.AddrPort) []netip.AddrPort {
 	switch a := at.Addr(); {
 	case a == netip.IPv4Unspecified():

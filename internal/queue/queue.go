@@ -1,6 +1,6 @@
 // Package queue is a list whose elements contain their own links. So adding an element allocates
-// nothing, and removing an element needs no search. The list has no lock; its owner's lock guards
-// it.
+// nothing, and removing an element needs no search. The list has no lock: its users must not use it
+// at the same time.
 package queue
 
 // Links is embedded in an element. An element is in at most one List.
@@ -20,7 +20,7 @@ type List[T any, P linked[T]] struct {
 	Len         int
 }
 
-// Add puts e behind all others.
+// Add puts e at the end of the list.
 func (l *List[T, P]) Add(e *T) {
 	P(e).links().Prev = l.Last
 	if l.Last == nil {
@@ -32,7 +32,7 @@ func (l *List[T, P]) Add(e *T) {
 	l.Len++
 }
 
-// Push puts e in front.
+// Push puts e at the front of the list.
 func (l *List[T, P]) Push(e *T) {
 	P(e).links().Next = l.First
 	if l.First == nil {
@@ -44,7 +44,7 @@ func (l *List[T, P]) Push(e *T) {
 	l.Len++
 }
 
-// AddBehind puts e behind at, or in front if at is nil.
+// AddBehind puts e behind the element at. If at is nil, it puts e at the front of the list.
 func (l *List[T, P]) AddBehind(e, at *T) {
 	switch at {
 	case nil:
@@ -60,7 +60,7 @@ func (l *List[T, P]) AddBehind(e, at *T) {
 	}
 }
 
-// Remove takes e out.
+// Remove takes e out of the list.
 func (l *List[T, P]) Remove(e *T) {
 	c := P(e).links()
 	if c.Prev == nil {

@@ -1,4 +1,5 @@
-// Package seats makes a Census usable as the rdmacm.Seats of RDMA providers.
+// Package seats lets RDMA providers count their connections in a census.Census, through the
+// interface rdmacm.Seats.
 package seats
 
 import (
@@ -9,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Of returns c as the rdmacm.Seats of a provider.
+// Of returns c in the form in which a provider takes it.
 func Of(c *census.Census) rdmacm.Seats { return counted{c} }
 
 type counted struct{ *census.Census }

@@ -1,20 +1,21 @@
-// Package turns orders the waiters for a shared resource, such that each client address gets the
-// same share.
+// Package turns decides which waiter gets a shared resource next, such that each client address
+// gets it as often as any other.
 //
 // A Line has three levels: client addresses, the connections of an address, and the waiters of a
 // connection. Next takes the first waiter of the first connection of the first address; then that
 // connection goes to the end of its address's connections, and that address to the end of the
-// addresses. So each waiting address gets as much as any other, however many connections it has,
-// and each of its connections gets as much as its other connections. A new waiter of an address
-// that waits already delays no other address.
+// addresses. So each waiting address is served as often as any other, however many connections it
+// has, and so are the connections of one address. A new waiter of an address that waits already
+// delays no other address.
 //
-// Take is Next for a limited number of units of the resource, each of which a waiter holds until
-// GiveBack. An address may hold half of what the others leave: a single address holds half of all,
-// and always leaves as much for others. Take passes over an address that may not hold more; that
-// address keeps its position.
+// Take is Next for a resource that consists of a limited number of units. A waiter that Take
+// returns holds a unit until GiveBack is called for its address. An address may hold at most half,
+// rounded up, of the units that the other addresses do not hold. So an address that is alone may
+// hold half of all units, and leaves the other half to newcomers. Take passes over an address that
+// may not hold more; that address keeps its position.
 //
-// A Line has no lock: the lock of the shared resource guards it. It allocates memory for an address
-// or a connection only if more of them wait or hold something than ever before.
+// A Line has no lock: the lock of the shared resource guards it. A Line keeps and uses its records
+// of addresses and connections again, so that in steady state it allocates no memory.
 package turns
 
 import "net/netip"
@@ -26,7 +27,7 @@ type Line[C comparable, T any] struct {
 	byAddress map[netip.Addr]*Place[C, T]
 	byConn    map[conn[C]]*Place[C, T]
 	unused    row[C, T]
-	held      int // units of the resource that all addresses hold
+	held      int // units of the resource that all addresses hold together
 }
 
 type conn[C comparable] struct {
@@ -50,10 +51,11 @@ type Place[C comparable, T any] struct {
 // Waits reports whether p is in a Line.
 func (p *Place[C, T]) Waits() bool { return p.in != nil }
 
-// Empty reports whether nothing waits.
+// Empty reports whether l has no waiters.
 func (l *Line[C, T]) Empty() bool { return l.addresses.first == nil }
 
-// Join puts p behind the other waiters of the same connection.
+// Join puts p behind the other waiters of the same connection. id identifies the connection among
+// those of address.
 func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 	if l.byAddress == nil {
 		l.byAddress, l.byConn = make(map[netip.Addr]*Place[C, T]), make(map[conn[C]]*Place[C, T])
@@ -85,9 +87,10 @@ func (l *Line[C, T]) Next() *Place[C, T] {
 	return nil
 }
 
-// Take is like Next, but passes over addresses that may not hold another unit of the resource. most
-// is the number of units. address is the address of p; it holds one more unit until the caller
-// calls GiveBack(address).
+// Take is like Next, but passes over addresses that may not hold another unit of the resource,
+// which has most units in all. It returns the waiter p and the Place of its address. The address
+// holds one more unit until the caller calls GiveBack(address). If no waiter may have a unit, both
+// are nil.
 func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	if l.held >= most {
 		return nil, nil
@@ -102,8 +105,8 @@ func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	return nil, nil
 }
 
-// GiveBack returns the unit of the resource that a waiter of address got from Take. address is the
-// one that Take returned.
+// GiveBack gives back a unit of the resource that Take gave to a waiter. address is what Take
+// returned with that waiter.
 func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
 	address.held--
 	l.held--
@@ -117,13 +120,14 @@ func (l *Line[C, T]) Each(address netip.Addr, id C, f func(*Place[C, T])) {
 		return
 	}
 	for p := c.row.first; p != nil; {
-		next := p.next // Leave of the last waiter also removes c
+		next := p.next // if f removes the last waiter, Leave also removes c
 		f(p)
 		p = next
 	}
 }
 
-// first removes and returns the first waiter of address a, and moves a to the end.
+// first removes and returns the first waiter of the address a. It moves a to the end of the
+// addresses, and the waiter's connection to the end of those of a.
 func (l *Line[C, T]) first(a *Place[C, T]) *Place[C, T] {
 	c := a.row.first
 	p := c.row.first
@@ -152,7 +156,7 @@ func (l *Line[C, T]) Leave(p *Place[C, T]) {
 	}
 }
 
-// leave forgets an address that neither waits nor holds anything.
+// leave removes the Place of an address that neither waits nor holds a unit.
 func (l *Line[C, T]) leave(a *Place[C, T]) {
 	if a.held == 0 && !a.Waits() {
 		delete(l.byAddress, a.key.address)
@@ -160,7 +164,7 @@ func (l *Line[C, T]) leave(a *Place[C, T]) {
 	}
 }
 
-// place returns a place for an address, or for a connection of address up.
+// place returns a Place for an address, or for a connection whose address has the Place up.
 func (l *Line[C, T]) place(key conn[C], up *Place[C, T]) *Place[C, T] {
 	p := l.unused.first
 	if p == nil {
@@ -172,13 +176,13 @@ func (l *Line[C, T]) place(key conn[C], up *Place[C, T]) *Place[C, T] {
 	return p
 }
 
-// forget saves p for the next address or connection.
+// forget clears p, so that place can use it again.
 func (l *Line[C, T]) forget(p *Place[C, T]) {
 	p.key, p.up = conn[C]{}, nil
 	l.unused.push(p)
 }
 
-// A row is a list of places.
+// A row is a list of Places.
 type row[C comparable, T any] struct{ first, last *Place[C, T] }
 
 func (r *row[C, T]) push(p *Place[C, T]) {
