@@ -16,7 +16,7 @@ type durationFlag struct {
 	least, most time.Duration
 }
 
-// durationVar defines a flag for a duration.
+// durationVar defines a flag for a duration. usual is its default; least and most are its limits.
 func durationVar(f *pflag.FlagSet, value *time.Duration, name string, usual, least, most time.Duration, usage string) {
 	*value = usual
 	f.Var(&durationFlag{value, least, most}, name, usage)

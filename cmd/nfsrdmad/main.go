@@ -19,19 +19,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// version is set by the linker.
+// version is the release. The linker sets it.
 var version = "development"
 
 // A usageError is an error in the arguments, which the user can correct.
 type usageError struct{ error }
 
 // The process's first thread runs the goroutine of main and no other. The kernel prefers to wake
-// this thread for a SIGTERM. If it were waiting for a file system that hangs, the process would
-// not notice the signal.
+// this thread for a SIGTERM. If this thread were waiting for a file system that hangs, the process
+// would not notice the signal.
 func init() { runtime.LockOSThread() }
 
 func main() {
-	// This comes first, because it may execute the program anew (local.DropCapabilities).
+	// DropCapabilities comes first, because it may start the program from the beginning again
+	// (execve).
 	if err := local.DropCapabilities(); err != nil {
 		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
 	}

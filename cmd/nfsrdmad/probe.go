@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/probe"
 )
 
-// The probe has already printed the reason for errNotServed and errNoContext.
+// The details are in the printed result of the probe.
 var (
 	errNotServed = errors.New("no NFS server was found where one was asked for")
 	errNoContext = errors.New("an NFS server was found, but no context of RPCSEC_GSS was made with it")

@@ -44,10 +44,11 @@ func (s *securityFlags) security() (*client.Security, error) {
 	return client.Kerberos{Flavor: flavor, Keytab: s.keytab, Principal: s.principal, Server: s.server}.Security()
 }
 
-// troubleEvery is the shortest time between two lines about RPCSEC_GSS contexts.
+// troubleEvery is the shortest time between two lines of a trouble.
 const troubleEvery = 10 * time.Second
 
-// trouble reports RPCSEC_GSS contexts that a running relay cannot make.
+// A trouble tells the user of a relay that the relay cannot make RPCSEC_GSS contexts with the
+// server.
 type trouble struct {
 	mu   sync.Mutex
 	last time.Time

@@ -58,8 +58,8 @@ Export options, separated by commas:
 }
 
 // gcPercent is the daemon's GOGC: the percentage by which the heap may exceed its live data.
-// mem.Ledger charges half as much again for data that peers make the daemon keep on the heap.
-// Payload is not on the heap.
+// mem.Ledger counts data that peers make the daemon keep on the heap with half their size in
+// addition, which covers this. Payload is not on the heap.
 const gcPercent = 40
 
 // configurationFlags defines the flags of the daemon's configuration.
@@ -68,10 +68,12 @@ func configurationFlags(f *pflag.FlagSet, configFile *string, flags *config.Flag
 	flags.Define(f)
 }
 
-// errNoConfig is the error if no flag names an export, and there is no configuration file.
+// errNoConfig is the error for a command line that names neither an export nor a configuration
+// file, if the default file does not exist.
 var errNoConfig = usageError{errors.New("nothing to serve: add --export DIR, or write " + config.DefaultConfigFile)}
 
-// baseConfig reads the configuration file: the one named or, without --export, the default file.
+// baseConfig reads the configuration file with the given name. Without a name, it reads the default
+// file or, if flags name exports, returns an empty configuration.
 func baseConfig(file string, haveExports bool) (*config.Config, error) {
 	switch {
 	case file != "":
@@ -92,7 +94,8 @@ func serve(read func() (*config.Config, error), showMounts bool) error {
 	if err != nil {
 		return err
 	}
-	// This comes before Start, so that a signal during the start also ends the daemon in order.
+	// handleSignals comes before Start, so that a signal during the start also ends the daemon in
+	// order.
 	ctx, signals := handleSignals(server.EndsWithin(cfg))
 	s, err := server.Start(ctx, cfg)
 	if errors.Is(err, context.Canceled) {

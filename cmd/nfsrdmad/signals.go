@@ -14,15 +14,15 @@ import (
 const exitUnfinished = 3
 
 // signals handles the daemon's signals. The first SIGTERM or SIGINT ends the context, and the
-// daemon then has some time to end in order. A second one, or the end of that time, ends the
-// process at once. SIGHUP never ends anything.
+// daemon then has some time to end in order. A second signal, or the end of that time, ends the
+// process at once. SIGHUP never ends the process.
 type signals struct {
 	c      chan os.Signal
 	hangup chan func()
 }
 
-// handleSignals starts to handle signals. The first SIGTERM or SIGINT cancels the context. The
-// process then has the duration within to end; after that it is ended at once.
+// handleSignals starts to handle signals. The first SIGTERM or SIGINT cancels the context. within
+// is how long the process may take to exit after that; then handleSignals exits at once.
 func handleSignals(within time.Duration) (context.Context, *signals) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &signals{c: make(chan os.Signal, 8), hangup: make(chan func(), 1)}
@@ -57,8 +57,8 @@ func (s *signals) handle(end func(), within time.Duration) {
 	}
 }
 
-// exitNow exits without waiting for anything for long, not even for the process that reads standard
-// error.
+// exitNow exits at once. It waits at most 100 ms until its message is written, because the process
+// that reads standard error may not read.
 func exitNow(why string) {
 	said := make(chan struct{})
 	go func() {
