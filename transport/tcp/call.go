@@ -9,34 +9,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A call is one call of the peer, and implements rpc.Way for its reply. Until it is
-// detached, the receiving goroutine owns it: its message lies in the ring, and its reply
-// goes to the end of the batch of replies.
+// A call is one call of the peer, and implements rpc.Way for its reply. At first the receiving
+// goroutine owns it: its message lies in the ring, and its reply goes to the end of the batch of
+// replies. Detach ends that, so that another goroutine can serve the call.
 type call struct {
 	rpc.Call
 	conn     *conn
 	detached bool
 	w        xdr.Writer
-	// frame is the buffer for the reply's record mark and words. It is part of chunk, of
-	// room, or of words.
+	// frame is the buffer for the reply's record mark and words. It is part of chunk, of room, or
+	// of words, or has memory of its own if it is longer than planned.
 	frame []byte
 	chunk *chunk
 	room  []byte // buffer for a short reply of a detached call
 	words []byte // part of Memory for a reply that may have many words
-	own   []byte // the message of a detached call
+	own   []byte // copy of the message of a detached call
 	// inRing is true if the message lies in the connection's ring.
 	inRing bool
-	// request is for the memory that a detached call waits for. awaited is the number of
-	// its bytes that are for the reply's words.
+	// request asks for the memory that a detached call waits for. awaited is how many of its bytes
+	// are for the reply's words.
 	request mem.Request
 	awaited int
-	// charged is the part of the connection's ledger that a detached call occupies, in
-	// bytes.
+	// charged is how many bytes the ledger of the connection counts for a detached call.
 	charged int
 }
 
-// callCost is the estimated memory of a detached call beside its message and its reply, in
-// bytes.
+// callCost is an estimate of the bytes that a detached call occupies in addition to its message and
+// its reply.
 const callCost = 2 << 10
 
 // keptRoom is the largest size of a buffer that an unused call keeps, in bytes. The buffer
@@ -48,8 +47,8 @@ const (
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// await detaches a complete and admitted call until there is memory for its results, and
-// then serves it.
+// await detaches a complete and admitted call, and asks for the memory for its results. callGranted
+// then lets the call be served.
 func (c *call) await(plan *rpc.Plan, words, size int) {
 	c.Call.Detach()
 	c.awaited = words
@@ -69,8 +68,8 @@ func planned(plan *rpc.Plan) (words, size int) {
 	return words, words + plan.Results
 }
 
-// take makes b the call's memory. The reply's words start at byte at, and the payload lies
-// behind them.
+// take makes b the memory of the call. The words of the reply start at the offset at, and the
+// payload follows them.
 func (c *call) take(b *mem.Buffer, at, words int) {
 	c.Memory, c.ResultsAt = b, at+words
 	if words > 0 {
@@ -78,7 +77,7 @@ func (c *call) take(b *mem.Buffer, at, words int) {
 	}
 }
 
-// callGranted is the Granted function of a call's request.
+// callGranted is the function Granted of a call's request. It has the call served.
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	r.Group = nil
@@ -89,17 +88,17 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	if b != nil {
 		c.take(b, 0, c.awaited)
 	} // else the pool can never grant so much, and the procedure fails
-	// This goroutine released memory or closes another connection, so the executor runs the
-	// call.
+	// This goroutine released the memory of another call or connection, and must not be delayed. So
+	// the executor runs the call.
 	c.conn.rpc.Hand(&c.Call)
 }
 
-// Room implements rpc.Way. On a byte stream only MaxReply bounds a reply.
+// Room implements rpc.Way. On a byte stream, MaxReply is the only limit for a reply.
 func (c *call) Room() rpc.Room {
 	return rpc.Room{Inline: c.conn.cfg.MaxReply}
 }
 
-// Place implements rpc.Way. TCP places no result beside the record.
+// Place implements rpc.Way. On TCP all results are in the record.
 func (c *call) Place(int) (int, bool) { return 0, false }
 
 // Writer implements rpc.Way.
@@ -133,7 +132,7 @@ func (c *call) place(size int) {
 	c.charge()
 }
 
-// charge updates the connection's ledger with the memory that a detached call occupies.
+// charge makes the ledger of the connection count what a detached call occupies now.
 func (c *call) charge() {
 	if !c.detached {
 		return
@@ -213,8 +212,8 @@ func (c *call) Send() {
 	c.end()
 }
 
-// Refuse implements rpc.Way. TCP has no error messages of its own. A message that is no
-// call gets no answer. A reply that is too large becomes SYSTEM_ERR.
+// Refuse implements rpc.Way. TCP has no error messages of its own. A message that is not a call
+// gets no answer. A reply that is too large becomes SYSTEM_ERR.
 func (c *call) Refuse(r rpc.Refusal) {
 	if r == rpc.RefuseNotACall {
 		c.conn.count.malformed.Add(1)
@@ -247,7 +246,7 @@ func (c *call) end() {
 	c.w.Reset(nil)
 	c.Message, c.Conn, c.frame, c.words = nil, nil, nil, nil
 	if !c.detached {
-		return // the connection reuses the record
+		return // the receiving goroutine uses c again
 	}
 	n.ledger.Add(-c.charged)
 	c.conn, c.detached, c.charged = nil, false, 0

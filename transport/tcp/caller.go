@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// ErrReplyTooLong: the reply is longer than the exchange allows.
+// ErrReplyTooLong is the error of an exchange whose reply is longer than its MaxResults and Sinks,
+// or DialConfig.MaxRecord, allow.
 var ErrReplyTooLong = errors.New("tcp: reply is longer than the exchange allows")
 
 // A caller makes this side's calls. It implements rpc.Caller. It never sends a call twice.
@@ -19,7 +20,7 @@ type caller struct {
 	mu   sync.Mutex
 	// calls holds the exchanges that wait for their replies, by XID.
 	calls map[uint32]waiting
-	// starting lists the exchanges that Start is writing. Only Start ends them.
+	// starting lists the exchanges whose calls Start is encoding. Only Start ends these exchanges.
 	starting []starting
 	xid      uint32
 	lost     bool
@@ -33,7 +34,7 @@ type waiting struct {
 
 type starting struct {
 	x   *rpc.Exchange
-	err error // the error of a Cancel
+	err error // the argument of Cancel, if Cancel was called
 }
 
 func (k *caller) init(c *conn) {
@@ -100,7 +101,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 		e.buf = nil // from now on the output owns the buffer
 	}
 	payloads := e.w.TakePayloads()
-	// From here on the exchange may end at any time. takeBack then finds the exchange's
+	// From here on the exchange may end at any time. In this case takeBack finds the exchange's
 	// memory in the output queue.
 	k.calls[x.XID] = waiting{x: x, payloads: len(payloads) > 0}
 	k.conn.out.enqueue(b, payloads, x)
@@ -110,8 +111,8 @@ func (k *caller) Start(x *rpc.Exchange) {
 	encoders.Put(e)
 }
 
-// startedLocked removes x from starting. It returns the reason if x was cancelled
-// meanwhile.
+// startedLocked removes x from starting. If Cancel was called for x meanwhile, it returns the error
+// that x ends with.
 func (k *caller) startedLocked(x *rpc.Exchange) error {
 	i := slices.IndexFunc(k.starting, func(s starting) bool { return s.x == x })
 	err, last := k.starting[i].err, len(k.starting)-1
@@ -121,7 +122,7 @@ func (k *caller) startedLocked(x *rpc.Exchange) error {
 	return err
 }
 
-// Cancel implements rpc.Caller. If Start is still writing the call, the call ends
+// Cancel implements rpc.Caller. If Start is still encoding the call, Start ends the exchange
 // afterwards.
 func (k *caller) Cancel(x *rpc.Exchange, err error) {
 	k.mu.Lock()
@@ -153,7 +154,7 @@ func (k *caller) finish(x *rpc.Exchange, err error) {
 	x.Done(x)
 }
 
-// fail ends the exchange whose reply has begun, unless it has ended already.
+// fail ends the exchange of an arriving reply with err, unless it has ended already.
 func (k *caller) fail(in *incoming, err error) {
 	if x := k.claim(in.xid); x != nil {
 		x.Err = err
@@ -181,9 +182,9 @@ func (k *caller) idle() bool {
 	return len(k.calls) == 0
 }
 
-// claim removes and returns the exchange that a reply belongs to, or returns nil. A peer
-// may answer before it has received the whole call, so claim also makes sure that the
-// output no longer uses the exchange's memory.
+// claim removes and returns the exchange to which a reply belongs, or returns nil. A peer may
+// answer before it has received the whole call, so claim also makes sure that the output no longer
+// uses the exchange's memory.
 func (k *caller) claim(xid uint32) *rpc.Exchange {
 	k.mu.Lock()
 	c := k.calls[xid]
@@ -195,7 +196,7 @@ func (k *caller) claim(xid uint32) *rpc.Exchange {
 	return c.x
 }
 
-// replied ends an exchange with a complete reply.
+// replied ends the exchange to which the complete reply m belongs.
 func (k *caller) replied(m []byte) {
 	xid, _, _ := rpc.MessageType(m)
 	x := k.claim(xid)
@@ -212,15 +213,15 @@ func deliver(x *rpc.Exchange, m []byte, placed []xdr.Excised) {
 	x.Done(x)
 }
 
-// An incoming reply is an arriving reply that is too large for the ring.
+// An incoming is an arriving reply that is too large for the ring.
 type incoming struct {
 	x      *rpc.Exchange
 	xid    uint32
-	words  []byte // the message without the item in the sink
+	words  []byte // the message without the result that goes to the sink
 	places [][]byte
 	most   int // the reply's length if known, otherwise the largest allowed, in bytes
-	// from and to are offsets into the message. The item for the sink, with its padding,
-	// starts at from and ends before to.
+	// from and to are offsets into the message. The result for the sink, with its padding, starts
+	// at from and ends before to.
 	from, to int
 	item     []xdr.Excised
 	padding  [4]byte
@@ -229,7 +230,7 @@ type incoming struct {
 	gone bool // the exchange has ended, so its memory must not be written any more
 }
 
-// lock keeps the exchange from ending while its memory is written. It returns false if the
+// lock prevents the exchange from ending while its memory is written. It returns false if the
 // exchange has already ended.
 func (in *incoming) lock() bool {
 	in.mu.Lock()
@@ -248,9 +249,9 @@ func (in *incoming) takeBack() {
 	in.mu.Unlock()
 }
 
-// begin finds memory for a reply that begins with m. The reply is at least known bytes
-// long, and exactly that if final is set. begin returns nil if no exchange waits for the
-// reply, or if the reply is too long for its exchange.
+// begin finds memory for a reply. m is the start of the reply, and known its length as far as its
+// fragments have announced it; if final is set, there is no further fragment. begin returns nil if
+// no exchange waits for the reply, or if the reply is too long for its exchange.
 func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()
@@ -302,8 +303,8 @@ func (in *incoming) layOut(m []byte) {
 	in.places = [][]byte{in.words}
 }
 
-// locate asks the exchange where its first eligible result lies in the reply: n bytes at
-// offset at. ok is false if that result cannot go to the first sink.
+// locate asks the exchange where the result for the first sink lies in the reply. at is its offset
+// and n its length, in bytes. ok is false if that result cannot go to the sink.
 func (in *incoming) locate(m []byte) (at, n int, ok bool) {
 	x := in.x
 	if x.Locate == nil || len(x.Sinks) == 0 {
@@ -320,7 +321,7 @@ func (in *incoming) locate(m []byte) (at, n int, ok bool) {
 	return at, n, ok
 }
 
-// complete ends the exchange whose reply of size bytes has arrived completely.
+// complete ends the exchange of a reply that has arrived completely. size is the reply's length.
 func (k *caller) complete(in *incoming, size int) {
 	if k.claim(in.xid) != in.x {
 		return

@@ -44,8 +44,9 @@ func (k *chunk) Release() {
 	}
 }
 
-// tail returns *k with room for n more bytes. If everything in *k was sent, it starts again
-// empty; if it has too little room, a new chunk replaces it. n is at most chunkSize.
+// tail returns a chunk with room for n more bytes, and sets *k to it. This is *k, which is first
+// emptied if all its bytes were sent, or a new chunk if *k has too little room. n is at most
+// chunkSize.
 func tail(k **chunk, n int) *chunk {
 	now := *k
 	switch {

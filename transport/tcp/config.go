@@ -9,37 +9,37 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Config bounds a Server and its connections. Zero values mean the defaults, given in
+// Config configures a Server and its connections. A zero value means the default, which is in
 // parentheses.
 type Config struct {
 	// RPC serves the calls. Required.
 	RPC *rpc.Server
 	// Pool supplies memory for large records and for the payload of results. Required.
 	Pool *mem.Pool
-	// Census limits the connections of all listeners of the process and ends late ones. If
-	// it is nil, the server makes one of its own, with MaxConns seats (10,000) and no
-	// deadlines.
+	// Census limits the connections of all listeners of the process, and ends connections at its
+	// deadlines. If it is nil, the server makes a Census of its own, with MaxConns seats (10,000)
+	// and no deadlines.
 	Census   *census.Census
 	MaxConns int
-	// MaxInFlight is the maximum number of detached calls of a connection (128). The server does not
-	// read from a connection that has as many.
+	// MaxInFlight is how many calls of a connection may run on other goroutines or wait for memory
+	// (128). The server does not read from a connection that has as many.
 	MaxInFlight int
-	// MaxRecord is the longest record accepted, and MaxReply the longest sent,
-	// in bytes (2 MiB).
+	// MaxRecord is the longest record accepted, and at least 64 KiB. MaxReply is the longest record
+	// sent. Both are in bytes (2 MiB).
 	MaxRecord, MaxReply int
-	// MaxQueue bounds the replies that wait to be sent, in bytes (4 MiB). The server does
-	// not read from a connection that has more.
+	// MaxQueue is how many bytes of replies may wait to be sent on a connection (4 MiB). The server
+	// does not read from a connection that has more.
 	MaxQueue int
 	// Gather is for programs that complete many calls in quick succession, on other
 	// goroutines (rpc.Call.Complete). If it is true and several calls of a connection are
 	// under way, a separate goroutine writes their replies, together with those that come
 	// meanwhile.
 	Gather bool
-	// Stall bounds the time that a peer may stop in the middle of a record, or read nothing
-	// of what is sent to it, before it loses its connection (30 s).
+	// Stall is how long a peer may stop in the middle of a record, or read nothing of what is sent
+	// to it. Then the server ends the connection (30 s).
 	Stall time.Duration
-	// Unanswered bounds the time that the calls of a peer that has closed its side may wait
-	// for their answers. Then the connection ends without them (default: no bound).
+	// Unanswered is how long the server still works on the calls of a peer that has closed its
+	// side. Then it ends the connection without answering them (default: no limit).
 	Unanswered time.Duration
 	// Polls is the group of connections that may poll for the next call. If it is nil, no
 	// connection polls.
@@ -47,8 +47,8 @@ type Config struct {
 	// Event, if set, is called for each event of a connection, from any goroutine. It must
 	// not block.
 	Event func(Event)
-	// Idle bounds the time that a connection without calls may last (default: no bound,
-	// because clients keep a connection while they have a mount).
+	// Idle is how long a connection may last without calls (default: no limit, because clients keep
+	// a connection while they have a mount).
 	Idle time.Duration
 }
 
@@ -69,8 +69,8 @@ func (c Config) withDefaults() Config {
 	if c.Stall <= 0 {
 		c.Stall = 30 * time.Second
 	}
-	// A record must have room for the first words of an RPC message, and may exceed the
-	// ring.
+	// MaxRecord is not less than a ring, because records that fit into the ring are not refused.
+	// MaxReply has room for an error reply. The header of a fragment can announce both.
 	c.MaxRecord = min(max(c.MaxRecord, ringSize), maxFragment)
 	c.MaxReply = min(max(c.MaxReply, rpc.ErrorReply), maxFragment)
 	return c

@@ -88,8 +88,8 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 	return c
 }
 
-// run serves the connection to its end. If over is false, another goroutine has taken over
-// the connection, and the caller is done with it.
+// run serves the connection to its end. If over is false, another goroutine has taken over the
+// connection, and the caller must not use it any more.
 func (c *conn) run() (over bool, why error) {
 	c.doing.Store(betweenRecs)
 	over, err := c.receives()
@@ -105,7 +105,7 @@ func (c *conn) run() (over bool, why error) {
 	c.out.shut()
 	c.stream.close()
 	c.out.writers.Wait()
-	// No goroutine reads or writes any more: exchanges get their memory back.
+	// No goroutine reads or writes any more: so the memory of the exchanges may be used again.
 	c.caller.lose()
 	if c.share != nil {
 		c.share.Close()
@@ -153,7 +153,7 @@ func (c *conn) linger() {
 	})
 }
 
-// leave ends the connection as soon as the calls under way are answered.
+// leave stops reading calls, and ends the connection as soon as the calls under way are answered.
 func (c *conn) leave() {
 	if !c.leaving.Swap(true) {
 		c.stream.interrupt()
@@ -190,8 +190,8 @@ func (c *conn) free() {
 	}
 }
 
-// until waits until met returns true or the connection ends. Code that can make met return
-// true has to call free afterwards.
+// until waits until the function met returns true or the connection ends. Code that can make met
+// return true has to call free afterwards.
 func (c *conn) until(met func() bool) {
 	for !met() {
 		c.blocked.Store(true)
@@ -222,7 +222,7 @@ func (c *holder) End(why error) {
 	(*conn)(c).kill(why)
 }
 
-// detach notes that the receiving goroutine no longer owns a call.
+// detach notes that k is no longer served by the receiving goroutine, but by another one.
 func (c *conn) detach(k *call) {
 	c.inFlight.Add(1)
 	if c.current == k {
@@ -230,11 +230,11 @@ func (c *conn) detach(k *call) {
 	}
 }
 
-// gathers reports whether a reply should wait for further ones, because other calls are
-// under way.
+// gathers reports whether to write a reply later, together with the replies of other calls that are
+// under way (Config.Gather).
 func (c *conn) gathers() bool { return c.cfg.Gather && c.inFlight.Load() > 1 }
 
-// ended notes that a detached call has ended.
+// ended notes that a call has ended for which detach was called.
 func (c *conn) ended() {
 	c.inFlight.Add(-1)
 	c.free()
@@ -249,9 +249,9 @@ func (c *conn) gate() bool {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
 	if c.batched > batch || c.changes >= batchChanges {
-		// Only a batch of more than batchLimit bytes is sent by another goroutine, because
-		// copying less into the socket takes no longer than waking another thread. A peer
-		// that is not known yet gets no such goroutine.
+		// Only a batch of more than batchLimit bytes is sent by another goroutine, because copying
+		// less into the socket takes no longer than waking another thread. A peer that is not known
+		// yet (rpc.Conn.Known) gets no such goroutine.
 		apart := c.batched > batchLimit && c.peer.Known()
 		c.sendBatch()
 		c.out.flushApart(apart)
@@ -266,17 +266,17 @@ func (c *conn) gate() bool {
 	return !c.dead()
 }
 
-// full reports whether the connection must not begin another call now: it has too many
-// calls under way, or more than most bytes of replies wait to be sent. The result can
-// change when a call or a reply ends. It can also change when other connections of the
-// client release memory; only the sweeper notices that.
+// full reports whether the connection must not begin another call now: it has too many calls under
+// way, or more bytes of replies wait to be sent than most. The result can change when a call or a
+// reply ends. It can also change when other connections release memory; only the sweeper makes the
+// connection check that.
 func (c *conn) full(most int64) bool {
 	calls := c.inFlight.Load()
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)
 }
 
-// Bounds while memory is short, in bytes: pressedQueue for the replies that wait to be sent,
-// pressedBatch for the replies that one write gathers.
+// Limits while memory is short, in bytes: pressedQueue for the replies of a connection that wait to
+// be sent, pressedBatch for the replies that one write gathers.
 const (
 	pressedQueue = 32 << 10
 	pressedBatch = 8 << 10
@@ -296,10 +296,9 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for size bytes of memory. If in is not nil, the memory counts for that
-// group. During the wait the peer's deadline does not advance. If the connection ends
-// first, reserve returns errClosing. It returns another error if the pool can never grant
-// so much.
+// reserve waits for size bytes of memory. The memory counts in the Group in, if that is not nil.
+// The time of the wait does not count against the deadlines of the peer. If the connection ends
+// first, reserve returns errClosing. It returns another error if the pool can never grant so much.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	if b, ok := c.share.TryGetIn(in, size); ok {
 		return b, nil
@@ -326,7 +325,7 @@ func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	return g.b, g.err
 }
 
-// addrPort returns a's address and port, or the zero AddrPort if a is no TCP address.
+// addrPort returns the address and port of a, or the zero AddrPort if a is not a TCP address.
 func addrPort(a net.Addr) netip.AddrPort {
 	if t, ok := a.(*net.TCPAddr); ok {
 		ap := t.AddrPort()

@@ -4,20 +4,19 @@ import (
 	"time"
 )
 
-// recordDeadlines times Stall is the longest time for one record, however steadily the peer
-// sends.
+// A record may take recordDeadlines times Config.Stall, however steadily the peer sends.
 const recordDeadlines = 10
 
-// deadlines holds a connection's counters as earlier sweeps saw them. The code that serves
-// a call never reads a clock: the connection only counts, and the sweep compares the
-// counts.
+// deadlines holds the counters of a connection as earlier sweeps found them. The code that serves
+// calls reads no clock: the connection only counts, and the sweep compares the counts.
 type deadlines struct {
 	received, written, records uint64
 	input, output, record      time.Time // when received, written and records last changed
 	last                       time.Time // the time of the last sweep
 }
 
-// sweep ends c if a deadline has passed. Only one goroutine calls it.
+// sweep ends c if one of its deadlines has passed. It also makes a receiving goroutine that waits
+// check again whether it may continue. Only one goroutine calls it.
 func (c *conn) sweep(now time.Time) {
 	m := &c.mark
 	moved := func(seen *uint64, is uint64, since *time.Time) {
@@ -38,8 +37,8 @@ func (c *conn) sweep(now time.Time) {
 	}
 	m.last = now
 	if doing == atWork {
-		// The connection may wait until other connections of its client release memory.
-		// They do not wake it, so it has to check again (see full).
+		// The connection may wait until other connections of its client release memory. They do not
+		// wake it, so the sweep does (see full).
 		c.free()
 	}
 	if c.out.queued.Load() == 0 {

@@ -20,7 +20,7 @@ type DialConfig struct {
 	Pool *mem.Pool
 	// MaxRecord is the longest reply accepted, in bytes (2 MiB).
 	MaxRecord int
-	// Stall: see Config.
+	// Stall is Config.Stall, for this connection.
 	Stall time.Duration
 }
 
@@ -114,17 +114,17 @@ func (d *Conn) Start(x *rpc.Exchange) { d.c.caller.Start(x) }
 // Cancel implements rpc.Caller.
 func (d *Conn) Cancel(x *rpc.Exchange, err error) { d.c.caller.Cancel(x, err) }
 
-// RPC returns the RPC layer's view of the connection.
+// RPC returns the rpc.Conn of the connection.
 func (d *Conn) RPC() *rpc.Conn { return d.c.peer }
 
-// Done is closed when the connection is gone; Err then returns the reason.
+// Done returns a channel that is closed when the connection has ended. Err then returns the reason.
 func (d *Conn) Done() <-chan struct{} { return d.done }
 
 // Err returns the reason for the end of the connection. It is valid only after Done.
 func (d *Conn) Err() error { return d.err }
 
-// Close ends the connection and every call on it, and returns when both are done. An
-// Exchange's Done must not call it.
+// Close ends the connection and every call on it, and returns when both have ended. The function
+// Done of an rpc.Exchange must not call it.
 func (d *Conn) Close() {
 	d.c.kill(errClosing)
 	d.wg.Wait()

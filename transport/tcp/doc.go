@@ -1,18 +1,18 @@
-// Package tcp carries RPC over byte streams: record marking (RFC 5531 §11), for both roles
-// on a connection.
+// Package tcp carries RPC over byte streams, with record marking (RFC 5531 §11). Each side of a
+// connection may make calls and serve calls.
 //
-// Each connection has one goroutine that receives. While there is input, it reads into a
-// borrowed ring. It admits each call there, and serves it there if that does not block. A
-// record too large for the ring gets memory once its call is admitted, for itself and for
-// the results; the goroutine reads the rest of the record straight into that memory.
-// Replies are gathered, and one writev sends them when the input is used up. Payload is
-// referenced and never copied.
+// Each connection has one goroutine that receives. While there is input, it reads into a ring, a
+// buffer that it borrows for that time. It passes each call to the RPC server, which serves the
+// call on this goroutine if that does not block. A record too large for the ring gets memory once
+// its call is admitted (rpc.Server.Admit), for itself and for the results; the goroutine reads the
+// rest of the record directly into that memory. Replies are gathered, and one writev sends them
+// when the input is used up. The payload of replies is not copied.
 //
-// The receiving goroutine never waits for a transmitting one. Output that the socket does
-// not take waits in a bounded queue, and a goroutine that exists only then writes it. If
-// the queue is full, or too many calls are under way, the connection is not read until that
-// has passed. If a peer stops reading, or stops in the middle of a record, it loses only
-// its own connection, after a deadline.
+// If the socket does not take all output at once, the rest waits in a queue, and a goroutine writes
+// it that exists only then. While this queue is too long (Config.MaxQueue), or too many calls are
+// under way, the receiving goroutine does not read from the connection. If a peer stops reading, or
+// stops in the middle of a record, it loses only its own connection, after a deadline
+// (Config.Stall).
 //
 // The package does not depend on the RPC programs. Of a message it reads only the type and
 // the XID.

@@ -14,7 +14,8 @@ type EventKind uint8
 const (
 	// EventConnected: a connection got a seat from the Census, and is served.
 	EventConnected EventKind = iota + 1
-	// EventRefused: a connection got no seat from the Census, and was closed.
+	// EventRefused: a connection was closed at once, because the Census had no seat for it, or
+	// because the server was being closed.
 	EventRefused
 	// EventClosed: a connection has ended.
 	EventClosed
@@ -36,14 +37,15 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind        EventKind
 	Peer, Local netip.AddrPort
-	// Conn is the connection as programs see it, or nil if the Census refused it.
+	// Conn is the connection as RPC programs see it. It is nil in an EventRefused.
 	Conn *rpc.Conn
 	// Err is the reason; io.EOF after an orderly end.
 	Err error
 }
 
-// Fault reports whether an error or the Census ended or refused the connection, rather than
-// an orderly end by either side or idleness.
+// Fault reports whether the connection ended because of an error, or was ended or refused by the
+// Census. It returns false if one of the sides closed the connection in order, or if the connection
+// was idle.
 func (e *Event) Fault() bool {
 	switch e.Err {
 	case nil, io.EOF, errIdle, errClosing:

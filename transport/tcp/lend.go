@@ -2,38 +2,37 @@ package tcp
 
 import "github.com/nfsrdmad/nfsrdmad/rpc"
 
-// The receiving goroutine runs a call that may block only for a peer that makes one call at
-// a time: after more than oneAtATime calls in a row came alone. If the peer's next call is
-// already there when the goroutine comes back, the peer does not wait for replies, and it
-// was a mistake to run the call. From the given number of mistakes in a row on, the
-// goroutine first waits for leastDoubt more calls that come alone. Each further mistake
-// doubles that number, up to mostDoubt; each success halves it.
+// The receiving goroutine runs a call that may block only for a peer that makes one call at a time:
+// this call and at least oneAtATime calls before it have to have come alone, that is, with no other
+// call waiting or under way. If the peer's next call is already there when such a call has ended,
+// it was a mistake to run the call, because the peer does not wait for replies. After 4 mistakes in
+// a row (mistakes), leastDoubt more calls have to come alone before the goroutine runs a call
+// again. Each further mistake in the row doubles that number, up to mostDoubt. If the next call is
+// not there yet, the row ends, and the number is halved.
 const (
 	oneAtATime            = 4
 	mistakes              = 4
 	leastDoubt, mostDoubt = 8, 512
 )
 
-// lending is a receiver's state for running calls that may block (rpc.Turn). The receiving
-// goroutine runs them only for a peer that makes one call at a time, so that no other call
-// waits for the goroutine.
+// lending is the part of a receiver for running calls that may block (rpc.Turn).
 type lending struct {
 	lender rpc.Lender // Replace is nil if the goroutine may only receive
-	// turn is the call that the goroutine must run now, or nil. resumed is true between
-	// leaves and resume.
+	// turn is the call that the goroutine must run now, or nil. resumed is true from leaves to
+	// resume, while the goroutine runs the call or another goroutine replaces it.
 	turn    *rpc.Turn
 	resumed bool
-	// more is true if the last read left input. emptied is the number of records begun when
-	// the input was last used up between two records. alone is the number of calls in a row
-	// that came alone; after mistakes it starts at -doubt. wrong is the number of mistakes
-	// in a row.
+	// more is true if the last read did not read all input. emptied is the number of records begun
+	// when the input was last used up between two records. alone is the number of calls in a row
+	// that came alone; after 4 mistakes in a row it starts at -doubt. wrong is the number of
+	// mistakes in a row.
 	more                bool
 	emptied             uint64
 	alone, doubt, wrong int
 }
 
-// mistaken notes that the next call was already there when the goroutine came back from a
-// call.
+// mistaken notes that the next call was already there when the goroutine had run a call: a mistake,
+// see oneAtATime.
 func (l *lending) mistaken() {
 	if l.wrong++; l.wrong >= mistakes {
 		l.doubt = min(max(2*l.doubt, leastDoubt), mostDoubt)
@@ -41,7 +40,7 @@ func (l *lending) mistaken() {
 	}
 }
 
-// right notes that no further call was there when the goroutine came back from a call.
+// right notes that no further call was there when the goroutine had run a call.
 func (l *lending) right() { l.wrong, l.doubt = 0, l.doubt/2 }
 
 // serve serves a complete call. If this goroutine has to run a call that may block, serve
@@ -59,8 +58,8 @@ func (c *conn) serve(k *call) {
 	c.turn = c.rpc.ServeOrLend(&k.Call, &c.lender)
 }
 
-// receives receives until the end of the input. If the goroutine ran a long call meanwhile,
-// another one has replaced it as the receiver, and over is false.
+// receives serves input until its end. If over is false, another goroutine has replaced this one as
+// the receiver, because this one ran a call for long.
 func (c *conn) receives() (over bool, err error) {
 	for {
 		err = c.stream.receive(c.ready)
@@ -75,8 +74,8 @@ func (c *conn) receives() (over bool, err error) {
 	}
 }
 
-// leaves prepares the connection for another receiving goroutine, or for this one after the
-// call.
+// leaves sends the replies and gives the ring back before the goroutine runs a call that may block.
+// After that, resume continues the connection, on this goroutine or on one that replaces it.
 func (c *conn) leaves() {
 	c.drained()
 	c.resumed = true

@@ -8,20 +8,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A piece is a range of bytes to be written. After the write ref is released, if it is not
-// nil.
+// A piece is a range of bytes to be written. When it is written, the output releases ref, unless
+// ref is nil.
 type piece struct {
 	data []byte
 	ref  xdr.Releaser
-	// of is the exchange that owns data and may take it back, or nil.
+	// of is the exchange to which data belongs, or nil. When the exchange ends, the output must no
+	// longer use data (takeBack).
 	of *rpc.Exchange
 }
 
 // pieces is a list of pieces.
 type pieces []piece
 
-// words appends b, which lies in k. If b directly follows the last piece, it extends that
-// piece.
+// words appends the bytes b, which lie in the memory k. If b directly follows the last piece in k,
+// words extends that piece.
 func (p *pieces) words(k counted, b []byte) {
 	if n := len(*p); n > 0 {
 		last := &(*p)[n-1]
@@ -41,9 +42,9 @@ func adjoin(a, b []byte) bool {
 
 var zeros [4]byte
 
-// message appends a message. Its mark and words are in b; the payloads go between the
-// words. k is the memory that b lies in, or nil. of is the exchange that owns the payloads,
-// or nil.
+// message appends a message and returns its length in bytes. Its mark and words are in b; the
+// payloads go between the words. k is the memory in which b lies, or nil. of is the exchange to
+// which the payloads belong, or nil.
 func (p *pieces) message(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) (size int) {
 	put := func(b []byte) {
 		switch {
@@ -85,9 +86,9 @@ func (p pieces) release() {
 	}
 }
 
-// output is a connection's queue of bytes to be written. One goroutine at a time writes:
-// the one that flushes or, while the socket takes nothing, a goroutine that waits for the
-// socket.
+// output is a connection's queue of bytes to be written. One goroutine at a time writes: the
+// goroutine that calls flush or, while the stream takes nothing, a goroutine that waits for the
+// stream.
 type output struct {
 	stream stream
 	// The output calls fail when it can write no more, room when the queue has become
@@ -151,17 +152,17 @@ func (o *output) take(batch *pieces, size int) {
 // A short reply may wait for a long time, and must not keep a much larger chunk in memory.
 const smallReply = chunkSize / 2
 
-// put appends one message, with its mark and words in b. It flushes unless the receiving
-// goroutine holds the output. Up to smallReply bytes of words are copied. More stay where
-// they are: in k or, if k is nil, on the Go heap.
+// put appends one message, with its mark and words in b. It writes the queue, unless the receiving
+// goroutine has called hold and will flush. If b has up to smallReply bytes, they are copied.
+// Otherwise they stay where they are: in k or, if k is nil, on the Go heap.
 func (o *output) put(k counted, b []byte, payloads []xdr.Payload) {
 	o.mu.Lock()
 	o.appendLocked(k, b, payloads, nil)
 	o.writeUnlessHeld()
 }
 
-// enqueue appends the message of a call, whose payloads belong to exchange of. It writes
-// nothing; push does.
+// enqueue appends the message of a call. Its payloads belong to the exchange of. It writes nothing;
+// push does.
 func (o *output) enqueue(b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	o.mu.Lock()
 	o.appendLocked(nil, b, payloads, of)
@@ -188,7 +189,7 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 		k, b = gather(&o.chunk, b)
 	}
 	from := len(o.queue)
-	last := 0 // the length of the piece that the words may extend
+	last := 0 // bytes on the heap of the piece that the words may extend
 	if from > 0 {
 		from--
 		last = o.queue[from:].heap()
@@ -209,7 +210,7 @@ func (o *output) writeUnlessHeld() {
 	o.write(o.gathers())
 }
 
-// heap returns the number of bytes that the pieces keep on the Go heap.
+// heap returns how many bytes on the Go heap the pieces refer to.
 func (p pieces) heap() (n int) {
 	for i := range p {
 		n += p[i].heap()
@@ -227,8 +228,9 @@ func (p *piece) heap() int {
 	return 0
 }
 
-// owe updates the charged bytes and returns the change. Bytes that the peer does not take
-// now are charged; bytes that are sent at once are not. The caller holds o.mu.
+// owe updates o.owed, the number of bytes charged to the ledger, and returns its change. Bytes on
+// the heap are charged while they wait for the peer; bytes that are sent at once are not. The
+// caller holds o.mu.
 func (o *output) owe() (more int) {
 	now := 0
 	if o.waits && !o.closed {
@@ -239,23 +241,24 @@ func (o *output) owe() (more int) {
 	return more
 }
 
-// flush ends a hold and writes what the stream takes.
+// flush undoes hold, and writes as much as the stream takes.
 func (o *output) flush() {
 	o.mu.Lock()
 	o.held = false
 	o.write(false)
 }
 
-// flushApart is flush, except that another goroutine writes if apart is set. Then the
-// caller can continue with other work.
+// flushApart is flush, except that another goroutine writes if apart is set, and the caller
+// continues at once.
 func (o *output) flushApart(apart bool) {
 	o.mu.Lock()
 	o.held = false
 	o.write(apart)
 }
 
-// write requires mu, and releases it. If apart is set, another goroutine writes, and also
-// writes the messages that are put until it runs.
+// write writes the queue, unless another goroutine is doing so. If apart is set, a new goroutine
+// writes, and also writes the messages that are appended before it runs. The caller holds o.mu;
+// write unlocks it.
 func (o *output) write(apart bool) {
 	if o.writing || o.closed || o.head == len(o.queue) {
 		o.mu.Unlock()
@@ -293,9 +296,9 @@ func (o *output) transmit() {
 	}
 }
 
-// step writes until the queue is empty, or until the stream takes no more. In the second
-// case it returns true, and the caller is still the writer. mu is held; step releases it
-// during the write and while it releases memory.
+// step writes until the queue is empty, or until the stream takes no more. If the stream takes no
+// more, step returns true, and the caller is still the writer. The caller holds o.mu; step unlocks
+// it during the write and while it releases memory.
 func (o *output) step() (more bool) {
 	for o.head < len(o.queue) && !o.closed {
 		o.bufs = o.bufs[:0]
@@ -372,8 +375,8 @@ func (o *output) wrote(n int) {
 	}
 }
 
-// shut drops the queue. When it returns, only a writer within stream.transmit still uses
-// the stream; it ends when the stream is closed.
+// shut drops the queue. After it, only a goroutine in stream.transmit may still use the stream;
+// that goroutine ends when the stream is closed.
 func (o *output) shut() {
 	o.mu.Lock()
 	o.closed = true

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file makes raw system calls by the rule in vfs/local/raw_syscall.go: for such a call
-// the kernel does no I/O, asks no other program, and waits for no lock that is held during
-// either. A system call that is not raw informs Go's scheduler. If the process was idle
-// before, that wakes the runtime's monitoring thread by a futex. Such a wake-up would come
-// with every call of a client that makes one call at a time.
+// This file makes raw system calls by the rule in vfs/local/raw_syscall.go: for such a call the
+// kernel does no I/O, asks no other program, and waits for no lock that is held during either. A
+// system call that is not raw informs Go's scheduler. If the process was idle before, that wakes
+// the runtime's monitoring thread by a futex. With a client that makes one call at a time, every
+// call would cause such a wake-up.
 //
-// A non-blocking socket copies the available bytes, or as many as it has room for, and
-// returns. The kernel holds the socket's lock while it copies. So both calls are raw only
-// for up to rawMost bytes, and a read only while no larger write is under way.
+// A non-blocking socket copies the available bytes, or as many as it has room for, and returns. The
+// kernel holds the socket's lock while it copies. So this package makes raw calls only for up to
+// rawMost bytes, and raw reads only while no larger write is under way.
 
 // rawMost is the most bytes that a raw call copies. That takes some ten microseconds.
 const rawMost = 64 << 10

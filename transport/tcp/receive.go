@@ -7,27 +7,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// ringRecord is the longest record that is served from the ring, in bytes. It exceeds most
-// calls without payload. A longer record is admitted by its start, and then arrives in
-// payload memory.
+// ringRecord is the longest record that is served from the ring, in bytes. It exceeds most calls
+// without payload. A longer call is admitted by its first rpc.AdmitPrefix bytes, and the rest of it
+// is received in payload memory.
 const ringRecord = 8 << 10
 
-// batchLimit is the most bytes of replies that are gathered. Then they are sent even if
+// batchLimit is how many bytes of replies are gathered, at most, before they are sent although
 // there is more input.
 const batchLimit = 64 << 10
 
-// batchChanges is the largest number of gathered replies to calls that change the file
-// system. Such a call takes several times as long as a call that only reads. A client that
-// has sent 16 of them can prepare the next ones after the first replies, instead of waiting
+// batchChanges is how many replies to calls that change the file system are gathered, at most,
+// before they are sent. Such a call takes several times as long as a call that only reads. A client
+// that has sent 16 of them can prepare the next ones after the first replies, instead of waiting
 // for all 16.
 const batchChanges = 8
 
 // receiver is the state of a connection's receiving goroutine between two reads.
 type receiver struct {
 	ring  *ring  // nil while there is no input
-	stash []byte // the unprocessed bytes of the ring while the connection has none
-	kept  int    // bytes of stash that are charged
-	r, w  int    // ring.b[r:w] is not processed yet
+	stash []byte // the bytes that are not processed yet, while the connection has no ring
+	kept  int    // bytes of stash that are charged to the ledger
+	r, w  int    // ring.b[r:w] holds the bytes that are not processed yet
 
 	// The record in progress, if within is set. The bytes received so far are
 	// ring.b[start:end], until the record gets memory outside the ring.
@@ -39,8 +39,9 @@ type receiver struct {
 	size       int  // bytes of the record that have arrived
 	inRing     int  // the longest record that may stay in the ring, in bytes
 
-	// If skip is set, the rest of the record is dropped. If placed is set, the rest goes to
-	// the buffer place and then to the buffers further, which belong to large or to reply.
+	// If skip is set, the rest of the record is dropped. If placed is set, the rest goes to the
+	// buffer place and then to the buffers in further. These belong to large, if the record is a
+	// call, or to reply.
 	skip    bool
 	placed  bool
 	place   []byte
@@ -53,11 +54,11 @@ type receiver struct {
 	served uint64 // number of records begun when the input was last used up
 	lending
 
-	current *call // record for the next call, reused until a call is detached
+	current *call // what take returns, or nil
 	chunk   *chunk
 	batch   pieces
 	batched int // bytes in batch
-	changes int // replies to changing calls in the batch
+	changes int // replies in the batch to calls that change the file system
 }
 
 // drop releases everything that the receiver holds, at the end of the connection.
@@ -80,8 +81,8 @@ func (r *receiver) drop() {
 	}
 }
 
-// ready reads and serves until there is no more input, or until the goroutine must run a
-// call (lending).
+// ready reads and serves until there is no more input, or until the goroutine must run a call that
+// may block (lending). It returns true if the stream is to wait for more input.
 func (c *conn) ready() (more bool) {
 	fresh := c.resumed
 	if fresh {
@@ -149,8 +150,8 @@ func (c *conn) serveInput(fresh bool) (more bool) {
 	return false
 }
 
-// begins reports whether the goroutine polls for the next call before it waits for it
-// (package busypoll). If so, it has sent the replies.
+// begins begins to poll for the next call, if the goroutine has to poll before it waits (package
+// busypoll), and reports that. If so, it has sent the replies.
 func (c *conn) begins() bool {
 	begun := c.records.Load()
 	alone := !c.within && begun-c.served == 1 && c.inFlight.Load() == 0
@@ -166,7 +167,7 @@ func (c *conn) begins() bool {
 	return true
 }
 
-// poll reads again and again, until input comes or the time for polling is over.
+// poll tries to read until input comes or the time for polling is over.
 func (c *conn) poll(space []byte, direct bool) (n int, more bool, err error) {
 	came := false
 	for err = errAgain; err == errAgain && !came && c.member.Again() && !c.dead() && !c.leaving.Load(); {
@@ -184,8 +185,8 @@ func (c *conn) poll(space []byte, direct bool) (n int, more bool, err error) {
 	return n, more, err
 }
 
-// read is the stream's tryRead. If the exchange of an arriving reply has ended, read
-// discards the bytes.
+// read calls tryRead of the stream. If direct is true and the record is a reply whose exchange has
+// ended, read discards the bytes.
 func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 	if !direct || c.reply == nil {
 		return c.stream.tryRead(space)
@@ -228,7 +229,8 @@ func (c *conn) put(b []byte) {
 	}
 }
 
-// drained sends the replies and releases memory, for the time without input.
+// drained sends the replies and releases memory, because there is no more input. It returns true if
+// the connection is to wait for more.
 func (c *conn) drained() bool {
 	c.pause()
 	doing := betweenRecs
@@ -244,7 +246,7 @@ func (c *conn) drained() bool {
 	return !c.dead() && !c.leaving.Load()
 }
 
-// parse processes the records in the ring. It returns false at the connection's end.
+// parse processes the records in the ring. It returns false if the connection has ended.
 func (c *conn) parse() bool {
 	for {
 		switch {
@@ -292,10 +294,10 @@ func (c *conn) parse() bool {
 	}
 }
 
-// longestInRing returns the length of the longest record that may stay in the ring, in
-// bytes. For a peer that is not known yet it is less than ringRecord, because the bytes of
-// such a peer's incomplete record are kept on the heap. So the record is judged as soon as
-// possible, and then gets payload memory or is dropped.
+// longestInRing returns the length of the longest record that may stay in the ring, in bytes. For a
+// peer that is not known yet (rpc.Conn.Known) it is less than ringRecord, because the bytes of such
+// a peer's incomplete record are kept on the heap. So the RPC server admits or refuses the call as
+// soon as possible. Then the record gets payload memory, or is dropped.
 func (c *conn) longestInRing() int {
 	if c.seat != nil && !c.peer.Known() {
 		return rpc.AdmitPrefix
@@ -314,7 +316,8 @@ func (c *conn) gather() {
 		c.r += n
 		return
 	default:
-		// A record that will not stay in the ring is judged by its first AdmitPrefix bytes.
+		// begin looks only at the first AdmitPrefix bytes of a record that will not stay in the
+		// ring.
 		if c.size+c.left > c.inRing && c.size < rpc.AdmitPrefix {
 			n = min(n, rpc.AdmitPrefix-c.size)
 			b = b[:n]
@@ -329,8 +332,9 @@ func (c *conn) gather() {
 	c.size += n
 }
 
-// announced checks the length of a further fragment, if the record already has its own
-// memory.
+// announced is called with the header of a fragment. If the record already has memory of its own,
+// and would become too long for it, announced refuses the call, or ends the exchange of the reply,
+// and drops the rest of the record.
 func (c *conn) announced() bool {
 	if !c.placed || c.size+c.left <= c.most {
 		return true
@@ -350,7 +354,7 @@ func (c *conn) announced() bool {
 }
 
 // begin finds memory for a record that is too large for the ring. It returns false if the
-// connection ends.
+// connection has ended.
 func (c *conn) begin() bool {
 	m := c.ring.b[c.start:c.end]
 	known := c.size + c.left
@@ -407,7 +411,7 @@ func (c *conn) begin() bool {
 		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
 	}
 	c.placed = true
-	// The rest of the record may take long, and the replies must not wait for it.
+	// The rest of the record may take long to arrive, and the replies must not wait for it.
 	c.pause()
 	// Copy the bytes received so far to the record's own memory, as if they had arrived
 	// only now.
@@ -417,8 +421,8 @@ func (c *conn) begin() bool {
 	return true
 }
 
-// complete passes a complete record to the RPC server, or a reply to its exchange. It
-// returns false if the connection ends.
+// complete passes a complete record on: a call to the RPC server, a reply to its exchange. It
+// returns false if the connection has ended.
 func (c *conn) complete() bool {
 	if !c.heard {
 		c.heard = true
@@ -445,8 +449,7 @@ func (c *conn) complete() bool {
 	return c.dispatch()
 }
 
-// dispatch passes the message in the ring to the RPC server, or a reply to its exchange. It
-// returns false if the connection ends.
+// dispatch does what complete does, for a record that is still in the ring.
 func (c *conn) dispatch() bool {
 	m := c.ring.b[c.start:c.end:c.end]
 	if _, kind, ok := rpc.MessageType(m); ok && kind == rpc.TypeReply {
@@ -471,8 +474,8 @@ func (c *conn) dispatch() bool {
 	}
 	words, size := planned(&plan)
 	if size > 0 && plan.Group != nil {
-		// Do not wait here for memory that a stalled file system holds: other calls are
-		// behind this one.
+		// Do not wait here for memory that a stalled file system holds: the peer's next calls would
+		// wait too.
 		b, ok := c.share.TryGetIn(plan.Group, size)
 		if !ok {
 			c.count.waited.Add(1)
@@ -502,8 +505,8 @@ func (c *conn) dispatch() bool {
 	return true
 }
 
-// take returns the record for the next call. It is always the same record until that call
-// is detached.
+// take returns a call without contents for the next call of the peer. It returns the same one again
+// and again, until the call in it is detached.
 func (c *conn) take() *call {
 	k := c.current
 	if k == nil {

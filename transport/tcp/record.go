@@ -5,7 +5,7 @@ import "encoding/binary"
 // markSize is the length of a fragment's header (RFC 5531 §11), in bytes.
 const markSize = 4
 
-// lastFragment is the bit of a fragment's header that ends a record.
+// lastFragment is the bit of a fragment's header that is set in the last fragment of a record.
 const lastFragment = 1 << 31
 
 // maxFragment is the longest fragment that a header can announce, in bytes.

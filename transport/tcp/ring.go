@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ringSize is the most bytes of one read.
+// ringSize is the size of a ring, in bytes.
 const ringSize = 64 << 10
 
 // A ring is the buffer that a connection reads into while there is input.
@@ -17,20 +17,20 @@ type ring struct {
 
 var rings = sync.Pool{New: func() any { return new(ring) }}
 
-// ringsLent is the number of rings that the connections of the process share. It far
-// exceeds the number of processors, and takes little memory. A connection that has a ring
-// runs or is about to: it gives the ring back before it waits for memory, for room or for
-// input.
+// ringsLent is the number of rings that the connections of the process share. It far exceeds the
+// number of processors, and takes little memory. A connection has a ring only while its receiving
+// goroutine can run: it gives the ring back before it waits for memory, for its peer to take
+// replies, or for input.
 const ringsLent = 128
 
-// ringPatience is the longest wait for a ring. A connection keeps its ring longer only if a
-// file system blocks in an operation that must not block.
+// ringPatience is the longest wait for a ring. Other connections keep all rings for so long only if
+// file systems block in operations that must not block.
 const ringPatience = 20 * time.Millisecond
 
 var lent = make(chan struct{}, ringsLent)
 
-// lend returns a ring. If ringsLent rings are lent, it waits until one is released, or for
-// ringPatience.
+// lend returns a ring. If ringsLent rings are lent, it waits until one is released. After
+// ringPatience it returns an additional ring.
 func lend() *ring {
 	beyond := false
 	select {
@@ -49,7 +49,7 @@ func lend() *ring {
 	return r
 }
 
-// release takes a ring back.
+// release gives a ring back.
 func (r *ring) release() {
 	beyond := r.beyond
 	rings.Put(r)
@@ -70,8 +70,8 @@ func (r *receiver) borrow() {
 	r.stash = r.stash[:0]
 }
 
-// keptStash is the size of the stash that a connection keeps, in bytes. A larger one is
-// released when it is no longer needed.
+// keptStash is the size of the stash, in bytes, that a connection keeps for the next time. A larger
+// one is released when it is no longer needed.
 const keptStash = 512
 
 // giveBack returns the ring for the time without input. It keeps the bytes of an incomplete
@@ -97,8 +97,8 @@ func (r *receiver) giveBack() {
 	r.ring = nil
 }
 
-// step gives the ring back while it calls wait, which may take long. The connection keeps
-// the bytes that are not processed yet.
+// step gives the ring back, calls wait, which may take long, and borrows a ring again. The
+// connection keeps the bytes that are not processed yet.
 func (c *conn) step(wait func()) {
 	c.giveBack()
 	c.chargeStash()
@@ -106,8 +106,7 @@ func (c *conn) step(wait func()) {
 	c.borrow()
 }
 
-// freeStash is the largest stash, in bytes, that counts as part of the ordinary cost of a
-// connection.
+// freeStash is the largest stash that is not charged to the ledger, in bytes.
 const freeStash = 8 << 10
 
 // chargeStash charges the memory of the peer's incomplete record to the ledger.
@@ -131,8 +130,8 @@ func (c *conn) space() (space []byte, direct bool) {
 	if c.r == c.w && !inRing {
 		c.r, c.w, c.start, c.end = 0, 0, 0, 0
 	} else if ringSize-c.w < ringSize/4 {
-		// Move the message so far to the front, then the bytes not processed yet, without
-		// the fragments' headers between them.
+		// Move the bytes of the message so far to the front, and then the bytes that are not
+		// processed yet. The headers of the fragments between them are left out.
 		if !inRing {
 			c.start, c.end = c.r, c.r
 		}

@@ -45,8 +45,8 @@ func NewServer(cfg Config) *Server {
 	}
 }
 
-// Serve accepts connections from l until l is closed. Shutdown and Close close it: then
-// Serve returns ErrServerClosed. No other error of l ends Serve
+// Serve accepts connections from l until l is closed. Shutdown and Close close l; then Serve
+// returns ErrServerClosed. After any other error of l, Serve waits for a moment and continues
 // (census.Census.AcceptFailed).
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
@@ -88,7 +88,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// serve runs a connection on a goroutine of its own, if the Census has a seat for it.
+// serve serves a connection on a goroutine of its own, if the Census has a seat for it. Otherwise
+// it closes the connection.
 func (s *Server) serve(nc net.Conn) {
 	peer, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
 	seat, err := s.cfg.Census.Enter(census.Peer{Addr: peer, Transport: "tcp"}, &fresh{nc})
@@ -113,7 +114,7 @@ func (s *Server) serve(nc net.Conn) {
 	s.count.accepted.Add(1)
 	s.wg.Add(1)
 	s.mu.Unlock()
-	// From here on only the conn closes its descriptor.
+	// From here on only c closes the descriptor of nc.
 	seat.Hold((*seated)(c), &c.received)
 	live := func() {
 		over, err := c.run()
@@ -207,15 +208,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close closes everything at once and returns when no goroutine is left. Calls
-// under way run on; their replies are dropped.
+// Close closes all listeners and connections at once, and returns when none of their goroutines is
+// left. Calls that run on other goroutines continue; their replies are dropped.
 func (s *Server) Close() {
 	s.close(func(c *conn) { c.kill(errClosing) })
 	s.wait()
 }
 
-// wait returns when no goroutine is left. Deadlines apply until the last connection is
-// gone.
+// wait returns when no goroutine of a listener or connection is left. Then it ends the sweeper, so
+// deadlines apply until the last connection is closed.
 func (s *Server) wait() {
 	s.wg.Wait()
 	s.stopOnce.Do(func() { close(s.stop) })

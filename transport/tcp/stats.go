@@ -18,8 +18,9 @@ type Stats struct {
 	// start. Refused counts connections that got no seat from the Census.
 	Connections       int
 	Accepted, Refused uint64
-	// Stalled counts connections that ended because a deadline passed; Starved those that
-	// ended because memory was short and the peer made no progress.
+	// Stalled counts connections that the server ended at a deadline (Config.Stall,
+	// Config.Unanswered). Starved counts those that ended because memory was short and the peer
+	// made no progress (mem.Holder.End).
 	Stalled, Starved uint64
 	// Calls counts records passed to the RPC server, Replies the replies sent.
 	Calls, Replies uint64
@@ -27,13 +28,14 @@ type Stats struct {
 	// exceeded MaxRecord and ended their connection; Stray counts replies that belong to no
 	// call.
 	Malformed, TooLong, Stray uint64
-	// Gated counts how often the server stopped reading from a connection because it had
-	// too many calls or replies under way. Waited counts how often a call waited for
-	// memory.
+	// Gated counts how often the server stopped reading from a connection because of its calls
+	// under way, their memory, or its replies that waited to be sent (Config.MaxInFlight,
+	// mem.Share.Full, Config.MaxQueue). Waited counts how often a call waited for memory.
 	Gated, Waited uint64
 	// Received and Sent are in bytes, record marks included.
 	Received, Sent uint64
-	// InFlight is the number of detached calls now; Queued the bytes that wait to be sent.
+	// InFlight is the number of calls that now run on other goroutines or wait for memory. Queued
+	// is the number of bytes that wait to be sent.
 	InFlight, Queued int64
 }
 

@@ -16,14 +16,14 @@ import (
 // errAgain: the stream can read or write nothing now.
 var errAgain = errors.New("tcp: would block")
 
-// maxBufs is the most buffers of one write, because writev takes no more.
+// maxBufs is how many buffers one write can have, at most, because writev takes no more.
 const maxBufs = 1024
 
-// A stream carries a connection's bytes: a socket, or a substitute. One goroutine at a time
-// receives, and one at a time writes.
+// A stream carries a connection's bytes: a socket, or another net.Conn (waitingStream). One
+// goroutine at a time receives, and one at a time writes.
 type stream interface {
-	// receive calls ready each time there may be input, until ready returns false or the
-	// input ends. In the second case it returns the reason.
+	// receive calls ready each time there may be input, until ready returns false or the input
+	// ends. If the input ends, it returns the reason.
 	receive(ready func() (more bool)) error
 	// tryRead reads the available bytes, at most len(p), or returns errAgain. io.EOF means
 	// the end of the input. If more is false, nothing is left, not even the end, and later
@@ -51,7 +51,8 @@ type stream interface {
 	close()
 }
 
-// newStream returns the fastest stream for nc.
+// newStream returns a socket, which is the faster stream, or a waitingStream if nc has no
+// descriptor.
 func newStream(nc net.Conn) stream {
 	if sc, ok := nc.(socketConn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
@@ -61,14 +62,14 @@ func newStream(nc net.Conn) stream {
 	return &waitingStream{nc: nc}
 }
 
-// A socket makes its own reads and writes on the descriptor: several in a row between two
-// waits, and writes of many buffers without an allocation.
+// A socket is a stream on a descriptor. It makes the system calls itself, so that it can read
+// several times between two waits, and write many buffers without allocating memory.
 //
-// The runtime reports readiness once per change (edge-triggered), and remembers it only
-// during one RawConn.Read. So the whole life of a connection is one such Read. At each
-// read, the kernel also reports how much input is left (TCP_INQ). So the socket can wait
-// for more input without another read that finds it empty. A read shorter than its buffer
-// would not be proof enough, because the end of the stream may follow the last bytes.
+// The runtime reports readiness once per change (edge-triggered), and remembers it only during one
+// RawConn.Read. So receive calls it once, and all reads run within that call. At each read, the
+// kernel also reports how much input is left (TCP_INQ). So the socket can wait for more input
+// without another read that finds nothing. A read shorter than its buffer would not be proof
+// enough, because the end of the stream may follow the last bytes.
 type socket struct {
 	nc   socketConn
 	raw  syscall.RawConn
@@ -96,8 +97,8 @@ type socketConn interface {
 
 func newSocket(nc socketConn, raw syscall.RawConn) *socket {
 	s := &socket{nc: nc, raw: raw, fd: -1}
-	// The descriptor is used within Read and Write of raw, or while the connection's owner
-	// keeps it from being closed.
+	// The descriptor is used only within raw.Read and raw.Write, or while the user of the socket
+	// does not let it be closed.
 	raw.Control(func(fd uintptr) {
 		s.fd = int(fd)
 		s.inq = unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil
@@ -201,9 +202,8 @@ func (s *socket) gone() (gone bool) {
 	return gone && err == nil
 }
 
-// left reports whether the peer has closed its side or does not acknowledge data. It asks
-// the kernel for the TCP state, because a read would not show the peer's end while there is
-// unread input.
+// left asks the kernel for the state of the TCP connection, because a read does not show that the
+// peer has closed its side while there is unread input.
 func (s *socket) left() (left bool) {
 	err := s.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -220,7 +220,7 @@ func (s *socket) resume()     { s.nc.SetReadDeadline(time.Time{}) }
 func (s *socket) closeWrite() { s.nc.CloseWrite() }
 func (s *socket) close()      { s.nc.Close() }
 
-// A waitingStream is any other connection: each of its reads and writes blocks.
+// A waitingStream is a stream on a net.Conn without a descriptor, whose reads and writes block.
 type waitingStream struct {
 	nc  net.Conn
 	buf []byte
@@ -236,7 +236,7 @@ const waitingBuffer = 16 << 10
 
 func (s *waitingStream) readable() bool { return len(s.in) > 0 || s.err != nil }
 
-// gone and left are always false, because receive always learns of the peer's end.
+// gone and left are always false, because receive always learns when the peer closes its side.
 func (s *waitingStream) gone() bool { return false }
 func (s *waitingStream) left() bool { return false }
 
