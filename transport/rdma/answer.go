@@ -11,8 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// replied handles a reply. If the reply does not match its call, replied drops it. The call
-// then stays pending, and the requester's timer ends it (RFC 8166 §4.5).
+// replied handles a reply. If the reply does not match its call, replied drops it. The call then
+// stays pending, and if no other reply comes, the requester's timer ends the connection (RFC 8166
+// §4.5).
 func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
 	e := q.pending.of(m.XID)
@@ -45,8 +46,8 @@ func (q *requester) replied(m *inbound) {
 	q.answeredLocked(e, &m.Prefix, false)
 	e.stage = stageEnded
 	e.recv = m.recv
-	// resume is needed only for calls that are queued now: the goroutine that starts a
-	// later call also sends it.
+	// Only calls that are queued now need resume: the goroutine that starts a later call also sends
+	// it.
 	more := q.queue.head != nil
 	fence := len(e.regions) > 0
 	last := !fence && e.parts.Add(-1) == 0
@@ -68,8 +69,8 @@ func (q *requester) replied(m *inbound) {
 	}
 }
 
-// answeredLocked takes e out of the pending calls and applies the grant of its answer. p is
-// the answer's prefix; isError is true for an RDMA_ERROR.
+// answeredLocked takes e out of the pending calls and applies the grant in its answer. p is the
+// prefix of the answer; isError is true for an RDMA_ERROR.
 func (q *requester) answeredLocked(e *exchange, p *wire.Prefix, isError bool) {
 	q.pending.remove(p.XID)
 	q.credits.answered(p.Credits, isError)
@@ -172,8 +173,9 @@ func (e *exchange) acceptsChunk(c wire.WriteChunk, offered []wire.Segment, sink 
 	return true
 }
 
-// echoes reports whether c is the offered chunk, filled without gaps and within its bounds.
-// The last segment may be longer by up to surplus bytes.
+// echoes reports whether c is the offered chunk with lengths that a responder may return: no
+// segment is longer than offered, and all segments before the last one with data are full. The last
+// segment of the chunk may be longer than offered by up to surplus bytes.
 func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 	if c.Len() != len(offered) {
 		return false
@@ -192,7 +194,7 @@ func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 	return true
 }
 
-// callTicks is the number of timer ticks in the time for an answer.
+// callTicks is how many ticks of the timer the time for an answer (DialConfig.Timeout) has.
 const callTicks = 4
 
 // tickInLocked starts the timer for the next tick.

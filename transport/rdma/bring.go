@@ -9,12 +9,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// callStage is the part of a call that is being read.
+// callStage says which part of a call the responder reads at present.
 type callStage uint8
 
 const (
 	stageChunks callStage = iota // the chunks at positions above zero
-	stagePrefix                  // the first bytes of the Position-Zero chunk, to judge the call
+	stagePrefix                  // the first bytes of the Position-Zero chunk, by which the call is admitted
 	stageZero                    // the Position-Zero chunk
 )
 
@@ -34,9 +34,9 @@ func (r *reservation) reset() {
 	r.words, r.results = 0, 0
 }
 
-// reserve requests the whole memory of the call at once: for its chunks, for its results,
-// and for its reply's words if they exceed wordsSize. Chunks and results start at page
-// boundaries, so that a file system can use them directly.
+// reserve requests the whole memory of the call at once: for its chunks, for its results, and for
+// its reply's words if they exceed wordsSize. words and results are in bytes. Chunks and results
+// start at page boundaries, so that a file system can use them directly.
 func (c *call) reserve(words, results int) {
 	at := 0
 	for i := range c.list.chunks {
@@ -81,9 +81,9 @@ func (c *call) ask() {
 // pages rounds n up to whole pages.
 func pages(n int) int { return (n + mem.PageSize - 1) &^ (mem.PageSize - 1) }
 
-// callGranted is the Granted function of a call's request. It runs on a goroutine that
-// released memory or closes a share, so it only starts the RDMA Reads and leaves everything
-// else to the executor.
+// callGranted is the function Granted of a call's request. It runs on a goroutine that released
+// memory or closes a share. So it only starts the RDMA Reads and leaves everything else to the
+// executor.
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	switch {
@@ -105,8 +105,8 @@ func (c *call) granted(b *mem.Buffer, later bool) {
 	c.pull(later)
 }
 
-// pull starts the RDMA Reads of the call's stage. If there are none, the call continues at
-// once; if later is true, it continues on the executor.
+// pull starts the RDMA Reads of the call's stage. If there are none, the call continues at once. If
+// later is true, it then continues on the executor.
 func (c *call) pull(later bool) {
 	c.reads.nextByte, c.reads.nextAt = 0, 0
 	left := uint32(rpc.AdmitPrefix)
@@ -121,7 +121,7 @@ func (c *call) pull(later bool) {
 	case stageZero:
 		c.reads.reading, c.reads.nextAt = c.list.segments[:c.list.zeroSegments], c.reserved.zeroAt
 		if c.reads.prefix != nil {
-			// The call was judged by its prefix, so the prefix is not read again.
+			// The call was admitted by its prefix, so the prefix is not read again.
 			for c.reads.reading[0].Length < left {
 				left -= c.reads.reading[0].Length
 				c.reads.reading = c.reads.reading[1:]
@@ -163,7 +163,8 @@ func (c *call) readBack(ok bool) {
 	c.pulled(false)
 }
 
-// pulled continues the call when the Reads of its stage are done.
+// pulled continues the call when the Reads of its stage are done. If later is true, the executor
+// serves the call.
 func (c *call) pulled(later bool) {
 	switch c.stage {
 	case stagePrefix:
@@ -209,9 +210,9 @@ func (c *call) pulled(later bool) {
 	}
 }
 
-// A prefix is the first bytes of a Position-Zero chunk of a peer that the RPC server does
-// not know yet. The server judges the call by them. The peer may change its memory at any
-// time. So the prefix is read only once, and the served call begins with the judged bytes.
+// A prefix is the first bytes of a Position-Zero chunk of a peer that the RPC server does not know
+// yet. The RPC server admits or refuses the call by them. The peer may change its memory at any
+// time. So the prefix is read only once, and the call that is served begins with the same bytes.
 type prefix [rpc.AdmitPrefix]byte
 
 var prefixPool = sync.Pool{New: func() any { return new(prefix) }}

@@ -12,11 +12,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A call is the responder's record of one call, and implements rpc.Way for its reply. It
-// goes through stages, one goroutine at a time: arrived, admitted, memory granted, chunks
-// read, served, answered. If the call is in a Position-Zero chunk, the responder gets its
-// memory and reads that chunk before it admits the call. The fields after charged hold the
-// data that the stages add.
+// A call is one call of the peer in the responder, and implements rpc.Way for its reply. It goes
+// through stages, one goroutine at a time: arrived, admitted, memory granted, chunks read, served,
+// answered. If the call is in a Position-Zero Read chunk, the responder gets its memory and reads
+// that chunk before it admits the call. The fields after charged hold the data that the stages add.
 type call struct {
 	responder *responder
 	in        inbound
@@ -24,7 +23,7 @@ type call struct {
 	plan      rpc.Plan
 	// inRun is true while only the receiving goroutine uses the call; see run.
 	inRun bool
-	// charged is the part of the connection's ledger that this call occupies, in bytes.
+	// charged is how many bytes the ledger of the connection counts for this call.
 	charged int
 
 	list     readList
@@ -35,8 +34,7 @@ type call struct {
 	reply    reply
 }
 
-// callPool keeps call records for all connections, so that in steady state a call allocates
-// nothing.
+// callPool keeps unused calls for all connections, so that in steady state none is allocated.
 var callPool sync.Pool
 
 func newCallRecord() *call {
@@ -48,7 +46,7 @@ func newCallRecord() *call {
 	return c
 }
 
-// getCall returns a record. Its caller sets responder and in.
+// getCall returns an unused call. Its caller sets responder and in.
 func getCall() *call {
 	if c, ok := callPool.Get().(*call); ok {
 		return c
@@ -56,9 +54,9 @@ func getCall() *call {
 	return newCallRecord()
 }
 
-// finishInRun ends a call that the receiving goroutine answered itself, if the call used
-// nothing but its record. The run keeps the record for its next call. finishInRun returns
-// false if the call used more.
+// finishInRun ends a call that the receiving goroutine answered itself, if it used no memory but
+// its record and short buffer. The run keeps the record for its next call. Otherwise finishInRun
+// returns false.
 func (c *call) finishInRun() bool {
 	u := &c.responder.run
 	if !c.inRun || u.call != nil || c.reserved.memory != nil || c.reply.long != nil || c.charged != 0 || len(c.list.segments)+len(c.reply.out.work)+len(c.reply.slots)+len(c.reply.used) > 0 {
@@ -72,8 +70,8 @@ func (c *call) finishInRun() bool {
 	return true
 }
 
-// finish releases everything that the call holds. The receive for the peer's next call was
-// promised earlier, by sendCopy or Drop.
+// finish releases everything that the call holds. sendCopy or Drop has already made this side ready
+// to receive the peer's next call.
 func (c *call) finish() {
 	s := c.responder
 	if c.finishInRun() {
@@ -97,7 +95,7 @@ func (c *call) finish() {
 	s.goOn()
 }
 
-// forget clears the record for another call.
+// forget clears the call, so that it can be used for another one.
 func (c *call) forget() {
 	c.responder, c.in, c.inRun, c.charged = nil, inbound{}, false, 0
 	c.rpc.Reset()
@@ -133,22 +131,22 @@ func (c *call) begin() {
 	s.k.stats.LongCalls.Add(1)
 	c.reserved.request.Group = s.unjudged
 	if !s.conn.Known() && c.list.zeroBytes > rpc.AdmitPrefix {
-		// The RPC server does not know this peer yet (rpc.Conn.Known). It judges the call
-		// by its first AdmitPrefix bytes before memory is reserved for the rest.
+		// The RPC server does not know this peer yet (rpc.Conn.Known). It admits or refuses the
+		// call by its first AdmitPrefix bytes, before memory is reserved for the rest.
 		c.stage = stagePrefix
 		c.reserved.request.Size = rpc.AdmitPrefix
 		c.ask()
 		return
 	}
-	// The procedure is not known yet, so the largest reply that fits the call's chunks
-	// bounds the memory for the reply.
+	// The procedure is not known yet, so the memory is for the largest reply that fits into the
+	// call's chunks, up to maxReply.
 	c.stage = stageZero
 	room := c.Room().Largest()
 	c.reserve(min(room, s.maxReply), pages(min(room+c.writeBytes(), s.maxReply)))
 }
 
-// admit serves an admitted call at once if it needs no memory. Otherwise it reserves the
-// memory first.
+// admit serves a call that the RPC server has admitted: at once, if it needs no memory or has to be
+// answered early, otherwise after it has reserved its memory.
 func (c *call) admit() {
 	if c.plan.Early {
 		c.responder.calls.Serve(&c.rpc)
@@ -164,7 +162,7 @@ func (c *call) admit() {
 	c.reserve(c.plan.Reply, c.plan.Results)
 }
 
-// check checks the header of a call and sorts its Read list.
+// check checks the header of a call, and fills in c.list from its Read list.
 func (c *call) check() Fault {
 	s, h := c.responder, &c.in
 	if h.fault != faultNone {
@@ -205,7 +203,8 @@ func (c *call) check() Fault {
 	return faultNone
 }
 
-// A readList is the Read list of a call, by ascending position.
+// A readList is the Read list of a call. Its segments and chunks are in the order of their
+// positions.
 type readList struct {
 	// segments lists the segments of all chunks. The first zeroSegments of them, zeroBytes
 	// bytes in total, are at position zero.
@@ -273,10 +272,10 @@ func (r *readList) reset() {
 	r.excised = r.excised[:0]
 }
 
-// message asks the RPC server to admit the call. start is the RPC message, or at least its
-// first rpc.AdmitPrefix bytes. length is the length of the whole message in bytes, without
-// the chunks that travel beside it. message returns false if the call is over, because it
-// was refused, answered or dropped.
+// message asks the RPC server to admit the call. start is the RPC message, or at least its first
+// rpc.AdmitPrefix bytes. length is the length of the whole message in bytes, without the chunks at
+// positions above zero. message returns false if the call is over, because it was refused, answered
+// or dropped.
 func (c *call) message(start []byte, length int) bool {
 	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.in.XID {
 		c.refuse(faultXID)

@@ -18,12 +18,12 @@ type caller struct {
 	order uint64
 	// answered is true if a call was answered since the Client last connected.
 	answered bool
-	// takeOver receives an exchange whose connection ended before the reply came. It is
-	// called without mu.
+	// takeOver is called without mu for an exchange whose connection ended before the reply came.
+	// why is the reason. takeOver sends the call again or ends the exchange.
 	takeOver func(e *exchange, why error)
 }
 
-// numberLocked starts a call and gives it an XID.
+// numberLocked returns a new exchange for x, with the next XID.
 func (c *caller) numberLocked(x *rpc.Exchange) *exchange {
 	if c.order == 0 {
 		c.xid = rand.Uint32()

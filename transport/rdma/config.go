@@ -19,25 +19,25 @@ const (
 	DefaultInlineSize      = 4096
 	defaultMaxCall         = 1<<20 + 64<<10
 	defaultMaxReply        = 1<<20 + 64<<10
-	// defaultReads is the number of RDMA Reads that a connection asks to have outstanding;
-	// the peer may allow fewer.
+	// defaultReads is how many RDMA Reads a connection may have outstanding; the peer may allow
+	// fewer.
 	defaultReads = 64
 )
 
-// spareReceives is the number of receives promised beyond the credits. They take messages
-// that are no calls: RDMA_DONE of peers that predate RFC 8166, and discarded messages. The
-// connection promises such a receive again at once.
+// spareReceives is how many messages a connection is ready to receive (rdmacm.Conn.Provide) in
+// addition to the calls that the peer has credits for. They are messages that are not calls, such
+// as the RDMA_DONE of peers that predate RFC 8166, and messages that this side discards. After each
+// of them, the connection is at once ready for another one.
 const spareReceives = 8
 
 // Calls serves the calls that a Responder receives; *rpc.Server implements it.
 type Calls interface {
 	NewConn(peer, local netip.AddrPort, transport string, privileged bool) *rpc.Conn
-	// Admit judges a call. If it returns false, it has already answered or dropped the call
-	// through c.Way.
+	// Admit decides whether a call will be served, and what memory it needs. If it returns false,
+	// it has already answered or dropped the call through c.Way.
 	Admit(c *rpc.Call) (rpc.Plan, bool)
-	// Serve runs an admitted call, which is answered once through c.Way, during Serve or
-	// later. Hand does the same on another goroutine, for a caller that must not run the
-	// call itself.
+	// Serve runs an admitted call. The call is answered once through c.Way, during Serve or later.
+	// Hand does the same on another goroutine, for a goroutine that must not run the call itself.
 	Serve(c *rpc.Call)
 	Hand(c *rpc.Call)
 }
@@ -48,27 +48,26 @@ type Config struct {
 	RPC Calls
 	// Pool supplies payload memory. Required.
 	Pool *mem.Pool
-	// Credits is the number of calls of one connection that are served at a time, and the
-	// grant in every reply (RFC 8166 §3.3.1). A peer that RPC does not know yet
-	// (rpc.Conn.Known) gets StrangerCredits instead.
+	// Credits is how many calls of one connection are served at a time, and the number of credits
+	// that every reply grants (RFC 8166 §3.3.1). A peer that RPC does not know yet (rpc.Conn.Known)
+	// gets StrangerCredits instead.
 	Credits, StrangerCredits int
 	// InlineSend and InlineReceive are the largest messages that the server sends and
 	// accepts, in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.
 	InlineSend, InlineReceive int
-	// maxCall bounds the bytes that the Read list of one call may move, and the length of a
-	// call in a Position-Zero Read chunk.
+	// maxCall is how many bytes the Read list of one call may move, at most, and the largest length
+	// of a call in a Position-Zero Read chunk.
 	maxCall int
-	// maxReply bounds the memory that a call in a Position-Zero Read chunk reserves for its
-	// reply, in bytes, before its procedure is known.
+	// maxReply is how much memory a call in a Position-Zero Read chunk may reserve for its reply,
+	// in bytes, at most. The call reserves it before its procedure is known.
 	maxReply int
-	// reads is the number of RDMA Reads that one connection asks to have outstanding; the
-	// peer may allow fewer.
+	// reads is how many RDMA Reads one connection may have outstanding; the peer may allow fewer.
 	reads int
 	// RemoteInvalidation lets replies invalidate an STag of their call, if the peer and the
 	// device support it (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// callbackCredits is the number of credits that the server requests with every call
-	// that it makes to a peer, on the peer's connection (RFC 8167).
+	// callbackCredits is how many credits each call requests that the server makes to a peer, on
+	// the peer's connection (RFC 8167).
 	callbackCredits int
 	// Event, if set, is called for each Fault, from any goroutine. It must not block.
 	Event func(Event)

@@ -17,8 +17,8 @@ type connection struct {
 	messages
 	responder *responder
 	requester *requester
-	// dialed is true if this side opened the connection. A message that may be a call or a
-	// reply then counts as a reply.
+	// dialed is true if this side opened the connection. If a header does not show whether its
+	// message is a call or a reply, this side then takes it for a reply.
 	dialed   bool
 	onClosed func(error)
 	early    early
@@ -28,8 +28,8 @@ type connection struct {
 	disconnect sync.Once
 }
 
-// drainBit in connection.calls means that no new call begins, and the connection ends with
-// the last call.
+// drainBit is added to connection.calls while the connection drains. Then no new call begins, and
+// the connection ends with its last call.
 const drainBit = 1 << 62
 
 // early keeps the messages that arrive before the connection is set up: the device may call
@@ -47,9 +47,9 @@ func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *conne
 	return &connection{messages: messages{own: own, stats: stats, event: event}}
 }
 
-// param returns the set-up parameters for the device. calls is the number of the peer's
-// calls that are served at a time. most is the largest number of messages of all kinds that
-// are promised at any time.
+// param returns the set-up parameters for the device. calls is how many calls of the peer this side
+// is ready to receive at first. most is the largest number of messages of all kinds that it will
+// ever be ready to receive. spareReceives come on top of both.
 func (k *connection) param(calls, most int) rdmacm.ConnParam {
 	private := make([]byte, wire.PrivateDataSize)
 	k.own.Put(private)
@@ -81,7 +81,7 @@ func (k *connection) agree(device rdmacm.Conn) {
 	k.invalidate = own.RemoteInvalidation && peer.RemoteInvalidation && limits.RemoteInvalidation
 }
 
-// start processes the early messages, in order, and then lets later ones pass directly.
+// start processes the early messages, in order. After that, Received processes messages itself.
 func (k *connection) start() {
 	e := &k.early
 	for {
@@ -127,7 +127,7 @@ func (k *connection) Drained() {
 	}
 }
 
-// drained runs when the device has no more input for now.
+// drained is called when the device has no more input for now. It ends the responder's run.
 func (k *connection) drained() {
 	k.moved.Add(k.inRun)
 	k.inRun = 0
@@ -163,8 +163,8 @@ func (k *connection) closed(err error) {
 	k.onClosed(err)
 }
 
-// enter begins a call of the responder. It returns the number of calls, this one included,
-// or 0 while the connection drains.
+// enter counts a new call of the responder. It returns the number of calls under way, the new one
+// included, or 0 while the connection drains.
 func (k *connection) enter() int64 {
 	n := k.calls.Add(1)
 	if n&drainBit != 0 {
@@ -174,8 +174,8 @@ func (k *connection) enter() int64 {
 	return n
 }
 
-// leave ends a call of the responder. After the last call of a draining connection, leave
-// disconnects.
+// leave notes that a call of the responder has ended. After the last call of a draining connection,
+// it disconnects.
 func (k *connection) leave() {
 	if k.calls.Add(-1) == drainBit {
 		k.disconnect.Do(k.device.Disconnect)

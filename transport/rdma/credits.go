@@ -14,7 +14,7 @@ import (
 type credits struct {
 	// requested is the number of credits that every call asks for.
 	requested uint32
-	// granted is the last grant: 1 until the first reply (RFC 8166 §3.3.3).
+	// granted is the grant in the last reply, or 1 before the first reply (RFC 8166 §3.3.3).
 	granted uint32
 	// inFlight is the number of unanswered calls, cancelled ones included.
 	inFlight uint32
@@ -31,8 +31,8 @@ func (c *credits) may() bool {
 	return c.inFlight < max(1, min(c.requested, c.granted))
 }
 
-// answered applies the grant of an answer. An RDMA_ERROR with a grant of 0 leaves the last
-// grant unchanged.
+// answered counts an answer and applies the grant in it. An RDMA_ERROR with a grant of 0 leaves the
+// present grant unchanged.
 func (c *credits) answered(granted uint32, isError bool) {
 	c.inFlight--
 	if granted > 0 || !isError {
@@ -40,25 +40,25 @@ func (c *credits) answered(granted uint32, isError bool) {
 	}
 }
 
-// The responder counts the peer's calls, and ends the connection of a peer that makes more
-// than it was granted. It promises the receive for the next call with each answer, so a
-// peer that never reads answers could continue to call, and only a deadline would bound its
-// calls under way.
+// The responder counts the peer's calls, and ends the connection of a peer that makes more than it
+// was granted. With each answer it makes itself ready to receive another call. So without this
+// rule, a peer that never reads answers could continue to call until a deadline ends the
+// connection.
 
 var errOverrun = errors.New("rdma: peer calls beyond its credits")
 
-// overrunSlack is the number of calls, beyond those that could be outstanding, that are
-// allowed without an exact count. It spares an ordinary call the exact count.
+// overrunSlack is how many calls may be under way beyond mostCalls before overrun counts exactly.
+// So an ordinary call does not pay for the exact count.
 const overrunSlack = 16
 
-// mostCalls returns the largest number of calls that this side can count for a peer that
-// keeps to its credits. That is twice the grant, because the peer may have received all
-// answers, and sent as many new calls, before this side notices.
+// mostCalls returns the largest number of calls under way that this side can count for a peer that
+// keeps to its credits. That is twice the grant, because the peer may have received all answers,
+// and sent as many new calls, before this side learns of it.
 func (s *responder) mostCalls() int64 { return 2*int64(s.k.granted.Load()) + spareReceives }
 
-// overrun ends the connection and returns true if too many of its n calls are outstanding,
-// even by the most lenient count. A call is not outstanding once its answer was handed to
-// the network, even if its record is still in use.
+// overrun ends the connection and returns true if the peer has more calls outstanding than
+// mostCalls, even by the count that favours the peer most. n is the number of calls under way. A
+// call is not outstanding any more once its answer was handed to the network.
 func (s *responder) overrun(n int64) bool {
 	outstanding := n - s.answers()
 	outstanding += min(int64(s.k.device.Unsent()), n-outstanding)

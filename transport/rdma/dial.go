@@ -25,21 +25,21 @@ type DialConfig struct {
 	// Credits is the number of credits that every call requests. The client never has more
 	// calls outstanding.
 	Credits int
-	// InlineSend and InlineReceive: see Config.
+	// InlineSend and InlineReceive are as in Config.
 	InlineSend, InlineReceive int
 	// RemoteInvalidation lets the peer invalidate the memory that this side exposes. That
 	// is safe because each piece of memory is exposed for one call only (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// Timeout bounds the time for an answer. If an answer is late, the client ends the
+	// Timeout is how long a call may wait for its answer. If an answer is late, the client ends the
 	// connection. 0 means DefaultTimeout, the time that Linux's clients use.
 	Timeout time.Duration
-	// If Reconnect is true and the connection ends, the client sends unanswered calls again
-	// on a new connection, with their XIDs. If Reconnect is false, they end with
-	// rpc.ErrCallLost, and so do all later calls.
+	// If Reconnect is true and the connection ends, the client sends unanswered calls again on a
+	// new connection, with the same XIDs. If Reconnect is false, these calls end with
+	// rpc.ErrCallLost, and so do all later ones.
 	Reconnect bool
-	// redial is the wait before the second attempt to connect again. The wait doubles up to
-	// redialMost, until a call is answered. A connection that ends before it answered a
-	// call counts as a failed attempt.
+	// redial is the wait before the second attempt to connect again. The wait doubles with each
+	// attempt, up to redialMost, until the server answers a call. A connection on which no call was
+	// answered counts as a failed attempt.
 	redial, redialMost time.Duration
 	// If NoPlacement is true, the client offers no chunks for direct placement, as under
 	// RPCSEC_GSS with integrity or privacy (RFC 8166 §8.2.2). Sinks then only give the
@@ -114,7 +114,7 @@ type Client struct {
 
 var _ rpc.Caller = (*Client)(nil)
 
-// Dial connects to a server. ctx bounds only the connecting.
+// Dial connects to a server. The end of ctx ends only the attempt to connect, not the Client.
 func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, config DialConfig) (*Client, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -140,7 +140,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 	return c, nil
 }
 
-// connect makes a connection and does not start it.
+// connect makes a connection. Its caller calls start.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	k := newConnection(c.own, &c.stats, nil)
 	k.dialed = true
@@ -205,8 +205,8 @@ func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
 	return nil, why
 }
 
-// placed does the part of placeLocked that needs mu released: it sends next, or ends e with
-// the error why.
+// placed does the part of placeLocked that needs mu unlocked: it sends next, or ends e with the
+// error why.
 func (c *Client) placed(e, next *exchange, why error) {
 	if why != nil {
 		e.finish(&c.mu, why)
@@ -215,7 +215,8 @@ func (c *Client) placed(e, next *exchange, why error) {
 	}
 }
 
-// lose takes over an exchange whose connection ended before its answer came.
+// lose takes over an exchange whose connection ended before its answer came: it queues the exchange
+// for the next connection, or ends it.
 func (c *Client) lose(e *exchange, why error) {
 	c.mu.Lock()
 	if !c.config.Reconnect && c.lost == nil {
@@ -271,8 +272,8 @@ func (c *Client) reconnect() {
 	}
 }
 
-// nextPause returns the wait before the next attempt to connect. It is 0 if the last
-// connection answered a call, and grows with each attempt until a connection does.
+// nextPause returns the wait before the next attempt to connect. If the last connection answered a
+// call, it is 0; otherwise it grows with each attempt.
 func (c *Client) nextPause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -354,7 +355,7 @@ type Info struct {
 	RemoteInvalidation      bool
 	// Granted is the last grant of credits, 1 before the first reply.
 	Granted uint32
-	// ReadDepth is the number of RDMA Reads that the peer allows this side.
+	// ReadDepth is how many RDMA Reads the peer allows this side to have outstanding.
 	ReadDepth int
 }
 

@@ -62,8 +62,9 @@ func (e *exchange) marshal() error {
 	return nil
 }
 
-// offer decides on the Write list and the Reply chunk, by the size of the largest possible
-// reply (RFC 8166 §4.3.2, §4.3.3). It returns the Reply chunk's length.
+// offer decides whether the call offers Write chunks and a Reply chunk, by the size of the largest
+// possible reply (RFC 8166 §4.3.2, §4.3.3). place is true if payload may be placed directly. offer
+// returns the length of the Reply chunk, or 0.
 func (e *exchange) offer(q *requester, place bool) int {
 	x := e.x
 	sinks := 0
@@ -95,9 +96,9 @@ func (e *exchange) offer(q *requester, place bool) int {
 	return padded(most)
 }
 
-// largestResults returns the bound on the results, without the data for sinks. known is
-// false if the caller set neither MaxResults nor Binding: then the reply fits without
-// chunks.
+// largestResults returns how many bytes the results may have at most, without the data for sinks.
+// If withPayload is true, that includes payload that comes inline. known is false if the exchange
+// has neither MaxResults nor a Binding; the caller then relies on the reply to fit into a Send.
 func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	x := e.x
 	if x.MaxResults > 0 {
@@ -135,9 +136,9 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 // oneSegment is a placeholder for an offered Reply chunk that has no memory yet.
 var oneSegment [1]wire.Segment
 
-// headerSize returns the length of a header without a Read list. For the call, it is the
-// length known so far; for the reply, it is the whole length, because the reply returns the
-// other lists.
+// headerSize returns the length of a header without a Read list. withReply says whether it has a
+// Reply chunk. The header of the reply has just this length, because it returns these lists. The
+// header of the call becomes longer by its Read list.
 func (e *exchange) headerSize(withReply bool) int {
 	l := wire.Lists{Writes: e.lists.Writes}
 	if withReply {
@@ -146,8 +147,8 @@ func (e *exchange) headerSize(withReply bool) int {
 	return wire.PrefixSize + l.Size()
 }
 
-// reduce takes the eligible payloads out of the Payload stream. It returns the bytes by
-// which the Read list grows.
+// reduce decides that the eligible payloads leave the Payload stream and travel in Read chunks. It
+// returns by how many bytes the Read list grows.
 func (e *exchange) reduce(q *requester) int {
 	grown := 0
 	for i, p := range e.write.Payloads() {
@@ -160,11 +161,11 @@ func (e *exchange) reduce(q *requester) int {
 	return grown
 }
 
-// pieces returns the number of segments for n bytes.
+// pieces returns how many segments n bytes of memory need.
 func (q *requester) pieces(n int) int { return (n + q.maxSegment - 1) / q.maxSegment }
 
-// expose registers the memory that the peer is to reach, and makes the lists. It does so
-// this late because memory must not be exposed before the call goes out (RFC 8166 §8.1.3).
+// expose registers the memory that the peer may reach, and fills in the lists. It does so just
+// before the call is sent, because memory must not be exposed earlier (RFC 8166 §8.1.3).
 func (e *exchange) expose(q *requester, reserved []byte) error {
 	w := &e.write
 	if e.proc == wire.ProcNoMsg {
@@ -227,7 +228,7 @@ func (e *exchange) exposeRead(q *requester, position int, data []byte) error {
 	return nil
 }
 
-// cut divides the n bytes of r among segments, at most maxSegment bytes each.
+// cut divides the n bytes of the region r among segments, at most maxSegment bytes each.
 func (q *requester) cut(segments []wire.Segment, r rdmacm.Region, n int) {
 	for i := range segments {
 		at := i * q.maxSegment

@@ -32,8 +32,8 @@ type exchange struct {
 	list  *exchangeList
 	next  *exchange
 	prev  *exchange
-	// cancelled is the error of a Cancel that came while another goroutine was working on
-	// the exchange.
+	// cancelled is the argument of Cancel, if Cancel was called while another goroutine was working
+	// on the exchange.
 	cancelled error
 	// age is the number of ticks of the requester's timer since the call was sent.
 	age int
@@ -60,7 +60,7 @@ type exchange struct {
 	replyMem []byte
 
 	// The outcome.
-	parts  atomic.Int32 // number of events still to come: the Send's Done, and the outcome
+	parts  atomic.Int32 // how many of two events are still to come: the completion of the Send, and the outcome
 	recv   *rdmacm.Recv // receive that holds the reply
 	stream []byte
 	places []xdr.Excised
@@ -73,8 +73,8 @@ type exchangeList struct {
 	head, tail *exchange
 }
 
-// insert puts e at its place by order. It searches from the tail, because the place is
-// nearly always there.
+// insert puts e into the list in the order of the field order. It searches from the tail, because
+// the right place is nearly always there.
 func (l *exchangeList) insert(e *exchange) {
 	at := l.tail
 	for at != nil && at.order > e.order {
@@ -109,7 +109,7 @@ func (l *exchangeList) remove(e *exchange) {
 
 var exchangePool sync.Pool
 
-// newExchange returns a record for x.
+// newExchange returns an exchange for x. xid and order are its numbers.
 func newExchange(x *rpc.Exchange, xid uint32, order uint64) *exchange {
 	e, ok := exchangePool.Get().(*exchange)
 	if !ok {
@@ -144,8 +144,8 @@ func (e *exchange) reset() {
 	e.err, e.lost, e.age = nil, false, 0
 }
 
-// finish reports the outcome to the caller. The results are valid until Done has returned.
-// mu is the requester's lock, which finish takes.
+// finish passes the outcome to the caller of x. The results are valid until Done has returned. mu
+// is the lock of the requester, which finish locks.
 func (e *exchange) finish(mu *sync.Mutex, err error) {
 	x := e.x
 	mu.Lock()
@@ -205,7 +205,7 @@ func (e *RefusedError) Error() string {
 
 // Errors of calls that could not be made.
 var (
-	// errArguments: the arguments are longer than MaxArgs, or cannot be encoded.
+	// errArguments: the arguments are longer than MaxArgs, or cannot be encoded as XDR.
 	errArguments = errors.New("rdma: arguments do not fit what was said of them")
 	// errThreshold: not even the header of the call fits a Send.
 	errThreshold = errors.New("rdma: header exceeds the inline threshold")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Bounds of failedXIDs.
+// Limits of failedXIDs.
 const (
 	failedXIDsMost = 64 // most entries in each part
 	failedXIDsLife = 2 * time.Minute

@@ -34,7 +34,7 @@ const (
 	faultNoReads
 	faultFailedBefore
 
-	// Faults of a call behind its header.
+	// Faults of a call, in what follows its header, or found later.
 	faultXID
 	faultNotACall
 	faultIneligible
@@ -71,7 +71,7 @@ type Answer uint8
 // The answers. If the table has an RDMA_ERROR and the message may be a reply, the message
 // is dropped instead, because only calls get an RDMA_ERROR (RFC 8166 §4.5).
 const (
-	// answerDrop: no answer. The receive that the message used is promised again.
+	// answerDrop: no answer. This side is ready to receive another message in its place.
 	answerDrop Answer = iota
 	// answerVers and answerChunk: an RDMA_ERROR with ERR_VERS or ERR_CHUNK.
 	answerVers
@@ -174,8 +174,8 @@ type Event struct {
 	Peer   netip.AddrPort
 	Fault  Fault
 	Answer Answer
-	// XID is the message's XID. It is 0 if the fault is the connection's, or if the message
-	// is too short to have one.
+	// XID is the message's XID. It is 0 if the fault concerns the whole connection, or if the
+	// message is too short to have one.
 	XID uint32
 }
 
@@ -195,8 +195,8 @@ func (m *messages) note(f Fault, a Answer, xid uint32) {
 	}
 }
 
-// drop discards a message: it sends no answer, keeps the connection, and promises the
-// receive again.
+// drop discards a message: it sends no answer, keeps the connection, and makes this side ready to
+// receive another message in its place.
 func (m *messages) drop(f Fault, in *inbound) {
 	in.recv.Release()
 	m.promise(1)

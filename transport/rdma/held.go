@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// pressedChains is the number of incomplete chains from which on a connection starts no
-// further calls while memory is short. A chain is an RDMA Read that the peer has to answer,
-// or a reply that it has to take. Calls that wait for a file system do not count, because
-// later calls may be for another file system.
+// While memory is short, a connection with at least pressedChains incomplete chains starts no
+// further calls. A chain is an RDMA Read that the peer has to answer, or a reply that it has to
+// take. Calls that wait for a file system do not count, because later calls may be for another file
+// system.
 const pressedChains = 4
 
-// heldCost is the estimated memory of a held message beside its bytes, in bytes.
+// heldCost is an estimate of the bytes that a held message occupies in addition to its own.
 const heldCost = 384
 
-// held is the queue of calls that wait, as received messages, until other calls of their
-// connection have ended. So while memory is short, a peer that takes no replies or answers
-// no Reads occupies little more memory than its messages.
+// held is the queue of received messages whose calls start only after other calls of the connection
+// have ended (full). So while memory is short, a peer that takes no replies or answers no Reads
+// occupies little more memory than its messages.
 type held struct {
 	count    atomic.Int32 // number of messages
 	mu       sync.Mutex
@@ -27,8 +27,9 @@ type held struct {
 	closed   bool
 }
 
-// full reports whether the connection's share of memory is used up (mem.Share.Full), or
-// memory is short and at least pressedChains chains of the connection are incomplete.
+// full reports whether the connection must not start another call now: the memory of its client is
+// used up (mem.Share.Full), or memory is short and at least pressedChains chains of the connection
+// are incomplete.
 func (s *responder) full() bool {
 	if s.pool == nil {
 		return false
@@ -51,13 +52,13 @@ func (s *responder) hold(m *inbound) bool {
 	h.mu.Unlock()
 	s.ledger.Add(heldCost + cap(m.recv.Bytes))
 	s.k.stats.Held.Add(1)
-	// The last call may have ended meanwhile and found no held message.
+	// The last call under way may have ended meanwhile, and found no held message.
 	s.goOn()
 	return true
 }
 
-// goOn starts held calls, unless the connection is full. They run on a goroutine of their
-// own, because the caller's goroutine may belong to another connection.
+// goOn starts held calls, unless the connection is full. They run on a goroutine of their own,
+// because the goroutine that calls goOn may belong to another connection.
 func (s *responder) goOn() {
 	h := &s.held
 	if h.count.Load() == 0 || s.full() {
@@ -71,12 +72,12 @@ func (s *responder) goOn() {
 	}
 }
 
-// lookInterval is the time after which the timer tries again to start held calls.
+// lookInterval is how long the timer waits before it tries again to start held calls.
 const lookInterval = time.Second
 
-// lookLaterLocked starts the timer that tries again to start held calls. The timer is
-// needed because other connections release memory too, and no event of this connection
-// reports that.
+// lookLaterLocked starts the timer that tries again to start held calls. The timer is needed
+// because memory can also become free on other connections, and this connection is not told of
+// that.
 func (s *responder) lookLaterLocked() {
 	h := &s.held
 	if h.look != nil || h.closed {

@@ -13,36 +13,37 @@ import (
 // version is the version of all messages.
 const version = wire.Version1
 
-// messages is the layer of messages of one connection. The device below it carries Sends.
-// The roles above it, responder and requester, exchange messages:
+// messages is the layer of messages of one connection. The device below it carries Sends. The
+// responder and the requester above it exchange messages:
 //
-//   - Version: the layer judges the header of each received message, and refuses other
-//     versions. It begins the header of each message that a role sends.
-//   - Parts: a message arrives as an inbound and leaves as an outbound. In version 1 each
-//     is one part: one Recv, or one Send with the RDMA Writes that go ahead of it.
-//   - Credits: they count calls in version 1 (credits.go). A message that leaves permits
-//     the peer one message: a call its reply, a reply the next call. The layer promises the
-//     receive for the permitted message before it sends.
-//   - Completion: the layer calls outbound.sent once when a posted message is over.
+//   - Version: the layer checks the header of each received message, and refuses other versions. It
+//     begins the header of each message that it sends for the responder or requester.
+//   - Parts: a message arrives as an inbound and leaves as an outbound. In version 1 a message is
+//     one Recv, or one Send with the RDMA Writes that the device executes before it.
+//   - Credits: they count calls in version 1 (credits.go). Each message that this side sends
+//     permits the peer to send one: after a call its reply, after a reply the next call. Before the
+//     layer sends, it makes itself ready to receive that message (promise).
+//   - Completion: the layer calls outbound.sent once when the device has completed a posted
+//     message, or has given it up.
 type messages struct {
 	device rdmacm.Conn
 	own    wire.PrivateData
-	// All three are in bytes. sendLimit is the size of the largest message that this side
-	// may send. receiveSize is the size of each promised receive. receiveLimit is the size
-	// of the largest message that the peer will send.
+	// These sizes are in bytes. sendLimit is the size of the largest message that this side may
+	// send. receiveSize is the size of each receive buffer that this side provides. receiveLimit is
+	// the size of the largest message that the peer will send.
 	sendLimit, receiveSize, receiveLimit int
-	// maxLocal is the number of pieces that one work request may gather.
+	// maxLocal is how many buffers one work request may consist of.
 	maxLocal int
 	// invalidate is true if both sides allow remote invalidation (RFC 8797 §4.1).
 	invalidate bool
-	// granted is the grant of credits in every message to a requester.
+	// granted is how many credits every message to a requester grants.
 	granted atomic.Uint32
 
 	// sent counts the chains given to the device, and back the chains that the device has
 	// completed: replies, calls and RDMA Reads.
 	sent, back atomic.Uint64
-	// eased, if not nil, is called after each completed chain, because held calls may start
-	// then.
+	// eased, if not nil, is called after each completed chain, because calls that are held (see
+	// held) may start after it.
 	eased func()
 	// moved counts the bytes in both directions: inline, by Reads and by Writes.
 	moved atomic.Uint64
@@ -54,7 +55,7 @@ type messages struct {
 	event func(Event) // may be nil
 }
 
-// promise promises to accept n further messages of the peer.
+// promise makes this side ready to receive n further messages of the peer.
 func (m *messages) promise(n int) { m.device.Provide(n, m.receiveSize) }
 
 // An inbound is a received message: its header, and the Recv that holds its bytes.
@@ -68,11 +69,10 @@ type inbound struct {
 // payload returns the Payload stream that follows the header.
 func (m *inbound) payload() []byte { return m.recv.Bytes[m.Size:] }
 
-// judge decodes the header of a message and makes the checks that do not depend on the call
-// or reply that it belongs to. The order of the checks is that of RFC 8166 §4.5: length,
-// RDMA_ERROR before the version, version, procedure, lists. If the message is long enough
-// for a prefix, judge sets the prefix even if it finds a fault. For an RDMA_ERROR it sets
-// only the prefix.
+// judge decodes the header of a message and makes the checks that do not depend on the call or
+// reply that it belongs to. The order of the checks is that of RFC 8166 §4.5: length, RDMA_ERROR
+// before the version, version, procedure, lists. If the message is long enough, judge sets
+// m.Prefix, even if it finds a fault. For an RDMA_ERROR it sets nothing else.
 func (m *inbound) judge() Fault {
 	p, ok := wire.ParsePrefix(m.recv.Bytes)
 	m.Prefix = p
@@ -122,8 +122,8 @@ func (k *connection) received(r *rdmacm.Recv) {
 	}
 }
 
-// refuse answers a message with a faulty header. It sends an RDMA_ERROR only if the message
-// cannot be a reply to a pending call.
+// refuse handles a message with a faulty header. If it can be a reply to a pending call, or the
+// answer to the fault is answerDrop, refuse drops it. Otherwise the responder sends an RDMA_ERROR.
 func (k *connection) refuse(f Fault, m *inbound) {
 	if faults[f].answer == answerDrop || k.dialed || k.mayBeReply(f, m) {
 		k.drop(f, m)
@@ -172,19 +172,19 @@ func (k *connection) isReply(m *inbound) bool {
 	return len(payload) >= 8 && binary.BigEndian.Uint32(payload[4:]) == uint32(rpc.TypeReply)
 }
 
-// An outbound is a message to be sent. The role that sends it changes none of its buffers
-// until sendCopy has returned true, or the layer has called sent.
+// An outbound is a message to be sent. The responder or requester that sends it must not change its
+// buffers until sendCopy has returned true, or sent is called.
 type outbound struct {
 	// local is the message: the header, which is head, then the pieces of the Payload
 	// stream that travel inline.
 	head  []byte
 	local [][]byte
-	// work lists the RDMA Writes that go ahead of the message.
+	// work lists the RDMA Writes that the device executes before the message.
 	work []rdmacm.Work
 	// invalidate is the peer's STag that the message invalidates, or 0.
 	invalidate uint32
-	// sent is called once with the outcome of a posted message; see rdmacm.Chain. It is set
-	// for the life of the record.
+	// sent is called once with the outcome of a posted message; see rdmacm.Chain. It stays the same
+	// when the outbound is used again.
 	sent func(err error, failed int)
 
 	layer *messages
@@ -193,7 +193,8 @@ type outbound struct {
 	flat  []byte // copy of local in one piece
 }
 
-// init prepares a new record. sent is called with the outcome of each message.
+// init prepares a new outbound. head is the first capacity of its header, in bytes. sent is called
+// with the outcome of each posted message.
 func (o *outbound) init(head int, sent func(err error, failed int)) {
 	o.head, o.sent = make([]byte, 0, head), sent
 	o.chain.Done, o.chain.Context = outboundDone, o
@@ -210,8 +211,9 @@ func (o *outbound) begin(n int) {
 	o.local = append(o.local[:0], o.head)
 }
 
-// beginError makes o the RDMA_ERROR that answers in. It repeats in's XID and version, even
-// an unsupported version (RFC 8166 §4.5).
+// beginError makes o the RDMA_ERROR that answers the message in; a is answerVers or answerChunk.
+// The RDMA_ERROR has the XID and the version of that message, even if the version is not supported
+// (RFC 8166 §4.5).
 func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 	code := wire.ErrChunk
 	if a == answerVers {
@@ -224,10 +226,10 @@ func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 	o.invalidate = 0
 }
 
-// sendCopy first promises the receive for the message that o permits the peer (RFC 8166
-// §3.3.1). If o is a Send without RDMA Writes, and the device copies it, sendCopy returns
-// true: o is sent and may be reused. Otherwise it returns false, and the caller calls post.
-// inRun is true on the receiving goroutine.
+// sendCopy first makes this side ready to receive the message that o permits the peer to send (RFC
+// 8166 §3.3.1). If o is a Send without RDMA Writes, and the device copies it, sendCopy returns
+// true: o is sent and may be reused. Otherwise it returns false, and the caller calls post. The
+// argument inRun is true on the receiving goroutine.
 func (m *messages) sendCopy(o *outbound, inRun bool) bool {
 	if len(o.local) > m.maxLocal {
 		o.flat = o.flat[:0]
@@ -293,7 +295,7 @@ func outboundDone(chain *rdmacm.Chain, err error, failed int) {
 	o.sent(err, failed)
 }
 
-// reset clears the record for another message.
+// reset clears the outbound for another message.
 func (o *outbound) reset() {
 	clear(o.work)
 	clear(o.local)

@@ -10,7 +10,7 @@ type pending struct {
 	n      int
 }
 
-// mostSlots bounds the slots of one connection, however many credits it requests.
+// mostSlots is the largest number of slots of one connection, however many credits it requests.
 const mostSlots = 1024
 
 // newPending returns an empty table with at least as many slots as calls, but at most

@@ -28,13 +28,12 @@ type readQueue struct {
 	claims      []*readClaim
 }
 
-// reads is the state of the RDMA Reads of one stage of a call. reading lists the segments
-// that are still to be read, into the call's memory from offset nextAt on. The queue's lock
-// guards the segments from push until the call has left the queue. After that only unread
-// changes: it counts the incomplete pieces, down to 0.
+// reads is the state of the RDMA Reads of one stage of a call. reading lists the segments that are
+// still to be read; they go to the call's memory, and the next byte to the offset nextAt. From push
+// until the call has left the queue, the queue's lock guards these fields. After that only unread
+// changes: it counts the incomplete Reads, down to 0.
 type reads struct {
-	// prefix is the start of a Position-Zero chunk, or nil if the call was not judged by
-	// its prefix.
+	// prefix is the start of a Position-Zero Read chunk, if the call was admitted by it, or nil.
 	prefix   *prefix
 	reading  []wire.ReadSegment
 	cut      []wire.ReadSegment // buffer for reading at stagePrefix
@@ -72,9 +71,9 @@ func (q *readQueue) posted() int64 {
 	return int64(q.outstanding)
 }
 
-// pump posts Reads until depth of them are outstanding. Only one goroutine posts at a time,
-// because Post may call Done, which calls pump again. If another pump is posting, pump
-// returns at once, and the other one posts the new Reads too.
+// pump posts Reads until as many are outstanding as the peer allows. Only one goroutine posts at a
+// time, because Post may call Done, which calls pump again. If another goroutine is posting, pump
+// returns at once, and that goroutine posts the new Reads too.
 func (q *readQueue) pump() {
 	q.mu.Lock()
 	if q.pumping {
@@ -96,8 +95,8 @@ func (q *readQueue) pump() {
 	q.mu.Unlock()
 }
 
-// takeLocked returns the next Read of the call at the head. After its last Read the call
-// leaves the queue.
+// takeLocked returns the next Read of the first call in the queue, or nil if that has none. After
+// its last Read the call leaves the queue.
 func (q *readQueue) takeLocked() *read {
 	c := q.head
 	at := &c.reads
@@ -125,7 +124,7 @@ func (q *readQueue) takeLocked() *read {
 	return r
 }
 
-// remote returns the address in the peer's memory at offset at of the segment s.
+// remote returns an address in the peer's memory. It is at bytes behind the start of the segment s.
 func remote(s wire.Segment, at uint32) rdmacm.Remote {
 	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }
@@ -188,34 +187,31 @@ func readDone(chain *rdmacm.Chain, err error, failed int) {
 // fast network, so it does not slow the Reads down.
 const maxClaim = 16 << 20
 
-// A readClaim limits the incomplete RDMA Reads of one connection's calls in one mem.Group.
-// A call requests memory only when its Reads can be posted. Otherwise a peer could occupy
-// memory merely by announcing data. Each group has its own readClaim, because the calls of
-// a stalled file system keep their memory, and calls to other file systems must not wait
-// for it.
+// A readClaim counts and limits the incomplete RDMA Reads of one connection's calls in one
+// mem.Group. A call requests memory only when its Reads can be posted. Otherwise a peer could
+// occupy memory merely by announcing data. Each group has its own readClaim, because the calls of a
+// stalled file system keep their memory, and calls to other file systems must not wait for it.
 //
 // readQueue.mu guards it.
 type readClaim struct {
 	group         *mem.Group
-	pieces, bytes int // Reads and bytes of the calls that have entered
+	pieces, bytes int // number and bytes of the Reads of the calls that may request memory
 	first, last   *call
 }
 
-// claimed is the part of a readClaim that one call occupies. claim is nil while the call
-// occupies none.
+// claimed is what a readClaim counts for one call. claim is nil while it counts nothing.
 type claimed struct {
 	claim         *readClaim
 	pieces, bytes int // number and bytes of the call's Reads
 }
 
-// room reports whether the Reads of c fit into the readClaim's limits, together with those
-// of the calls that have entered. depth is the number of Reads that the peer allows. A
-// single call always fits.
+// room reports whether the Reads of c fit into the limits of cl, together with those that cl counts
+// already. depth is the number of Reads that the peer allows. A single call always fits.
 func (cl *readClaim) room(c *call, depth int) bool {
 	return cl.pieces == 0 || cl.pieces+c.claimed.pieces <= depth && cl.bytes+c.claimed.bytes <= maxClaim
 }
 
-// charge adds c to the readClaim (sign 1), or removes it (sign -1).
+// charge makes cl count the Reads of c (sign 1), or no longer count them (sign -1).
 func (cl *readClaim) charge(c *call, sign int) {
 	if c.claimed.claim = nil; sign > 0 {
 		c.claimed.claim = cl
@@ -255,8 +251,8 @@ func (q *readQueue) claimOfLocked(g *mem.Group) *readClaim {
 	return cl
 }
 
-// enter requests the memory of c, which needs RDMA Reads. If they do not fit its group's
-// readClaim, c waits until leave makes room.
+// enter requests the memory of c, a call with RDMA Reads. If they do not fit the readClaim of its
+// group, c waits until leave finds that they do.
 func (q *readQueue) enter(c *call) {
 	for _, s := range c.list.segments {
 		c.claimed.pieces += (int(s.Length) + maxRead - 1) / maxRead
@@ -275,8 +271,8 @@ func (q *readQueue) enter(c *call) {
 	c.ask()
 }
 
-// leave takes c out of its readClaim, if it has one. Waiting calls that fit now request
-// their memory.
+// leave makes the readClaim of c no longer count its Reads. Waiting calls that fit after that
+// request their memory.
 func (q *readQueue) leave(c *call) {
 	cl := c.claimed.claim
 	if cl == nil {

@@ -29,8 +29,8 @@ func (r *reply) reset() {
 	r.pieces, r.slots, r.used = r.pieces[:0], r.slots[:0], r.used[:0]
 }
 
-// Room implements rpc.Way. Inline is the largest inline message that the call can be
-// answered with: the inline threshold less the header, which returns the offered chunks.
+// Room implements rpc.Way. Inline is the size of the largest RPC message that fits into a Send: the
+// inline threshold less the header, which returns the chunks that the call offered.
 func (c *call) Room() rpc.Room {
 	return rpc.Room{
 		Inline:     max(0, c.responder.k.sendLimit-c.in.ReplySize()),
@@ -50,7 +50,7 @@ func (c *call) Place(i int) (length int, ok bool) {
 	return 0, false
 }
 
-// writeBytes returns the bytes that all Write chunks of the call hold together.
+// writeBytes returns how many bytes all Write chunks of the call have room for.
 func (c *call) writeBytes() int {
 	var sum uint64
 	for l := c.in.Writes; l.Len() > 0; {
@@ -74,7 +74,7 @@ func (c *call) Writer(words int) *xdr.Writer {
 	return &c.reply.write
 }
 
-// charge adds n bytes to the memory that the call occupies.
+// charge adds n bytes to those that the ledger of the connection counts for the call.
 func (c *call) charge(n int) {
 	c.charged += n
 	c.responder.ledger.Add(n)
@@ -200,8 +200,9 @@ func (c *call) putHeader(size int, inline bool, left int) {
 	c.in.PutReply(c.reply.out.head, p, c.reply.used, replied)
 }
 
-// writeChunks adds the RDMA Writes of results to their Write chunks. They fill segment
-// after segment without gaps, and contain no padding.
+// writeChunks adds to c.reply.out the RDMA Writes that move results into their Write chunks. The
+// bytes of a result fill the segments of its chunk one after the other, without gaps and without
+// XDR padding.
 func (c *call) writeChunks() {
 	payloads, next := c.reply.write.Payloads(), 0
 	slot := int32(0)
@@ -238,8 +239,8 @@ func (c *call) one(b []byte) [][]byte {
 	return c.reply.pieces[n-1 : n : n]
 }
 
-// writeReplyChunk adds the RDMA Writes of stream to the Reply chunk. None of them has more
-// pieces than the device can gather.
+// writeReplyChunk adds to c.reply.out the RDMA Writes that move stream into the Reply chunk. No
+// Write has more buffers than the device allows (maxLocal).
 func (c *call) writeReplyChunk(stream [][]byte) {
 	limit := c.responder.k.maxLocal
 	chunk := c.in.Reply.WriteChunk
@@ -266,7 +267,7 @@ func (c *call) writeReplyChunk(stream [][]byte) {
 	}
 }
 
-// refuse answers the call with the RDMA_ERROR of the fault.
+// refuse answers the call with the RDMA_ERROR that the table of faults has for f.
 func (c *call) refuse(f Fault) {
 	k, answer := c.responder.k, faults[f].answer
 	k.note(f, answer, c.in.XID)
@@ -298,9 +299,9 @@ func (c *call) sent(err error, failed int) {
 	c.finish()
 }
 
-// operationFailed ends the connection after failed work (RFC 8166 §4.5.4). If own is true,
-// the failed work was the call's own, and s.failed remembers the call, so that its retry
-// does not fail the same way.
+// operationFailed ends the connection after a failed Read, Write or Send (RFC 8166 §4.5.4). If own
+// is true, the operation moved data of the call itself, and s.failed remembers the call, so that
+// its retry does not fail the same way.
 func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	if flushed(err) {
 		return // the connection had ended before, for another reason
@@ -312,10 +313,10 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	s.k.end(faultOperation, err)
 }
 
-// blame finds the call whose reply the peer refused after the device had reported the
-// reply's work as done. It remembers the call, so that its retry does not fail the same
-// way. If operationFailed has remembered a call of this connection, blame does nothing: the
-// retry of that call may have been refused already, and must not be refused twice.
+// blame finds the call whose reply the peer refused after the device had reported the reply as
+// sent. s.failed remembers this call, so that its retry does not fail the same way. If
+// operationFailed has found a failed call of this connection, blame does nothing: the retry of that
+// call may have been refused already, and must not be refused twice.
 func (s *responder) blame(why error) {
 	e, ok := errors.AsType[*rdmacm.RefusedError](why)
 	if !ok || e.Op == rdmacm.OpRead || s.blamed.Load() { // operationFailed has handled a failed Read already

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A requester makes calls on one connection. It sends as many as the peer grants, in the
-// order of Start, and exposes memory for each just before it sends the call.
+// A requester makes calls on one connection. It sends as many as the peer has granted credits for,
+// in the order of Start, and exposes memory for each just before it sends the call.
 type requester struct {
 	k           *connection
 	noPlacement bool
@@ -18,7 +18,7 @@ type requester struct {
 	// into a Send.
 	shortOnly  bool
 	maxSegment int
-	timeout    time.Duration // 0 if calls have no time-out, as calls to a client
+	timeout    time.Duration // DialConfig.Timeout, or 0 without a limit, for calls to a client
 
 	*caller
 	credits credits
@@ -36,11 +36,11 @@ type requester struct {
 	fencing []*exchange
 	timer   *time.Timer
 	ticking bool
-	stuck   *time.Timer // runs while the requester is stuck
+	stuck   *time.Timer // timer of lookIfStuckLocked, or nil
 }
 
-// newRequester makes k the connection of c's calls. Every call requests the given number of
-// credits.
+// newRequester returns the requester for calls of c on the connection k. requested is how many
+// credits each call requests.
 func newRequester(k *connection, c *caller, requested int) *requester {
 	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: newPending(requested)}
 	k.requester = q
@@ -57,9 +57,8 @@ func (q *requester) enqueueLocked(e *exchange) (next *exchange) {
 	return next
 }
 
-// beginLocked makes the calling goroutine the one that sends calls, and returns the first
-// call to send. It returns nil if another goroutine sends calls already, or if there is
-// nothing to send.
+// beginLocked lets the calling goroutine send calls, by pump, and returns the first call to send.
+// It returns nil if another goroutine sends calls already, or if there is nothing to send.
 func (q *requester) beginLocked() *exchange {
 	if q.pumping {
 		return nil
@@ -68,8 +67,8 @@ func (q *requester) beginLocked() *exchange {
 	return q.nextLocked()
 }
 
-// nextLocked takes the first call from the queue. If no call may be sent, it returns nil
-// and ends the pumping.
+// nextLocked takes the first call from the queue. If no call may be sent, it returns nil, and the
+// calling goroutine sends no more.
 func (q *requester) nextLocked() *exchange {
 	e := q.queue.head
 	if q.ended || q.dying || e == nil || !q.credits.may() {
@@ -92,10 +91,9 @@ func (q *requester) pump(e *exchange) {
 	}
 }
 
-// stuckLocked reports whether a call waits for a credit while cancelled calls use all
-// credits: the server may never answer those. On a connection to a client it always returns
-// false, because calls to a client have no time-out: the client decides when to end the
-// connection.
+// stuckLocked reports whether a call waits for a credit while cancelled calls use all credits,
+// which the server may never answer. On a connection to a client it always returns false, because
+// calls to a client have no time-out: the client decides when to end the connection.
 func (q *requester) stuckLocked() bool {
 	return q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
 }
@@ -108,8 +106,7 @@ func (q *requester) lookIfStuckLocked() {
 	}
 }
 
-// latePatience is the time for which cancelled calls may use all credits while another call
-// waits.
+// latePatience is how long cancelled calls may use all credits while another call waits.
 const latePatience = time.Second
 
 func (q *requester) endIfStuck() {
@@ -164,9 +161,9 @@ func (q *requester) send(e *exchange) {
 	q.k.post(&e.out)
 }
 
-// abandon ends e, which was not sent: because of err, because it was cancelled, or because
-// the connection ended. If err shows that the connection is about to end, abandon queues e
-// again, and closed passes it on.
+// abandon ends e, whose call was not sent: because of err, because it was cancelled, or because the
+// connection ended. If err shows that the connection is about to end, abandon queues e again, and
+// closed passes it to takeOver.
 func (q *requester) abandon(e *exchange, err error) {
 	q.mu.Lock()
 	q.credits.inFlight--
@@ -198,9 +195,9 @@ func (q *requester) abandon(e *exchange, err error) {
 	q.settle(e, err)
 }
 
-// settle runs once the outcome of e is known. It revokes the peer's access to e's memory
-// before the caller sees the outcome. If that fails, the connection ends first (RFC 8166
-// §4.5.4).
+// settle is called once the outcome of e is known. It revokes the peer's access to the memory of e
+// before the caller of the exchange gets the outcome. If it cannot be revoked, settle ends the
+// connection first (RFC 8166 §4.5.4).
 func (q *requester) settle(e *exchange, err error) {
 	e.err = err
 	var failed error
@@ -222,8 +219,8 @@ func (q *requester) settle(e *exchange, err error) {
 	e.part(q)
 }
 
-// part counts down the outstanding parts of e. After the last part, the caller gets the
-// outcome of e; if the connection ended before the reply came, takeOver gets e.
+// part counts down e.parts. When it becomes 0, the caller gets the outcome of e; but if the
+// connection ended before the reply came, takeOver gets e.
 func (e *exchange) part(q *requester) {
 	if e.parts.Add(-1) > 0 {
 		return
@@ -237,13 +234,12 @@ func (e *exchange) part(q *requester) {
 	e.finish(&q.mu, e.err)
 }
 
-// sent takes the outcome of the call's Send. A Send that failed by itself fails its call
-// (RFC 8166 §4.5.4). If the end of the connection flushed the Send, closed handles the
-// call.
+// sent is called with the outcome of the call's Send. If the Send failed by itself, its call fails
+// (RFC 8166 §4.5.4). If the end of the connection flushed the Send, closed handles the call.
 func (e *exchange) sent(err error, failed int) {
 	q := e.q
 	if err != nil && failed >= 0 && !flushed(err) && q.take(e) {
-		// The receive promised for the answer remains: one too many does no harm.
+		// This side stays ready to receive the answer, which will not come; that does no harm.
 		q.settle(e, err)
 		q.mu.Lock()
 		q.credits.inFlight--
@@ -278,7 +274,8 @@ func (q *requester) waits(xid uint32) bool {
 	return q.pending.of(xid) != nil
 }
 
-// closed ends all exchanges of the connection.
+// closed is called when the connection has ended. It passes the exchanges without a reply to
+// takeOver.
 func (q *requester) closed(err error) {
 	why := rpc.ErrCallLost
 	if err != nil {

@@ -17,25 +17,25 @@ type responder struct {
 	pool   *mem.Pool // nil if calls may move no data by RDMA
 	ledger mem.Ledger
 	held   held
-	// maxCall and maxReply: see Config.
+	// maxCall and maxReply are those of Config.
 	maxCall, maxReply int
 	// noChunks is true if the peer's calls may have no chunks, because this side is the
 	// Requester of the connection and they travel in the reverse direction (RFC 8167 §5.3).
 	noChunks bool
 	failed   *failedPart
 	written  written
-	// blamed is true once an RDMA operation of a call has failed. Then no other call is to
-	// blame for the end of the connection.
+	// blamed is true once an RDMA operation of a call has failed, and ended the connection. Then
+	// blame looks for no other call that ended it.
 	blamed atomic.Bool
-	// unjudged is the memory group of calls that are not admitted yet.
+	// unjudged is Server.unjudged.
 	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
 	run      run
 }
 
-// newResponder returns the responder for the calls of k's peer. It grants the peer the
-// given number of credits.
+// newResponder returns the responder for the calls of k's peer. granted is the number of credits
+// that it grants the peer.
 func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *responder {
 	peer := k.device.Peer().Addr().Unmap()
 	s := &responder{
@@ -57,8 +57,8 @@ func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *
 // does.
 const privileged = true
 
-// callCost is the estimated heap memory of a call beside its message and the words of its
-// reply, in bytes.
+// callCost is an estimate of the heap bytes that a call occupies in addition to its message and the
+// words of its reply.
 const callCost = 3072
 
 // A holder is a connection in its role as the mem.Holder of its share of memory.
@@ -76,9 +76,9 @@ func (k *holder) End(why error) {
 	(*connection)(k).end(faultStarved, why)
 }
 
-// arrived begins the call m, on the receiving goroutine, or holds it while the connection
-// is full. A call with a faulty header goes the same way, because it costs as much until
-// its RDMA_ERROR has left.
+// arrived begins the call m, on the receiving goroutine, or holds it while the connection is full.
+// A call with a faulty header goes the same way, because until its RDMA_ERROR is sent it occupies
+// as much memory.
 func (s *responder) arrived(m *inbound) {
 	if s.full() && s.hold(m) {
 		return
@@ -108,8 +108,8 @@ func (s *responder) begin(m *inbound) {
 	c.begin()
 }
 
-// grant grants the peer more credits, from the next reply on. It promises the receives for
-// them first (RFC 8166 §3.3.1).
+// grant grants the peer more credits, from the next reply on. First it makes this side ready to
+// receive so many more calls (RFC 8166 §3.3.1).
 func (s *responder) grant(more int) {
 	if more > 0 {
 		s.k.promise(more)
@@ -117,8 +117,8 @@ func (s *responder) grant(more int) {
 	}
 }
 
-// closed runs when the connection has ended because of why. Calls in progress run on; the
-// device flushes their replies.
+// closed is called when the connection has ended; why is the reason. Calls in progress continue;
+// the device drops their replies.
 func (s *responder) closed(why error) {
 	s.blame(why)
 	s.conn.Close()
@@ -129,12 +129,12 @@ func (s *responder) closed(why error) {
 	}
 }
 
-// A run is the state of a responder while there is input: from the first message that the
-// receiving goroutine passes on until Drained. Calls that the receiving goroutine answers
-// itself share the run's record, reply buffer and counters, so they need none of their own.
-// The run belongs to the receiving goroutine.
+// A run is the state of a responder while there is input: from the first message that the receiving
+// goroutine passes on until Drained. The calls that the receiving goroutine answers itself use the
+// run's record, reply buffer and counters, one after the other. The run belongs to the receiving
+// goroutine.
 type run struct {
-	// entered is true if the run is counted as one call in connection.calls, for all calls
+	// entered is true if connection.calls counts the run as one call. This stands for all calls
 	// that the receiving goroutine answers itself.
 	entered bool
 	// call is the record for the next call, with its reply buffer, or nil.
@@ -163,8 +163,8 @@ func (s *responder) enterRun(m *inbound) bool {
 	return true
 }
 
-// endRun adds the run's counts to the Stats, and releases its record and its entry in
-// connection.calls.
+// endRun ends the run: it adds the run's counts to the Stats, releases its record, and takes it out
+// of connection.calls.
 func (s *responder) endRun() {
 	u := &s.run
 	if u.call != nil {
@@ -185,7 +185,8 @@ func (s *responder) endRun() {
 	}
 }
 
-// leaveRun takes the call out of the run, so that any goroutine may continue it.
+// leaveRun counts the call by itself, no longer as part of the run, so that any goroutine may
+// continue it.
 func (c *call) leaveRun() {
 	if !c.inRun {
 		return

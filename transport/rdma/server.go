@@ -21,8 +21,8 @@ type Server struct {
 	config Config
 	own    wire.PrivateData
 	failed *failedXIDs
-	// unjudged is the memory group of calls in Position-Zero chunks. The server cannot
-	// judge them before their RDMA Reads are done.
+	// unjudged is the memory group of calls in Position-Zero Read chunks. Before the RDMA Reads of
+	// such a call are done, the server cannot decide whether to serve it (Calls.Admit).
 	unjudged *mem.Group
 	stats    Stats
 
@@ -30,7 +30,7 @@ type Server struct {
 	closing   bool
 	listeners map[rdmacm.Listener]struct{}
 	open      map[*connection]struct{}
-	setup     sync.WaitGroup // counts connections being accepted
+	setup     sync.WaitGroup // counts calls of accept that have not returned
 	empty     chan struct{}  // closed when the server is closing and the last connection is gone
 }
 
@@ -59,8 +59,8 @@ func NewServer(config Config) (*Server, error) {
 // Stats returns the server's counters.
 func (s *Server) Stats() *Stats { return &s.stats }
 
-// Serve accepts connections from l until Shutdown or Close closes l. Then it returns
-// ErrServerClosed.
+// Serve accepts connections from l until Shutdown or Close closes l; then it returns
+// ErrServerClosed. If l fails otherwise, Serve closes l and returns its error.
 func (s *Server) Serve(l rdmacm.Listener) error {
 	own := s.own
 	own.RemoteInvalidation = own.RemoteInvalidation && l.Limits().RemoteInvalidation
@@ -108,7 +108,7 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 	}
 }
 
-// accept sets up one connection. If the set-up fails, accept forgets the connection.
+// accept sets up one connection. If the set-up fails, accept removes the connection from s.open.
 func (s *Server) accept(r rdmacm.Request, k *connection) {
 	param := k.param(s.config.StrangerCredits, s.config.Credits+s.config.callbackCredits)
 	param.OutboundReads = s.config.reads
@@ -147,7 +147,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	}
 }
 
-// gone forgets a connection that has ended.
+// gone removes a connection that has ended from s.open.
 func (s *Server) gone(k *connection) {
 	s.stats.Connections.Add(-1)
 	s.mu.Lock()
@@ -158,7 +158,7 @@ func (s *Server) gone(k *connection) {
 	}
 }
 
-// begin stops listening and returns the connections.
+// begin stops listening and returns the connections that are set up.
 func (s *Server) begin() []*connection {
 	s.mu.Lock()
 	if !s.closing {
@@ -191,10 +191,10 @@ func (s *Server) connections() []*connection {
 	return all
 }
 
-// Shutdown drains the server: it stops listening, lets every call in progress be answered,
-// accepts no new ones, and ends each connection after its last call. It returns when all
-// connections are gone. If ctx ends first, Shutdown aborts the remaining connections and
-// returns ctx's error.
+// Shutdown drains the server: it stops listening, lets every call in progress be answered, accepts
+// no new ones, and ends each connection after its last call. It returns when all connections are
+// gone. If ctx ends first, Shutdown aborts the remaining connections and returns the context's
+// cause.
 func (s *Server) Shutdown(ctx context.Context) error {
 	for _, k := range s.begin() {
 		k.drain()
@@ -221,7 +221,7 @@ func (s *Server) abort() {
 	for _, k := range s.connections() {
 		k.device.Abort(ErrServerClosed)
 	}
-	// A connection that was in set-up is in the list once its set-up is over.
+	// A connection whose set-up was not complete is among the connections once accept has returned.
 	s.setup.Wait()
 	for _, k := range s.connections() {
 		k.device.Abort(ErrServerClosed)

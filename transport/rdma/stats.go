@@ -5,16 +5,19 @@ import "sync/atomic"
 // Stats counts the work of the connections of a Server or Client. All fields except
 // Connections only grow.
 type Stats struct {
-	// Connections is the present number, Accepted the number since the start.
+	// Connections is the present number of connections. Accepted is the number of connections set
+	// up since the start.
 	Connections, Accepted atomic.Int64
 
-	// Calls and Replies count the responder's messages. LongCalls count those in a
-	// Position-Zero Read chunk, LongReplies those in a Reply chunk.
+	// Calls and Replies count the calls that the responder received and the replies that it sent.
+	// LongCalls counts the calls in a Position-Zero Read chunk, LongReplies the replies in a Reply
+	// chunk.
 	Calls, LongCalls, Replies, LongReplies atomic.Int64
-	// ReadsDeferred counts calls that asked for memory only after the Reads of other calls
-	// had completed.
+	// ReadsDeferred counts calls that requested memory only after RDMA Reads of other calls had
+	// completed (readClaim).
 	ReadsDeferred atomic.Int64
-	// Held counts calls that waited in their receive buffers while memory was short.
+	// Held counts calls that waited in their receive buffers, because memory was short or their
+	// client used up its memory.
 	Held atomic.Int64
 	// Dropped counts calls without an answer.
 	Dropped atomic.Int64
@@ -43,12 +46,14 @@ type Stats struct {
 // Count returns the number of times that a fault occurred.
 func (s *Stats) Count(f Fault) int64 { return s.faults[f].Load() }
 
-// Timeouts counts the connections that ended because the peer did nothing in time.
+// Timeouts counts the connections that this side ended because the peer took no data, sent no data
+// that was asked for, or did not answer a call in time.
 func (s *Stats) Timeouts() int64 { return s.Count(faultStalled) + s.Count(faultUnanswered) }
 
-// Overruns counts the connections that ended because the peer made more calls than it was
-// granted.
+// Overruns counts the connections that this side ended because the peer made more calls than its
+// credits allow.
 func (s *Stats) Overruns() int64 { return s.Count(faultOverrun) }
 
-// FailedWork counts the connections that ended because an RDMA operation failed.
+// FailedWork counts the connections that this side ended because an RDMA operation failed, or
+// because the access of the peer to memory could not be revoked.
 func (s *Stats) FailedWork() int64 { return s.Count(faultOperation) + s.Count(faultFence) }

@@ -2,16 +2,16 @@ package rdma
 
 import "sync/atomic"
 
-// writtenMost is the number of handles that written remembers for a connection.
+// writtenMost is how many handles written remembers for a connection, at most.
 const writtenMost = 256
 
 // written remembers which call's reply wrote to a handle of the peer, or invalidated it. A
 // device may report work as done before the peer has seen and refused it. The error that
 // then ends the connection names only the handle (rdmacm.RefusedError), not the call.
 //
-// A reply takes one atomic addition and one store for each handle. An overwritten entry
-// belongs to a reply that the peer has received, unless one call names more handles than
-// writtenMost.
+// To remember a handle takes one atomic addition and one store. If written is full, it forgets the
+// oldest handle; the peer has received the reply with that handle, unless one call names more than
+// writtenMost handles.
 type written struct {
 	next atomic.Uint32
 	// last holds pairs of XID and handle. It is nil until a reply uses a handle.

@@ -8,8 +8,8 @@ import (
 // length, offset (RFC 8166 §3.4.3).
 const segmentSize = 16
 
-// A Segment names memory of the Requester: Length bytes from Offset of the region that
-// Handle (the STag) names.
+// A Segment is a piece of memory of the Requester: Length bytes that start at Offset in the region
+// whose STag is Handle.
 type Segment struct {
 	Handle, Length uint32
 	Offset         uint64
@@ -101,9 +101,9 @@ func putReadList(b []byte, segments []ReadSegment) int {
 	return n + 4
 }
 
-// A WriteChunk is memory of the Requester for one result, or for a whole reply (the Reply
-// chunk) (RFC 8166 §3.4.6). It aliases the message. Without segments it is an empty Write
-// chunk: its result goes inline.
+// A WriteChunk is memory of the Requester for one result, or for a whole reply (the Reply chunk)
+// (RFC 8166 §3.4.6). It aliases the message. A WriteChunk without segments is an empty Write chunk;
+// its result goes inline.
 type WriteChunk struct {
 	segments []byte // encoded segments of segmentSize bytes each
 }

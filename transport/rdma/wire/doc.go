@@ -3,8 +3,7 @@
 // functions over bytes: they keep no state, allocate nothing and look at nothing but the
 // message. Decoded values alias the message. Each file holds one unit.
 //
-// All versions share prefix.go, the layout of ERR_VERS in rdma_error.go, and
-// private_data.go. The rest is version 1: header.go, its three lists, and segment.go. A
-// further version would add types and files of its own beside these, selected by
-// Prefix.Version.
+// All versions have the Prefix, the layout of ERR_VERS (rdma_error.go) and the private data in
+// common. The rest is for version 1: the header (header.go) and its three lists (chunks.go). A
+// further version would add types and files of its own, selected by Prefix.Version.
 package wire

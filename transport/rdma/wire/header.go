@@ -26,9 +26,9 @@ type Header struct {
 	Size int
 }
 
-// Parse reads the header at the start of b, which holds at least MinHeader bytes. It makes
-// the checks that depend on neither role nor version. The error is ErrTruncated or
-// ErrDiscriminator; even then Parse sets the prefix. It allocates nothing.
+// Parse reads the header at the start of b, which holds at least MinHeader bytes. It checks only
+// whether the lists can be decoded. The error is ErrTruncated or ErrDiscriminator; even then Parse
+// sets the prefix. It allocates nothing.
 func (h *Header) Parse(b []byte) error {
 	*h = Header{}
 	var ok bool
@@ -54,9 +54,8 @@ func (h *Header) Parse(b []byte) error {
 	return nil
 }
 
-// SoleHandle returns the handle of the segments of h. ok is false if there are none, or if
-// they have different handles. A reply may invalidate a sole handle by Send with
-// Invalidate, because it cannot be the wrong one.
+// SoleHandle returns the handle of the segments of h. ok is false if there are none, or if they
+// have different handles. Only such a handle is invalidated by the reply (Send with Invalidate).
 func (h *Header) SoleHandle() (handle uint32, ok bool) {
 	found := false
 	see := func(s Segment) bool {
@@ -113,9 +112,9 @@ func (h *Header) Wraps() bool {
 	return false
 }
 
-// An Offer holds the chunks that a call offers for its reply, as views of the message. The
-// reply returns them. After the Read list is processed, no other part of the header is
-// needed.
+// An Offer holds the chunks that a call offers for its reply. They refer to the bytes of the
+// message. The reply has to return them. After the Read list is processed, no other part of the
+// header is needed.
 type Offer struct {
 	Writes WriteList
 	Reply  ReplyChunk
@@ -127,9 +126,9 @@ func (o *Offer) ReplySize() int {
 	return PrefixSize + 4 + o.Writes.size() + o.Reply.size()
 }
 
-// PutReply writes the header of a reply to the call to the first ReplySize bytes of b.
-// used[i] is the number of bytes written to Write chunk i; later chunks got none. replied
-// is the number of bytes written to the Reply chunk (RFC 8166 §3.4.6, §4.3.3).
+// PutReply writes the header of a reply to the call to the first ReplySize bytes of b. used[i] is
+// the number of bytes written to Write chunk i; chunks beyond the end of used got none. replied is
+// the number of bytes written to the Reply chunk (RFC 8166 §3.4.6, §4.3.3).
 func (o *Offer) PutReply(b []byte, p Prefix, used []uint64, replied uint64) {
 	p.Put(b)
 	binary.BigEndian.PutUint32(b[PrefixSize:], 0) // no Read list

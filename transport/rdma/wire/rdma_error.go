@@ -27,10 +27,10 @@ func (c ErrorCode) String() string {
 // MaxErrorSize is the length of the longest RDMA_ERROR, ERR_VERS, in bytes.
 const MaxErrorSize = PrefixSize + 12
 
-// errChunkSize is the length of ERR_CHUNK: below MinHeader.
+// errChunkSize is the length of an RDMA_ERROR with ERR_CHUNK, in bytes. It is less than MinHeader.
 const errChunkSize = PrefixSize + 4
 
-// An ErrorBody is the body of an RDMA_ERROR, behind the prefix (RFC 8166 §4.5).
+// An ErrorBody is what follows the prefix in an RDMA_ERROR (RFC 8166 §4.5).
 type ErrorBody struct {
 	Code ErrorCode
 	// Low and High are the supported versions, for ErrVers.
