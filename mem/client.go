@@ -11,7 +11,7 @@ import (
 // closed, its last memory is released, and it is not blamed.
 type Client struct {
 	pool *Pool
-	key  any // nil for a share without a key, which is a client by itself
+	key  any // nil for the Client of a single share without a key
 
 	// Guarded by pool.mu.
 	holding
@@ -34,7 +34,8 @@ type Client struct {
 	stuck int64
 }
 
-// clientLocked returns the Client of a key, and makes it if needed.
+// clientLocked returns the Client with the given key, and makes it if there is none. If key is nil,
+// it makes a Client.
 func (p *Pool) clientLocked(key any) *Client {
 	if c := p.clients[key]; c != nil && key != nil {
 		return c
@@ -47,7 +48,8 @@ func (p *Pool) clientLocked(key any) *Client {
 	return c
 }
 
-// forgetLocked drops a client that holds nothing, waits for nothing and is not blamed.
+// forgetLocked removes c from the pool if c has no share, holds nothing, waits for nothing and is
+// not blamed.
 func (c *Client) forgetLocked() {
 	if c.goneLocked() && !c.blamed {
 		delete(c.pool.clients, c.key)
@@ -89,9 +91,9 @@ func (p *Pool) forgiveLocked(now time.Time) {
 }
 
 // withinLocked reports whether c stays within its fair part with n more pages in g. The fair part
-// is the arena divided by the number of clients that hold memory or wait for it. A client that
-// exceeds it may still have up to half a fair part in g, or one request if it holds nothing there,
-// because a file system that stalls with the rest of its memory is not the client's fault.
+// is the arena divided by the number of clients that hold memory or wait for it. withinLocked is
+// also true if c holds nothing in g, or at most half a fair part there with n more pages. The
+// reason is that c may hold the rest in a file system that stalls, which is not the client's fault.
 func (c *Client) withinLocked(g *Group, n int32) bool {
 	p := c.pool
 	if p.active <= 1 {

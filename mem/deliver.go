@@ -26,7 +26,8 @@ func (p *Pool) deliverAndUnlock() {
 	p.drainAndUnlock()
 }
 
-// drainAndUnlock is the loop of deliverAndUnlock, for the goroutine that set p.delivering.
+// drainAndUnlock makes the calls for deliverAndUnlock. The calling goroutine has set p.delivering,
+// or continues for the one that has.
 func (p *Pool) drainAndUnlock() {
 	for n := 0; p.ready.First != nil; n++ {
 		if n == deliveries {

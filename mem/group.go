@@ -1,7 +1,7 @@
 package mem
 
-// A Group limits the memory of several Requests together, such as those for one file system, so
-// that calls which stall with their memory leave enough for others. While a Group is at its limit
+// A Group limits the memory of several Requests together, such as those for one file system. So
+// calls that stall while they hold memory leave enough for others. While a Group is at its limit
 // (Config.Group), its next Request waits, is charged to nothing, and delays no other Group. A
 // Request larger than the limit is granted when the Group holds no page of the main zone.
 type Group struct {

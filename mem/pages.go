@@ -166,9 +166,9 @@ func (e extent) mask(w, first, last uint) uint64 {
 }
 
 // The arena has two zones. Any request may have pages of the main zone. The reserve, at the arena's
-// end, is for small requests only: they find memory there while large requests hold the whole main
-// zone or wait for it. While a large request is next (Pool.current), no small one gets pages of the
-// main zone, so that the main zone empties for the large one.
+// end, is for small requests only, so that they find memory while large requests hold the whole
+// main zone or wait for it. While a large request is next (Pool.current), no small one gets pages
+// of the main zone, so that the main zone empties for the large one.
 
 // smallPages is the largest size of a small request: 64 KiB.
 const smallPages = (64 << 10) / PageSize

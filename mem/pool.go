@@ -15,14 +15,15 @@ const PageSize = 4096
 // MinCeiling is the smallest ceiling that a Pool accepts, in bytes.
 const MinCeiling = 4 << 20
 
-// maxPages keeps sums of pages within an int32: 2 TiB.
+// maxPages is the largest number of pages of an arena, for 2 TiB. Sums of such numbers fit into an
+// int32.
 const maxPages = 1 << 29
 
 // noLimit is the value of Pool.groupLimit if groups have no limit. It is more pages than a group
 // can hold or wait for.
 const noLimit = 2*maxPages + maxPages/2
 
-// ErrTooLarge: the request exceeds what the pool or the share could ever give.
+// ErrTooLarge: the request has more bytes than the pool can ever grant to the share.
 var ErrTooLarge = errors.New("mem: request exceeds the ceiling")
 
 // ErrClosed: the pool or the share was closed before the request was granted.
@@ -128,8 +129,8 @@ func NewPool(cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// pages converts a limit in bytes to pages. If limit is 0, it returns half of the ceiling. The
-// error names the limit by the word in of.
+// pages converts limit, which is in bytes, to pages. If limit is 0, it returns half of the ceiling.
+// of is the name of the limit in the error.
 func (cfg *Config) pages(of string, limit int64) (int32, error) {
 	switch {
 	case limit == 0:
@@ -183,7 +184,7 @@ func (p *Pool) Close() {
 	p.deliverAndUnlock()
 }
 
-// unmapLocked unmaps the arena when nothing can use it any more.
+// unmapLocked unmaps the arena if the pool is closed and nothing uses the arena any more.
 func (p *Pool) unmapLocked() {
 	if !p.closed || p.unmapped || p.inUse() > 0 || p.trimming || p.pinned > 0 {
 		return

@@ -27,8 +27,7 @@ type Holder interface {
 var ErrNoProgress = errors.New("mem: memory is short, and the peer makes no progress")
 
 const (
-	// sweepEvery is the length of a tick, which is the interval of the sweeper while memory is
-	// short.
+	// sweepEvery is the length of a tick: the time between two calls of sweep.
 	sweepEvery = 250 * time.Millisecond
 	// patienceTicks is the number of ticks after which a request has waited too long: in the next
 	// tick, after more than 1 s, the pool makes connections end to free memory for it.
@@ -111,7 +110,7 @@ func (p *Pool) strainedLocked() bool {
 	return false
 }
 
-// watchLocked starts the sweeper if it is needed.
+// watchLocked starts the sweeper if it has to run (strainedLocked) and does not run.
 func (p *Pool) watchLocked() {
 	if p.strainedLocked() && p.sweeper == nil && !p.closed {
 		// A new tick makes the old records of the shares invalid.
@@ -281,8 +280,8 @@ func (p *Pool) wantsLocked(q *requestQueue) *int64 {
 	return &p.wants
 }
 
-// helpsLocked reports whether the memory of s would help a request of another share, of the same or
-// another client, that has waited too long.
+// helpsLocked reports whether the memory of s would help requests of other shares, of the same or
+// another client, that have waited too long.
 func (p *Pool) helpsLocked(s *Share) bool {
 	own := func(wants *int64) (pages int64) {
 		for q := s.queues; q != nil; q = q.sibling {

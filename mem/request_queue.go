@@ -134,7 +134,7 @@ func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
 	return nil
 }
 
-// openLocked makes a requestQueue that belongs to no waitingPlace yet.
+// openLocked makes a requestQueue, which is not yet in a waitingPlace.
 func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
 	q := p.unusedQueue
 	if q == nil {
@@ -151,7 +151,7 @@ func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
 	return q
 }
 
-// closeLocked forgets a requestQueue without requests that is in no waitingPlace.
+// closeLocked removes a requestQueue that has no requests and is in no waitingPlace.
 func (p *Pool) closeLocked(q *requestQueue) {
 	s := q.share
 	at := &s.queues

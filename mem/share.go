@@ -219,8 +219,8 @@ func pagesOf(size int) int64 {
 	return max(1, (int64(size)-1)/PageSize+1)
 }
 
-// ledgerStep is by how many bytes the sum of a Ledger has to change before the Ledger changes the
-// charge of its share. Only a sum that becomes 0 is charged at once.
+// If the sum of a Ledger has changed by ledgerStep bytes or more, or has become 0, the Ledger
+// changes the charge of its share.
 const ledgerStep = 16 << 10
 
 // A Ledger adds up the Go heap memory that one connection makes this process keep, and charges it
@@ -283,15 +283,15 @@ const leastCalls = 2
 // Full reports whether a connection of the share must not begin another call now. calls is the
 // number of its calls under way.
 //
-// Calls wait for an executor, for memory or for the peer. Meanwhile each transport charges their
-// messages and replies. The charges of a client may be half of what the charges of the other
-// clients leave of the ceiling. So a single client may use half of the ceiling. A client whose
-// charges exceed that may still have leastCalls calls under way on each connection. While a
-// connection is full, TCP does not read from it, and RDMA, which cannot stop messages from
-// arriving, keeps them as received. So all clients together keep no more than the ceiling and the
-// memory of leastCalls calls for each connection. A full connection has calls under way, and
-// continues when one of them ends. Its transport also checks again every few seconds, because other
-// connections may have released memory. Full takes no lock.
+// Calls wait for an executor, for memory or for the peer. Meanwhile each transport charges the
+// memory for their messages and replies to the share (Ledger). The charges of a client may be half
+// of what the charges of the other clients leave of the ceiling. So a single client may use half of
+// the ceiling. A client whose charges exceed that may still have leastCalls calls under way on each
+// connection. While a connection is full, TCP does not read from it, and RDMA, which cannot stop
+// messages from arriving, keeps them as received. So all clients together keep no more than the
+// ceiling and the memory of leastCalls calls for each connection. A full connection has calls under
+// way, and continues when one of them ends. Its transport also checks again every few seconds,
+// because other connections may have released memory. Full takes no lock.
 func (s *Share) Full(calls int64) bool {
 	p := s.pool
 	if calls < leastCalls {

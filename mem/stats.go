@@ -3,13 +3,13 @@ package mem
 // Stats is a snapshot of a Pool's counters.
 type Stats struct {
 	Ceiling, InUse, Peak int64 // bytes of payload memory
-	// Charged is how many bytes of the heap are charged to shares.
+	// Charged is how many bytes of Go heap are charged to shares (Ledger).
 	Charged int64
 	// Small is how many bytes of the reserve for small requests are in use.
 	Small int64
 	// Resident is an upper bound of the arena's bytes that occupy memory.
 	Resident int64
-	// Trimmed counts the bytes given back to the kernel.
+	// Trimmed is how many bytes were given back to the kernel since the start.
 	Trimmed uint64
 	// Waiting is how many requests wait now. Unfittable is how many requestQueues the pool passes
 	// over, because their next request needs a block so large that none can become free at present.
