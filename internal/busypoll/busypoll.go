@@ -1,7 +1,7 @@
 // Package busypoll lets the goroutine that receives a connection's calls poll for the next call for
 // some microseconds before it waits in the runtime's poller. A client that makes one call at a time
-// sends the next one as soon as it has the reply. Putting the goroutine to sleep and waking it, and
-// a processor with it, takes longer than that.
+// sends the next one as soon as it has the reply. To put the goroutine to sleep and to wake it
+// again, and a processor with it, takes longer.
 //
 // While no call comes, polling costs a processor. While a goroutine polls, the runtime may also not
 // notice input of other connections, because no thread waits in its poller. These rules limit both
@@ -11,7 +11,7 @@
 //   - No connection polls within 2 ms of another connection's input. A poll also ends when another
 //     connection has input, or when Errand reports other work: such work keeps processors awake,
 //     and may need the processor that polls.
-//   - Every 100 us a connection that polls yields: as soon as there is input, its goroutine goes to
+//   - A connection that polls yields every 100 us: as soon as there is input, its goroutine goes to
 //     wait in the runtime's poller without reading the input. So the wait ends at once, and the
 //     runtime looks for input of all connections.
 //   - A connection polls after 4 calls in a row have closely followed the replies before them. It
@@ -26,7 +26,7 @@
 //     a sixteenth of the time that passes, to 4 ms. So peers that time their calls such that the
 //     process always polls in vain cost it a sixteenth of one processor.
 //
-// Nothing here allocates, waits, or starts a timer or a goroutine.
+// The functions of this package do not allocate memory, wait, or start timers or goroutines.
 package busypoll
 
 import (
@@ -39,18 +39,18 @@ const (
 	// vainShare is a divisor: polls that find nothing use at most 1/vainShare of one processor's
 	// time.
 	vainShare = 16
-	// mostCredit is the most time that polls which find nothing may use at once.
+	// mostCredit is the largest credit of a Group, see the package comment.
 	mostCredit = 4 * time.Millisecond
 	// turn is how long a connection polls before it yields, see the package comment.
 	turn = 100 * time.Microsecond
 	// quiet is the least time between input of another connection and a poll.
 	quiet = 2 * time.Millisecond
-	// trusted is how many calls in a row have to follow the replies before them closely before a
-	// connection polls.
+	// trusted is a number of calls in a row. If each of them came soon after the reply to the call
+	// before it, the connection may poll.
 	trusted = 4
-	// leastPenalty and mostPenalty bound the penalty: the number of calls for which a connection
-	// waits in the runtime's poller after a call that did not come in time. After a number of calls
-	// in time, which is redeemed, the penalty is leastPenalty again.
+	// leastPenalty and mostPenalty limit the penalty: the number of calls for which a connection
+	// waits in the runtime's poller after a call that did not come in time. redeemed is the number
+	// of calls in time after which the penalty is leastPenalty again.
 	leastPenalty, mostPenalty = 2, 64
 	redeemed                  = 8
 	// shortest is the shortest poll that may end without input. The gaps between calls vary by that
@@ -114,7 +114,7 @@ type Stats struct {
 	// Polls is the sum of Hits (polls that found input), Misses (polls that found none) and
 	// Broken (polls given up because the process had other work).
 	Polls, Hits, Misses, Broken uint64
-	// Spent is the total time of all polls, Vain that of polls without input.
+	// Spent is the total time of all polls, and Vain the total time of polls that found no input.
 	Spent, Vain time.Duration
 }
 

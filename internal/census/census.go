@@ -68,8 +68,8 @@ type Event struct {
 	Age   time.Duration
 }
 
-// A Census counts and limits connections: see the package comment. All its methods may be called
-// from any goroutine.
+// A Census counts and limits connections, as the package comment describes. Any goroutine may call
+// its methods.
 type Census struct {
 	cfg Config
 
@@ -212,7 +212,7 @@ func (c *Census) takeOut(s *Seat) {
 	}
 }
 
-// move moves s to a later stage.
+// move changes the stage of s to a later one.
 func (c *Census) move(s *Seat, stage Stage, now time.Time) {
 	c.unqueue(s)
 	for by := byStrangers; by <= byArriving; by++ {

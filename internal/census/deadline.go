@@ -3,7 +3,8 @@ package census
 import "time"
 
 const (
-	// pressedSetup divides SetupTimeout while more than half of Setups are under way.
+	// pressedSetup is a divisor: while more than half of Setups are under way, a set-up may take
+	// only SetupTimeout/pressedSetup.
 	pressedSetup = 5
 	// sampleEvery is the time between two samples of which known peers are active. Idle times have
 	// this precision.
@@ -107,7 +108,8 @@ func (c *Census) sample(now time.Time) {
 	}
 }
 
-// A lateSeat is a seat whose deadline has passed. It is ended unless its holder is busy.
+// A lateSeat is a seat whose deadline has passed. The Census ends its connection unless Holder.Busy
+// returns true.
 type lateSeat struct {
 	seat   *Seat
 	holder Holder
@@ -142,9 +144,8 @@ func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
 	return ends, late
 }
 
-// endUnlessBusy asks the holders of late seats whether a call is under way, and ends the
-// connections of those that say no. The others may stay until their new deadlines. The caller does
-// not hold c.mu.
+// endUnlessBusy calls Busy of the holders of late seats, and ends the connections of those that
+// return false. The others may stay until their new deadlines. The caller does not hold c.mu.
 func (c *Census) endUnlessBusy(late []lateSeat) {
 	idle := late[:0]
 	for _, l := range late {

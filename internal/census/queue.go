@@ -10,7 +10,7 @@ const (
 // link holds a seat's neighbours in a queue.
 type link struct{ next, prev *Seat }
 
-// A queue is a list of seats; by selects which of a seat's links it uses.
+// A queue is a list of seats. by is ofAddress or ofStage; the queue uses these links of its seats.
 type queue struct {
 	by          int
 	first, last *Seat

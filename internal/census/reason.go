@@ -6,7 +6,8 @@ import "fmt"
 // Arrive, and the one that Holder.End gets.
 type Reason uint8
 
-// Reasons. Those before Evicted refuse a newcomer, the others end a connection.
+// Reasons. The Census refuses a newcomer for those before Evicted, and ends a connection for
+// Evicted and the reasons after it.
 const (
 	// AddressFull: the address of the newcomer has its maximum of seats, and each belongs to a
 	// known peer that is not idle.

@@ -68,7 +68,7 @@ type Seat struct {
 	step    uint64    // number of its last change of stage, among the changes of all seats
 	since   time.Time // entry to this stage; for a known peer, last use
 	holder  Holder
-	// moved is a counter that grows with the connection's activity. seen is its value at the last
+	// moved is a counter that grows when the connection is used. seen is its value at the last
 	// sample.
 	moved *atomic.Uint64
 	seen  uint64

@@ -8,11 +8,11 @@ package census
 //     stage longest ago. So a flood of newcomers, from however many addresses, displaces only
 //     newcomers and no known peer. And a newcomer has time for a first call before the flood
 //     displaces it.
-//   - Otherwise it takes the site with the most seats, and in it the address with the most.
-//     It evicts that address's oldest stranger; if there is none, its longest idle known
-//     peer. So connections that came first lock out no newcomer, idle or not, and newcomers
-//     do not have to take each other's seats. A site with many addresses takes no more
-//     seats than others, because sites count, not addresses.
+//   - Otherwise it takes the site with the most seats, and in it the address with the most. It
+//     evicts that address's oldest stranger; if there is none, its longest idle known peer. So the
+//     connections that came first, idle or not, do not lock out newcomers, and newcomers do not
+//     have to take each other's seats. A site with many addresses gets no more seats than others,
+//     because the rule compares sites before addresses.
 //
 // In both rules the newcomer's own address counts as if the newcomer had a seat already. If the
 // rule chooses that address, givesItself chooses the seat: a stranger's, otherwise that of an idle
@@ -38,8 +38,8 @@ const (
 	leastLeaving = 16
 )
 
-// Spare returns how many connections that lost their seats may still be open, in addition to the
-// connections that have the given number of seats. The process must reserve descriptors for them.
+// Spare returns how many connections that lost their seats may still be open. seats is
+// Config.Seats. The process must reserve descriptors for these connections as well.
 func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
 // makeRoom chooses the seats to take away for a newcomer of address a: at most one to make room for

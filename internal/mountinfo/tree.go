@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Tree finds the mounts whose mount points lie on a given mount.
+// A Tree finds the mounts that are mounted on a given mount.
 type Tree struct {
 	all []Mount
 	on  map[uint64][]int // indices into all, by Parent
