@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/probe"
 )
 
-// The details are in the printed result of the probe.
+// The command prints the result of the probe, which has the details, before it returns these
+// errors.
 var (
 	errNotServed = errors.New("no NFS server was found where one was asked for")
 	errNoContext = errors.New("an NFS server was found, but no context of RPCSEC_GSS was made with it")

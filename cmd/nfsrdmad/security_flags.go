@@ -44,7 +44,7 @@ func (s *securityFlags) security() (*client.Security, error) {
 	return client.Kerberos{Flavor: flavor, Keytab: s.keytab, Principal: s.principal, Server: s.server}.Security()
 }
 
-// troubleEvery is the shortest time between two lines of a trouble.
+// troubleEvery is the shortest time between two lines that trouble.report writes.
 const troubleEvery = 10 * time.Second
 
 // A trouble tells the user of a relay that the relay cannot make RPCSEC_GSS contexts with the

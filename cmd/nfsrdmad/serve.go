@@ -57,12 +57,13 @@ Export options, separated by commas:
 	return c
 }
 
-// gcPercent is the daemon's GOGC: the percentage by which the heap may exceed its live data.
-// mem.Ledger counts data that peers make the daemon keep on the heap with half their size in
-// addition, which covers this. Payload is not on the heap.
+// gcPercent is the daemon's GOGC: the percentage by which the heap may exceed its live data. For
+// data that peers make the daemon keep on the heap, mem.Ledger adds half of their size, which
+// covers this excess. Payload is not on the heap.
 const gcPercent = 40
 
-// configurationFlags defines the flags of the daemon's configuration.
+// configurationFlags defines --config and the flags that replace settings of the configuration
+// file.
 func configurationFlags(f *pflag.FlagSet, configFile *string, flags *config.Flags) {
 	f.StringVar(configFile, "config", "", "configuration file (TOML)")
 	flags.Define(f)

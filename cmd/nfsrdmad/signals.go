@@ -22,7 +22,7 @@ type signals struct {
 }
 
 // handleSignals starts to handle signals. The first SIGTERM or SIGINT cancels the context. within
-// is how long the process may take to exit after that; then handleSignals exits at once.
+// is how long the process may take to exit after that; then the process exits at once.
 func handleSignals(within time.Duration) (context.Context, *signals) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &signals{c: make(chan os.Signal, 8), hangup: make(chan func(), 1)}
