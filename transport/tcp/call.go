@@ -17,8 +17,9 @@ type call struct {
 	conn     *conn
 	detached bool
 	w        xdr.Writer
-	// frame is the buffer for the reply's record mark and words. It is part of chunk, of room, or
-	// of words, or has memory of its own if it is longer than planned.
+	// frame is the buffer for the record mark and the words of the reply. It is a part of chunk,
+	// room or words. A reply from the reply cache may be longer than planned; then frame has memory
+	// of its own.
 	frame []byte
 	chunk *chunk
 	room  []byte // buffer for a short reply of a detached call
@@ -38,8 +39,8 @@ type call struct {
 // its reply.
 const callCost = 2 << 10
 
-// keptRoom is the largest size of a buffer that an unused call keeps, in bytes. The buffer
-// room grows in steps of roomStep bytes.
+// keptRoom is the largest size of the buffer own that an unused call keeps, in bytes, and of the
+// buffer room. room grows in steps of roomStep bytes.
 const (
 	keptRoom = 4 << 10
 	roomStep = 512
@@ -77,7 +78,7 @@ func (c *call) take(b *mem.Buffer, at, words int) {
 	}
 }
 
-// callGranted is the function Granted of a call's request. It has the call served.
+// callGranted is the function Granted of a call's request. It passes the call to the executor.
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	r.Group = nil
@@ -87,7 +88,7 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	}
 	if b != nil {
 		c.take(b, 0, c.awaited)
-	} // else the pool can never grant so much, and the procedure fails
+	} // otherwise the pool can never grant so much, and the procedure will fail
 	// This goroutine released the memory of another call or connection, and must not be delayed. So
 	// the executor runs the call.
 	c.conn.rpc.Hand(&c.Call)
@@ -145,7 +146,8 @@ func (c *call) charge() {
 	c.charged = n
 }
 
-// dropChunk drops the chunk. A detached call owns its chunk and releases it.
+// dropChunk sets c.chunk to nil. If the call is detached, it also releases the chunk, which then
+// belongs to the call. Otherwise the chunk belongs to the connection.
 func (c *call) dropChunk() {
 	if c.chunk != nil && c.detached {
 		c.chunk.Release()
@@ -235,7 +237,8 @@ func (c *call) DropAndClose() {
 	n.kill(errEnded)
 }
 
-// end releases everything that the call holds, and the call itself.
+// end releases everything that the call holds. The call itself is then used again, for another
+// call.
 func (c *call) end() {
 	n := c.conn
 	c.dropChunk()

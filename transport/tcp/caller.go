@@ -14,7 +14,8 @@ import (
 // or DialConfig.MaxRecord, allow.
 var ErrReplyTooLong = errors.New("tcp: reply is longer than the exchange allows")
 
-// A caller makes this side's calls. It implements rpc.Caller. It never sends a call twice.
+// A caller makes the calls from this side to the peer. It implements rpc.Caller. It sends each call
+// only once.
 type caller struct {
 	conn *conn
 	mu   sync.Mutex
@@ -101,7 +102,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 		e.buf = nil // from now on the output owns the buffer
 	}
 	payloads := e.w.TakePayloads()
-	// From here on the exchange may end at any time. In this case takeBack finds the exchange's
+	// From here on the exchange may end at any time. If it does, takeBack finds the exchange's
 	// memory in the output queue.
 	k.calls[x.XID] = waiting{x: x, payloads: len(payloads) > 0}
 	k.conn.out.enqueue(b, payloads, x)
@@ -162,7 +163,7 @@ func (k *caller) fail(in *incoming, err error) {
 	}
 }
 
-// lose ends every exchange, at the end of the connection.
+// lose ends every exchange with rpc.ErrCallLost, because the connection has ended.
 func (k *caller) lose() {
 	k.mu.Lock()
 	k.lost = true
@@ -217,11 +218,12 @@ func deliver(x *rpc.Exchange, m []byte, placed []xdr.Excised) {
 type incoming struct {
 	x      *rpc.Exchange
 	xid    uint32
-	words  []byte // the message without the result that goes to the sink
+	words  []byte // memory for the message without the result that goes to the sink
 	places [][]byte
 	most   int // the reply's length if known, otherwise the largest allowed, in bytes
-	// from and to are offsets into the message. The result for the sink, with its padding, starts
-	// at from and ends before to.
+	// The message consists of the bytes before the result for the sink, the result with its
+	// padding, and the rest. from is the offset of the second part in the message, and to the
+	// offset of the third.
 	from, to int
 	item     []xdr.Excised
 	padding  [4]byte
@@ -249,9 +251,9 @@ func (in *incoming) takeBack() {
 	in.mu.Unlock()
 }
 
-// begin finds memory for a reply. m is the start of the reply, and known its length as far as its
-// fragments have announced it; if final is set, there is no further fragment. begin returns nil if
-// no exchange waits for the reply, or if the reply is too long for its exchange.
+// begin finds memory for a reply. m is the start of the reply, and known is the sum of the fragment
+// lengths received so far; if final is set, there is no further fragment. begin returns nil if no
+// exchange waits for the reply, or if the reply is too long for its exchange.
 func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()

@@ -8,16 +8,16 @@ import (
 // chunkSize is the size of a chunk, in bytes.
 const chunkSize = 64 << 10
 
-// A counted is reference-counted memory, a chunk or payload memory. Each piece of it that
+// A counted is memory with a reference count: a chunk or payload memory. Each piece of it that
 // waits to be written holds a reference.
 type counted interface {
 	Retain()
 	Release()
 }
 
-// A chunk is reference-counted memory for the words of messages on their way out. Words are
-// the encoded bytes of a message other than payload. Each piece that waits to be written
-// holds a reference, and so does the connection that appends to the chunk.
+// A chunk is memory with a reference count, for the words of messages to be sent. Words are the
+// encoded bytes of a message other than payload. Each piece that waits to be written holds a
+// reference, and so does the connection or output that appends words to the chunk.
 type chunk struct {
 	refs atomic.Int32
 	used int
@@ -70,7 +70,7 @@ func gather(k **chunk, b []byte) (*chunk, []byte) {
 	return now, now.b[at:now.used]
 }
 
-// drop releases the connection's reference to *k and sets *k to nil.
+// drop releases a reference to *k, if *k is not nil, and sets *k to nil.
 func drop(k **chunk) {
 	if *k != nil {
 		(*k).Release()

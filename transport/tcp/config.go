@@ -38,8 +38,9 @@ type Config struct {
 	// Stall is how long a peer may stop in the middle of a record, or read nothing of what is sent
 	// to it. Then the server ends the connection (30 s).
 	Stall time.Duration
-	// Unanswered is how long the server still works on the calls of a peer that has closed its
-	// side. Then it ends the connection without answering them (default: no limit).
+	// Unanswered is how long a connection may wait for the answers to its calls after the peer has
+	// closed its side. Then the server ends the connection without these answers (default: no
+	// limit).
 	Unanswered time.Duration
 	// Polls is the group of connections that may poll for the next call. If it is nil, no
 	// connection polls.
@@ -69,8 +70,8 @@ func (c Config) withDefaults() Config {
 	if c.Stall <= 0 {
 		c.Stall = 30 * time.Second
 	}
-	// MaxRecord is not less than a ring, because records that fit into the ring are not refused.
-	// MaxReply has room for an error reply. The header of a fragment can announce both.
+	// MaxRecord is at least ringSize, so that no record which fits into a ring is too long.
+	// MaxReply has room for an error reply. Both lengths fit into the header of a fragment.
 	c.MaxRecord = min(max(c.MaxRecord, ringSize), maxFragment)
 	c.MaxReply = min(max(c.MaxReply, rpc.ErrorReply), maxFragment)
 	return c

@@ -51,7 +51,7 @@ type conn struct {
 	gone     chan struct{} // closed when the connection ends
 	cause    atomic.Pointer[error]
 	leaving  atomic.Bool  // true if no more calls are read, but those under way are answered
-	inFlight atomic.Int64 // number of detached calls
+	inFlight atomic.Int64 // number of calls for which detach was called and ended was not
 	freed    chan struct{}
 	blocked  atomic.Bool // true while the receiving goroutine waits for freed
 	doing    atomic.Int32
@@ -105,7 +105,7 @@ func (c *conn) run() (over bool, why error) {
 	c.out.shut()
 	c.stream.close()
 	c.out.writers.Wait()
-	// No goroutine reads or writes any more: so the memory of the exchanges may be used again.
+	// No goroutine reads or writes any more, so the memory of the exchanges may be used again.
 	c.caller.lose()
 	if c.share != nil {
 		c.share.Close()
@@ -128,8 +128,8 @@ func (c *conn) settle() {
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
 }
 
-// linger waits for the peer to close a connection that only this side has closed. If this
-// side closed it with unread input, TCP would discard the last output.
+// linger waits for the peer to close a connection that only this side has closed. If this side
+// closed its descriptor while there is unread input, TCP would discard the last output.
 func (c *conn) linger() {
 	if !c.leaving.Load() || c.dead() {
 		return
@@ -173,8 +173,8 @@ func (c *conn) kill(err error) {
 
 func (c *conn) dead() bool { return c.cause.Load() != nil }
 
-// working reports whether the receiving goroutine works, or waits for something other than
-// the peer.
+// working reports whether the receiving goroutine works, or waits for something that does not come
+// from the peer.
 func (c *conn) working() bool {
 	doing := c.doing.Load()
 	return doing == atWork || doing == settling
@@ -240,18 +240,18 @@ func (c *conn) ended() {
 	c.free()
 }
 
-// gate waits until the connection may begin another call. It returns false if the
-// connection ends. While memory is short, fewer replies may wait for a peer that does not
-// read, and a client that occupies much memory has fewer calls under way (mem.Share.Full).
+// gate waits until the connection may begin another call. It returns false if the connection has
+// ended. While memory is short, fewer bytes of replies may wait for a peer that does not read. A
+// client that occupies much memory may have fewer calls under way (mem.Share.Full).
 func (c *conn) gate() bool {
 	most, batch := int64(c.cfg.MaxQueue), batchLimit
 	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
 	if c.batched > batch || c.changes >= batchChanges {
-		// Only a batch of more than batchLimit bytes is sent by another goroutine, because copying
-		// less into the socket takes no longer than waking another thread. A peer that is not known
-		// yet (rpc.Conn.Known) gets no such goroutine.
+		// Another goroutine sends a batch only if it has more than batchLimit bytes. To copy fewer
+		// bytes into the socket takes no longer than to wake another thread. A peer that is not
+		// known yet (rpc.Conn.Known) gets no such goroutine.
 		apart := c.batched > batchLimit && c.peer.Known()
 		c.sendBatch()
 		c.out.flushApart(apart)

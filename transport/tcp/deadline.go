@@ -37,8 +37,8 @@ func (c *conn) sweep(now time.Time) {
 	}
 	m.last = now
 	if doing == atWork {
-		// The connection may wait until other connections of its client release memory. They do not
-		// wake it, so the sweep does (see full).
+		// The connection may wait until other connections release memory. They do not wake it, so
+		// the sweep does (see full).
 		c.free()
 	}
 	if c.out.queued.Load() == 0 {
@@ -76,8 +76,8 @@ func (c *conn) expire(why error) {
 	}
 }
 
-// sweepEvery returns the time between two sweeps. A passed deadline is noticed at most that
-// late.
+// sweepEvery returns the time between two sweeps, which is also the longest time between a deadline
+// and the end of the connection.
 func sweepEvery(cfg *Config) time.Duration {
 	d := cfg.Stall
 	for _, other := range [...]time.Duration{cfg.Idle, cfg.Unanswered} {

@@ -8,11 +8,11 @@
 // rest of the record directly into that memory. Replies are gathered, and one writev sends them
 // when the input is used up. The payload of replies is not copied.
 //
-// If the socket does not take all output at once, the rest waits in a queue, and a goroutine writes
-// it that exists only then. While this queue is too long (Config.MaxQueue), or too many calls are
-// under way, the receiving goroutine does not read from the connection. If a peer stops reading, or
-// stops in the middle of a record, it loses only its own connection, after a deadline
-// (Config.Stall).
+// If the socket does not take all output at once, the rest waits in a queue, and another goroutine
+// writes it, which ends when the queue is empty. While this queue is too long (Config.MaxQueue), or
+// too many calls are under way, the receiving goroutine does not read from the connection. If a
+// peer stops reading, or stops in the middle of a record, it loses only its own connection, after a
+// deadline (Config.Stall).
 //
 // The package does not depend on the RPC programs. Of a message it reads only the type and
 // the XID.

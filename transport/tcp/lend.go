@@ -2,13 +2,13 @@ package tcp
 
 import "github.com/nfsrdmad/nfsrdmad/rpc"
 
-// The receiving goroutine runs a call that may block only for a peer that makes one call at a time:
-// this call and at least oneAtATime calls before it have to have come alone, that is, with no other
-// call waiting or under way. If the peer's next call is already there when such a call has ended,
-// it was a mistake to run the call, because the peer does not wait for replies. After 4 mistakes in
-// a row (mistakes), leastDoubt more calls have to come alone before the goroutine runs a call
-// again. Each further mistake in the row doubles that number, up to mostDoubt. If the next call is
-// not there yet, the row ends, and the number is halved.
+// A call that may block runs on the receiving goroutine only if the peer makes one call at a time:
+// this call and at least the oneAtATime calls before it have to have come alone, that is, with no
+// other call waiting or under way. If the peer's next call is already there when such a call has
+// ended, it was a mistake to run the call there, because the peer does not wait for replies. After
+// 4 mistakes in a row (the constant mistakes), leastDoubt additional calls have to come alone
+// before the goroutine runs a call again. Each further mistake in the row doubles this number, up
+// to mostDoubt. If the next call is not there yet, the row ends, and the number is halved.
 const (
 	oneAtATime            = 4
 	mistakes              = 4
@@ -31,8 +31,8 @@ type lending struct {
 	alone, doubt, wrong int
 }
 
-// mistaken notes that the next call was already there when the goroutine had run a call: a mistake,
-// see oneAtATime.
+// mistaken notes that the next call was already there when the goroutine had run a call that may
+// block. That was a mistake, see oneAtATime.
 func (l *lending) mistaken() {
 	if l.wrong++; l.wrong >= mistakes {
 		l.doubt = min(max(2*l.doubt, leastDoubt), mostDoubt)
@@ -40,7 +40,7 @@ func (l *lending) mistaken() {
 	}
 }
 
-// right notes that no further call was there when the goroutine had run a call.
+// right notes that no further call was there when the goroutine had run a call that may block.
 func (l *lending) right() { l.wrong, l.doubt = 0, l.doubt/2 }
 
 // serve serves a complete call. If this goroutine has to run a call that may block, serve
@@ -59,7 +59,7 @@ func (c *conn) serve(k *call) {
 }
 
 // receives serves input until its end. If over is false, another goroutine has replaced this one as
-// the receiver, because this one ran a call for long.
+// the receiver, because a call ran on this one for a long time.
 func (c *conn) receives() (over bool, err error) {
 	for {
 		err = c.stream.receive(c.ready)

@@ -35,7 +35,7 @@ func (p *pieces) words(k counted, b []byte) {
 	*p = append(*p, piece{data: b, ref: k})
 }
 
-// adjoin reports whether b starts where a ends.
+// adjoin reports whether the bytes b directly follow the bytes a in memory.
 func adjoin(a, b []byte) bool {
 	return cap(a)-len(a) >= len(b) && len(b) > 0 && &a[:len(a)+1][len(a)] == &b[0]
 }
@@ -91,9 +91,9 @@ func (p pieces) release() {
 // stream.
 type output struct {
 	stream stream
-	// The output calls fail when it can write no more, room when the queue has become
-	// shorter, and charge with the change of the heap bytes that wait for the peer. None of
-	// them may wait.
+	// The output calls these functions: fail when it can write no more, room when the queue has
+	// become shorter, and charge when the number of heap bytes that wait for the peer changes. None
+	// of them may wait.
 	fail   func(error)
 	room   func()
 	charge func(bytes int)
@@ -116,20 +116,20 @@ type output struct {
 	awaited bool // true if a goroutine waits for the end of the write
 	closed  bool
 	heap    int // bytes of the queue on the Go heap
-	owed    int // bytes of heap that are charged
+	owed    int // bytes that are charged to the ledger
 	writers sync.WaitGroup
 	bufs    [][]byte // only the writer uses it
 	done    pieces   // written pieces to release; only the writer uses it
 }
 
-// hold delays the writing of appended messages until the caller calls flush.
+// hold makes the output keep appended messages in the queue until flush is called.
 func (o *output) hold() {
 	o.mu.Lock()
 	o.held = true
 	o.mu.Unlock()
 }
 
-// take appends a batch and empties the batch.
+// take appends a batch of size bytes to the queue, and empties the batch.
 func (o *output) take(batch *pieces, size int) {
 	o.mu.Lock()
 	if o.closed {
@@ -148,8 +148,9 @@ func (o *output) take(batch *pieces, size int) {
 	*batch = (*batch)[:0]
 }
 
-// smallReply is the largest number of bytes of words that are copied instead of referenced.
-// A short reply may wait for a long time, and must not keep a much larger chunk in memory.
+// smallReply is the most words of a message, in bytes, that are copied into a chunk that messages
+// share. A short reply may wait for a long time, and must not keep a much larger chunk of its own
+// in memory.
 const smallReply = chunkSize / 2
 
 // put appends one message, with its mark and words in b. It writes the queue, unless the receiving
@@ -169,7 +170,7 @@ func (o *output) enqueue(b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	o.mu.Unlock()
 }
 
-// push writes the enqueued messages, unless the receiving goroutine holds the output.
+// push writes the queue, unless the receiving goroutine has called hold and will flush.
 func (o *output) push() {
 	o.mu.Lock()
 	o.writeUnlessHeld()
@@ -189,7 +190,7 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 		k, b = gather(&o.chunk, b)
 	}
 	from := len(o.queue)
-	last := 0 // bytes on the heap of the piece that the words may extend
+	last := 0 // bytes on the Go heap in the last piece, which the words may extend
 	if from > 0 {
 		from--
 		last = o.queue[from:].heap()
@@ -198,8 +199,8 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 	o.heap += o.queue[from:].heap() - last
 }
 
-// writeUnlessHeld writes the queue, unless the receiving goroutine holds the output. It
-// requires mu, and releases it.
+// writeUnlessHeld writes the queue, unless the receiving goroutine has called hold and will flush.
+// The caller holds o.mu; writeUnlessHeld unlocks it.
 func (o *output) writeUnlessHeld() {
 	if o.held {
 		more := o.owe()
@@ -210,7 +211,7 @@ func (o *output) writeUnlessHeld() {
 	o.write(o.gathers())
 }
 
-// heap returns how many bytes on the Go heap the pieces refer to.
+// heap returns how many bytes of the pieces are on the Go heap.
 func (p pieces) heap() (n int) {
 	for i := range p {
 		n += p[i].heap()
@@ -375,8 +376,8 @@ func (o *output) wrote(n int) {
 	}
 }
 
-// shut drops the queue. After it, only a goroutine in stream.transmit may still use the stream;
-// that goroutine ends when the stream is closed.
+// shut drops the queue. After it, only a goroutine in stream.transmit may still use the stream.
+// That goroutine ends when the stream is closed.
 func (o *output) shut() {
 	o.mu.Lock()
 	o.closed = true

@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file makes raw system calls by the rule in vfs/local/raw_syscall.go: for such a call the
-// kernel does no I/O, asks no other program, and waits for no lock that is held during either. A
-// system call that is not raw informs Go's scheduler. If the process was idle before, that wakes
-// the runtime's monitoring thread by a futex. With a client that makes one call at a time, every
-// call would cause such a wake-up.
+// This file makes raw system calls by the rule in vfs/local/raw_syscall.go: in a raw call the
+// kernel does no I/O, asks no other program, and waits for no lock that is held during I/O or such
+// a question. A system call that is not raw informs Go's scheduler. If the process was idle before,
+// that wakes the runtime's monitoring thread by a futex. With a client that makes one call at a
+// time, every call would cause such a wake-up.
 //
 // A non-blocking socket copies the available bytes, or as many as it has room for, and returns. The
 // kernel holds the socket's lock while it copies. So this package makes raw calls only for up to
 // rawMost bytes, and raw reads only while no larger write is under way.
 
-// rawMost is the most bytes that a raw call copies. That takes some ten microseconds.
+// rawMost is the most bytes that a raw call copies. To copy so many takes some ten microseconds.
 const rawMost = 64 << 10
 
 // rawRecvmsg is recvmsg on a non-blocking socket, of at most rawMost bytes.
@@ -42,7 +42,8 @@ func rawPoll(fd int, events int16) (is int16) {
 	return p.Revents
 }
 
-// sysRecvmsg and sysWritev are the ordinary system calls, for more bytes.
+// sysRecvmsg and sysWritev are the ordinary system calls, for calls that may copy more than rawMost
+// bytes or wait for a lock.
 func sysRecvmsg(fd int, m *unix.Msghdr) (n uintptr, errno syscall.Errno) {
 	n, _, errno = unix.Syscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), 0)
 	return n, errno

@@ -7,24 +7,24 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// ringRecord is the longest record that is served from the ring, in bytes. It exceeds most calls
-// without payload. A longer call is admitted by its first rpc.AdmitPrefix bytes, and the rest of it
-// is received in payload memory.
+// ringRecord is the longest record that may be received in the ring as a whole, in bytes. Most
+// calls without payload are shorter. A longer call is admitted by its first rpc.AdmitPrefix bytes,
+// and the rest of it is received in payload memory.
 const ringRecord = 8 << 10
 
-// batchLimit is how many bytes of replies are gathered, at most, before they are sent although
-// there is more input.
+// batchLimit is a limit in bytes: when the gathered replies exceed it, they are sent although there
+// is more input.
 const batchLimit = 64 << 10
 
-// batchChanges is how many replies to calls that change the file system are gathered, at most,
-// before they are sent. Such a call takes several times as long as a call that only reads. A client
-// that has sent 16 of them can prepare the next ones after the first replies, instead of waiting
-// for all 16.
+// batchChanges is the number of gathered replies to calls that change the file system with which
+// all gathered replies are sent, although there is more input. Such a call takes several times as
+// long as a call that only reads. A client that has sent 16 of them can prepare the next ones after
+// the first replies, instead of waiting for all 16.
 const batchChanges = 8
 
 // receiver is the state of a connection's receiving goroutine between two reads.
 type receiver struct {
-	ring  *ring  // nil while there is no input
+	ring  *ring  // nil while the goroutine waits
 	stash []byte // the bytes that are not processed yet, while the connection has no ring
 	kept  int    // bytes of stash that are charged to the ledger
 	r, w  int    // ring.b[r:w] holds the bytes that are not processed yet
@@ -46,7 +46,7 @@ type receiver struct {
 	placed  bool
 	place   []byte
 	further [][]byte
-	most    int // the longest that the record may become, in bytes
+	most    int // the longest length that the record may reach, in bytes
 	large   *call
 	reply   *incoming
 
@@ -99,8 +99,8 @@ func (c *conn) ready() (more bool) {
 	return more
 }
 
-// serveInput is the loop of ready. fresh is true if the goroutine has just resumed the
-// connection.
+// serveInput reads and serves for ready. fresh is true if the goroutine has just resumed the
+// connection (resume).
 func (c *conn) serveInput(fresh bool) (more bool) {
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()
@@ -150,8 +150,8 @@ func (c *conn) serveInput(fresh bool) (more bool) {
 	return false
 }
 
-// begins begins to poll for the next call, if the goroutine has to poll before it waits (package
-// busypoll), and reports that. If so, it has sent the replies.
+// begins reports whether the goroutine now polls for the next call, before it waits (package
+// busypoll). If so, it has sent the replies.
 func (c *conn) begins() bool {
 	begun := c.records.Load()
 	alone := !c.within && begun-c.served == 1 && c.inFlight.Load() == 0
@@ -305,7 +305,7 @@ func (c *conn) longestInRing() int {
 	return ringRecord
 }
 
-// gather takes the bytes of the current fragment from the ring.
+// gather takes the bytes of the current fragment that are in the ring.
 func (c *conn) gather() {
 	n := min(c.left, c.w-c.r)
 	b := c.ring.b[c.r : c.r+n]
@@ -449,7 +449,8 @@ func (c *conn) complete() bool {
 	return c.dispatch()
 }
 
-// dispatch does what complete does, for a record that is still in the ring.
+// dispatch passes on a complete record that is in the ring: a call to the RPC server, a reply to
+// its exchange. It returns false if the connection has ended.
 func (c *conn) dispatch() bool {
 	m := c.ring.b[c.start:c.end:c.end]
 	if _, kind, ok := rpc.MessageType(m); ok && kind == rpc.TypeReply {
@@ -505,8 +506,8 @@ func (c *conn) dispatch() bool {
 	return true
 }
 
-// take returns a call without contents for the next call of the peer. It returns the same one again
-// and again, until the call in it is detached.
+// take returns a call that is not in use, for the next call of the peer. It is the same one each
+// time, until the receiving goroutine detaches it.
 func (c *conn) take() *call {
 	k := c.current
 	if k == nil {

@@ -8,19 +8,19 @@ import (
 // ringSize is the size of a ring, in bytes.
 const ringSize = 64 << 10
 
-// A ring is the buffer that a connection reads into while there is input.
+// A ring is the buffer into which a connection reads while there is input.
 type ring struct {
 	b [ringSize]byte
-	// beyond is true if the ring was lent although ringsLent rings were already lent.
+	// beyond is true if ringsLent rings were already lent when this one was.
 	beyond bool
 }
 
 var rings = sync.Pool{New: func() any { return new(ring) }}
 
 // ringsLent is the number of rings that the connections of the process share. It far exceeds the
-// number of processors, and takes little memory. A connection has a ring only while its receiving
-// goroutine can run: it gives the ring back before it waits for memory, for its peer to take
-// replies, or for input.
+// number of processors. The rings together take 8 MiB. A connection has a ring only while its
+// receiving goroutine can run: it gives the ring back before it waits for memory, for its peer to
+// take replies, or for input.
 const ringsLent = 128
 
 // ringPatience is the longest wait for a ring. Other connections keep all rings for so long only if
@@ -70,13 +70,13 @@ func (r *receiver) borrow() {
 	r.stash = r.stash[:0]
 }
 
-// keptStash is the size of the stash, in bytes, that a connection keeps for the next time. A larger
-// one is released when it is no longer needed.
+// keptStash is the size of the stash, in bytes, that a connection keeps although the stash is
+// empty. A larger stash is released.
 const keptStash = 512
 
-// giveBack returns the ring for the time without input. It keeps the bytes of an incomplete
-// record, so a peer that stops in the middle of a record occupies no more memory than it
-// sent.
+// giveBack gives the ring back before the goroutine waits. It keeps a copy of the bytes that are
+// not processed yet. So a peer that stops in the middle of a record occupies little more memory
+// than it sent.
 func (r *receiver) giveBack() {
 	if r.ring == nil {
 		return

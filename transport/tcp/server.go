@@ -145,7 +145,7 @@ func (s *Server) refuse(nc net.Conn, peer, local netip.AddrPort, why error) {
 	s.cfg.event(Event{Kind: EventRefused, Peer: peer, Local: local, Err: why})
 }
 
-// fresh is a connection that has a seat in the Census and is not served yet.
+// fresh is the census.Holder of a connection that has a seat and is not served yet.
 type fresh struct{ nc net.Conn }
 
 // End implements census.Holder.

@@ -14,8 +14,9 @@ type counters struct {
 
 // Stats is a snapshot of a Server's counters.
 type Stats struct {
-	// Connections is the present number of connections, and Accepted the number since the
-	// start. Refused counts connections that got no seat from the Census.
+	// Connections is the present number of connections, and Accepted the number since the start.
+	// Refused counts connections that got no seat from the Census, or came while the server was
+	// being closed.
 	Connections       int
 	Accepted, Refused uint64
 	// Stalled counts connections that the server ended at a deadline (Config.Stall,

@@ -16,7 +16,7 @@ import (
 // errAgain: the stream can read or write nothing now.
 var errAgain = errors.New("tcp: would block")
 
-// maxBufs is how many buffers one write can have, at most, because writev takes no more.
+// maxBufs is the largest number of buffers in one write: the limit of writev.
 const maxBufs = 1024
 
 // A stream carries a connection's bytes: a socket, or another net.Conn (waitingStream). One
@@ -31,7 +31,7 @@ type stream interface {
 	tryRead(p []byte) (n int, more bool, err error)
 	// readable reports whether there is input, the end included. Only ready calls it.
 	readable() bool
-	// tryWrite writes as much as it can at once. It returns errAgain if that is not all.
+	// tryWrite writes as much as it can at once. If that is not all, it returns errAgain.
 	tryWrite(bufs [][]byte) (int, error)
 	// transmit calls ready each time there may be room for output, until ready
 	// returns false or the stream ends. In ready, tryWrite may block.
@@ -65,11 +65,11 @@ func newStream(nc net.Conn) stream {
 // A socket is a stream on a descriptor. It makes the system calls itself, so that it can read
 // several times between two waits, and write many buffers without allocating memory.
 //
-// The runtime reports readiness once per change (edge-triggered), and remembers it only during one
-// RawConn.Read. So receive calls it once, and all reads run within that call. At each read, the
+// The runtime reports that input has come only once (edge-triggered), and remembers it only during
+// one RawConn.Read. So receive calls it once, and all reads run within that call. At each read, the
 // kernel also reports how much input is left (TCP_INQ). So the socket can wait for more input
-// without another read that finds nothing. A read shorter than its buffer would not be proof
-// enough, because the end of the stream may follow the last bytes.
+// without another read that finds nothing. A read that does not fill its buffer does not prove that
+// nothing is left, because the end of the stream may follow the last bytes.
 type socket struct {
 	nc   socketConn
 	raw  syscall.RawConn
