@@ -12,8 +12,8 @@ import (
 )
 
 // replied handles a reply. If the reply does not match its call, replied drops it. The call then
-// stays pending, and if no other reply comes, the requester's timer ends the connection (RFC 8166
-// §4.5).
+// stays pending, and if no matching reply comes, the requester's timer ends the connection (RFC
+// 8166 §4.5).
 func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
 	e := q.pending.of(m.XID)
@@ -164,7 +164,7 @@ func (e *exchange) acceptsChunk(c wire.WriteChunk, offered []wire.Segment, sink 
 		e.places = append(e.places, xdr.Excised{Data: sink[:0]})
 		return true
 	}
-	// Peers that predate RFC 8166 count up to 3 bytes of padding in the length.
+	// Peers that predate RFC 8166 may include up to 3 bytes of padding in the length.
 	if !echoes(c, offered, 3) {
 		return false
 	}
@@ -194,7 +194,8 @@ func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 	return true
 }
 
-// callTicks is how many ticks of the timer the time for an answer (DialConfig.Timeout) has.
+// callTicks is how many ticks of the timer the longest wait for an answer (DialConfig.Timeout)
+// consists of.
 const callTicks = 4
 
 // tickInLocked starts the timer for the next tick.
@@ -206,9 +207,9 @@ func (q *requester) tickInLocked() {
 	}
 }
 
-// tick counts one tick for each pending call. If a call has waited too long for its reply,
-// tick ends the connection, so that its calls are tried again on another one. The peer may
-// have dropped the call, or this side the reply.
+// tick counts one tick for each pending call. If a call has waited too long for its reply, tick
+// ends the connection, so that the client can send its calls again on another connection. The peer
+// may have dropped the call, or this side may have dropped the reply.
 func (q *requester) tick() {
 	q.mu.Lock()
 	if q.ended || q.pending.n == 0 {

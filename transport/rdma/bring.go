@@ -90,7 +90,7 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	case err == nil:
 		c.granted(b, true)
 	case errors.Is(err, mem.ErrTooLarge):
-		// The call needs more than this server can ever give.
+		// The call needs more memory than the pool can ever grant.
 		c.refuse(faultTooLarge)
 	default:
 		c.Drop()
@@ -168,8 +168,8 @@ func (c *call) readBack(ok bool) {
 func (c *call) pulled(later bool) {
 	switch c.stage {
 	case stagePrefix:
-		// Copy the prefix and release its memory, because a call that holds payload memory
-		// may not wait for more.
+		// Copy the prefix and release its memory, because a call must not wait for payload memory
+		// while it holds some (package mem).
 		c.keepPrefix(c.reserved.memory.Bytes())
 		c.reserved.memory.Release()
 		c.reserved.memory = nil

@@ -54,9 +54,9 @@ func getCall() *call {
 	return newCallRecord()
 }
 
-// finishInRun ends a call that the receiving goroutine answered itself, if it used no memory but
-// its record and short buffer. The run keeps the record for its next call. Otherwise finishInRun
-// returns false.
+// finishInRun ends a call that the receiving goroutine answered itself, if it needed no memory
+// beyond its record and the buffer for short replies. The run keeps c for its next message.
+// Otherwise finishInRun returns false.
 func (c *call) finishInRun() bool {
 	u := &c.responder.run
 	if !c.inRun || u.call != nil || c.reserved.memory != nil || c.reply.long != nil || c.charged != 0 || len(c.list.segments)+len(c.reply.out.work)+len(c.reply.slots)+len(c.reply.used) > 0 {
@@ -145,8 +145,9 @@ func (c *call) begin() {
 	c.reserve(min(room, s.maxReply), pages(min(room+c.writeBytes(), s.maxReply)))
 }
 
-// admit serves a call that the RPC server has admitted: at once, if it needs no memory or has to be
-// answered early, otherwise after it has reserved its memory.
+// admit continues with a call that the RPC server has admitted. If the call needs no memory, or has
+// to be answered early (rpc.Plan.Early), admit serves it at once. Otherwise it first reserves the
+// memory.
 func (c *call) admit() {
 	if c.plan.Early {
 		c.responder.calls.Serve(&c.rpc)
@@ -284,7 +285,7 @@ func (c *call) message(start []byte, length int) bool {
 	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = start, length, c.list.placed
 	plan, ok := c.responder.calls.Admit(&c.rpc)
 	if !ok {
-		return false // the record may serve another call by now
+		return false // c may already be in use for another call
 	}
 	c.plan = plan
 	return true

@@ -12,8 +12,8 @@ import (
 // connections, because exchanges move from one connection to the next.
 type caller struct {
 	mu sync.Mutex
-	// xid and order are the numbers of the last call. A retransmission keeps its XID (RFC
-	// 8166 §4.5.5).
+	// xid and order are the numbers of the call that was started last. A retransmission keeps its
+	// XID (RFC 8166 §4.5.5).
 	xid   uint32
 	order uint64
 	// answered is true if a call was answered since the Client last connected.
@@ -55,8 +55,8 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 		c.mu.Unlock()
 		q.settle(e, err)
 	default:
-		// Another goroutine is working on the exchange. It ends the exchange with this
-		// error, unless the outcome is already decided.
+		// Another goroutine is working on the exchange. That goroutine ends the exchange with the
+		// error err, unless the outcome is already decided.
 		e.cancelled = err
 		c.mu.Unlock()
 	}

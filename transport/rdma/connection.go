@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A connection is one end of an RPC-over-RDMA connection. Its responder and its requester
-// send and receive through the embedded messages; either of the two may be nil. It is the
-// rdmacm.Handler of its device connection.
+// A connection is this side's end of an RPC-over-RDMA connection. Its responder and its requester
+// send and receive through the embedded messages; either of the two may be nil. The connection is
+// the rdmacm.Handler of the device's connection.
 type connection struct {
 	messages
 	responder *responder

@@ -24,9 +24,9 @@ func newCredits(requested int) credits {
 	return credits{requested: uint32(requested), granted: 1}
 }
 
-// may reports whether another call may be sent. A grant of 0 counts as 1, because some
-// peers that predate RFC 8166 send it. The requester then sends one call at a time, and the
-// answer may bring a larger grant.
+// may reports whether another call may be sent. A grant of 0 counts as 1, because some peers that
+// predate RFC 8166 grant 0. The requester then sends one call at a time, and the answer may bring a
+// larger grant.
 func (c *credits) may() bool {
 	return c.inFlight < max(1, min(c.requested, c.granted))
 }

@@ -41,16 +41,15 @@ type DialConfig struct {
 	// attempt, up to redialMost, until the server answers a call. A connection on which no call was
 	// answered counts as a failed attempt.
 	redial, redialMost time.Duration
-	// If NoPlacement is true, the client offers no chunks for direct placement, as under
-	// RPCSEC_GSS with integrity or privacy (RFC 8166 §8.2.2). Sinks then only give the
-	// sizes of their results.
+	// If NoPlacement is true, the client offers no chunks for direct placement, as under RPCSEC_GSS
+	// with integrity or privacy (RFC 8166 §8.2.2). Then rpc.Exchange.Sinks only give the sizes of
+	// results.
 	NoPlacement bool
 	// maxSegment is the longest segment of a chunk, in bytes.
 	maxSegment int
 
-	// Callbacks serves the calls that the peer makes (RFC 8167). If it is nil, the client
-	// serves none. At most callbackCredits of them are served at a time; they may not have
-	// chunks.
+	// Callbacks serves the calls that the peer makes (RFC 8167). If it is nil, the client serves
+	// none. At most callbackCredits of these calls are served at a time; they must not have chunks.
 	Callbacks       Calls
 	callbackCredits int
 }
@@ -227,7 +226,7 @@ func (c *Client) lose(e *exchange, why error) {
 	c.placed(e, next, why)
 }
 
-// disconnected is called when the connection k has ended, and forgets it.
+// disconnected is called when the connection k has ended. It removes k from the client.
 func (c *Client) disconnected(k *connection, err error) {
 	c.stats.Connections.Add(-1)
 	c.mu.Lock()

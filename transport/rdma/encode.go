@@ -77,8 +77,8 @@ func (e *exchange) offer(q *requester, place bool) int {
 		results += sinks
 	} else {
 		for _, s := range x.Sinks {
-			// These are placeholders until the memory is exposed. If the item is to come
-			// inline, the chunk has no segments.
+			// These are placeholders until the memory is exposed. If the result is to come inline,
+			// because its sink is empty, the chunk has no segments.
 			from := len(e.segments)
 			for range q.pieces(len(s)) {
 				e.segments = append(e.segments, wire.Segment{})
@@ -98,7 +98,7 @@ func (e *exchange) offer(q *requester, place bool) int {
 
 // largestResults returns how many bytes the results may have at most, without the data for sinks.
 // If withPayload is true, that includes payload that comes inline. known is false if the exchange
-// has neither MaxResults nor a Binding; the caller then relies on the reply to fit into a Send.
+// has neither MaxResults nor a Binding. Then the reply has to fit into a Send.
 func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	x := e.x
 	if x.MaxResults > 0 {
@@ -117,8 +117,8 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 		args.Skip(4)
 		args.Opaque(rpc.MaxAuthBytes)
 	}
-	// A Position of Payloads counts only the words before the payload. A Position in the
-	// message also counts the payloads before it.
+	// The Position of a payload in e.write counts only the words before the payload. The Position
+	// in the message also counts the payloads before it.
 	shift := 0
 	for _, p := range e.write.Payloads() {
 		e.beside = append(e.beside, rpc.Placed{Position: uint32(p.Position + shift), Length: uint32(len(p.Data))})

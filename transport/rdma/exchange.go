@@ -37,8 +37,8 @@ type exchange struct {
 	cancelled error
 	// age is the number of ticks of the requester's timer since the call was sent.
 	age int
-	// gaveUp marks an entry in requester.pending for a call that its caller cancelled: the
-	// call uses its credit until the answer comes.
+	// gaveUp marks an entry in requester.pending for a call that its caller cancelled: the call
+	// still uses a credit until its answer comes.
 	gaveUp bool
 
 	// The call.
@@ -73,8 +73,8 @@ type exchangeList struct {
 	head, tail *exchange
 }
 
-// insert puts e into the list in the order of the field order. It searches from the tail, because
-// the right place is nearly always there.
+// insert puts e into the list, which is sorted by exchange.order. It searches from the tail,
+// because the right place is nearly always there.
 func (l *exchangeList) insert(e *exchange) {
 	at := l.tail
 	for at != nil && at.order > e.order {
@@ -158,8 +158,8 @@ func (e *exchange) finish(mu *sync.Mutex, err error) {
 // nil. It takes no lock.
 func (e *exchange) tell(err error) {
 	x := e.x
-	// Release the arguments first, because from Done on their memory belongs to the caller
-	// again.
+	// Release the arguments first, because their memory belongs to the caller again when Done is
+	// called.
 	e.write.Release()
 	if x.Err = err; err == nil {
 		e.read()
@@ -172,8 +172,8 @@ func (e *exchange) tell(err error) {
 	exchangePool.Put(e)
 }
 
-// read prepares the decoder of the results: the reply's stream, and the data placed beside
-// it.
+// read prepares the decoder of the results: for the reply's stream, and for the data that the peer
+// placed in the sinks.
 func (e *exchange) read() {
 	d := &e.x.Results
 	if len(e.places) > 0 {
@@ -203,7 +203,7 @@ func (e *RefusedError) Error() string {
 	return "rdma: peer refused the call with " + e.Code.String()
 }
 
-// Errors of calls that could not be made.
+// Errors of calls that were not sent.
 var (
 	// errArguments: the arguments are longer than MaxArgs, or cannot be encoded as XDR.
 	errArguments = errors.New("rdma: arguments do not fit what was said of them")

@@ -11,14 +11,14 @@ import (
 
 // Limits of failedXIDs.
 const (
-	failedXIDsMost = 64 // most entries in each part
+	failedXIDsMost = 64 // largest number of calls that a part remembers
 	failedXIDsLife = 2 * time.Minute
 	failedParts    = 64
 )
 
-// failedXIDs remembers calls whose RDMA operations broke their connection. The peer will
-// connect again and repeat such a call, and the repeated call would break the next
-// connection too. So the server answers the retry with ERR_CHUNK (RFC 8166 §4.5.3).
+// failedXIDs remembers calls whose RDMA operations failed, so that their connection ended. The peer
+// will connect again and repeat such a call, and the repeated call would end the next connection
+// too. So the server answers the retry with ERR_CHUNK (RFC 8166 §4.5.3).
 //
 // Peers are spread over parts by a secret hash of their addresses. A part is nearly always
 // empty, and a call takes no lock if its peer's part is empty. A peer that provokes
@@ -30,7 +30,7 @@ type failedXIDs struct {
 
 func newFailedXIDs() *failedXIDs { return &failedXIDs{seed: maphash.MakeSeed()} }
 
-// of returns the part that remembers a peer's calls.
+// of returns the part that remembers calls of the given peer.
 func (f *failedXIDs) of(peer netip.Addr) *failedPart {
 	return &f.parts[maphash.Comparable(f.seed, peer)%failedParts]
 }

@@ -65,18 +65,18 @@ const (
 	faultCount
 )
 
-// An Answer is the server's answer to a Fault.
+// An Answer is what this side does about a Fault.
 type Answer uint8
 
-// The answers. If the table has an RDMA_ERROR and the message may be a reply, the message
-// is dropped instead, because only calls get an RDMA_ERROR (RFC 8166 §4.5).
+// The answers. If the table has an RDMA_ERROR as the answer to a message that may be a reply, this
+// side drops the message instead, because only calls get an RDMA_ERROR (RFC 8166 §4.5).
 const (
-	// answerDrop: no answer. This side is ready to receive another message in its place.
+	// answerDrop: the message is discarded without an answer.
 	answerDrop Answer = iota
 	// answerVers and answerChunk: an RDMA_ERROR with ERR_VERS or ERR_CHUNK.
 	answerVers
 	answerChunk
-	// answerClose: the end of the connection.
+	// answerClose: the connection is ended.
 	answerClose
 )
 

@@ -15,9 +15,9 @@ const pressedChains = 4
 // heldCost is an estimate of the bytes that a held message occupies in addition to its own.
 const heldCost = 384
 
-// held is the queue of received messages whose calls start only after other calls of the connection
-// have ended (full). So while memory is short, a peer that takes no replies or answers no Reads
-// occupies little more memory than its messages.
+// held is the queue of received messages whose calls wait while responder.full is true. So while
+// memory is short, a peer that takes no replies or answers no Reads occupies little more memory
+// than its messages.
 type held struct {
 	count    atomic.Int32 // number of messages
 	mu       sync.Mutex
@@ -27,9 +27,9 @@ type held struct {
 	closed   bool
 }
 
-// full reports whether the connection must not start another call now: the memory of its client is
-// used up (mem.Share.Full), or memory is short and at least pressedChains chains of the connection
-// are incomplete.
+// full reports whether the connection must not start another call now: its client's calls occupy
+// too much memory (mem.Share.Full), or memory is short and at least pressedChains chains of the
+// connection are incomplete.
 func (s *responder) full() bool {
 	if s.pool == nil {
 		return false
@@ -57,7 +57,7 @@ func (s *responder) hold(m *inbound) bool {
 	return true
 }
 
-// goOn starts held calls, unless the connection is full. They run on a goroutine of their own,
+// goOn starts held calls, unless the connection is full. They start on a goroutine of their own,
 // because the goroutine that calls goOn may belong to another connection.
 func (s *responder) goOn() {
 	h := &s.held

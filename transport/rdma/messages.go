@@ -24,7 +24,7 @@ const version = wire.Version1
 //     permits the peer to send one: after a call its reply, after a reply the next call. Before the
 //     layer sends, it makes itself ready to receive that message (promise).
 //   - Completion: the layer calls outbound.sent once when the device has completed a posted
-//     message, or has given it up.
+//     message, or the connection has ended.
 type messages struct {
 	device rdmacm.Conn
 	own    wire.PrivateData
@@ -62,7 +62,8 @@ func (m *messages) promise(n int) { m.device.Provide(n, m.receiveSize) }
 type inbound struct {
 	wire.Header
 	recv *rdmacm.Recv
-	// fault is the fault of the header that the responder will answer, or faultNone.
+	// fault is the fault of the header, for which the responder will send an RDMA_ERROR, or
+	// faultNone.
 	fault Fault
 }
 
@@ -70,9 +71,9 @@ type inbound struct {
 func (m *inbound) payload() []byte { return m.recv.Bytes[m.Size:] }
 
 // judge decodes the header of a message and makes the checks that do not depend on the call or
-// reply that it belongs to. The order of the checks is that of RFC 8166 §4.5: length, RDMA_ERROR
-// before the version, version, procedure, lists. If the message is long enough, judge sets
-// m.Prefix, even if it finds a fault. For an RDMA_ERROR it sets nothing else.
+// reply that it belongs to. The order of the checks is that of RFC 8166 §4.5: length, RDMA_ERROR,
+// version, procedure, lists. If the message is long enough, judge sets m.Prefix, even if it finds a
+// fault. For an RDMA_ERROR it sets nothing else.
 func (m *inbound) judge() Fault {
 	p, ok := wire.ParsePrefix(m.recv.Bytes)
 	m.Prefix = p
@@ -80,9 +81,9 @@ func (m *inbound) judge() Fault {
 	case !ok:
 		return faultShort
 	case p.Proc == wire.ProcError:
-		// This check precedes the length, because ERR_CHUNK is shorter than any other
-		// header. It precedes the version, because the peer may have copied the version
-		// from a faulty message.
+		// RDMA_ERROR is checked before the length of other headers, because ERR_CHUNK is shorter.
+		// It is checked before the version, because the peer may have copied the version from a
+		// faulty message.
 		return faultNone
 	case len(m.recv.Bytes) < wire.MinHeader:
 		return faultShort
@@ -162,7 +163,7 @@ func (k *connection) isReply(m *inbound) bool {
 	if k.responder == nil {
 		return true
 	}
-	if k.requester == nil { // if the message is a reply, the responder refuses it, because it is no call
+	if k.requester == nil { // a reply is a fault then, which the responder answers
 		return false
 	}
 	if m.Proc == wire.ProcNoMsg {

@@ -23,7 +23,7 @@ func newPending(calls int) pending {
 	return p
 }
 
-// of returns the call with this XID, or nil.
+// of returns the call with the given XID, or nil.
 func (p *pending) of(xid uint32) *exchange {
 	if p.n == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (p *pending) put(e *exchange) {
 	p.others[e.xid] = e
 }
 
-// remove takes out the call with this XID, which must be in p.
+// remove takes out the call with the given XID, which must be in p.
 func (p *pending) remove(xid uint32) {
 	p.n--
 	if at := &p.slots[xid&uint32(p.size-1)]; *at != nil && (*at).xid == xid {

@@ -14,9 +14,9 @@ import (
 // pieces.
 const maxRead = 1 << 20
 
-// A readQueue schedules the RDMA Reads of all calls of a connection. It never has more
-// outstanding than the peer allows, because a Read beyond that depth would hold up the
-// replies behind it. Calls are read in the order in which they got their memory.
+// A readQueue posts the RDMA Reads of all calls of a connection. It never has more outstanding than
+// the peer allows, because a further Read would delay the replies behind it. Calls are read in the
+// order in which they got their memory.
 type readQueue struct {
 	k *connection
 
@@ -124,7 +124,8 @@ func (q *readQueue) takeLocked() *read {
 	return r
 }
 
-// remote returns an address in the peer's memory. It is at bytes behind the start of the segment s.
+// remote returns an address in the segment s of the peer's memory. at is its distance from the
+// start of s, in bytes.
 func remote(s wire.Segment, at uint32) rdmacm.Remote {
 	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }
@@ -239,7 +240,7 @@ func (cl *readClaim) pop() (c *call) {
 	return c
 }
 
-// claimOfLocked returns the readClaim of group g. If there is none, it makes one.
+// claimOfLocked returns the readClaim of group g, and makes it if there is none.
 func (q *readQueue) claimOfLocked(g *mem.Group) *readClaim {
 	for _, cl := range q.claims {
 		if cl.group == g {

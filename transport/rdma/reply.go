@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A reply is the state of a call's reply, from Writer until the reply is sent.
+// A reply holds the data of a call's reply, from the call of Writer until the reply is sent.
 type reply struct {
 	write  xdr.Writer
 	short  *[shortWords]byte // buffer for a short reply's words (its XDR data without payloads), or nil
 	long   *[wordsSize]byte
 	slots  []int32  // for each payload, the index of its Write chunk, or -1
-	used   []uint64 // bytes in each Write chunk; missing entries mean 0
+	used   []uint64 // number of bytes for each Write chunk; missing entries mean 0
 	pieces [][]byte // memory for the buffer lists of the RDMA Writes
 	out    outbound
 }
@@ -103,9 +103,9 @@ var errEnded = errors.New("rdma: ended by the program that was called")
 // Refuse implements rpc.Way.
 func (c *call) Refuse(why rpc.Refusal) { c.refuse(refusals[why]) }
 
-// Send implements rpc.Way. The order of decisions is that of RFC 8166 §4.3: eligible
-// results fill the Write chunks. The rest goes into the Send if it fits, otherwise into the
-// Reply chunk. If it fits neither, the call is refused.
+// Send implements rpc.Way. The order of decisions is that of RFC 8166 §4.3: eligible results fill
+// the Write chunks. The rest goes into the Send if it fits there, otherwise into the Reply chunk.
+// If it fits into neither, Send refuses the call.
 func (c *call) Send() {
 	k, w := c.responder.k, &c.reply.write
 	if w.Overflow() {

@@ -81,7 +81,7 @@ func (q *requester) nextLocked() *exchange {
 	return e
 }
 
-// pump encodes and sends e and the calls behind it, one at a time, while there are credits.
+// pump sends e, and then the calls in the queue, one at a time, while there are credits.
 func (q *requester) pump(e *exchange) {
 	for e != nil {
 		q.send(e)
@@ -196,8 +196,8 @@ func (q *requester) abandon(e *exchange, err error) {
 }
 
 // settle is called once the outcome of e is known. It revokes the peer's access to the memory of e
-// before the caller of the exchange gets the outcome. If it cannot be revoked, settle ends the
-// connection first (RFC 8166 §4.5.4).
+// before the caller of the exchange gets the outcome. If the access cannot be revoked, settle ends
+// the connection first (RFC 8166 §4.5.4).
 func (q *requester) settle(e *exchange, err error) {
 	e.err = err
 	var failed error

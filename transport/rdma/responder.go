@@ -24,8 +24,8 @@ type responder struct {
 	noChunks bool
 	failed   *failedPart
 	written  written
-	// blamed is true once an RDMA operation of a call has failed, and ended the connection. Then
-	// blame looks for no other call that ended it.
+	// blamed is true once an RDMA operation of a call has failed and so ended the connection. Then
+	// responder.blame does not look for another call as the cause.
 	blamed atomic.Bool
 	// unjudged is Server.unjudged.
 	unjudged *mem.Group
@@ -130,14 +130,14 @@ func (s *responder) closed(why error) {
 }
 
 // A run is the state of a responder while there is input: from the first message that the receiving
-// goroutine passes on until Drained. The calls that the receiving goroutine answers itself use the
-// run's record, reply buffer and counters, one after the other. The run belongs to the receiving
-// goroutine.
+// goroutine passes to the responder until connection.Drained. The calls that the receiving
+// goroutine answers itself use the same call, reply buffer and counters of the run, one after the
+// other. The run belongs to the receiving goroutine.
 type run struct {
 	// entered is true if connection.calls counts the run as one call. This stands for all calls
 	// that the receiving goroutine answers itself.
 	entered bool
-	// call is the record for the next call, with its reply buffer, or nil.
+	// call is the call to use for the next message, with its reply buffer, or nil.
 	call *call
 
 	// Counts for the Stats.
@@ -163,8 +163,8 @@ func (s *responder) enterRun(m *inbound) bool {
 	return true
 }
 
-// endRun ends the run: it adds the run's counts to the Stats, releases its record, and takes it out
-// of connection.calls.
+// endRun ends the run: it adds the run's counts to the Stats, releases its call, and takes the run
+// out of connection.calls.
 func (s *responder) endRun() {
 	u := &s.run
 	if u.call != nil {

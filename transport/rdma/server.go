@@ -209,7 +209,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close ends the server and all its connections at once.
+// Close ends the server and all its connections at once, and returns when they are gone.
 func (s *Server) Close() error {
 	s.begin()
 	s.abort()

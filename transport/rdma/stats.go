@@ -16,10 +16,10 @@ type Stats struct {
 	// ReadsDeferred counts calls that requested memory only after RDMA Reads of other calls had
 	// completed (readClaim).
 	ReadsDeferred atomic.Int64
-	// Held counts calls that waited in their receive buffers, because memory was short or their
-	// client used up its memory.
+	// Held counts calls that waited in their receive buffers: because memory was short, or because
+	// calls of their client occupied too much memory.
 	Held atomic.Int64
-	// Dropped counts calls without an answer.
+	// Dropped counts calls that the responder dropped without an answer.
 	Dropped atomic.Int64
 	// ErrVers and ErrChunk count the RDMA_ERRORs sent with that code.
 	ErrVers, ErrChunk atomic.Int64

@@ -5,9 +5,9 @@ import "sync/atomic"
 // writtenMost is how many handles written remembers for a connection, at most.
 const writtenMost = 256
 
-// written remembers which call's reply wrote to a handle of the peer, or invalidated it. A
-// device may report work as done before the peer has seen and refused it. The error that
-// then ends the connection names only the handle (rdmacm.RefusedError), not the call.
+// written remembers which call's reply wrote to a handle (STag) of the peer, or invalidated it. A
+// device may report work as done before the peer has seen and refused it. The error that then ends
+// the connection names only the handle (rdmacm.RefusedError), not the call.
 //
 // To remember a handle takes one atomic addition and one store. If written is full, it forgets the
 // oldest handle; the peer has received the reply with that handle, unless one call names more than
@@ -18,8 +18,8 @@ type written struct {
 	last atomic.Pointer[[writtenMost]atomic.Uint64]
 }
 
-// add remembers the handles that a reply names: those of its RDMA Writes, and the one that
-// it invalidates.
+// add remembers the handles that the reply o to the call xid uses: those of its RDMA Writes, and
+// the one that it invalidates.
 func (w *written) add(xid uint32, o *outbound) {
 	for i := range o.work {
 		w.put(xid, o.work[i].Remote.STag)
@@ -38,7 +38,7 @@ func (w *written) put(xid, stag uint32) {
 	last[w.next.Add(1)%writtenMost].Store(uint64(xid)<<32 | uint64(stag))
 }
 
-// of returns the XID of the call whose reply named stag last. ok is false if none is
+// of returns the XID of the call whose reply used the handle stag last. ok is false if none is
 // remembered.
 func (w *written) of(stag uint32) (xid uint32, ok bool) {
 	last := w.last.Load()

@@ -46,8 +46,8 @@ const ReadSegmentSize = 4 + 4 + segmentSize
 // 8166 §4.3.1). All entries with one position, in the order of the list, make up a Read
 // chunk.
 type ReadSegment struct {
-	// Position counts bytes of the unreduced Payload stream; 0 is the
-	// Payload stream itself (a Position-Zero Read chunk).
+	// Position is an offset in the Payload stream from which no chunks were removed, in bytes. At
+	// position 0 the chunk is the Payload stream itself (a Position-Zero Read chunk).
 	Position uint32
 	Segment
 }

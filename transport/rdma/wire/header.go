@@ -160,15 +160,14 @@ func (l *Lists) Put(b []byte) {
 	putReplyChunk(b[n:], l.Reply)
 }
 
-// PrefixSize is the length of the words that all versions of RPC-over-RDMA
-// share, in bytes (RFC 8166 §4.2, §7).
+// PrefixSize is the length of a Prefix on the wire, in bytes (RFC 8166 §4.2, §7).
 const PrefixSize = 16
 
 // Version1 is the protocol version of RFC 8166.
 const Version1 = 1
 
-// Proc is the type of a message, and selects the body behind the prefix: rdma_proc of RFC
-// 8166 §4.1.2.
+// Proc is the type of a message: rdma_proc of RFC 8166 §4.1.2. It determines what follows the
+// prefix.
 type Proc uint32
 
 // Procedures of version 1. MSGP and DONE are obsolete and never sent (RFC 8166 §4.6).
@@ -201,8 +200,7 @@ func (p Proc) String() string {
 type Prefix struct {
 	XID     uint32
 	Version uint32
-	// Credits is the requested number in a call, and the granted number in a reply or
-	// RDMA_ERROR.
+	// Credits is the number of credits: requested in a call, granted in a reply or RDMA_ERROR.
 	Credits uint32
 	Proc    Proc
 }

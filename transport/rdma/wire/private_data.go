@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // Inline thresholds, in bytes (RFC 8166 §3.3.3, RFC 8797 §4).
 const (
-	// DefaultInline holds unless both sides agreed on another size.
+	// DefaultInline is the threshold unless both sides have agreed on another one.
 	DefaultInline = 1024
 	// MaxInline is the largest size that private data can state.
 	MaxInline = 262144
@@ -30,7 +30,7 @@ type PrivateData struct {
 	SendSize, ReceiveSize int
 }
 
-// defaultPrivateData holds for a peer without valid private data.
+// defaultPrivateData applies to a peer that sent no valid private data.
 var defaultPrivateData = PrivateData{SendSize: DefaultInline, ReceiveSize: DefaultInline}
 
 // ParsePrivateData searches b for private data at any offset (RFC 8797 §5.2). If it finds
