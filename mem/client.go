@@ -79,8 +79,7 @@ func (c *Client) grace() time.Duration {
 	return grace
 }
 
-// forgiveLocked ends the blame of clients whose time has passed, or which the pool forgets earlier
-// (mostBlame).
+// forgiveLocked ends the blame of clients that have been blamed for long enough (blame, mostBlame).
 func (p *Pool) forgiveLocked(now time.Time) {
 	for _, c := range p.clients {
 		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.goneLocked()) {

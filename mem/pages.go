@@ -98,9 +98,9 @@ func (m *pageMap) find(n int32) int32 {
 	return -1
 }
 
-// lastTouched returns a run of free pages that may be resident. It searches downwards from the page
-// before below, and returns the first run that it finds, or the last pages of this run if it has
-// more than most pages. If there is no such page, e is empty.
+// lastTouched returns a run of free pages that may be resident. It searches downwards, from the
+// page before page below, for the first such run. If the run is longer than most, which is in
+// pages, lastTouched returns only its last pages. If there is no such page, e is empty.
 func (m *pageMap) lastTouched(below, most int32) (e extent) {
 	free := func(page int32) uint64 { return m.touched[page/64] &^ m.busy[page/64] }
 	for page := below - 1; page >= 0; page-- {
@@ -126,7 +126,7 @@ func (m *pageMap) forget(e extent) (pages int32) {
 	return pages
 }
 
-// set sets the bits of e and returns how many changed.
+// set sets the bits for the pages of e, and returns how many bits changed.
 func set(of []uint64, e extent) (changed int32) {
 	first, last := e.words()
 	for w := first; w <= last; w++ {
@@ -137,7 +137,7 @@ func set(of []uint64, e extent) (changed int32) {
 	return changed
 }
 
-// unset clears the bits of e and returns how many changed.
+// unset clears the bits for the pages of e, and returns how many bits changed.
 func unset(of []uint64, e extent) (changed int32) {
 	first, last := e.words()
 	for w := first; w <= last; w++ {

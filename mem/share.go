@@ -49,9 +49,9 @@ type Share struct {
 // NewShare opens a share that has a Client of its own. If the pool is closed, so is the share.
 func (p *Pool) NewShare() *Share { return p.OpenShare(nil, nil) }
 
-// OpenShare opens a share of the Client with the key client, which must be comparable, for example
-// an address. Shares with equal keys belong to one Client. If the key is nil, the share has a
-// Client of its own. If h is not nil, the pool may call its methods while memory is short (Holder).
+// OpenShare opens a share. client is the key of its Client, and must be comparable, for example an
+// address. Shares with equal keys belong to one Client. A share with the key nil has a Client of
+// its own. If h is not nil, the pool may call its methods while memory is short (Holder).
 func (p *Pool) OpenShare(client any, h Holder) *Share {
 	s := &Share{pool: p, holder: h, limit: p.limit, largest: min(p.limit, p.main.total)}
 	p.mu.Lock()
@@ -171,7 +171,7 @@ func (s *Share) InUse() int64 {
 // roomLocked reports whether the share's limit allows n more pages.
 func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.limit }
 
-// takeLocked returns a Buffer of n pages, whose Bytes have size bytes. It returns nil if the
+// takeLocked returns a Buffer of n pages. size is the length of its Bytes. It returns nil if the
 // request has to wait: behind another request, for a limit, or for free pages.
 func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 	p := s.pool
@@ -224,10 +224,10 @@ func pagesOf(size int) int64 {
 const ledgerStep = 16 << 10
 
 // A Ledger adds up the Go heap memory that one connection makes this process keep, and charges it
-// to the connection's share. A charge counts against the ceiling, as payload memory does. The
-// Ledger collects small changes and changes the charge in large steps, so that most changes cost
-// one atomic addition. A share has at most one Ledger, and only this Ledger changes its charge. The
-// zero Ledger charges no share.
+// to the connection's share. A charge takes the place of payload memory below the ceiling
+// (chargeHeapLocked). The Ledger collects small changes and changes the charge in large steps, so
+// that most changes cost one atomic addition. A share has at most one Ledger, and only this Ledger
+// changes its charge. The zero Ledger charges no share.
 type Ledger struct {
 	share   *Share
 	n, told atomic.Int64
@@ -258,9 +258,9 @@ func (l *Ledger) Add(n int) {
 }
 
 // chargeHeapLocked changes the charge of s by n bytes. Charged bytes take the place of payload
-// memory: the pool grants requests only while both together stay within the ceiling. A charge never
-// waits and never fails. It may exceed the ceiling; then Pressed is true, and the pool makes
-// connections end whose peers make no progress (Holder.End).
+// memory: they count as used pages of the main zone (takeMainLocked). A charge never waits and
+// never fails. It may exceed the ceiling; then Pressed is true, and the pool makes connections end
+// whose peers make no progress (Holder.End).
 func (s *Share) chargeHeapLocked(n int64) {
 	p, c := s.pool, s.client
 	s.heap += n
