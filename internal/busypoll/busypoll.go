@@ -129,7 +129,8 @@ func (g *Group) Stats() Stats {
 	}
 }
 
-// Errand notes that a goroutine begins to work that is not the receiving goroutine of a connection.
+// A goroutine that is not the receiving goroutine of a connection calls Errand when it begins to
+// work.
 func (g *Group) Errand() {
 	if g != nil && g.taken.Load() {
 		g.errands.Add(1)
@@ -176,8 +177,8 @@ func (m *Member) Wake() {
 	}
 }
 
-// Rest notes that the goroutine is about to wait in the runtime's poller, or to end. If End was
-// not called, Rest calls End(false).
+// Rest notes that the goroutine is about to wait in the runtime's poller, or to end. If the
+// goroutine still polls, Rest calls End(false).
 func (m *Member) Rest() {
 	if m.polls {
 		m.End(false)

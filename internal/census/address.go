@@ -111,10 +111,10 @@ func (c *Census) givesAway(a *address) *Seat {
 
 // givesItself returns the seat of a that is evicted for a newcomer p of the same address, or nil if
 // there is none. It is the oldest seat whose peer is not known or, without such a seat, that of the
-// known peer that has been idle longest. A newcomer from a privileged port may also displace a
-// known peer from another port that is not idle (privilegedPlaces). On Unix only root can use
-// privileged ports. So other users of a client machine cannot keep its own mounts from getting
-// seats.
+// known peer that has been idle longest, if that is at least leastIdle. A newcomer from a
+// privileged port may also displace a known peer from another port that is not idle
+// (privilegedPlaces). On Unix only root can use privileged ports. So other users of a client
+// machine cannot keep its own mounts from getting seats.
 func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	if s := c.oldestStranger(a); s != nil {
 		return s

@@ -32,9 +32,9 @@ type Config struct {
 	// the peer. CallTimeout is how long it may last until the peer is known. If FirstTimeout is 0
 	// or longer than CallTimeout, it is CallTimeout.
 	FirstTimeout, CallTimeout time.Duration
-	// QuietTimeout replaces FirstTimeout, and the time from FirstTimeout to CallTimeout, if it is
-	// longer. It does so only while fewer than Seats/quietPart seats belong to peers that are not
-	// known. The reason is that a client may connect before it has something to send.
+	// While fewer than Seats/quietPart seats belong to peers that are not known, a seat may stay in
+	// each of the stages Silent and Stranger for at least QuietTimeout. The reason is that a client
+	// may connect before it has something to send.
 	QuietTimeout time.Duration
 	// Event, if set, is called for each connection that the Census refuses or ends, from any
 	// goroutine. It must not block.
@@ -236,8 +236,8 @@ func (c *Census) unqueue(s *Seat) {
 	c.stages[s.stage].remove(s)
 }
 
-// ranked reports whether a seat in the given stage counts in the ranking by, which is byStrangers
-// or byArriving.
+// ranked reports whether a seat in the given stage counts in a ranking. by is byStrangers or
+// byArriving.
 func ranked(by int, stage Stage) bool {
 	if by == byArriving {
 		return stage == Arriving

@@ -36,9 +36,9 @@ func (c *Census) limit(stage Stage) time.Duration {
 	return 0
 }
 
-// quiet returns how long a seat of a peer that is not known may stay in its stage: limit or, if
-// there are few such seats (quietPart), QuietTimeout if that is longer. If limit is 0, it returns
-// 0.
+// quiet returns how long a seat of a peer that is not known may stay in its stage. That is
+// QuietTimeout if there are few such seats (quietPart), and limit is shorter but not 0. Otherwise
+// it is limit.
 func (c *Census) quiet(limit time.Duration) time.Duration {
 	if limit > 0 && c.stages[Silent].n+c.stages[Stranger].n < c.cfg.Seats/quietPart {
 		return max(limit, c.cfg.QuietTimeout)

@@ -10,7 +10,7 @@ const (
 // link holds a seat's neighbours in a queue.
 type link struct{ next, prev *Seat }
 
-// A queue is a list of seats. by is ofAddress or ofStage; the queue uses these links of its seats.
+// A queue is a list of seats. by says which links of a seat it uses: ofAddress or ofStage.
 type queue struct {
 	by          int
 	first, last *Seat

@@ -1,6 +1,6 @@
 // Package clientaddr says which addresses count as one client, and which clients as one site. All
-// limits for each client address in this module use it, because a peer that could use another
-// address at no cost could avoid them.
+// limits for each client address in this module use it. So a peer does not avoid a limit if it
+// changes to another of its own addresses.
 package clientaddr
 
 import "net/netip"

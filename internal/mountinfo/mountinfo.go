@@ -65,7 +65,7 @@ func parseLine(line string) (m Mount, ok bool) {
 	return m, m.Kind != ""
 }
 
-// Find returns the mount in all with the given ID, or nil.
+// Find returns the mount with the given ID, or nil; it searches the list all.
 func Find(all []Mount, id uint64) *Mount {
 	for i := range all {
 		if all[i].ID == id {

@@ -12,7 +12,7 @@ type Tree struct {
 	on  map[uint64][]int // indices into all, by Parent
 }
 
-// NewTree returns the tree of the mounts in all. The caller must not modify all any more.
+// NewTree returns the tree of a list of mounts, which the caller must not modify any more.
 func NewTree(all []Mount) *Tree {
 	t := &Tree{all: all, on: make(map[uint64][]int)}
 	for i := range all {

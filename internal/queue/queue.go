@@ -44,7 +44,8 @@ func (l *List[T, P]) Push(e *T) {
 	l.Len++
 }
 
-// AddBehind puts e behind the element at. If at is nil, it puts e at the front of the list.
+// AddBehind puts e behind another element of the list, which is at. If this is nil, it puts e at
+// the front.
 func (l *List[T, P]) AddBehind(e, at *T) {
 	switch at {
 	case nil:
