@@ -69,8 +69,8 @@ func planned(plan *rpc.Plan) (words, size int) {
 	return words, words + plan.Results
 }
 
-// take makes b the memory of the call. The words of the reply start at the offset at, and the
-// payload follows them.
+// take makes b the memory of the call. at is the offset of the reply's words in b; the payload
+// follows the words.
 func (c *call) take(b *mem.Buffer, at, words int) {
 	c.Memory, c.ResultsAt = b, at+words
 	if words > 0 {

@@ -267,9 +267,9 @@ func (c *conn) gate() bool {
 }
 
 // full reports whether the connection must not begin another call now: it has too many calls under
-// way, or more bytes of replies wait to be sent than most. The result can change when a call or a
-// reply ends. It can also change when other connections release memory; only the sweeper makes the
-// connection check that.
+// way, or too many bytes of replies wait to be sent; most is the limit for these. The result can
+// change when a call or a reply ends. It can also change when other connections release memory;
+// only the sweeper makes the connection check that.
 func (c *conn) full(most int64) bool {
 	calls := c.inFlight.Load()
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)
@@ -296,9 +296,9 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for size bytes of memory. The memory counts in the Group in, if that is not nil.
-// The time of the wait does not count against the deadlines of the peer. If the connection ends
-// first, reserve returns errClosing. It returns another error if the pool can never grant so much.
+// reserve waits for size bytes of memory. in is the Group that the memory counts for, or nil. The
+// time of the wait does not count against the deadlines of the peer. If the connection ends first,
+// reserve returns errClosing. It returns another error if the pool can never grant so much.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	if b, ok := c.share.TryGetIn(in, size); ok {
 		return b, nil

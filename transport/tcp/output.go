@@ -129,7 +129,7 @@ func (o *output) hold() {
 	o.mu.Unlock()
 }
 
-// take appends a batch of size bytes to the queue, and empties the batch.
+// take appends a batch to the queue, and empties it. size is the number of bytes in the batch.
 func (o *output) take(batch *pieces, size int) {
 	o.mu.Lock()
 	if o.closed {
@@ -162,8 +162,8 @@ func (o *output) put(k counted, b []byte, payloads []xdr.Payload) {
 	o.writeUnlessHeld()
 }
 
-// enqueue appends the message of a call. Its payloads belong to the exchange of. It writes nothing;
-// push does.
+// enqueue appends the message of a call. of is the exchange that owns its payloads. enqueue writes
+// nothing; push does.
 func (o *output) enqueue(b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	o.mu.Lock()
 	o.appendLocked(nil, b, payloads, of)
