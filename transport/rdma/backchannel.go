@@ -11,8 +11,8 @@ type backchannel struct {
 
 var _ rpc.Caller = (*backchannel)(nil)
 
-// newBackchannel returns the backchannel of k. credits is how many credits each of its calls
-// requests.
+// newBackchannel returns the backchannel of k. credits is the number of credits that each of its
+// calls requests.
 func newBackchannel(k *connection, credits int) *backchannel {
 	b := &backchannel{}
 	b.takeOver = b.lose

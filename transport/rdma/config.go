@@ -66,8 +66,8 @@ type Config struct {
 	// RemoteInvalidation lets replies invalidate an STag of their call, if the peer and the
 	// device support it (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// callbackCredits is how many credits each call requests that the server makes to a peer, on
-	// the peer's connection (RFC 8167).
+	// Each call that the server makes to a peer, on the peer's connection (RFC 8167), requests
+	// callbackCredits credits.
 	callbackCredits int
 	// Event, if set, is called for each Fault, from any goroutine. It must not block.
 	Event func(Event)

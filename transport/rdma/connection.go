@@ -42,7 +42,8 @@ type early struct {
 	err      error
 }
 
-// newConnection returns a connection that sends own as its private data. event may be nil.
+// newConnection returns a connection. own is the private data that it sends to the peer. event may
+// be nil.
 func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *connection {
 	return &connection{messages: messages{own: own, stats: stats, event: event}}
 }

@@ -47,8 +47,8 @@ func (c *credits) answered(granted uint32, isError bool) {
 
 var errOverrun = errors.New("rdma: peer calls beyond its credits")
 
-// overrunSlack is how many calls may be under way beyond mostCalls before overrun counts exactly.
-// So an ordinary call does not pay for the exact count.
+// Up to overrunSlack calls beyond mostCalls may be under way before enterRun calls overrun, which
+// counts exactly. So an ordinary call does not pay for the exact count.
 const overrunSlack = 16
 
 // mostCalls returns the largest number of calls under way that this side can count for a peer that

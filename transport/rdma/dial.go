@@ -204,8 +204,8 @@ func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
 	return nil, why
 }
 
-// placed does the part of placeLocked that needs mu unlocked: it sends next, or ends e with the
-// error why.
+// placed continues after placeLocked, without mu. next is the call that it sends, or nil. why is
+// the error with which it ends e, or nil.
 func (c *Client) placed(e, next *exchange, why error) {
 	if why != nil {
 		e.finish(&c.mu, why)

@@ -41,7 +41,7 @@ type exchange struct {
 	// still uses a credit until its answer comes.
 	gaveUp bool
 
-	// The call.
+	// The message of the call, and what it needs.
 	write     xdr.Writer
 	words     []byte
 	elsewhere []int32 // for each payload, the index of its Read segment, or -1

@@ -212,9 +212,9 @@ func (o *outbound) begin(n int) {
 	o.local = append(o.local[:0], o.head)
 }
 
-// beginError makes o the RDMA_ERROR that answers the message in; a is answerVers or answerChunk.
-// The RDMA_ERROR has the XID and the version of that message, even if the version is not supported
-// (RFC 8166 §4.5).
+// beginError makes o an RDMA_ERROR. in is the message that it answers; a is answerVers or
+// answerChunk. The RDMA_ERROR has the XID and the version of the message, even if the version is
+// not supported (RFC 8166 §4.5).
 func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 	code := wire.ErrChunk
 	if a == answerVers {

@@ -39,8 +39,8 @@ type requester struct {
 	stuck   *time.Timer // timer of lookIfStuckLocked, or nil
 }
 
-// newRequester returns the requester for calls of c on the connection k. requested is how many
-// credits each call requests.
+// newRequester returns the requester for calls of c on the connection k. requested is the number of
+// credits that each call requests.
 func newRequester(k *connection, c *caller, requested int) *requester {
 	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: newPending(requested)}
 	k.requester = q

@@ -109,7 +109,7 @@ func (s *responder) begin(m *inbound) {
 }
 
 // grant grants the peer more credits, from the next reply on. First it makes this side ready to
-// receive so many more calls (RFC 8166 §3.3.1).
+// receive as many further calls (RFC 8166 §3.3.1).
 func (s *responder) grant(more int) {
 	if more > 0 {
 		s.k.promise(more)

@@ -140,8 +140,9 @@ func (c WriteChunk) Bytes() uint64 {
 // included.
 func (c WriteChunk) size() int { return 4 + len(c.segments) }
 
-// putUsed writes c to b as a reply returns it: all its segments, with lengths that cover
-// the first used bytes (RFC 8166 §3.4.6). It returns the length written, in bytes.
+// putUsed writes c to b as a reply returns it: with all its segments. used is the number of bytes
+// that were written to the chunk; the lengths of the segments add up to it (RFC 8166 §3.4.6). It
+// returns the length written, in bytes.
 func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	binary.BigEndian.PutUint32(b, uint32(c.Len()))
 	n := 4 + copy(b[4:], c.segments)
@@ -149,7 +150,7 @@ func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	return n
 }
 
-// putLengths cuts the lengths of the segments in b so that together they cover the first
+// putLengths reduces the lengths of the segments in b, from the last one on, until they add up to
 // used bytes.
 func putLengths(b []byte, used uint64) {
 	for at := 4; at < len(b); at += segmentSize {
@@ -204,9 +205,9 @@ func (l *WriteList) Next() WriteChunk {
 // size returns the length of l on the wire, in bytes.
 func (l WriteList) size() int { return len(l.chunks) + 4 }
 
-// putUsed writes l to b as a reply returns it: the lengths in chunk i cover its first
-// used[i] bytes, and chunks beyond used have lengths of 0. It returns the length written,
-// in bytes.
+// putUsed writes l to b as a reply returns it. used[i] is the number of bytes that were written to
+// chunk i, and the lengths of its segments add up to it; chunks for which used has no entry get
+// lengths of 0. It returns the length written, in bytes.
 func (l *WriteList) putUsed(b []byte, used []uint64) int {
 	n := copy(b, l.chunks)
 	for at := 0; at < n; {
@@ -288,9 +289,9 @@ func (c ReplyChunk) size() int {
 	return 4 + c.WriteChunk.size()
 }
 
-// putUsed writes the field to b as a reply returns it: the segments' lengths cover the
-// first used bytes. An offered chunk that was not used is present with lengths of 0 (RFC
-// 8166 §4.3.3). It returns the field's length in bytes.
+// putUsed writes the field to b as a reply returns it. used is the number of bytes that were
+// written to the chunk, and the lengths of its segments add up to it. An offered chunk that was not
+// used is present with lengths of 0 (RFC 8166 §4.3.3). It returns the field's length in bytes.
 func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
 	if !c.Present {
 		binary.BigEndian.PutUint32(b, 0)

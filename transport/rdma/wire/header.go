@@ -127,7 +127,7 @@ func (o *Offer) ReplySize() int {
 }
 
 // PutReply writes the header of a reply to the call to the first ReplySize bytes of b. used[i] is
-// the number of bytes written to Write chunk i; chunks beyond the end of used got none. replied is
+// the number of bytes written to Write chunk i; a chunk without an entry there got none. replied is
 // the number of bytes written to the Reply chunk (RFC 8166 §3.4.6, §4.3.3).
 func (o *Offer) PutReply(b []byte, p Prefix, used []uint64, replied uint64) {
 	p.Put(b)
