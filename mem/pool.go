@@ -45,8 +45,8 @@ type Config struct {
 	Share int64
 	// Group is the most that one Group may hold, in bytes, not counting pages of the reserve. 0
 	// means half of the ceiling. Besides, a Group may hold at most half of what the other Groups
-	// leave of the arena without the reserve. If Group is not less than the ceiling, neither limit
-	// applies.
+	// leave of the arena without the reserve. A Group that holds nothing may exceed both limits
+	// with one request. If Group is not less than the ceiling, neither limit applies.
 	Group int64
 }
 

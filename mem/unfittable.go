@@ -14,8 +14,8 @@ import (
 
 const (
 	// unfitTicks is how long a large request is the next one to be served before the pool judges
-	// whether a block for it can become free: 3 s. It is also how long a group may release nothing
-	// before its blocks count as pinned.
+	// whether a block for it can become free: 3 s. If a group releases no memory for as long, its
+	// blocks count as pinned.
 	unfitTicks = 12
 	// pinnedTicks is the age at which a held block counts as pinned in any case: 15 s. Pinned means
 	// that the pool does not expect the block to be released soon.
@@ -35,7 +35,7 @@ func (p *Pool) unfitLocked(n int32) bool {
 }
 
 // judgeLocked sets p.fits to the size of the largest block that can become free. It does so once
-// p.current has waited unfitTicks for its block, and in each later tick. If p.current needs a
+// p.current has waited unfitTicks for its block, and in each tick after that. If p.current needs a
 // larger block, it stops being the current request, so that others are served.
 func (p *Pool) judgeLocked() {
 	waits := p.current != nil && p.tick-p.currentTick >= unfitTicks
