@@ -9,13 +9,15 @@ type Reason uint8
 // Reasons. The Census refuses a newcomer for those before Evicted, and ends a connection for
 // Evicted and the reasons after it.
 const (
-	// AddressFull: the address of the newcomer has its maximum of seats, and each belongs to a
-	// known peer that is not idle.
+	// AddressFull: the address of the newcomer has its maximum of seats, and the newcomer may take
+	// none of these. They belong to known peers that are not idle or that use privileged ports
+	// (givesItself).
 	AddressFull Reason = iota + 1
-	// Full: all seats are taken, the newcomer's address holds the most, and each of its seats
-	// belongs to a known peer that is not idle.
+	// Full: all seats are taken, and the rules in victim.go choose the newcomer's own address, but
+	// the newcomer may take none of its seats. They belong to known peers that are not idle or that
+	// use privileged ports (givesItself).
 	Full
-	// Crowded: connections that have lost their seats are still being closed.
+	// Crowded: too many connections that lost their seats are not closed yet (Spare).
 	Crowded
 	// Evicted: the seat went to a newcomer.
 	Evicted
