@@ -35,8 +35,8 @@ type call struct {
 	charged int
 }
 
-// callCost is an estimate of the bytes that a detached call occupies in addition to its message and
-// its reply.
+// callCost is an estimate of the bytes that a detached call (Detach) occupies in addition to its
+// message and its reply.
 const callCost = 2 << 10
 
 // keptRoom is the largest size of the buffer own that an unused call keeps, in bytes, and of the
@@ -48,8 +48,9 @@ const (
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// await detaches a complete and admitted call, and asks for the memory for its results. callGranted
-// then lets the call be served.
+// await is called for a complete and admitted call. It lets the receiving goroutine continue
+// without the call (Detach), and asks for the memory for its results. callGranted then passes the
+// call to the executor.
 func (c *call) await(plan *rpc.Plan, words, size int) {
 	c.Call.Detach()
 	c.awaited = words
@@ -133,7 +134,8 @@ func (c *call) place(size int) {
 	c.charge()
 }
 
-// charge makes the ledger of the connection count what a detached call occupies now.
+// charge makes the ledger of the connection count what the call occupies now, if it is detached
+// (Detach).
 func (c *call) charge() {
 	if !c.detached {
 		return
@@ -146,8 +148,8 @@ func (c *call) charge() {
 	c.charged = n
 }
 
-// dropChunk sets c.chunk to nil. If the call is detached, it also releases the chunk, which then
-// belongs to the call. Otherwise the chunk belongs to the connection.
+// dropChunk sets c.chunk to nil. If the call is detached (Detach), it also releases the chunk,
+// which then belongs to the call. Otherwise the chunk belongs to the connection.
 func (c *call) dropChunk() {
 	if c.chunk != nil && c.detached {
 		c.chunk.Release()

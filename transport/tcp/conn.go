@@ -234,7 +234,7 @@ func (c *conn) detach(k *call) {
 // under way (Config.Gather).
 func (c *conn) gathers() bool { return c.cfg.Gather && c.inFlight.Load() > 1 }
 
-// ended notes that a call has ended for which detach was called.
+// ended notes the end of a call for which detach was called.
 func (c *conn) ended() {
 	c.inFlight.Add(-1)
 	c.free()

@@ -507,7 +507,7 @@ func (c *conn) dispatch() bool {
 }
 
 // take returns a call that is not in use, for the next call of the peer. It is the same one each
-// time, until the receiving goroutine detaches it.
+// time, until Detach gives it to another goroutine.
 func (c *conn) take() *call {
 	k := c.current
 	if k == nil {
