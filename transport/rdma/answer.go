@@ -194,8 +194,7 @@ func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 	return true
 }
 
-// callTicks is how many ticks of the timer the longest wait for an answer (DialConfig.Timeout)
-// consists of.
+// The longest wait for an answer (DialConfig.Timeout) is callTicks ticks of the timer.
 const callTicks = 4
 
 // tickInLocked starts the timer for the next tick.

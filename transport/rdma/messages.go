@@ -39,8 +39,8 @@ type messages struct {
 	// granted is how many credits every message to a requester grants.
 	granted atomic.Uint32
 
-	// sent counts the chains given to the device, and back the chains that the device has
-	// completed: replies, calls and RDMA Reads.
+	// sent counts the chains (rdmacm.Chain) given to the device, and back the chains that the
+	// device has completed: replies, calls and RDMA Reads.
 	sent, back atomic.Uint64
 	// eased, if not nil, is called after each completed chain, because calls that are held (see
 	// held) may start after it.
