@@ -26,8 +26,8 @@ func (p *Pool) deliverAndUnlock() {
 	p.drainAndUnlock()
 }
 
-// drainAndUnlock makes the calls for deliverAndUnlock. The calling goroutine has set p.delivering,
-// or continues for the one that has.
+// drainAndUnlock makes the calls for deliverAndUnlock. It runs on the goroutine that set
+// p.delivering, or on a goroutine that continues its work.
 func (p *Pool) drainAndUnlock() {
 	for n := 0; p.ready.First != nil; n++ {
 		if n == deliveries {

@@ -166,8 +166,9 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 }
 
-// tickLocked begins a tick: it ends blame that has lasted long enough, moves small requests that
-// have waited too long to the main zone, and passes over a large request that cannot be served.
+// tickLocked begins a tick: it ends the blame of clients from time to time (forgiveLocked), moves
+// small requests that have waited too long to the main zone, and passes over a large request that
+// cannot be served.
 func (p *Pool) tickLocked() {
 	p.tick++
 	if p.tick%ticksToForgive == 0 {
