@@ -52,8 +52,8 @@ func newSite(prefix netip.Addr) *site {
 	return s
 }
 
-// older returns that one of a and b which entered its stage first. If one of them is nil, it
-// returns the other.
+// older returns a or b: the seat that entered its stage first. If one of them is nil, older returns
+// the other.
 func older(a, b *Seat) *Seat {
 	if a == nil || b != nil && b.step < a.step {
 		return b

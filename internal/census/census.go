@@ -32,9 +32,9 @@ type Config struct {
 	// the peer. CallTimeout is how long it may last until the peer is known. If FirstTimeout is 0
 	// or longer than CallTimeout, it is CallTimeout.
 	FirstTimeout, CallTimeout time.Duration
-	// While fewer than Seats/quietPart seats belong to peers that are not known, a seat may stay in
-	// each of the stages Silent and Stranger for at least QuietTimeout. The reason is that a client
-	// may connect before it has something to send.
+	// While fewer than Seats/64 seats belong to peers that are not known, a seat may stay in each
+	// of the stages Silent and Stranger for at least QuietTimeout. The reason is that a client may
+	// connect before it has something to send.
 	QuietTimeout time.Duration
 	// Event, if set, is called for each connection that the Census refuses or ends, from any
 	// goroutine. It must not block.

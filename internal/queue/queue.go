@@ -44,8 +44,8 @@ func (l *List[T, P]) Push(e *T) {
 	l.Len++
 }
 
-// AddBehind puts e behind another element of the list, which is at. If this is nil, it puts e at
-// the front.
+// AddBehind puts e behind an element of the list. at is this element; nil means that e goes to the
+// front.
 func (l *List[T, P]) AddBehind(e, at *T) {
 	switch at {
 	case nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Of returns c in the form in which a provider takes it.
+// Of returns c as an rdmacm.Seats.
 func Of(c *census.Census) rdmacm.Seats { return counted{c} }
 
 type counted struct{ *census.Census }
