@@ -180,7 +180,7 @@ func (c *conn) working() bool {
 	return doing == atWork || doing == settling
 }
 
-// free wakes the receiving goroutine, if it waits in until.
+// free wakes the receiving goroutine if that waits in the method until.
 func (c *conn) free() {
 	if c.blocked.Load() {
 		select {
