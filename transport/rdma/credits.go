@@ -10,7 +10,7 @@ import (
 // own. A requester keeps its calls within the peer's grant. A responder ends the connection
 // of a peer that makes many more calls than messages.granted.
 
-// credits is the credit state of a requester. Its caller's lock guards it.
+// credits is the credit state of a requester. caller.mu guards it.
 type credits struct {
 	// requested is the number of credits that every call asks for.
 	requested uint32

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// stage is the progress of an exchange. The lock of its requester guards it.
+// stage is the progress of an exchange. caller.mu guards it.
 type stage uint8
 
 const (
