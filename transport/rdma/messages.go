@@ -34,7 +34,7 @@ type messages struct {
 	sendLimit, receiveSize, receiveLimit int
 	// maxLocal is how many buffers one work request may consist of.
 	maxLocal int
-	// invalidate is true if both sides allow remote invalidation (RFC 8797 §4.1).
+	// invalidate is true if both sides and the device allow remote invalidation (RFC 8797 §4.1).
 	invalidate bool
 	// granted is how many credits every message to a requester grants.
 	granted atomic.Uint32

@@ -221,7 +221,8 @@ func (s *Server) abort() {
 	for _, k := range s.connections() {
 		k.device.Abort(ErrServerClosed)
 	}
-	// A connection whose set-up was not complete is among the connections once accept has returned.
+	// connections returns a connection only when its set-up is complete. So wait for the set-ups
+	// under way, and call it again.
 	s.setup.Wait()
 	for _, k := range s.connections() {
 		k.device.Abort(ErrServerClosed)

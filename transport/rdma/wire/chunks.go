@@ -150,8 +150,8 @@ func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	return n
 }
 
-// putLengths reduces the lengths of the segments in b, from the last one on, until they add up to
-// used bytes.
+// putLengths reduces the lengths of the segments in b, from the last one backwards, until they add
+// up to used bytes.
 func putLengths(b []byte, used uint64) {
 	for at := 4; at < len(b); at += segmentSize {
 		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
