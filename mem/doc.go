@@ -34,8 +34,8 @@
 // cannot become free, because stalled calls hold pages in between, the pool serves other requests
 // until the block can become free (unfittable.go).
 //
-// While memory is short, the pool makes connections end whose peers move too few bytes, those of
-// the largest holders first (pressure.go, Holder).
+// While memory is short, the pool ends connections (Holder.End) whose peers move too few bytes, and
+// begins with the clients that hold the most memory (pressure.go).
 //
 // The package imports no other package of this module except internal/queue, a list that imports
 // nothing.

@@ -75,8 +75,8 @@ func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reaso
 	return append(losers, s), 0
 }
 
-// endsSetup returns the seat whose set-up is ended to make room for a newcomer's set-up, or nil if
-// there is room.
+// endsSetup returns the seat whose set-up the Census ends to make room for a newcomer's set-up, or
+// nil if there is room.
 func (c *Census) endsSetup(a *address) *Seat {
 	switch arriving := &c.ranks[byArriving]; {
 	case a.counts[byArriving] >= max(c.cfg.Setups/2, 1):

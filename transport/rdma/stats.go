@@ -29,8 +29,8 @@ type Stats struct {
 	// connections.
 	faults [faultCount]atomic.Int64
 
-	// The Bytes fields count bytes. BytesInlineIn and BytesInlineOut count the bytes
-	// received and sent inline.
+	// BytesInlineIn and BytesInlineOut are the number of bytes received and sent inline. The other
+	// Bytes fields count bytes moved by RDMA.
 	BytesInlineIn, BytesInlineOut atomic.Int64
 	BytesRead                     atomic.Int64 // RDMA Read, position-zero chunks included
 	BytesWritten                  atomic.Int64 // Write chunks

@@ -9,26 +9,25 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Config configures a Server and its connections. A zero value means the default, which is in
-// parentheses.
+// Config configures a Server and its connections. A zero value means the default.
 type Config struct {
 	// RPC serves the calls. Required.
 	RPC *rpc.Server
 	// Pool supplies memory for large records and for the payload of results. Required.
 	Pool *mem.Pool
 	// Census limits the connections of all listeners of the process, and ends connections at its
-	// deadlines. If it is nil, the server makes a Census of its own, with MaxConns seats (10,000)
-	// and no deadlines.
+	// deadlines. If it is nil, the server makes a Census of its own, with MaxConns seats (default
+	// 10,000) and no deadlines.
 	Census   *census.Census
 	MaxConns int
 	// MaxInFlight is how many calls of a connection may run on other goroutines or wait for memory
-	// (128). The server does not read from a connection that has as many.
+	// (default 128). The server does not read from a connection that has as many.
 	MaxInFlight int
 	// MaxRecord is the longest record accepted, and at least 64 KiB. MaxReply is the longest record
-	// sent. Both are in bytes (2 MiB).
+	// sent. Both are in bytes (default 2 MiB).
 	MaxRecord, MaxReply int
-	// MaxQueue is how many bytes of replies may wait to be sent on a connection (4 MiB). The server
-	// does not read from a connection that has more.
+	// MaxQueue is how many bytes of replies may wait to be sent on a connection (default 4 MiB).
+	// The server does not read from a connection that has more.
 	MaxQueue int
 	// Gather is for programs that complete many calls in quick succession, on other
 	// goroutines (rpc.Call.Complete). If it is true and several calls of a connection are
@@ -36,7 +35,7 @@ type Config struct {
 	// meanwhile.
 	Gather bool
 	// Stall is how long a peer may stop in the middle of a record, or read nothing of what is sent
-	// to it. Then the server ends the connection (30 s).
+	// to it. Then the server ends the connection (default 30 s).
 	Stall time.Duration
 	// Unanswered is how long a connection may wait for the answers to its calls after the peer has
 	// closed its side. Then the server ends the connection without these answers (default: no

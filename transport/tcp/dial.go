@@ -18,7 +18,7 @@ type DialConfig struct {
 	// Pool.
 	RPC  *rpc.Server
 	Pool *mem.Pool
-	// MaxRecord is the longest reply accepted, in bytes (2 MiB).
+	// MaxRecord is the longest reply accepted, in bytes (default 2 MiB).
 	MaxRecord int
 	// Stall is Config.Stall, for this connection.
 	Stall time.Duration

@@ -97,8 +97,8 @@ func (r *receiver) giveBack() {
 	r.ring = nil
 }
 
-// step gives the ring back, calls wait, which may take long, and borrows a ring again. The
-// connection keeps the bytes that are not processed yet.
+// step gives the ring back, calls the function wait, and borrows a ring again when wait has
+// returned. The connection keeps the bytes that are not processed yet.
 func (c *conn) step(wait func()) {
 	c.giveBack()
 	c.chargeStash()
