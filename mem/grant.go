@@ -187,7 +187,7 @@ func (p *Pool) serveSmallLocked(c *clientQueue) bool {
 	return false
 }
 
-// serveLocked gives the pages e to the first request of q. They are charged already.
+// serveLocked grants the first request of q the pages e, which are charged already.
 func (p *Pool) serveLocked(q *requestQueue, e extent) {
 	r := q.First
 	p.passLocked(q)

@@ -217,7 +217,7 @@ type prefix [rpc.AdmitPrefix]byte
 
 var prefixPool = sync.Pool{New: func() any { return new(prefix) }}
 
-// keepPrefix copies the first bytes of the call from payload memory.
+// keepPrefix copies the first bytes of the call from b, which is payload memory, to c.reads.prefix.
 func (c *call) keepPrefix(b []byte) {
 	c.reads.prefix = prefixPool.Get().(*prefix)
 	c.charge(len(c.reads.prefix))

@@ -34,7 +34,7 @@ const (
 	faultNoReads
 	faultFailedBefore
 
-	// Faults of a call, in what follows its header, or found later.
+	// Faults of a call that are found after the checks of its header.
 	faultXID
 	faultNotACall
 	faultIneligible

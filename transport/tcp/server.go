@@ -215,7 +215,7 @@ func (s *Server) Close() {
 	s.wait()
 }
 
-// wait returns when no goroutine of a listener or connection is left. Then it ends the sweeper, so
+// wait waits until no goroutine of a listener or connection is left, and then ends the sweeper. So
 // deadlines apply until the last connection is closed.
 func (s *Server) wait() {
 	s.wg.Wait()
