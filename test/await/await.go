@@ -58,7 +58,7 @@ func receive[T any](t testing.TB, limit time.Duration, what string, ch <-chan T)
 	t.Helper()
 	select {
 	case v := <-ch:
-		return v // no timer, because benchmarks and tests that count allocations also wait
+		return v // without a timer, because benchmarks count allocations and a timer is one
 	default:
 	}
 	guard := time.NewTimer(limit)
