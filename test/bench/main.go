@@ -1,13 +1,13 @@
 // Command bench compares the daemon over TCP with other NFS servers, with `nfsrdmad bench` as the
-// client. It prints a Markdown table with ratios to nfs-ganesha:
+// client. It prints two Markdown tables with ratios to nfs-ganesha, one with the medians of all
+// rounds, and one with the best rounds:
 //
 //	go run ./test/bench [-rounds N] [-duration D] [-dir DIR] [-only REGEXP] [-nfsrdmad FILE]
 //
 // The servers run on the loopback device of a network namespace that the program creates, so the
 // program needs root. They serve the same directory, by default one in memory. In each round the
-// program runs every workload on every server, one after the other. The table has the medians of
-// all rounds, so that other load on the machine affects all servers alike. The program leaves out
-// servers that are not installed.
+// program runs every workload on every server, one after the other, so that other load on the
+// machine affects all servers alike. The program leaves out servers that are not installed.
 package main
 
 import (
