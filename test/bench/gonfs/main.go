@@ -1,5 +1,5 @@
-// Command gonfs serves a directory with github.com/willscott/go-nfs, as another server for the
-// comparison:
+// Command gonfs serves a directory with github.com/willscott/go-nfs. Command bench compares the
+// daemon with this server, among others:
 //
 //	gonfs DIR ADDR:PORT
 package main
