@@ -56,8 +56,8 @@ func check(repository fs.FS, leftOut ...string) []finding {
 	return faults
 }
 
-// judge returns the rule that a row breaks by citing this test for the number n, and a
-// description. Both are empty if there is no fault.
+// judge checks one citation of a test in the row with the number n. It returns the rule that the
+// citation breaks, and a description of the fault. Both are empty if there is no fault.
 func (c *code) judge(cited citation, n number) (rule, what string) {
 	var dirs []string
 	for dir := range c.dirs {

@@ -78,7 +78,7 @@ type source struct {
 	file    string
 	set     *token.FileSet
 	parsed  *ast.File
-	imports map[string]string // by the name in the file: the directory of a package of this module, or "" for a package of another module
+	imports map[string]string // key: the package's name in the file; value: the package's directory if it belongs to this module, otherwise ""
 }
 
 func (c *code) add(file string, set *token.FileSet, parsed *ast.File) {
@@ -148,8 +148,9 @@ func (s *source) declare(begin, end token.Pos, n ast.Node) *declaration {
 				}
 				return false
 			}
-			// The selector may be a method or a field: of this package, or of a package that the
-			// file imports.
+			// The selected name may be a method or a field of this package, or of any package of
+			// the module that the file imports. The parser does not tell which, so all of these are
+			// recorded.
 			d.uses = append(d.uses, name{path.Dir(s.file), "." + n.Sel.Name})
 			for _, within := range s.imports {
 				if within != "" {
@@ -172,7 +173,7 @@ func (s *source) declare(begin, end token.Pos, n ast.Node) *declaration {
 }
 
 // packageOf reports whether x is the name of an imported package. dir is its directory in this
-// module.
+// module, or "" if it belongs to another module.
 func (s *source) packageOf(x ast.Expr) (dir string, isPackage bool) {
 	id, ok := x.(*ast.Ident)
 	if !ok || id.Obj != nil {
@@ -244,7 +245,8 @@ func skips(s ast.Stmt) bool {
 	return ok && (f.Sel.Name == "Skip" || f.Sel.Name == "Skipf" || f.Sel.Name == "SkipNow")
 }
 
-// numbersOf returns the numbers in the comments and strings of a node, between two positions.
+// numbersOf returns the requirement numbers in the comments between two positions and in the
+// strings of the node n.
 func (s *source) numbersOf(begin, end token.Pos, n ast.Node) []number {
 	var all []number
 	for _, group := range s.parsed.Comments {

@@ -91,9 +91,8 @@ func tables(repository fs.FS) (rows []row, faults []finding) {
 	return rows, faults
 }
 
-// cellsOf returns the trimmed cells of a line of a table. The bool is false if the line is not
-// part of a table.
-// none.
+// cellsOf returns the trimmed cells of a line of a table. The bool is false if the line is not part
+// of a table.
 func cellsOf(line string) ([]string, bool) {
 	line = strings.TrimSpace(line)
 	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
