@@ -56,7 +56,8 @@ type attributes struct {
 	change       string
 }
 
-// A createHow is exclusive or not. An exclusive create has a verifier.
+// A createHow is the mode of a create. An exclusive create has a verifier; any other create fails
+// if the name exists.
 type createHow struct {
 	exclusive bool
 	verifier  [8]byte

@@ -18,9 +18,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// Build compiles the daemon of the source tree at tree and writes it to the file program. The
-// sweeper of this daemon, which looks for idle files, runs at the interval sweeping instead of
-// once a second.
+// Build compiles the daemon. The parameter tree is the directory of the source code, and program is
+// the name of the executable file that Build writes. In this daemon, the sweeper, which looks for
+// idle files once a second, runs at the interval `sweeping` instead.
 func Build(tree, program string, sweeping time.Duration) error {
 	source, err := filepath.Abs(filepath.Join(tree, "vfs/local/sweep.go"))
 	if err != nil {

@@ -38,15 +38,15 @@ type Device struct {
 	thawed   *sync.Cond
 	platter  *platter
 	requests int // writes and flushes so far
-	// strike is called before the write or flush with the number strikeAt is served, with mu
-	// held. If strikeAt is 0, it is not called.
+	// Before the Device serves its write or flush with the number strikeAt, it calls strike, with
+	// mu held. If strikeAt is 0, it does not call strike.
 	strikeAt int
 	strike   func()
-	struck   chan struct{} // closed after strike
+	struck   chan struct{} // closed when strike has returned
 	// fails, unless nil, returns the error with which a request fails, or 0 if it succeeds.
 	fails  func(r request) syscall.Errno
 	frozen bool
-	// stable has each slot value that was flushed at any time.
+	// stable has each value, with its place, that a flush has made stable since insert.
 	stable map[stored]bool
 	// left is the content of the disk after a power cut, or nil if the power was not cut.
 	left *platter
@@ -61,7 +61,7 @@ type stored struct {
 	place uint64
 }
 
-// isStable reports whether a slot with this value was ever flushed to the disk.
+// isStable reports whether a flush has ever made this value stable in a slot of a file.
 func (d *Device) isStable(v value, file, slot int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,15 +106,14 @@ func (d *Device) insert(p *platter) {
 	d.off.Store(false)
 }
 
-// strikeIn makes strike be called at the nth write or flush from now on.
+// strikeIn makes the Device call strike before it serves the nth write or flush from now on.
 func (d *Device) strikeIn(n int, strike func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.strikeAt, d.strike = d.requests+n, strike
 }
 
-// cutLocked cuts the power. Writes after that succeed, and the kernel can read them, but they are
-// lost.
+// cutLocked cuts the power. Later writes succeed, and the kernel can read them, but they are lost.
 func (d *Device) cutLocked(s survivors, r *rand.Rand) {
 	if d.left == nil {
 		d.off.Store(true)
@@ -146,7 +145,8 @@ func (d *Device) heal() {
 	d.fails = nil
 }
 
-// serve handles each request: it calls do to execute the request, or returns an error.
+// serve handles a request: it calls do to execute the request, or returns an error if the Device is
+// to fail it. It waits while the Device is frozen.
 func (d *Device) serve(r request, do func()) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -229,7 +229,7 @@ func (n *imageFile) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno 
 // Flush implements fs.NodeFlusher. It makes nothing stable, because it is only a close(2).
 func (n *imageFile) Flush(context.Context, fs.FileHandle) syscall.Errno { return 0 }
 
-// Allocate implements fs.NodeAllocater. It fails, because the disk has no holes.
+// Allocate implements fs.NodeAllocater. It always fails, because the disk supports no holes.
 func (n *imageFile) Allocate(context.Context, fs.FileHandle, uint64, uint64, uint32) syscall.Errno {
 	return syscall.EOPNOTSUPP
 }

@@ -32,8 +32,8 @@ func (d *Disk) mount(t testing.TB) {
 	d.Dir = d.mounted.dir
 }
 
-// Exchange replaces the disk by an empty one, which has another Dir. Programs have minutes to
-// close the old file system before Exchange fails.
+// Exchange replaces the disk by an empty one, which has another Dir. It waits for programs to close
+// the files of the old file system, and fails the test if they have not done so after 2 minutes.
 func (d *Disk) Exchange(t testing.TB) {
 	t.Helper()
 	d.mounted.unmount(d.Device)
@@ -62,8 +62,8 @@ func (d *Disk) Fail() {
 	}
 }
 
-// Heal makes writes and flushes succeed again. The kernel may have shut the file system down
-// before.
+// Heal makes writes and flushes succeed again. If the kernel has shut the file system down because
+// of errors, it stays shut down.
 func (d *Disk) Heal() { d.heal() }
 
 // Fill uses up all space of the file system.

@@ -63,7 +63,7 @@ func cutPower(r *round, d *Device) { d.cutLocked(r.survivors, r.random) }
 
 func freeze(_ *round, d *Device) { d.freezeLocked() }
 
-// stand waits until the writers seem to wait for the disk: for 200 ms no call was answered.
+// stand waits until the writers seem to wait for the disk: until no call was answered for 200 ms.
 func stand(r *round) {
 	for last, same := r.answered.Load(), 0; same < 8; {
 		time.Sleep(25 * time.Millisecond) // the interval need not be exact
@@ -86,7 +86,7 @@ func cutFrozen(r *round) {
 	r.device.thaw()
 }
 
-// failWrites makes writes, flushes or both fail: some requests, or all from now on.
+// failWrites makes writes, flushes or both fail: the next 1, 3 or 20 of them, or all.
 func failWrites(r *round, d *Device) {
 	left := []int{1, 3, 20, 1 << 30}[r.random.IntN(4)]
 	writes, flushes := r.random.IntN(3) > 0, r.random.IntN(2) > 0
@@ -106,7 +106,8 @@ func failWrites(r *round, d *Device) {
 // badTakes is the time that a write to a bad sector takes.
 const badTakes = time.Millisecond / 2
 
-// badSectors makes writes fail to the blocks that have the data of the shared file.
+// badSectors returns a strike. It makes all writes to the blocks that have the data of the shared
+// file fail with errno.
 func badSectors(errno syscall.Errno) func(r *round, d *Device) {
 	return func(r *round, d *Device) {
 		bad := make(map[int64]bool)
@@ -180,8 +181,9 @@ func (w *writer) hurtStable() {
 	w.writeAt(w.shared, 2*w.random.IntN(sharedFor/2), 1, fileSync)
 }
 
-// noSpaceOnly is used for full disks. A call that needs space gets the error for no space. A
-// repeated exclusive create succeeds if the first one succeeded, because it needs no space.
+// noSpaceOnly is used for full disks. A call that needs space must get the error for no space; a
+// COMMIT may also get an input/output error. A repeated exclusive create must succeed if the first
+// one succeeded, because it needs no space.
 func noSpaceOnly(_ *round, what string, _ *object, s status) string {
 	switch {
 	case strings.HasSuffix(what, " again"):
@@ -247,8 +249,8 @@ func fillBlocks(path string) {
 	}
 }
 
-// overwrite writes to each of the writer's files in turn, and waits until all writers have done
-// so and the daemon makes no more writes of its own. Then it commits each file.
+// overwrite writes twice to each of the writer's files. It waits until all writers have done so and
+// the daemon makes no more writes of its own. Then it commits each file.
 func (w *writer) overwrite() {
 	for _, o := range w.files {
 		w.look(o)
@@ -274,8 +276,8 @@ func (w *writer) inTurn() {
 	}
 }
 
-// quiet waits until the daemon seems to make no more writes of its own: for 300 ms the disk got
-// no write.
+// quiet waits until the daemon seems to make no more writes of its own: until the disk got no write
+// and no flush for 300 ms.
 func (r *round) quiet() {
 	for last, same := -1, 0; same < 12; {
 		time.Sleep(25 * time.Millisecond) // the interval need not be exact

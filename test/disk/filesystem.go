@@ -22,8 +22,8 @@ type filesystem struct {
 	name string
 	mkfs string // the command that formats a disk, with its options
 	size int64
-	// options are the mount options. They prevent the kernel from committing by itself during a
-	// round.
+	// options are the mount options. Those of ext4 and btrfs prevent the kernel from committing by
+	// itself during a round.
 	options string
 	// namesErrors is true if fsync(2) returns the disk's own error, for example ENOSPC instead of
 	// EIO.
@@ -36,8 +36,8 @@ type filesystem struct {
 var filesystems = []*filesystem{
 	{"ext4", "mkfs.ext4 -q -b 4096 -N 1024 -J size=4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard", 48 * mib, "commit=900", true, true},
 	{"xfs", "mkfs.xfs -q -K -l size=64m", 300 * mib, "nouuid", true, true},
-	// With nodatacow, data is always written to the same place, so that a bad sector stays below
-	// it. It also turns off checksums, which would be written to other places.
+	// With nodatacow, data is always written to the same place, so that data on a bad sector stays
+	// there. It also turns off checksums, which would be written to other places.
 	{"btrfs", "mkfs.btrfs -q -K", 128 * mib, "commit=900,nodatacow", false, false},
 }
 

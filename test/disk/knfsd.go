@@ -91,9 +91,9 @@ func (k *knfsd) join(near net.Conn, port int) {
 	both.Wait()
 }
 
-// dialIn connects from within the network namespace of a network. Its thread enters the namespace
-// and leaves it again. The thread must not end, because a guest that it has started would end
-// with it.
+// dialIn connects from within a guest network's namespace. Its thread enters the namespace and
+// leaves it again. The thread must not end, because the kernel would kill a guest that was started
+// on it.
 func dialIn(n *lab.Network, to netip.AddrPort) (net.Conn, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

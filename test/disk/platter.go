@@ -10,8 +10,8 @@ const (
 	sectorSize = 512
 )
 
-// A block is part of an image. It is not changed after it is in a map, because images share
-// blocks.
+// A block is part of one or more images. Once it is in an image, its content does not change,
+// because images share blocks.
 type block [blockSize]byte
 
 // An image is the content of a disk, by block number. Blocks that were never written are zeros.
@@ -29,7 +29,8 @@ type platter struct {
 	flushed func(b *block)
 }
 
-// A cachedWrite is a write of the sectors `from` to `to` of a block, `to` excluded.
+// A cachedWrite is a write of some sectors of a block: the first is number `from`, the last is the
+// one before number `to`.
 type cachedWrite struct {
 	block    int64
 	from, to int
@@ -85,7 +86,7 @@ type survivors int
 
 const (
 	nothing  survivors = iota // no sector
-	anything                  // each sector with a probability of one half
+	anything                  // each sector with a probability of one half, and in most writes all sectors or none
 	all
 )
 

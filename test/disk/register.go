@@ -9,8 +9,8 @@ import (
 // slotSize is the size of a slot, and the least length of a WRITE, in bytes.
 const slotSize = 4096
 
-// A value is the content of a slot: the number of the writer and the number of its WRITE. The
-// value 0 is zeros. Each sector of a slot contains the value, the file and the slot.
+// A value is the content of a slot: the number of the writer and the number of its WRITE. The value
+// 0 stands for zeros. Each sector of a slot contains the value, the file and the slot.
 type value uint64
 
 func (v value) String() string {
@@ -81,8 +81,9 @@ func (r *register) answeredUnstable(v value, verifier [8]byte) {
 	r.unstable, r.verifier, r.waits = v, verifier, true
 }
 
-// commit records the answer to a COMMIT. If the verifier has changed, the value may be lost: told
-// is true, and the value need not be on the disk.
+// commit records the answer to a COMMIT. If its verifier differs from that of the WRITE, the server
+// may have lost the value. commit then returns told = true, and does not expect the value on the
+// disk.
 func (r *register) commit(verifier [8]byte) (told bool) {
 	if !r.waits {
 		return false

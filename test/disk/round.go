@@ -54,7 +54,10 @@ func (r *round) report(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 }
 
-// An outcome is the result of a round.
+// An outcome is the result of a round. Answered is the number of answered calls, and Told the
+// number of them that got an error other than NFS4ERR_DELAY. Verifiers is the number of COMMITs
+// whose verifier had changed. Failed is the number of the kernel's requests that the Device failed.
+// Wrong are the errors of the server.
 type outcome struct {
 	Answered, Told, Verifiers, Failed int
 	Wrong                             []string
@@ -63,8 +66,8 @@ type outcome struct {
 	Unmountable string
 }
 
-// A starter starts the server under test on a file system of the disk. state is its state
-// directory.
+// A starter starts the server under test on a file system of the disk. The parameter state is the
+// server's state directory.
 type starter func(t testing.TB, f *filesystem, m *mounted, d *Device, state string) server
 
 // play runs one round.
@@ -132,7 +135,7 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start star
 	return out
 }
 
-// kernelLog returns the kernel's log. It tells of failures that the disk does not know of.
+// kernelLog returns the kernel's log. It may name failures of which the Device has no record.
 func kernelLog() string {
 	b := make([]byte, 1<<20)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)
@@ -243,7 +246,7 @@ func (r *round) load() {
 			return
 		case <-asked.C:
 			if r.device.off.Load() {
-				r.hangUp() // no further call gets an answer
+				r.hangUp() // cancels the calls under way, because no answer counts after the power cut
 			}
 		}
 	}

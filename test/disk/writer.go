@@ -34,7 +34,7 @@ type writer struct {
 	files          []*object
 	names          map[*object]string // names of the files that exist
 	live           []*object          // files created during the round
-	exclusive      []made             // files made by an exclusive create and not used since
+	exclusive      []made             // files made by an exclusive create, and not renamed or removed since
 	dirs           []string
 	shared         *object // the shared file, with only this writer's slots
 	objects        int
@@ -42,7 +42,7 @@ type writer struct {
 	serial         atomic.Int64 // number of the last new name
 	history        []string
 	answered, told int
-	ended          bool // true after a call without an answer
+	ended          bool // true if the writer must make no more calls
 }
 
 // A made is a file that an exclusive create has made.
@@ -96,7 +96,8 @@ func (w *writer) report(format string, args ...any) {
 
 func list(args ...any) []any { return args }
 
-// work runs the fault's act this number of times, or until the writer has ended.
+// work runs the fault's act, up to the given number of times. It stops earlier if the writer has
+// ended.
 func (w *writer) work(acts int) {
 	for range acts {
 		if w.ended {
@@ -142,7 +143,7 @@ func (w *writer) anyStability() stability {
 	return []stability{unstable, unstable, unstable, fileSync, fileSync, dataSync}[w.random.IntN(6)]
 }
 
-// slot returns the index in the file of slot i of the writer's object.
+// slot returns the index in the file of the slot o.slots[i]. Only in the shared file is it not i.
 func (w *writer) slot(o *object, i int) int {
 	if o == w.shared {
 		return w.number*sharedFor + i
@@ -191,8 +192,8 @@ func (w *writer) writeAt(o *object, first, n int, s stability) {
 	}
 }
 
-// flushed reports an error unless the server has flushed the value that it has just answered as
-// stable.
+// flushed reports an error unless the kernel has flushed to the disk the value that the server has
+// just answered as stable.
 func (w *writer) flushed(o *object, i int, by any) {
 	v, at := o.slots[i].settled, w.slot(o, i)
 	if !w.round.device.isStable(v, o.number, at) {
@@ -371,8 +372,9 @@ func (w *writer) rmdir() {
 	}
 }
 
-// takeLive removes a file from w.live, or an unused one from w.exclusive, and returns it. The
-// caller adds it to w.live again if the file still exists.
+// takeLive removes a file from w.live and returns it. If w.live is empty and w.exclusive has more
+// than 4 files, it takes the oldest file of w.exclusive instead. Otherwise it returns nil. If the
+// file still exists in the end, the caller adds it to w.live again.
 func (w *writer) takeLive() *object {
 	if len(w.live) == 0 {
 		if len(w.exclusive) > 4 {
