@@ -95,8 +95,8 @@ func (f Frame) Names(layer string) bool {
 	return slices.Contains(strings.Split(f[Protocols], ":"), layer)
 }
 
-// Unnamed reports whether a frame has bytes that tshark did not recognize. If another frame
-// completes an FPDU, tshark names the FPDU there.
+// Unnamed reports whether a frame has bytes that tshark did not recognize. It ignores
+// retransmissions, and parts of FPDUs, because tshark names an FPDU in the frame that completes it.
 func (f Frame) Unnamed() bool {
 	return f[Length] != "0" && !f.Names(MPA) && f[segment] == "" && f[retransmission] == ""
 }
