@@ -1,5 +1,6 @@
-// Package doctables checks that tables in the documentation agree with the registries in the code
-// from which they are written. With the flag -update, the tests that use it rewrite the tables.
+// Package doctables checks that tables in the documentation agree with the code, for example with
+// the registry of metrics. With the flag -update, the tests that use this package rewrite the
+// tables.
 package doctables
 
 import (
@@ -11,8 +12,9 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/configuration.md and docs/running.md anew")
 
-// rewritten returns a document with its tables rewritten. rows returns the rows of a table, by
-// the heading above the table and the name of its first column.
+// rewritten returns a document with its tables rewritten. The function rows gets the heading above
+// a table and the name of the table's first column. It returns the table's rows, or nil to leave
+// the table as it is.
 func rewritten(text string, rows func(heading, column string) []string) string {
 	var out []string
 	heading, inTable := "", false
@@ -36,7 +38,8 @@ func rewritten(text string, rows func(heading, column string) []string) string {
 	return strings.Join(out, "\n")
 }
 
-// Hold fails the test unless the tables of a document have the rows that rows returns.
+// Hold fails the test unless the tables of a document have the rows that the function rows returns.
+// With the flag -update, it rewrites the tables instead.
 func Hold(t *testing.T, file string, rows func(heading, column string) []string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
