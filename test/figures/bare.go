@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// The transfers in this file are the base of comparison for the others. They have no protocol and
-// check nothing.
+// The other figures are compared with the transfers in this file. These only move bytes: they
+// implement no protocol, and do not look at the data.
 
 const mib = 1 << 20
 
@@ -66,8 +66,8 @@ type copied struct {
 	at   int64
 }
 
-// fileSize is the number of bytes at the beginning of the file that are read again and again. All
-// calls of a pipeline together read as many bytes.
+// fileSize is the size of the file in bytes, which is read again and again. The `depth` calls of 1
+// MiB in the NFS figures read as many bytes.
 const fileSize = depth * mib
 
 func (s *stage) newCopied() (*copied, error) {

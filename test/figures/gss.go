@@ -16,7 +16,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// This file measures RPCSEC_GSS with Kerberos beside AUTH_SYS, in a realm of its own.
+// This file measures RPCSEC_GSS with Kerberos, in a realm of its own, and AUTH_SYS for comparison.
 
 // The principals of the realm and the encryption type of their keys, which is the default of
 // Linux clients and of MIT's KDC.
@@ -69,8 +69,8 @@ func (s *stage) kerberos(server *rpc.Server) (user *krb5.Mechanism, err error) {
 	return krb5.New(krb5.Config{Conf: conf, Keytab: keytab, Principal: gssClient}), nil
 }
 
-// security returns the figures of READ and WRITE with each kind of security. The first of them
-// that is measured creates the realm.
+// security returns the figures of READ and WRITE with each kind of security. The realm is created
+// when the first figure with Kerberos is measured.
 func (s *stage) security(v *served, fh wire.FileHandle3) (all []figure) {
 	if _, err := exec.LookPath(kdc); err != nil {
 		fmt.Fprintln(os.Stderr, "figures: Kerberos is left out (Debian's krb5-kdc and krb5-admin-server have what it takes):", err)

@@ -124,16 +124,16 @@ func choose(all []figure, only string) (out []figure) {
 	return out
 }
 
-// measure runs f for about the time length. It returns the units a second, and the processor time
-// for each unit, in seconds, of both ends together.
+// measure runs f for about the given length of time. It returns the units a second, and the
+// processor time, in seconds, that both ends together use for each unit.
 func measure(f figure, length time.Duration) (rate, cost float64, err error) {
 	used := processorTime()
 	done, spent, err := repeat(f.run, 1, length)
 	return float64(done) / spent.Seconds(), (processorTime() - used).Seconds() / float64(max(done, 1)), err
 }
 
-// repeat runs n units of work, then twice as many each time, until about the time length has
-// passed.
+// repeat runs n units of work, then twice as many each time, but at most 65,536, until the time
+// `length` has passed. It returns the number of units and the time that they took.
 func repeat(run func(n int) error, n int, length time.Duration) (done int, spent time.Duration, err error) {
 	for start := time.Now(); spent < length; n = min(n*2, 1<<16) {
 		if err := run(n); err != nil {
@@ -179,8 +179,8 @@ func print(figures []figure, rates, costs map[string][]float64) {
 			}
 			row[3], row[4] = f.base, fmt.Sprintf("%.2f", median(ratios))
 			row[5] = fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
-			// The ratio of the work that one unit of processor time does. It varies less with the
-			// machine's other load.
+			// This is a ratio of the work that each does in the same processor time. It varies less
+			// with the machine's other load.
 			share := float64(max(f.size, 1)) / median(costs[f.name]) / (float64(baseSize) / median(costs[f.base]))
 			row[6] = fmt.Sprintf("%.2f", share)
 			if f.goal > 0 {

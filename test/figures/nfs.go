@@ -33,8 +33,9 @@ type turns struct {
 
 func newTurns() turns { return turns{over: make(chan struct{}, 1)} }
 
-// run makes n calls with `all` exchanges and waits until they have ended. It starts the first
-// call of each exchange by start. When a call ends, its exchange makes the next one.
+// run makes n calls and waits until they have ended. The parameter all is the number of exchanges.
+// run calls start(i) to start the first call of exchange i; when a call ends, its exchange makes
+// the next one.
 func (t *turns) run(n, all int, start func(i int)) error {
 	first := min(n, all)
 	t.mu.Lock()
@@ -58,7 +59,8 @@ func (s *stage) newCalls(k rpc.Caller, depth int) *calls {
 }
 
 // of prepares every exchange for one procedure and returns a function that makes n calls. If sink
-// is not nil, sink(i) is the memory for the placed result of exchange i.
+// is not nil, sink(i) is the memory for the placed result of exchange i. If status is true, the
+// results begin with an NFS status, and any other status than NFS3_OK is an error.
 func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer), sink func(i int) []byte, status bool) func(n int) error {
 	row := &nfs.Binding3.Procedures[p]
 	for i, x := range c.all {

@@ -13,8 +13,9 @@ import (
 const (
 	smallDepth = 16 // calls under way at a time, on one connection
 	smallSize  = 4 << 10
-	// manyConns is the number of connections of one session. It is compared with manyConns
-	// sessions of one connection. manyDepth is the number of calls under way on each connection.
+	// One figure has one session of manyConns connections. The figure that it is compared with has
+	// manyConns sessions of one connection each. Both have manyDepth calls under way on each
+	// connection.
 	manyConns = 16
 	manyDepth = 4
 )

@@ -26,11 +26,11 @@ import (
 )
 
 // This file measures the cost of a call for a server that has 1, 10, 100 or 1,000 connections, on
-// 1, 2 or more processors. The server is a separate process, so that its processor time can be
-// told from the client's.
+// 1, 2 or more processors. The server is a separate process, so that its processor time is measured
+// apart from the client's.
 
-// scaleServer is the argument with which this program runs as that server. A second argument is
-// the prefix of the files for its profiles.
+// scaleServer is the argument with which this program runs as the server of these measurements. A
+// second argument is the prefix of the files for its profiles.
 const scaleServer = "scale-server"
 
 // underWay is the total number of calls under way over any number of connections, except in the

@@ -133,7 +133,8 @@ func (s *stage) serve() (*served, error) {
 	}
 	go rs.Serve(rl)
 	s.atEnd(func() { rl.Close(); rs.Close() })
-	// client.Dial sets RemoteInvalidation too, and the sessions connect by client.Dial.
+	// The sessions connect by client.Dial, which sets RemoteInvalidation. This connection sets it
+	// too, so that the figures can be compared.
 	rc, err := rdma.Dial(context.Background(), v.device, rl.Addr(), rdma.DialConfig{RemoteInvalidation: true})
 	if err != nil {
 		return fail(err)
