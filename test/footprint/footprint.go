@@ -24,7 +24,7 @@ func Of(root any, stops ...any) int {
 	return w.sum()
 }
 
-// A span is the memory from the address from to the address to, to excluded.
+// A span is a range of memory: its first address, and the address behind its last byte.
 type span struct{ from, to uintptr }
 
 // A visit identifies a value by its type and address. The address alone is not enough, because a
@@ -140,7 +140,8 @@ func (w *walk) enter(at unsafe.Pointer, v reflect.Value) {
 	w.follow(v)
 }
 
-// again reports whether enter has visited a value before, and records this visit.
+// again reports whether the walk has already visited the value of type t at this address, and
+// records this visit.
 func (w *walk) again(at unsafe.Pointer, t reflect.Type) bool {
 	k := visit{at, t}
 	before := w.seen[k]
