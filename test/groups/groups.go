@@ -29,7 +29,8 @@ func (f *Fake) Know(uid uint32, groups ...uint32) {
 	})
 }
 
-// Delay makes the look-up of a user's groups fail, and wakes the calls that wait for it.
+// Delay makes the look-up of a user's groups fail with vfs.ErrDelay, and wakes the calls that wait
+// for it.
 func (f *Fake) Delay(uid uint32) {
 	f.change(func() {
 		if f.delayed == nil {
