@@ -35,9 +35,9 @@ const comeBack = time.Second
 // An Attack counts what the hostile peers of one Behaviour achieve while they run.
 type Attack struct {
 	// Peers is the number of peers. Standing is the number of peers that now have what they
-	// connected for, for example a connection or a call under way. Refused counts the attempts
-	// that the daemon ended before the peer had that. Ended counts the attempts that it ended
-	// afterwards.
+	// connected for, for example a connection or a call under way. Refused counts the attempts that
+	// failed before the peer had that, Ended the attempts that failed later. Failures of this
+	// machine are not counted.
 	Peers                    int
 	Standing, Refused, Ended atomic.Int64
 

@@ -15,7 +15,7 @@ type DeafCalls struct {
 	Peers int
 	// Calls is the largest number of calls that each peer sends.
 	Calls int
-	// What describes the calls. Call makes one call.
+	// What describes the calls in String. Call returns the bytes of one call.
 	What string
 	Call func(xid uint32) []byte
 }

@@ -11,9 +11,9 @@ import (
 // Each peer costs the daemon the memory of the results.
 type DeafRDMA struct {
 	Peers int
-	// Calls is the number of calls of each peer, at most 128. What describes the calls. Call
-	// makes one call. If Size is not 0, the call has a Write chunk of Size bytes for its result,
-	// or, if InReply is true, a Reply chunk of this size.
+	// Calls is the number of calls of each peer, at most 128. What describes the calls in String.
+	// Call returns the bytes of one call. If Size is not 0, the call has a Write chunk of Size
+	// bytes for its result, or, if InReply is true, a Reply chunk of this size.
 	Calls   int
 	What    string
 	Call    func(xid uint32) []byte

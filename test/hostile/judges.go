@@ -17,9 +17,9 @@ const (
 	// promptly is the longest time that a READ of one byte, or the arrival of an honest client,
 	// may take during an attack.
 	promptly = time.Second
-	// factor defines a slow machine. The machine is slow if a READ took longer than
-	// promptly/factor before the attack, or takes longer than that at the control daemon. On a
-	// slow machine a READ may take factor times as long as that READ.
+	// If a READ took longer than promptly/factor before the attack, or takes longer than that at
+	// the control daemon, the machine is slow. A READ may then take factor times the longer of
+	// these two times, instead of promptly.
 	factor = 20
 	// slack is the memory, in bytes, that a daemon may take beyond its idle memory and its limit
 	// on payload memory.
@@ -59,7 +59,7 @@ func (s *Stage) JudgeClients() {
 	s.JudgeClientsOf(openName)
 }
 
-// JudgeClientsOf is JudgeClients, but each new client mounts another one of the exports.
+// JudgeClientsOf is JudgeClients, except that the new clients mount the given exports in turn.
 func (s *Stage) JudgeClientsOf(exports ...string) {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -204,8 +204,9 @@ func (s *Stage) JudgeSeries(works ...Work) {
 	}
 }
 
-// JudgeSeriesWhile is JudgeSeries for clients that all work at the same time, while do runs.
-// Instead of its share, each call has a bound: it may take no longer than a READ.
+// JudgeSeriesWhile is JudgeSeries, except that all clients work at the same time, while do runs. A
+// client's share is not judged. Instead, no call may take longer than promptly, or than factor
+// times the slowest call at the control daemon, if that is longer.
 func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
 	s.t.Helper()
 	var ends []func()

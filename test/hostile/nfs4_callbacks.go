@@ -19,9 +19,9 @@ func authNone() (p wire.CreateSession4ArgsSecParms) {
 	return p
 }
 
-// PingedClients are peers that make the daemon send CB_NULL all the time, to test the
-// backchannel, and never answer. Each binds its connection to the backchannel of its session
-// again and again, or creates sessions and destroys them.
+// PingedClients are peers that make the daemon test their backchannels all the time: the daemon
+// tests a backchannel by a CB_NULL, and the peers never answer it. Each peer binds its connection
+// to the backchannel of its session again and again, or creates sessions and destroys them.
 //
 // Each peer costs the daemon one unanswered call for each session that the peer has.
 type PingedClients struct {
@@ -150,12 +150,12 @@ var Answers = []Answer{
 	{"by hanging up", func([]byte) ([][]byte, error) { return nil, io.EOF }},
 }
 
-// Waiters are pairs of clients. The first client of a pair locks bytes and unlocks them. The
-// second client asks for the same locks with many lock-owners. The daemon notifies it by
-// CB_NOTIFY_LOCK when a lock is free, and it reacts with Answer.
+// Waiters are pairs of clients. The first client of a pair locks bytes and unlocks them. The second
+// client asks for the same locks with many lock-owners. When a lock becomes free, the daemon
+// notifies the second client by CB_NOTIFY_LOCK, and this client reacts with Answer.
 //
-// Each pair costs the daemon the unanswered calls to the second client. The memory for replies
-// that one address may use limits their number.
+// Each pair costs the daemon the unanswered calls to the second client. Their number is limited by
+// the memory for replies that one client address may use.
 type Waiters struct {
 	Peers, Owners int
 	Transport     string

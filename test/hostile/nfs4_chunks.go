@@ -64,7 +64,8 @@ type Chunked struct {
 	ops   []op4
 }
 
-// chunk returns a chunk with one segment of n bytes. Chunks may refer to the same memory.
+// chunk returns a chunk with one segment of n bytes. Chunks with the same handle refer to the same
+// memory.
 func chunk(handle, n uint32) []segment { return []segment{{handle: handle, length: n}} }
 
 func times[T any](n int, v ...T) (all []T) {
@@ -107,7 +108,7 @@ func ChunkedCompounds(file, dir []byte) []Chunked {
 // ChunkedCalls are peers on RDMA that send compounds with chunks that do not match their
 // operations, and read the replies.
 //
-// Each peer costs the daemon one call of a known client.
+// Each peer costs the daemon the execution of nine calls at a time.
 type ChunkedCalls struct{ Calls []Chunked }
 
 func (b ChunkedCalls) String() string {
@@ -122,8 +123,8 @@ func (b ChunkedCalls) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		defer end()
-		// Eight calls are under way at a time. The peer sends the next one after any answer of
-		// the daemon.
+		// Nine calls are under way at a time. For each answer of the daemon, the peer sends the
+		// next one.
 		const most = 8
 		for n := range uint32(1 << 20) {
 			if n > most {

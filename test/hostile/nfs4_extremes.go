@@ -22,9 +22,10 @@ func (r raw) Encode(w *xdr.Writer) {
 }
 
 // Extremes are clients of NFSv4.2 that send compounds, one after the other, with the largest
-// arguments that can be encoded. A peer stands when it has sent each compound once.
+// arguments that can be encoded. Each peer begins with every Peers-th compound, and then goes on
+// around the list. It stands when it has sent len(Compounds)/Peers compounds.
 //
-// Each peer costs the daemon one call of a known client.
+// Each peer costs the daemon the execution of one call at a time.
 type Extremes struct {
 	Transport string
 	Peers     int

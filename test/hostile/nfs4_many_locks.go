@@ -13,8 +13,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// lockStride is the distance in bytes between two locked bytes of a client. The bytes that the
-// keeper of LockAskers locks lie lockStride/2 behind those of the lockHolders.
+// lockStride is the distance in bytes between two locked bytes of a client. The keeper of
+// LockAskers locks other bytes than the lockHolders: its offsets are lockStride/2 higher.
 const lockStride = 4
 
 // lockTogether is the number of LOCKs in a compound. With this number, the call and its reply
@@ -76,7 +76,7 @@ func (l *lockClient) hold(offset uint64, n int, owner func(i int) []byte) error 
 	return nil
 }
 
-// close closes the file, which ends all its locks.
+// close closes the file. The daemon then releases all locks of it.
 func (l *lockClient) close() error {
 	_, err := l.inSlot(op4{wire.OpClose, &wire.Close4Args{Seqid: l.number(), OpenStateid: l.open}})
 	return err
@@ -127,7 +127,7 @@ func (b LockAskers) Start(ctx context.Context, target Target) *Attack {
 	var once sync.Once
 	return attack(ctx, 1+b.Askers, func(ctx context.Context, i int, stands func()) error {
 		ctx, end := context.WithCancel(ctx)
-		defer end() // of the connection
+		defer end() // closes the connection
 		l, err := fileClient(ctx, target, i, uint32(1-i%2), b.In)
 		if err != nil {
 			return err
@@ -183,15 +183,16 @@ func (l *lockClient) keep(ctx context.Context) error {
 	}
 }
 
-// A lockHolder is a client that locks bytes of a file, the first at offset first, each by another
-// lock-owner.
+// A lockHolder is a client that locks bytes of a file, each by another lock-owner. The first of
+// these bytes is at the offset `first`.
 type lockHolder struct {
 	*lockClient
 	first uint64
 }
 
-// lockHolders creates an NFSv4.1 client and an NFSv4.0 client. Each locks half of places bytes.
-// renewed is a time before the last call of either client.
+// lockHolders creates an NFSv4.1 client and an NFSv4.0 client. The parameter places is the number
+// of bytes that they lock together, half of them each. At the end both clients renew their leases;
+// renewed is a time before that.
 func lockHolders(ctx context.Context, target Target, in Place, places int) (all []lockHolder, renewed time.Time, err error) {
 	for i := range 2 {
 		l, err := fileClient(ctx, target, i, uint32(1-i), in)

@@ -61,8 +61,8 @@ type drawing struct {
 	sequence uint32
 }
 
-// life creates a client ID and then makes up to n calls, or 100 if n is smaller, as long as its
-// session lasts.
+// life makes up to n calls, or 100 if n is smaller. A client of NFSv4.2 first creates a client ID
+// and a session, and life returns early if a call changes the session or its slot.
 func (d *drawing) life(peer, n int) (calls int, err error) {
 	c := d.client
 	if c.minor == 0 {
@@ -112,7 +112,8 @@ func (d *drawing) life(peer, n int) (calls int, err error) {
 	return calls, nil
 }
 
-// firstStatus returns the status of the first result, which may be missing.
+// firstStatus returns the status of a compound's first result, or of the compound if it has no
+// results.
 func firstStatus(d *xdr.Decoder) wire.NFSStat4 {
 	status := wire.NFSStat4(d.Uint32())
 	d.Opaque(1 << 20)

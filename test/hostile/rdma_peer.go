@@ -89,7 +89,7 @@ type rdmaPeer struct {
 const setupTimeout = 20 * time.Second
 
 // dialRDMA connects and sets up an RDMA connection up to the MPA reply. The daemon then waits for
-// the first FPDU. dial describes window.
+// the first FPDU. See dial for the parameter window.
 func dialRDMA(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (*rdmaPeer, error) {
 	c, err := dial(ctx, from, to, window)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ScatteredWrites are peers on TCP that write a byte to each of many files, not to stable
-// storage, and then ask for the files' attributes all the time.
+// ScatteredWrites are peers on TCP that write a byte to each of many files by UNSTABLE WRITEs, and
+// then ask for the files' attributes all the time.
 //
 // Each peer costs the daemon a descriptor for each file, until the byte is on stable storage.
 type ScatteredWrites struct {

@@ -17,7 +17,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// The names and sizes of the files in each export.
+// The names of the exports, and the names, numbers and sizes of the files in each of them.
 const (
 	honestFiles = 32       // files that honest clients read
 	honestSize  = 64 * kib // bytes of each of them
@@ -33,7 +33,8 @@ const (
 	securedName = "/secured"
 )
 
-// The test kills a daemon whose memory exceeds its bound by guard bytes.
+// guard is the number of bytes by which a daemon's memory may exceed its limit before the test
+// kills the daemon.
 const guard = 1 << 30
 
 // A Place is an export, with the handles of its root, of its file "victim" and of its directory
@@ -222,14 +223,15 @@ func (s *Stage) Target(source func(i int) netip.Addr) Target {
 	return Target{TCP: s.TCP, RDMA: s.RDMA, Source: source}
 }
 
-// Attack starts hostile peers, and returns when each of them stands or was refused.
+// Attack starts hostile peers. It returns when each of them stands or was refused, or when
+// Attack.Await gives up.
 func (s *Stage) Attack(b Behaviour, source func(i int) netip.Addr) *Attack {
 	s.t.Helper()
 	a, _ := s.AttackUntil(b, source)
 	return a
 }
 
-// AttackUntil is Attack, and returns a function that ends this attack.
+// AttackUntil is like Attack, but also returns a function that ends this attack.
 func (s *Stage) AttackUntil(b Behaviour, source func(i int) netip.Addr) (a *Attack, end func()) {
 	s.t.Helper()
 	begin := time.Now()

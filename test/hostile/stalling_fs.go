@@ -162,7 +162,8 @@ func (s *StallingFS) Stall() {
 	if err := s.server.Process.Signal(syscall.SIGSTOP); err != nil {
 		s.t.Fatal(err)
 	}
-	// Before the process has stopped, one of the server's threads may still take a request.
+	// Until the process has stopped, a thread of the server may still take a request, so Stall
+	// waits for that.
 	for {
 		var status unix.WaitStatus
 		_, err := unix.Wait4(s.server.Process.Pid, &status, unix.WUNTRACED, nil)
