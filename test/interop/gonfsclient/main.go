@@ -22,7 +22,8 @@ const (
 	file      = directory + "/copy"
 )
 
-// names is the number of names in the directory that it lists.
+// names is the number of files that the program creates in the directory before it lists the
+// directory.
 const names = 300
 
 func main() {
