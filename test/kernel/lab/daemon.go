@@ -48,8 +48,9 @@ func StartDaemon(t testing.TB, n *Network, program, state, export string, flags 
 // exports as flags, or a configuration file that names them.
 func DaemonCommand(program, state string, flags ...string) []string {
 	command := []string{
-		// A /run of its own hides this machine's rpcbind from the daemon, because the socket
-		// below /run is reachable from every network namespace.
+		// The daemon gets a /run of its own, without this machine's rpcbind. Otherwise the daemon
+		// would find it, because rpcbind's socket below /run is reachable from every network
+		// namespace.
 		"unshare", "-m", "sh", "-c", `mount -t tmpfs run /run && exec "$@"`, "sh",
 		program, "serve", "--state-dir", state,
 		"--rdma", fmt.Sprintf("%s:%d", Host, PortRDMA), "--tcp", fmt.Sprintf("%s:%d", Host, PortTCP),

@@ -46,8 +46,8 @@ func NewNetwork(t testing.TB) *Network {
 const ethernetMTU = 1500
 
 // NewNetworkOf is NewNetwork with an MTU. siw puts at most one TCP segment into an FPDU, even if
-// the interface could offload segmentation. So the processor time that siw needs for sending
-// depends on the number of frames.
+// the interface could offload segmentation. So siw needs less processor time for sending if the MTU
+// is larger.
 func NewNetworkOf(t testing.TB, mtu int) *Network {
 	t.Helper()
 	if err := usable(); err != nil {
@@ -119,7 +119,7 @@ func (n *Network) Heal(address int) {
 func tap(address int) string { return fmt.Sprintf("tap%d", address) }
 
 // attach creates the tap for a guest at that address and returns the address. If address is 0,
-// attach takes the next free one.
+// attach takes the first free one from firstGuest on.
 func (n *Network) attach(address int) int {
 	n.t.Helper()
 	n.mu.Lock()
