@@ -9,8 +9,8 @@ import (
 
 // A ledger is a file of lines by one writer. The writer adds "begin KIND ARGUMENTS..." before an
 // operation, and "done" when the server has acknowledged it. Whatever happens to the server, an
-// operation that is done must have its effect. The last operation, if it is not done, may or may
-// not have it.
+// operation with the line "done" must have its effect. The last operation may lack this line; it
+// may or may not have its effect.
 type ledger struct{ file *os.File }
 
 func openLedger(path string) (*ledger, error) {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// stable begins names that exist all the time. churning begins names that churn adds and removes.
+// stable is the prefix of names that exist all the time. churning is the prefix of names that churn
+// adds and removes.
 const (
 	stable   = "stable-"
 	churning = "churning-"

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rangeBytes is the number of bytes in which ranges sets locks.
+// rangeBytes is the length, in bytes, of the part of the file in which ranges sets locks.
 const rangeBytes = 48
 
 // ranges locks and unlocks random byte ranges through several open file descriptions, and

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// rounds creates, looks up and removes files for some seconds with several workers, and prints
-// the number of rounds a second of all workers together. A round is one file.
+// rounds creates, looks up and removes files for some seconds with several workers, and prints the
+// number of rounds a second of all workers together. A round creates, looks up and removes one
+// file.
 func rounds(dir string, workers, seconds int) error {
 	var group sync.WaitGroup
 	var count atomic.Int64
