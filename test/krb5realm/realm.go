@@ -68,7 +68,8 @@ func Start(o Options) (*Realm, error) {
 	}
 	r := &Realm{Options: o, Conf: filepath.Join(o.Dir, "krb5.conf")}
 	var err error
-	// Another process may take the port between the check for a free port and the KDC's start.
+	// Another process may take the port between the check for a free port and the KDC's start, so
+	// Start tries up to five ports.
 	for range 5 {
 		if err = r.start(); err == nil {
 			return r, nil
