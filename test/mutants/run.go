@@ -111,8 +111,8 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 	return s.err
 }
 
-// test runs the mutant's tests and returns their output. overlay is the path of the list of
-// overlay, or "" to run without the mutant.
+// test runs the mutant's tests and returns their output. The parameter overlay is the path of the
+// list that the method overlay has written, or "" to run the tests without the mutant.
 func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.testDir)
 	// Without this variable, rapid would store failed cases in the work tree and run them first
