@@ -132,10 +132,10 @@ type Peer struct {
 	far    *wireTo // only of a Far Site, whose Peers have no Conn
 }
 
-// Peer makes a connection as user 0.
+// Peer makes a connection. Its caller is user 0.
 func (s *Site) Peer(minor uint32) *Peer { return s.peer(minor, 3) }
 
-// Other is Peer, but from another machine.
+// Other is like Peer, but the connection comes from another machine.
 func (s *Site) Other(minor uint32) *Peer { return s.peer(minor, 4) }
 
 // peer makes a connection from the machine with this number.
@@ -221,8 +221,8 @@ func (p *Peer) Begin(message []byte) *rpctest.Call {
 	return c
 }
 
-// Serve passes a call to the server again that Call.Again has prepared. The server must answer it
-// before Serve returns.
+// Serve passes a call, which Call.Again has prepared, to the server again. The server must answer
+// it before Serve returns.
 func (p *Peer) Serve(c *rpctest.Call) {
 	p.carry(c)
 	select {

@@ -63,7 +63,8 @@ var told = map[rule]bool{
 	// The operations on extended attributes, which are OPTIONAL (RFC 8276 §8.4).
 	{2, wire.OpSetXattr, wire.NFS4ErrNotSupp}:    true,
 	{2, wire.OpRemoveXattr, wire.NFS4ErrNotSupp}: true,
-	// A caller from which the client's state is protected (RFC 8881 §15.1.6.4).
+	// The caller may not change the client's state, because the state is protected from other
+	// callers (RFC 8881 §15.1.6.4).
 	{1, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,
 	{2, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,
 	{1, wire.OpBackchannelCtl, wire.NFS4ErrWrongCred}:    true,
