@@ -7,7 +7,7 @@ import (
 )
 
 // A line is one connection of a client with its network. The network may delay or lose messages,
-// and either end may not notice that.
+// and one end or both may not notice that.
 type line struct {
 	number int
 	way    way
@@ -17,7 +17,7 @@ type line struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	queue   [][]byte // messages on their way to the server; nil is a FIN
-	held    int      // number of holds; messages to the server wait while it is not 0
+	held    int      // number of calls of hold that are not released yet; messages to the server wait while it is not 0
 	lost    bool     // true if no further message reaches the server
 	deaf    bool     // true if no further message reaches the client
 	left    bool     // true if the client no longer reads from the connection

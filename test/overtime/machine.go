@@ -27,15 +27,16 @@ type machine struct {
 	next    uint32  // the next XID
 	waiting []*call // calls without an answer, in the order of their XIDs
 	copies  int
-	held    int       // number of functions that after will still call
+	held    int       // number of functions that the method after has yet to call
 	settled sync.Cond // signals that held has decreased
 	over    bool      // true if the client makes no more connections
 }
 
 // habits are the settings that clients of one run share.
 type habits struct {
-	// timeout is the time after which a call without an answer is sent again. 0 means never, as
-	// NFSv4 clients do while their connection lasts.
+	// timeout is the duration of the first timer of a call; late is called when it expires. Each
+	// further timer of the call is longer by timeout. If timeout is 0, calls have no timers: they
+	// are sent again only over a new connection, as by NFSv4 clients.
 	timeout time.Duration
 	// tries is the number of times that a call is sent over one connection before the client
 	// replaces the connection.
@@ -44,7 +45,7 @@ type habits struct {
 	patience time.Duration
 	// lag returns the delay of one message.
 	lag func() time.Duration
-	// latest is the longest delay of a held message.
+	// latest is the longest time for which line.hold delays messages.
 	latest time.Duration
 	// ports is true if the client may choose the local port of a connection.
 	ports bool
@@ -114,8 +115,9 @@ func (c *machine) send(k *call) {
 }
 
 // late is called when the timer of a call expires. It sends the call again or replaces the
-// connection, unless the call was sent again since the timer started. sent is the number of
-// sendings at that time. The caller does not hold c.mu.
+// connection, unless the call was sent again since the timer started. The parameter sent is the
+// number of times that the call had been sent at that time, and try is the number of timers of this
+// call so far. The caller does not hold c.mu.
 func (c *machine) late(k *call, sent, try int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,13 +176,14 @@ func (c *machine) leave() {
 // port returns a random privileged port. The caller holds c.mu.
 func (c *machine) port() uint16 { return 600 + uint16(c.random.IntN(400)) }
 
-// hold holds l for a random time. The caller holds c.mu.
+// hold delays the messages of l to the server for a random time (see line.hold). The caller holds
+// c.mu.
 func (c *machine) hold(l *line) {
 	release := l.hold()
 	c.after(c.some(c.latest), release)
 }
 
-// after calls f after the time d. The caller holds c.mu.
+// after makes the clock call f after the duration d. The caller holds c.mu.
 func (c *machine) after(d time.Duration, f func()) {
 	c.held++
 	time.AfterFunc(d, func() {
@@ -192,8 +195,9 @@ func (c *machine) after(d time.Duration, f func()) {
 	})
 }
 
-// some returns a random duration up to most. Short ones are as likely as long ones. The caller
-// holds c.mu.
+// some returns a random duration. It chooses one of the limits most, most/2, most/4 to most/2048,
+// and then a duration up to this limit, so that short durations are frequent. The caller holds
+// c.mu.
 func (c *machine) some(most time.Duration) time.Duration {
 	return time.Duration(float64(most) / float64(int64(1)<<c.random.IntN(12)) * c.random.Float64())
 }

@@ -33,7 +33,7 @@ func tcpInMemory(s *site, cfg tcp.Config) transport {
 				from = netip.AddrPortFrom(from.Addr(), port)
 			}
 			if before := last[from]; before != nil {
-				before.reset() // as the new SYN does
+				before.reset() // because the SYN of a new connection from the same port resets the old one
 			}
 			near, far := pipe(net.TCPAddrFromAddrPort(from), net.TCPAddrFromAddrPort(server))
 			last[from] = near
@@ -74,6 +74,6 @@ func (l *memoryListener) Addr() net.Addr { return net.TCPAddrFromAddrPort(server
 func rdmaInMemory(s *site, cfg rdma.Config) (transport, error) {
 	p := rdmatest.NewConfig(rdmatest.Config{Quiet: true, Patience: time.Second})
 	return overProvider(s, cfg, p, netip.MustParseAddrPort("0.0.0.0:20049"), func(from netip.Addr, at netip.AddrPort) netip.AddrPort {
-		return netip.AddrPortFrom(from, at.Port()) // the client's address is the address that it dials
+		return netip.AddrPortFrom(from, at.Port()) // in rdmatest, the address that a client dials is also the client's own
 	})
 }

@@ -27,8 +27,8 @@ type flow struct {
 	mu       sync.Mutex
 	changed  sync.Cond
 	bytes    []byte
-	end      error // the error of Read after the bytes that have arrived
-	shut     error // the error of Read at once
+	end      error // Read returns it after the bytes that have arrived
+	shut     error // Read returns it at once, before bytes that have arrived
 	deadline time.Time
 }
 

@@ -43,7 +43,7 @@ type scale struct {
 	latest  time.Duration   // longest delay of a held message
 	think   time.Duration   // longest pause between two calls of a thread
 	length  time.Duration   // time during which events happen to connections
-	// patience is the time within which a call without faults gets its answer.
+	// patience is the longest time that a client waits for an answer.
 	patience time.Duration
 }
 
@@ -78,8 +78,9 @@ const (
 	ofThreads = 2000
 )
 
-// newRun returns a run over a site. ports is true if clients choose their ports, timers if they
-// send calls without an answer again, copies if they do so also over the same connection.
+// newRun returns a run over a site. If ports is true, clients choose the local ports of their
+// connections. If timers is true, clients send calls without an answer again after a time. If
+// copies is true, they may do so several times on the same connection before they replace it.
 func newRun(seed uint64, sc scale, s *site, version func(*objects) protocol, dial dialer, ports, timers, copies bool) *run {
 	r := &run{seed: seed, site: s, version: version, begun: time.Now()}
 	now := func() time.Duration { return time.Since(r.begun) }
@@ -223,7 +224,7 @@ func (r *run) draw(p protocol, random *rand.Rand) asked {
 	return a
 }
 
-// look reads the state of all objects at the end of a run, by a client of its own.
+// look reads the state of all objects with the client c, at the end of a run.
 func (r *run) look(c *machine) {
 	p := r.speak(c)
 	for i := range blocks {
