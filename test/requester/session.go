@@ -37,7 +37,7 @@ func pattern(seed uint64, n int) []byte {
 	return b
 }
 
-// mode returns the attributes of new files and directories.
+// mode returns attributes for new files and directories that set only the mode, to m.
 func mode(m uint32) nfs3wire.Sattr3 {
 	return nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: m}}
 }
@@ -48,7 +48,7 @@ func (s session) create(dir client.Handle, name string) (client.Handle, error) {
 }
 
 // sizes are the sizes of transfers, in bytes: 0, odd ones, some near the inline threshold, some
-// of several of siw's segments, and 1 MiB.
+// that siw sends in several segments, and 1 MiB.
 var sizes = []int{0, 1, 3, 512, 1000, 3900, 4000, 4096, 4097, 65535, 65536, 300_001, mib - 1, mib}
 
 // transfers makes WRITEs and READs of each size, and then many WRITEs and READs of 1 MiB at the
