@@ -46,7 +46,8 @@ func newStateDirectory(t testing.TB) *stateDirectory {
 	return d
 }
 
-// strike makes do be called at the nth step from now on. 0 means never.
+// strike makes the stateDirectory call do at the nth step from now on, before the step or after it.
+// If n is 0, it does not call do.
 func (d *stateDirectory) strike(n int, after bool, do func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

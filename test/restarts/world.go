@@ -385,8 +385,8 @@ func (l *life) covet(c *caller) error {
 	return nil
 }
 
-// awaitGrace waits until the grace period has ended, which shows when a caller gets a free lock.
-// If no lock is free, another caller first gives one back.
+// awaitGrace waits until the grace period has ended, which shows when a caller gets a free lock. If
+// no lock is free, a caller first gives one back.
 func (l *life) awaitGrace() error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(delay) {
 		for _, c := range l.callers {
@@ -416,7 +416,7 @@ func (l *life) awaitGrace() error {
 	}
 }
 
-// free returns a file that no caller holds, or nil.
+// free returns a file whose lock no caller holds, or nil.
 func (l *life) free() *file {
 	for _, i := range l.random.Perm(files) {
 		if l.holds[l.files[i]] == nil {
@@ -426,8 +426,8 @@ func (l *life) free() *file {
 	return nil
 }
 
-// exchange takes a random lock if it is free. If not, its caller gives it back, or another caller
-// asks for it.
+// exchange takes a random lock if it is free. Otherwise the caller that holds the lock gives it
+// back, or another caller asks for it.
 func (l *life) exchange() error {
 	c, f := l.callers[l.random.IntN(callers)], l.files[l.random.IntN(files)]
 	h := l.holds[f]
