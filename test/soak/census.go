@@ -24,13 +24,13 @@ func (c census) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %d threads, %d MiB resident", c.goroutines, c.descriptors, c.threads, c.resident/mib)
 }
 
-// slack is how much a later census may exceed the first one, beyond a quarter. The daemon's
-// memory for clients and calls is at most 32 MiB, and up to twice that with the race detector.
-// The number of threads is not judged: it is the greatest number of calls that ever waited at the
-// same time.
+// A later census may exceed the first one by a quarter and by slack. The daemon's memory for
+// clients and calls is at most 32 MiB, and up to twice that with the race detector. The number of
+// threads is not judged: it is the greatest number of calls that ever waited at the same time.
 var slack = census{goroutines: 64, descriptors: 64, resident: 64 * mib}
 
-// grown returns a description of the resources that exceed the bound in a later census.
+// grown returns a description of those resources in a later census that exceed the resources of c
+// by more than a quarter and slack. It returns "" if there are none.
 func (c census) grown(later census) string {
 	var all []string
 	for _, v := range []struct {

@@ -19,8 +19,9 @@ type rpcbind struct {
 	stopped bool
 }
 
-// change starts rpcbind if it does not run. Otherwise it stops it by SIGSTOP, so that it accepts
-// connections and does not answer, continues it, or kills it. It returns what it did.
+// change starts rpcbind if it does not run, and continues it if it is stopped. Otherwise it stops
+// rpcbind by SIGSTOP if `which` is 0, so that rpcbind accepts connections and does not answer, or
+// else kills it. change returns what it did, in words.
 func (r *rpcbind) change(which int) string {
 	switch {
 	case r.process == nil:

@@ -50,8 +50,8 @@ type soak struct {
 	disk                  *disk.Disk
 	rpcbind               rpcbind
 	directory             *directoryService
-	mood                  int       // of directory
-	turned                time.Time // when directory got its mood
+	mood                  int       // index in moods of the directory service's behaviour
+	turned                time.Time // when mood was set
 	steady, open, changed string    // directories
 	groups                string
 	hidden                bool // true if the export that the crowd attacks is not in the configuration
@@ -68,7 +68,8 @@ const (
 	diskName    = "/disk"
 )
 
-// Run runs a daemon for the time long. seed determines the events.
+// Run runs a daemon for the duration long. The random number seed determines which of the events in
+// the package's comment happen, and in which order.
 func Run(t *testing.T, program string, long time.Duration, seed uint64) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -236,8 +237,9 @@ func (s *soak) employ() []*honest {
 	return s.honest
 }
 
-// days makes an event happen every few seconds, for the time long. At certain times it calls
-// rest, which compares the daemon's resources with those at the first rest.
+// days makes an event happen every few seconds, until the run has lasted for the duration long. It
+// calls rest after 10 minutes or a third of the run, whichever is shorter, then every hour or third
+// of the run, and at the end.
 func (s *soak) days(long time.Duration) {
 	first := min(10*time.Minute, long/3)
 	next := s.begun.Add(first)
@@ -350,8 +352,9 @@ func (s *soak) exchange() {
 	s.reload()
 }
 
-// rest ends all disturbances, and reports resources of the daemon that have grown since the first
-// rest.
+// rest ends the attacks, makes the directory service answer, and reloads the configuration with all
+// exports. Then it takes a census, and reports resources of the daemon that have grown since the
+// first rest.
 func (s *soak) rest(first **census) {
 	for len(s.intruders) > 0 {
 		s.expel()
@@ -369,8 +372,10 @@ func (s *soak) rest(first **census) {
 	}
 }
 
-// settled returns a census when the counts no longer fall, or do not exceed the bounds of first.
-// This can take minutes, because the daemon ends idle connections by itself.
+// settled takes a census every 10 seconds, at most 30 times. It returns the last census when the
+// counts of goroutines and descriptors have not fallen much three times in a row, or when the
+// census does not exceed first (see grown). This can take minutes, because the daemon ends idle
+// connections by itself.
 func (s *soak) settled(first *census) (now census) {
 	const every, most = 10 * time.Second, 30
 	for n, same := 0, 0; n < most && same < 3; n++ {

@@ -63,8 +63,8 @@ func (v *version40) Root(ctx context.Context, export string) (root client.Handle
 	return fh.own, err
 }
 
-// sequenced makes a compound with an owner's seqid, number. It increments the seqid after every
-// answer except the errors in unused (RFC 7530 §9.1.7).
+// sequenced makes a compound with the owner's seqid *number. It increments the seqid after every
+// answer, except after the errors in unused (RFC 7530 §9.1.7).
 func (v *version40) sequenced(ctx context.Context, number *uint32, ops func() []client.Op) error {
 	return v.do(ctx, func(c *client.Conn, _ bool) error {
 		err := c.Compound(ctx, 0, ops(), nil)
