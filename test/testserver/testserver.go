@@ -130,9 +130,9 @@ func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
 	return s
 }
 
-// ServeNFS4 also serves minor versions of NFSv4 until the test ends: the ones named, or 1 and 2
-// if none is named. A client loses its state if the server gets no call from it for the time
-// lease.
+// ServeNFS4 also serves minor versions of NFSv4 until the test ends: those in minors, or 1 and 2 if
+// minors is empty. The parameter lease is the lease time: if the server gets no call from a client
+// for that long, the client loses its state.
 func (s *Server) ServeNFS4(t testing.TB, lease time.Duration, minors ...int) {
 	t.Helper()
 	pseudo.Attach(s.table)
