@@ -31,7 +31,8 @@ func Until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within waits at most limit until a condition holds, and reports whether it holds.
+// Within waits until a condition holds, at most for the duration limit, and reports whether the
+// condition holds.
 func Within(limit time.Duration, holds func() bool) bool {
 	end := time.Now().Add(limit)
 	for n := 0; !holds(); n++ {
