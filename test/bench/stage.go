@@ -76,7 +76,8 @@ func (s *stage) command(ctx context.Context, name string, args ...string) *exec.
 	return c
 }
 
-// start runs a server until the stage is closed. It returns when the server listens on port.
+// start runs a server until the stage is closed. It returns when the server listens on the given
+// port.
 func (s *stage) start(port int, name string, args ...string) error {
 	log, err := os.Create(filepath.Join(s.work, filepath.Base(name)+fmt.Sprint(port)+".log"))
 	if err != nil {
