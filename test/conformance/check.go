@@ -15,8 +15,8 @@ type finding struct{ rule, where, what string }
 
 func (f finding) String() string { return f.where + ": " + f.what }
 
-// check compares a repository's conformance tables with its code. It does not read the
-// directories leftOut.
+// check compares a repository's conformance tables with its code. It does not read the directories
+// that leftOut lists.
 func check(repository fs.FS, leftOut ...string) []finding {
 	all, faults := promised(repository)
 	rows, more := tables(repository)

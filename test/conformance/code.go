@@ -34,8 +34,8 @@ type code struct {
 	mentions     map[number]string       // each number in the code, with one place where it is
 }
 
-// readCode parses all Go files, whatever their build tags, except those in the directories
-// leftOut.
+// readCode parses all Go files, whatever their build tags, except those in the directories that
+// leftOut lists.
 func readCode(repository fs.FS, leftOut ...string) (*code, []finding) {
 	c := &code{dirs: make(map[string]bool), declarations: make(map[name][]*declaration), mentions: make(map[number]string)}
 	mod, err := fs.ReadFile(repository, "go.mod")
