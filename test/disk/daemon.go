@@ -113,8 +113,8 @@ func (d *daemon) Dial(ctx context.Context, version int, overRDMA bool) (caller, 
 	return dial(ctx, target, version, exportName, int(d.tcp.Port()))
 }
 
-// dial connects to a server whose MOUNT protocol is on the port mountPort, and returns the root
-// of the export.
+// dial connects to a server whose MOUNT protocol is on mountPort. It also returns the root of the
+// export.
 func dial(ctx context.Context, target client.Target, version int, export string, mountPort int) (caller, client.Handle, error) {
 	if version == 3 {
 		conn, err := client.Dial(ctx, target)

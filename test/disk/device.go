@@ -106,7 +106,8 @@ func (d *Device) insert(p *platter) {
 	d.off.Store(false)
 }
 
-// strikeIn makes the Device call strike before it serves the nth write or flush from now on.
+// strikeIn makes the Device call the function strike before it serves the nth write or flush from
+// now on.
 func (d *Device) strikeIn(n int, strike func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,8 +146,8 @@ func (d *Device) heal() {
 	d.fails = nil
 }
 
-// serve handles a request: it calls do to execute the request, or returns an error if the Device is
-// to fail it. It waits while the Device is frozen.
+// serve handles a request: it calls the function do to execute the request, or returns an error if
+// the Device is to fail it. It waits while the Device is frozen.
 func (d *Device) serve(r request, do func()) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
