@@ -111,7 +111,7 @@ func (r *rnic) transfer(op rdmacm.Op, local [][]byte, region rdmacm.Region) func
 	}
 }
 
-// pieces returns n slices of size bytes in one block of memory, and the whole block.
+// pieces returns n slices of `size` bytes each, in one block of memory, and the whole block.
 func pieces(n, size int) (whole []byte, each [][]byte) {
 	whole = make([]byte, n*size)
 	for i := range n {

@@ -32,8 +32,8 @@ var gssGoals = []struct {
 	goal     float64
 }{{export.Krb5, 0.95}, {export.Krb5i, 0.6}, {export.Krb5p, 0.4}}
 
-// kerberos creates a realm and makes server accept its tickets. user is the mechanism that
-// initiates contexts.
+// kerberos creates a realm, and makes the server accept the realm's tickets. It returns the
+// mechanism by which users create security contexts.
 func (s *stage) kerberos(server *rpc.Server) (user *krb5.Mechanism, err error) {
 	dir, err := os.MkdirTemp("", "figures")
 	if err != nil {

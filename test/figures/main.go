@@ -109,8 +109,8 @@ func run(rounds int, length time.Duration, only string) error {
 	return idleConnections()
 }
 
-// choose returns the figures whose names contain only, and the figures that they are compared
-// with.
+// choose returns the figures whose names contain the text `only`, and the figures that those are
+// compared with.
 func choose(all []figure, only string) (out []figure) {
 	for _, f := range all {
 		wanted := strings.Contains(f.name, only)

@@ -105,7 +105,7 @@ func (t *turns) ended(err error) bool {
 
 func (c *calls) null() func(n int) error { return c.of(wire.ProcNull, 0, nil, nil, false) }
 
-// read returns a function that makes READs of size bytes. Each exchange reads its own part of the
+// read returns a function that makes READs of `size` bytes. Each exchange reads its own part of the
 // file.
 func (c *calls) read(fh wire.FileHandle3, size int) func(n int) error {
 	_, sinks := pieces(len(c.all), size)
