@@ -71,7 +71,7 @@ type Daemon struct {
 // An exported is one export in a daemon's configuration.
 type exported struct{ path, name, options string }
 
-// startDaemon starts program on a random loopback address, and waits until it serves.
+// startDaemon starts the given program on a random loopback address, and waits until it serves.
 func startDaemon(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
 	t.Helper()
 	d := launch(t, program, cfg, exports)
@@ -79,7 +79,7 @@ func startDaemon(t testing.TB, program string, cfg Config, exports []exported) *
 	return d
 }
 
-// launch starts program on a random loopback address.
+// launch starts the given program on a random loopback address.
 func launch(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
 	t.Helper()
 	if cfg.Ceiling == 0 {
@@ -137,7 +137,7 @@ ceiling = "%dM"
 	return d
 }
 
-// freePort returns ip with a port on which nothing listens.
+// freePort returns the address ip with a port on which nothing listens.
 func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -186,7 +186,7 @@ func (d *Daemon) Alive() bool {
 	}
 }
 
-// killBeyond kills the daemon if its memory exceeds limit bytes, so that it does not harm the
+// killBeyond kills the daemon if its memory exceeds `limit` bytes, so that it does not harm the
 // machine. It returns when the daemon ends.
 func (d *Daemon) killBeyond(limit int) {
 	tick := time.NewTicker(20 * time.Millisecond)

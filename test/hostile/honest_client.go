@@ -113,9 +113,9 @@ type sample struct {
 	err  error
 }
 
-// samples runs ask n times and returns the time that each run took. It starts one run each
-// interval, whether or not the earlier ones have ended, so that one long pause of the daemon
-// delays all runs that begin during it.
+// samples calls the function ask n times and returns the time that each call took. It starts one
+// call each interval, whether or not the earlier ones have ended, so that one long pause of the
+// daemon delays all calls that begin during it.
 func samples(ctx context.Context, n int, every time.Duration, ask func(ctx context.Context, i int) error) []sample {
 	out := make([]sample, n)
 	answers := make(chan struct{}, n)

@@ -37,8 +37,8 @@ const (
 	arriveEvery    = 480 * time.Millisecond
 )
 
-// bound returns the longest time that a READ over a transport may take. beside is the time that a
-// READ takes at the control daemon.
+// bound returns the longest time that a READ over a transport may take. The parameter beside is the
+// time that a READ takes at the control daemon.
 func (s *Stage) bound(transport string, beside time.Duration) time.Duration {
 	return max(promptly, factor*max(s.usual[transport], beside))
 }
@@ -204,9 +204,9 @@ func (s *Stage) JudgeSeries(works ...Work) {
 	}
 }
 
-// JudgeSeriesWhile is JudgeSeries, except that all clients work at the same time, while do runs. A
-// client's share is not judged. Instead, no call may take longer than promptly, or than factor
-// times the slowest call at the control daemon, if that is longer.
+// JudgeSeriesWhile is JudgeSeries, except that all clients work at the same time, while the
+// function do runs. A client's share is not judged. Instead, no call may take longer than promptly,
+// or than factor times the slowest call at the control daemon, if that is longer.
 func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
 	s.t.Helper()
 	var ends []func()
@@ -269,7 +269,7 @@ func (s *Stage) JudgeListings() {
 }
 
 // JudgeLarge tests that a client on each transport, all at the same time, reads a file of 3 MiB
-// within limit.
+// within the time limit.
 func (s *Stage) JudgeLarge(limit time.Duration) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
@@ -372,7 +372,7 @@ const reaping = 5 * time.Second
 // shutdown.
 var saysEnd = regexp.MustCompile(`"took": "([^"]+)"`)
 
-// endedWithin reports whether the daemon's log has a shutdown that took at most limit.
+// endedWithin reports whether the last shutdown in the daemon's log took no longer than `limit`.
 func endedWithin(log string, limit time.Duration) bool {
 	all := saysEnd.FindAllStringSubmatch(log, -1)
 	if len(all) == 0 {

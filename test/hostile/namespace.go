@@ -15,9 +15,9 @@ const nestedVariable = "NFSRDMAD_HOSTILE_NESTED"
 
 // Nested runs the test program again in a mount namespace of its own, with files in memory, and
 // returns its exit status and again = true. In that second process, Nested mounts a tmpfs at the
-// directory for temporary files and returns again = false. The kernel removes these mounts when
-// the process ends, however it ends. Nested needs root. further has flags of unshare(2) for
-// further namespaces of the second process.
+// directory for temporary files and returns again = false. The kernel removes these mounts when the
+// process ends, however it ends. Nested needs root. The second process gets more namespaces of its
+// own if `further` has flags of unshare(2) for them.
 func Nested(further uintptr) (status int, again bool, err error) {
 	if os.Getenv(nestedVariable) == "" {
 		status, err = nest(further)

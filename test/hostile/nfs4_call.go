@@ -126,7 +126,8 @@ func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decod
 	return d, nil
 }
 
-// await returns the next reply. It handles calls of the daemon that arrive before the reply.
+// await returns the next reply. It passes calls of the daemon that arrive before the reply to
+// c.called, or ignores them if that is nil.
 func (c *client4) await() ([]byte, error) {
 	for {
 		b, err := c.next()

@@ -61,8 +61,8 @@ func fileClient(ctx context.Context, target Target, i int, minor uint32, in Plac
 	return l, d.Err()
 }
 
-// hold locks n single bytes that lie lockStride apart, the first at offset. owner returns the
-// name of the lock-owner of byte number i.
+// hold locks n single bytes that lie lockStride apart, the first of them at `offset`. The function
+// owner returns the name of the lock-owner of byte number i.
 func (l *lockClient) hold(offset uint64, n int, owner func(i int) []byte) error {
 	for i := 0; i < n; {
 		var ops []op4
@@ -223,9 +223,9 @@ func (l *lockClient) renew() error {
 	return err
 }
 
-// take asks for the lock of a byte until the client gets it or limit has passed, and then unlocks
-// it. denied is the number of LOCKs that were denied; longest is the duration of the slowest
-// LOCK.
+// take asks for the lock of a byte until the client gets it or the time limit has passed, and then
+// unlocks it. denied is the number of LOCKs that were denied; longest is the duration of the
+// slowest LOCK.
 func (l *lockClient) take(ctx context.Context, at uint64, limit time.Duration) (denied int, longest time.Duration, err error) {
 	for end := time.Now().Add(limit); ; denied++ {
 		begin := time.Now()
@@ -241,7 +241,7 @@ func (l *lockClient) take(ctx context.Context, at uint64, limit time.Duration) (
 	}
 }
 
-// atOnce calls do for all holders at the same time.
+// atOnce calls the function do for all holders at the same time.
 func atOnce(all []lockHolder, do func(h lockHolder) error) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup

@@ -47,7 +47,7 @@ func (r *restarted) refused() string {
 // awaitEnd waits until the daemon has ended.
 func (d *Daemon) awaitEnd() { await.Receive(d.t, "the daemon's end", d.Done()) }
 
-// client connects from an address. It does not create a client ID yet.
+// client makes a connection from the given address. It does not create a client ID yet.
 func (d *Daemon) client(ctx context.Context, from netip.Addr) (*client4, error) {
 	conn, err := dial(ctx, from, d.TCP, 0)
 	if err != nil {

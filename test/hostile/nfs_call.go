@@ -85,7 +85,7 @@ func writeCall(xid uint32, file []byte, offset uint64, n, stable uint32) []byte 
 }
 
 // readdirplusCall returns a READDIRPLUS call that continues at a cookie, with a reply of at most
-// count bytes.
+// `count` bytes.
 func readdirplusCall(xid uint32, dir []byte, cookie uint64, verifier [8]byte, count uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procReaddirplus), dir)
 	b = be.AppendUint64(b, cookie)
@@ -94,7 +94,7 @@ func readdirplusCall(xid uint32, dir []byte, cookie uint64, verifier [8]byte, co
 	return be.AppendUint32(b, count)
 }
 
-// readdirCall returns a READDIR call from the start of a directory, with a reply of at most count
+// readdirCall returns a READDIR call from the start of a directory, with a reply of at most `count`
 // bytes.
 func readdirCall(xid uint32, dir []byte, count uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procReaddir), dir)
@@ -107,8 +107,8 @@ func DumpCall(xid uint32) []byte   { return call(xid, mountProgram, procMountDum
 func ExportCall(xid uint32) []byte { return call(xid, mountProgram, procMountExport) }
 
 // ReaddirCall and ReaddirplusCall return functions that make calls to list a directory, with
-// replies of at most count bytes. ReadCall and WriteCall do the same for a READ of count bytes
-// and for a WRITE of count bytes to stable storage.
+// replies of at most `count` bytes. ReadCall and WriteCall do the same for a READ of `count` bytes
+// and for a WRITE of `count` bytes to stable storage.
 func ReaddirCall(dir []byte, count uint32) func(xid uint32) []byte {
 	return func(xid uint32) []byte { return readdirCall(xid, dir, count) }
 }

@@ -87,7 +87,8 @@ func ServeSeries() {
 	os.Exit(0)
 }
 
-// series makes a call, and further calls as long as more returns true. It returns their times.
+// series makes a call, and further calls as long as the function more returns true. It returns
+// their times.
 func (d *Daemon) series(transport string, work Work, more func(begin time.Time) bool) (n Series) {
 	ctx := context.Background()
 	ask, end, err := d.worker(ctx, transport, work)
@@ -111,8 +112,8 @@ func (d *Daemon) series(transport string, work Work, more func(begin time.Time) 
 	return n
 }
 
-// worker connects a new client. ask then does one unit of work. A client of the Work Null makes
-// no call but NULL, so it stays a stranger to the daemon.
+// worker connects a new client. Each call of ask then does one unit of work. A client of the Work
+// Null makes no call but NULL, so it stays a stranger to the daemon.
 func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask func(ctx context.Context, i int) error, end func(), err error) {
 	if work == Null {
 		c, err := d.dial(ctx, transport)
@@ -168,7 +169,7 @@ func (d *Daemon) locks(ctx context.Context, transport string) (ask func(ctx cont
 }
 
 // startSeries starts a child process that executes work against the daemon. If steady is set, the
-// process repeats the work until the caller calls end.
+// process repeats the work until the caller calls the function end.
 func (d *Daemon) startSeries(transport string, work Work, steady bool) (end func() (Series, error)) {
 	at := d.TCP
 	if transport == "rdma" {

@@ -218,7 +218,7 @@ func (s *Stage) prepare(program string) {
 	go s.killBeyond(s.idle + s.Ceiling + s.Held + slack + guard)
 }
 
-// Target returns a Target for this daemon. source gives the addresses of the peers.
+// Target returns a Target for this daemon. The function source returns the addresses of the peers.
 func (s *Stage) Target(source func(i int) netip.Addr) Target {
 	return Target{TCP: s.TCP, RDMA: s.RDMA, Source: source}
 }
