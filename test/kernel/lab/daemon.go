@@ -34,11 +34,11 @@ type Daemon struct {
 	log     *console
 }
 
-// StartDaemon starts nfsrdmad in the network, on both transports, and waits until it listens.
-// program is the path of the daemon, and export has the form of the flag --export. Further flags
-// may follow. At the end of the test, StartDaemon sends SIGTERM to the daemon and fails the test
-// unless the daemon exits with 0. If the test has failed, the test's log gets the daemon's
-// output.
+// StartDaemon starts nfsrdmad in the network, on both transports, and waits until it listens. The
+// parameter program is the path of the daemon, and export has the form of the flag --export.
+// Further flags may follow. At the end of the test, StartDaemon sends SIGTERM to the daemon and
+// fails the test unless the daemon exits with 0. If the test has failed, the test's log gets the
+// daemon's output.
 func StartDaemon(t testing.TB, n *Network, program, state, export string, flags ...string) *Daemon {
 	t.Helper()
 	return StartServer(t, n, "nfsrdmad", DaemonCommand(program, state, append([]string{"--export", export}, flags...)...), PortRDMA, PortTCP)

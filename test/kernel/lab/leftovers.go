@@ -28,8 +28,8 @@ func Leftovers() []string {
 	return append(found, folders...)
 }
 
-// networks returns the names of the lab's network namespaces whose owner, a process id, satisfies
-// wanted.
+// networks returns the names of those network namespaces of the lab for whose owner, a process id,
+// the function wanted returns true.
 func networks(wanted func(owner int) bool) []string {
 	var names []string
 	entries, _ := os.ReadDir("/run/netns")

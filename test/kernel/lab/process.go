@@ -17,8 +17,8 @@ type process struct {
 	once sync.Once
 }
 
-// startProcess starts cmd, with both of its outputs going to output. The kernel kills the process
-// when this program ends, however it ends.
+// startProcess starts cmd and copies its standard output and error to `output`. The kernel kills
+// the process when this program ends, however it ends.
 func startProcess(cmd *exec.Cmd, output io.Writer) (*process, error) {
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -46,7 +46,7 @@ func (p *process) kill() {
 }
 
 // terminate sends SIGTERM to the leader of the process group and returns its exit error. If the
-// leader has not ended after limit, terminate kills the group and returns an error.
+// leader has not ended after the time limit, terminate kills the group and returns an error.
 func (p *process) terminate(limit time.Duration) error {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if !p.ended(limit) {
@@ -56,7 +56,8 @@ func (p *process) terminate(limit time.Duration) error {
 	return p.err
 }
 
-// ended waits for at most limit, and reports whether the program has ended.
+// ended waits until the program has ended, at most for the duration limit, and reports whether the
+// program has ended.
 func (p *process) ended(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

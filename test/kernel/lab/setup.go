@@ -12,7 +12,7 @@ import (
 )
 
 // Setup installs the Debian packages and then the kernels named, each unless it is present. It
-// reports slow steps on progress. It must run as root if anything is missing.
+// writes a line to progress for each slow step. It must run as root if anything is missing.
 func Setup(progress io.Writer, kernels ...Kernel) error {
 	if err := InstallPackages(progress); err != nil {
 		return err
