@@ -151,8 +151,8 @@ func (w *writer) write(kind kind, flags int) error {
 	}, name, offset, length, seed)
 }
 
-// do runs an operation and writes its lines to the ledger. already is the error that means that
-// the server has already executed the operation.
+// do runs an operation and writes its lines to the ledger. The parameter already is the error that
+// means that the server has already executed the operation.
 func (w *writer) do(kind kind, already error, operate func() error, args ...any) error {
 	if err := w.ledger.begin(kind, args...); err != nil {
 		return err

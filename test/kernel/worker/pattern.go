@@ -13,7 +13,7 @@ func random(seed uint64) *rand.ChaCha8 {
 	return rand.NewChaCha8(key)
 }
 
-// pattern returns length bytes of content that depends on the seed only.
+// pattern returns `length` bytes of content that depends on the seed only.
 func pattern(seed uint64, length int) []byte {
 	b := make([]byte, length)
 	random(seed).Read(b)
