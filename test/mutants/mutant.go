@@ -31,8 +31,8 @@ func (m mutant) String() string {
 // all returns all mutants.
 func all() []mutant { return slices.Concat(iwarpMutants, rdmaMutants, rpcMutants) }
 
-// apply returns the path, relative to root, of the file that the mutant changes, and the changed
-// text.
+// apply returns the path, relative to the directory root, of the file that the mutant changes, and
+// the changed text.
 func (m mutant) apply(root string) (file string, text []byte, err error) {
 	if m.old == "" || m.old == m.new {
 		return "", nil, fmt.Errorf("%v: the mutant changes nothing", m)
@@ -48,8 +48,8 @@ func (m mutant) apply(root string) (file string, text []byte, err error) {
 	return file, slices.Concat(text[:from], []byte(strings.Replace(body, m.old, m.new, 1)), text[to:]), nil
 }
 
-// find returns the file of package dir that declares name, the file's text, and the byte range of
-// the declaration, from `from` up to but not including `to`.
+// find returns the file that declares a name in the package in dir, the file's text, and the range
+// of the declaration: its first byte, `from`, and the byte behind its last, `to`.
 func find(root, dir, name string) (file string, text []byte, from, to int, err error) {
 	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
@@ -76,7 +76,7 @@ func find(root, dir, name string) (file string, text []byte, from, to int, err e
 	return "", nil, 0, 0, fmt.Errorf("package %s declares no %s", dir, name)
 }
 
-// declaration returns the node in d that declares name, or nil.
+// declaration returns the node in d that declares the given name, or nil.
 func declaration(d ast.Decl, name string) ast.Node {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
