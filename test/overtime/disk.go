@@ -26,7 +26,8 @@ func newDisk(fs vfs.FileSystem, slow func() time.Duration) *disk {
 // Unwrap implements vfs.Wrapper. It makes opens and locks bypass the disk, so they take no time.
 func (d *disk) Unwrap() vfs.FileSystem { return d.FileSystem }
 
-// stick makes all operations wait until release is called.
+// stick makes operations wait until the function release is called. Operations with Op.Try fail
+// instead.
 func (d *disk) stick() (release func()) {
 	thaw := make(chan struct{})
 	d.stuck.Store(&thaw)

@@ -63,8 +63,8 @@ func rdmaOnLoopback(s *site, cfg rdma.Config) (transport, error) {
 	return overProvider(s, cfg, p, loopback, func(_ netip.Addr, at netip.AddrPort) netip.AddrPort { return at })
 }
 
-// overProvider serves a site over the connections of an RDMA provider. at returns the address
-// that a client dials.
+// overProvider serves a site over the connections of an RDMA provider. The function at returns the
+// address that a client dials.
 func overProvider(s *site, cfg rdma.Config, p rdmacm.Provider, listen netip.AddrPort, at func(from netip.Addr, server netip.AddrPort) netip.AddrPort) (transport, error) {
 	cfg.RPC, cfg.Pool = s.rpc, s.pool
 	rs, err := rdma.NewServer(cfg)

@@ -68,8 +68,9 @@ func putFH(handle []byte) operation {
 	return operation{number: wire.OpPutFH, args: &wire.PutFH4Args{Object: handle}}
 }
 
-// operations returns the operations of a call. If the compound succeeds, handle has the file
-// handle in its results, and take returns the value in them.
+// operations returns the operations of a call. When the results are decoded, handle has the file
+// handle in them, and the function take returns the value in them. Each of the two is nil if the
+// results have no such thing.
 func (v version4) operations(a asked) (list []operation, handle *wire.GetFH4Res, take func() uint64) {
 	name := func(n int) wire.UTF8String { return wire.UTF8String{'a' + byte(n)} }
 	dir := func() operation { return putFH(v.directories[a.object]) }

@@ -39,7 +39,7 @@ type tcpWay struct {
 	abort func()
 }
 
-// overTCP returns the way over a TCP connection. abort resets the connection.
+// overTCP returns the way over a TCP connection. The function abort resets the connection.
 func overTCP(c net.Conn, abort func(), l listener) *tcpWay {
 	w := &tcpWay{c, abort}
 	go w.receive(l)
@@ -95,7 +95,7 @@ const inline = 4096
 // most is the number of credits that an rdmaWay asks for.
 const most = 64
 
-// overRDMA returns the way over the RDMA connection that connect makes.
+// overRDMA returns the way over the RDMA connection that the function connect makes.
 func overRDMA(connect func(p rdmacm.ConnParam) (rdmacm.Conn, error), l listener) (*rdmaWay, error) {
 	w := &rdmaWay{listener: l, granted: 1}
 	w.credited.L = &w.mu
