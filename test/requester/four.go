@@ -42,7 +42,7 @@ func (w work) runFour(ctx context.Context) error {
 	return nil
 }
 
-// inSession calls do with a session of two connections.
+// inSession calls the function do with a session of two connections.
 func (w work) inSession(ctx context.Context, callbacks client.Callbacks, do func(s four) error) error {
 	s, err := client.DialSession(ctx, client.SessionConfig{
 		Target: client.Target{Transport: w.transport, Host: w.host, Port: w.port, Cred: client.Self()},

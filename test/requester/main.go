@@ -90,7 +90,7 @@ func (w work) run(ctx context.Context) error {
 	return nil
 }
 
-// connected mounts the export over a new connection, and calls do with it.
+// connected mounts the export over a new connection, and calls the function do with it.
 func (w work) connected(ctx context.Context, do func(s session) error) error {
 	c, err := client.Dial(ctx, client.Target{
 		Transport: client.RDMA, Host: w.host, Port: w.port, Cred: client.Self(),

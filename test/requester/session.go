@@ -117,7 +117,7 @@ func (s session) there(file client.Handle, offset uint64, data []byte, stable nf
 	return nil
 }
 
-// back reads as many bytes as wanted has, and checks that they are equal.
+// back reads len(wanted) bytes of a file, and checks that they equal wanted.
 func (s session) back(file client.Handle, offset uint64, wanted []byte) error {
 	got := make([]byte, max(len(wanted), 1))
 	for at := 0; at < len(wanted) || at == 0; {
