@@ -110,7 +110,7 @@ func answered(err error) bool {
 }
 
 // call makes a compound, with SEQUENCE in minor version 1, and repeats it while the answer is
-// NFS4ERR_DELAY. make returns the operations for each attempt.
+// NFS4ERR_DELAY. The function make returns the operations for each attempt.
 func (c *caller) call(make func() []client.Op) error {
 	for {
 		ops := make()
