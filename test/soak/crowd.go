@@ -10,7 +10,7 @@ import (
 )
 
 // crowd returns every kind of hostile peer. Each kind has few peers, because several kinds run at
-// the same time and share the machine. place is the export that they attack.
+// the same time and share the machine. The parameter place is the export that they attack.
 func crowd(place *hostile.Place) []hostile.Behaviour {
 	file, dir := place.Victim, place.Many
 	return []hostile.Behaviour{

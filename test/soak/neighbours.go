@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// An rpcbind is the machine's own rpcbind program, in the run's network namespace.
+// An rpcbind is a process of the machine's rpcbind program in the run's network namespace, or none.
 type rpcbind struct {
 	t       testing.TB
 	process *servertest.Process
