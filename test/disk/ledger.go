@@ -136,7 +136,8 @@ func describe(info fs.FileInfo) string {
 	return fmt.Sprintf("inode %d, %v", info.Sys().(*syscall.Stat_t).Ino, info.Mode())
 }
 
-// check reports the differences between a file on the disk and this record of it.
+// check reports the differences between a file on the disk and this object, which is a record of
+// the file.
 func (o *object) check(path string, info fs.FileInfo, report func(format string, args ...any)) {
 	if o.mode != 0 && !o.isDir {
 		if mode := uint32(info.Mode().Perm()); mode != o.mode && !slices.Contains(o.modes, mode) {
