@@ -62,7 +62,8 @@ func serveIdle(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// StrangerCredits gives the clients, which the server does not know, all credits at once.
+	// Without StrangerCredits, the server would grant fewer credits to a client for which
+	// rpc.Conn.Known is false.
 	server, err := rdma.NewServer(rdma.Config{RPC: calls, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return err

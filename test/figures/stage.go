@@ -126,7 +126,8 @@ func (s *stage) serve() (*served, error) {
 	if err != nil {
 		return fail(err)
 	}
-	// StrangerCredits gives the clients, which the server does not know, all credits at once.
+	// Without StrangerCredits, the server would grant fewer credits to a client for which
+	// rpc.Conn.Known is false.
 	rs, err := rdma.NewServer(rdma.Config{RPC: server, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return fail(err)
