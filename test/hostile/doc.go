@@ -1,6 +1,6 @@
-// Package hostile attacks the running daemon. Hostile peers use up all the resources that they
-// can, do not answer, do not read, or make harmful calls. Meanwhile honest clients make ordinary
-// calls, and judges test that the daemon answers these calls in time.
+// Package hostile attacks the running daemon. Hostile peers use up all the resources that they can,
+// do not answer, do not read, or make harmful calls. Meanwhile honest clients make ordinary calls,
+// and judges test that the daemon answers these calls in time.
 //
 // Its tests have the build tag hostile; `make test-hostile` runs them, one after the other, on
 // loopback only. They need root, because the run has mounts of its own, and the file systems that
@@ -13,26 +13,26 @@
 // # Parts
 //
 // A Behaviour is what one kind of hostile peer does. A peer stands when it has what it connected
-// for, for example a connection or a call under way. A peer that the daemon refuses or
-// disconnects connects again after a second. An Attack counts the peers that stand, were refused
-// or were disconnected. Behaviours build their messages from bytes: the only code that they share
-// with the daemon is the codecs of iWARP's headers.
+// for, for example a connection or a call under way. A peer that the daemon refuses or disconnects
+// connects again after a second. An Attack counts the peers that stand, were refused or were
+// disconnected. Behaviours build their messages from bytes: the only code that they share with the
+// daemon is the codecs of iWARP's headers.
 //
 // A Stage is a daemon in a process of its own, configured for the test, with three exports, with
 // exports on file systems that can stall, and with an honest client on each transport. Honest
 // clients have the address 127.0.0.1. Hostile peers, called strangers, have addresses from
 // 127.200.0.1 up, or, with SharedAddress, the honest client's address, as if all were behind one
-// NAT gateway. With IPv6, daemons and strangers have addresses of Network6, and honest clients
-// have ::1. The run has a network namespace of its own.
+// NAT gateway. With IPv6, daemons and strangers have addresses of Network6, and honest clients have
+// ::1. The run has a network namespace of its own.
 //
 // A StallingFS stalls while the process that serves it is stopped. A process whose request waits
 // for a StallingFS can still be killed, so that the end of the daemon can be tested.
 //
 // To add a transport, extend Transports and Daemon.dial, and write Behaviours for it. To add a
-// credential flavor or a version of NFS, write its calls (nfs_call.go) and an honest client for
-// the judges.
+// credential flavor or a version of NFS, write its calls (nfs_call.go) and an honest client for the
+// judges.
 //
-// # Bounds that must hold
+// # What must hold
 //
 // During every attack:
 //
@@ -40,27 +40,27 @@
 //   - arrival: an honest client connects, mounts, looks a name up and reads a byte
 //     within 1 s.
 //   - NULL, and in some tests READ, and CREATE with REMOVE: an honest client, in a process of its
-//     own, makes these calls one at a time. 99 of 100 are answered within 100 ms, or, if that is
-//     longer, within ten times the time at the control daemon for each rival. Rivals are the
-//     client addresses among which the daemon divides its time. The client gets at least a tenth
-//     of its share. Its share is the number of calls that it would make at the control daemon in
-//     the same time, divided by the number of rivals.
-//     With very many locks, this also holds for LOCK with LOCKU, and each call has the bound of
-//     a READ.
+//     own, makes these calls one at a time. 99 of 100 are answered within 100 ms, or within 10 R T,
+//     if that is longer. T is the time within which 99 of 100 are answered at the control daemon. R
+//     is the number of client addresses among which the daemon divides its time. The client makes
+//     at least N / (10 R) calls, where N is the number of calls of such a client at the control
+//     daemon in the same time.
+//     With very many locks, this also holds for LOCK with LOCKU, except that no N is compared, and
+//     no call may take longer than a READ may take.
 //   - memory: the daemon's resident memory stays below the sum of its memory when idle, its limit
 //     on payload memory, and 64 MiB.
 //   - SIGTERM: the daemon ends within its drain_timeout and 2 s.
 //
-// These are bounds on behaviour, not on the machine's speed. The judges take the median of
-// several READs or arrivals, which begin at fixed times, whether or not the earlier ones have
-// ended, so that one long pause delays all that begin during it. Each of them must also end
+// These limits are about the daemon's behaviour, not about the machine's speed. The judges take the
+// median of several READs or arrivals, which begin at fixed times, whether or not the earlier ones
+// have ended, so that one long pause delays all that begin during it. Each of them must also end
 // within Patience. A second daemon, the control, is not attacked and gets the same calls at the
 // same times. If a READ takes more than 50 ms at the control daemon, or took that long before the
-// attack, the machine is slow, and the bound is 20 times that time instead.
+// attack, the machine is slow, and a READ may take 20 times that time instead of 1 s.
 //
 // Some attacks have a further judge. 3 MiB: a client reads a file within 10 s. deadline: RDMA
 // connections that never sent an FPDU end within 12 s. idle: 10,000 clients stay connected, and
-// each takes at most 64 KiB. READDIR: the same bound as READ.
+// each takes at most 64 KiB. READDIR: it takes no longer than a READ may take.
 //
 // # Effect of each behaviour on the first milestone
 //

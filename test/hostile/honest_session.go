@@ -90,9 +90,10 @@ func (s *Stage) Sessions() {
 	}
 }
 
-// judgeSessions judges clients of NFSv4.1. One client connected before the attack: it opens a
-// file, locks and reads a byte, and closes the file. Another client connects during the attack,
-// creates a client ID and a session, and does the same. Both must meet the bounds of a READ.
+// judgeSessions judges clients of NFSv4.1. One client connected before the attack: it opens a file,
+// locks and reads a byte, and closes the file. Another client connects during the attack, creates a
+// client ID and a session, and does the same. For both the same longest time is allowed as for a
+// READ (see Stage.bound).
 func (s *Stage) judgeSessions(judge judging) {
 	for transport, there := range s.sessions {
 		judge("OPEN over "+transport, transport, readsJudged/2, 2*readEvery, there.openOne)

@@ -38,7 +38,7 @@ const (
 )
 
 // bound returns the longest time that a READ over a transport may take. The parameter beside is the
-// time that a READ takes at the control daemon.
+// time that a READ takes at the control daemon at the same time.
 func (s *Stage) bound(transport string, beside time.Duration) time.Duration {
 	return max(promptly, factor*max(s.usual[transport], beside))
 }
@@ -82,7 +82,7 @@ func (s *Stage) JudgeClientsOf(exports ...string) {
 }
 
 // JudgeNames judges a client that connected before the attack and that creates and removes files.
-// It must meet the bounds of a READ.
+// For a file it may take as long as for a READ (see bound).
 func (s *Stage) JudgeNames() {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -94,8 +94,8 @@ func (s *Stage) JudgeNames() {
 	})
 }
 
-// JudgePrivileged judges clients that connect over TCP from a privileged port, as kernel clients
-// do. They must meet the bounds of a READ.
+// JudgePrivileged judges NFSv4.1 clients that connect over TCP from a privileged port, as kernel
+// clients do. They may take as long as for a READ (see bound).
 func (s *Stage) JudgePrivileged() {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -149,7 +149,7 @@ func (s *Stage) judge(ask func(judge judging)) {
 	}
 }
 
-// verdict fails the test unless the median is within the bound and every sample has an answer.
+// verdict fails the test unless the median is at most bound and every sample has an answer.
 func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
 	t.Helper()
 	t.Logf("%v; allowed %v", got, bound.Round(time.Millisecond))
@@ -255,7 +255,7 @@ func (s *Stage) startJudged(transport string, work Work, steady bool) (end func(
 }
 
 // JudgeListings judges READDIRs of a small directory by clients that connected before the attack.
-// They must meet the bounds of a READ.
+// They may take as long as for a READ (see bound).
 func (s *Stage) JudgeListings() {
 	s.t.Helper()
 	for _, transport := range Transports {

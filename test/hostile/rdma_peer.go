@@ -107,9 +107,10 @@ func dialRDMA(ctx context.Context, from netip.Addr, to netip.AddrPort, window in
 	return p, nil
 }
 
-// known connects peer i of an attack and makes a NULL call. The daemon has then had a whole
-// message from the peer, but still counts it as a stranger, because it made no other call. The
-// end of ctx, or a call of end, closes the connection.
+// known connects peer i of an attack and makes a NULL call. The daemon then treats the connection
+// as one whose set-up is complete. But rpc.Conn.Known is false there until the peer makes a call
+// with a file handle or creates a session. The end of ctx, or a call of the function end, closes
+// the connection.
 func known(ctx context.Context, target Target, i int) (p *rdmaPeer, end func(), err error) {
 	if p, err = dialRDMA(ctx, target.Source(i), target.RDMA, 0); err != nil {
 		return nil, nil, err

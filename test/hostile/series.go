@@ -113,7 +113,7 @@ func (d *Daemon) series(transport string, work Work, more func(begin time.Time) 
 }
 
 // worker connects a new client. Each call of ask then does one unit of work. A client of the Work
-// Null makes no call but NULL, so it stays a stranger to the daemon.
+// Null makes no call but NULL, so rpc.Conn.Known stays false for it at the daemon.
 func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask func(ctx context.Context, i int) error, end func(), err error) {
 	if work == Null {
 		c, err := d.dial(ctx, transport)
