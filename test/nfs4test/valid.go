@@ -48,7 +48,7 @@ var statusNamed = func() map[string]wire.NFSStat4 {
 	return all
 }()
 
-// told has the rules that the text of the standards gives, but the tables leave out.
+// told has the rules that the text of the standards gives, but their tables of errors leave out.
 var told = map[rule]bool{
 	// SEEK with an offset beyond the end of the file (RFC 7862 §15.11.3).
 	{2, wire.OpSeek, wire.NFS4ErrNXIO}: true,
