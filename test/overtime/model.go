@@ -105,8 +105,8 @@ type place struct {
 }
 
 // once is the model: each call takes effect exactly once, at one moment between its first sending
-// and its answer. A call without an answer takes effect at any moment after its sending, or
-// never; in the latter case the model puts the moment after all other calls.
+// and its answer. A call without an answer takes effect at any moment after its sending, or never.
+// For "never" the model assumes a moment after all other calls.
 var once = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		at := make(map[[2]int]int)
