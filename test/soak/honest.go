@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// patience is the longest time that an honest client waits for an answer. It detects a daemon
-// that hangs, and is no bound on speed.
+// patience is the longest time that an honest client waits for an answer. Only a daemon that hangs
+// takes that long.
 const patience = 3 * time.Minute
 
 const (
