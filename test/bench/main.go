@@ -44,8 +44,8 @@ type workload struct {
 func rate(m *bench.Result) float64      { return m.OperationsPerSecond }
 func bandwidth(m *bench.Result) float64 { return m.BytesPerSecond / 1e6 }
 
-// entries is the value for listings. Bytes a second would not be comparable, because the size of
-// an entry depends on the server's file handles.
+// entries returns the value of a workload that lists directories. Bytes a second would not be
+// comparable, because the size of an entry depends on the server's file handles.
 func entries(m *bench.Result) float64 { return m.EntriesPerSecond }
 
 var workloads = []workload{
@@ -128,7 +128,7 @@ func run(ctx context.Context, o options) (err error) {
 				continue
 			}
 			for i := range up {
-				// In each round another peer is the first.
+				// Each round begins with another server, so that none is always measured first.
 				p := up[(i+round)%len(up)]
 				if w.four && p.four == "" {
 					continue
