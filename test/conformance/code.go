@@ -22,7 +22,7 @@ type declaration struct {
 	isFunc  bool
 	numbers []number // in its doc comment, its comments and its strings
 	uses    []name   // names that it refers to
-	fails   bool     // true if it calls Error, Fatal or the like itself
+	fails   bool     // true if its own code calls Error, Fatal or the like
 	skipped bool     // true if it skips unconditionally
 }
 
@@ -158,7 +158,7 @@ func (s *source) declare(begin, end token.Pos, n ast.Node) *declaration {
 				}
 			}
 			ast.Inspect(n.X, look)
-			return false // the selected name is not a name of this package
+			return false // so that isTopLevel does not see the selected name
 		case *ast.Ident:
 			if s.isTopLevel(n) {
 				d.uses = append(d.uses, name{path.Dir(s.file), n.Name})
