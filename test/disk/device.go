@@ -115,6 +115,7 @@ func (d *Device) strikeIn(n int, strike func()) {
 }
 
 // cutLocked cuts the power. Later writes succeed, and the kernel can read them, but they are lost.
+// The parameter s determines which of the unflushed writes survive.
 func (d *Device) cutLocked(s survivors, r *rand.Rand) {
 	if d.left == nil {
 		d.off.Store(true)

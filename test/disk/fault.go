@@ -27,8 +27,8 @@ type fault struct {
 	// slow is true if the test needs few requests at a time (mounted.narrow) and a delay at each
 	// bad sector (badTakes).
 	slow bool
-	// here is true if the fault works only with a file system that is mounted on this machine, or
-	// only with faults of single sectors.
+	// here is true if the fault is not possible with knfsd: it needs a file system that is mounted
+	// on this machine, or faults of single sectors.
 	here bool
 	// strike makes the fault happen. It is called at a request of the kernel, with the device's
 	// lock held.
@@ -142,9 +142,9 @@ func badSectors(errno syscall.Errno) func(r *round, d *Device) {
 	}
 }
 
-// errorsOf returns the function unexpected for a disk that fails with errno. It allows EIO and
-// ENOSPC, and only for calls that use the shared file. If errno is ENOSPC and the file system
-// names its errors, a WRITE must get ENOSPC.
+// errorsOf returns a function for the field fault.unexpected, for a disk that fails with errno. The
+// function allows EIO and ENOSPC, and only for calls that use the shared file. If errno is ENOSPC
+// and the file system names its errors, a WRITE must get ENOSPC.
 func errorsOf(errno syscall.Errno) func(r *round, what string, o *object, s status) string {
 	return func(r *round, what string, o *object, s status) string {
 		switch {
@@ -194,7 +194,8 @@ func noSpaceOnly(_ *round, what string, _ *object, s status) string {
 	return ""
 }
 
-// fillUp uses up all space of the file system. In half of the rounds it frees the space again.
+// fillUp uses up all space of the file system. In half of the rounds it frees the space again,
+// after the writers have made 250 calls.
 func fillUp(r *round) {
 	r.calling.Lock()
 	dir := filepath.Join(r.mounted.dir, "filling")

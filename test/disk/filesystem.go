@@ -122,8 +122,9 @@ func (m *mounted) unmount(d *Device) {
 // unless the test fails.
 const patience = 2 * time.Minute
 
-// forgetDevices makes the kernel forget the btrfs disks that are not mounted. Otherwise it would
-// take the disk's present content for another copy of the disk that it has seen before.
+// forgetDevices makes the kernel forget the btrfs disks that are not mounted. Otherwise the kernel
+// would take the disk's present content for another copy of the disk that the kernel has seen
+// before.
 func forgetDevices() {
 
 	_ = exec.Command("btrfs", "device", "scan", "--forget").Run() // fails if the kernel knows no such disk
