@@ -66,8 +66,8 @@ type copied struct {
 	at   int64
 }
 
-// fileSize is the size of the file in bytes, which is read again and again. The `depth` calls of 1
-// MiB in the NFS figures read as many bytes.
+// fileSize is the size of the file in bytes. The whole file is read again and again. The `depth`
+// calls of 1 MiB in the NFS figures read as many bytes.
 const fileSize = depth * mib
 
 func (s *stage) newCopied() (*copied, error) {
@@ -191,7 +191,7 @@ func (e *echo) run(n int) error {
 		if err := e.w.Flush(); err != nil {
 			return err
 		}
-		// Read all replies that have arrived before sending more calls.
+		// Before this client sends more calls, it reads all replies that have arrived.
 		for first := true; got < sent && (first || e.r.Buffered() >= len(reply)); first = false {
 			if _, err := io.ReadFull(e.r, reply); err != nil {
 				return err

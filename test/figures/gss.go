@@ -18,7 +18,7 @@ import (
 
 // This file measures RPCSEC_GSS with Kerberos, in a realm of its own, and AUTH_SYS for comparison.
 
-// The principals of the realm and the encryption type of their keys, which is the default of
+// The principals of the realm, and the encryption type of their keys. This type is the default of
 // Linux clients and of MIT's KDC.
 const (
 	gssServer = "nfs/localhost"

@@ -179,8 +179,8 @@ func print(figures []figure, rates, costs map[string][]float64) {
 			}
 			row[3], row[4] = f.base, fmt.Sprintf("%.2f", median(ratios))
 			row[5] = fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
-			// This is a ratio of the work that each does in the same processor time. It varies less
-			// with the machine's other load.
+			// The ratio of the work of this figure to the work of its base in the same processor
+			// time. It varies less with the machine's other load.
 			share := float64(max(f.size, 1)) / median(costs[f.name]) / (float64(baseSize) / median(costs[f.base]))
 			row[6] = fmt.Sprintf("%.2f", share)
 			if f.goal > 0 {

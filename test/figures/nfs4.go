@@ -8,7 +8,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// This file measures small calls of NFSv4.2 beside those of NFSv3.
+// This file measures small calls of NFSv4.2, and of NFSv3 for comparison.
 
 const (
 	smallDepth = 16 // calls under way at a time, on one connection
@@ -113,7 +113,7 @@ type reading struct {
 	statRes wire.Getattr4Res
 }
 
-// read returns a function that makes READs of 4 KiB, with or without a GETATTR of the attributes.
+// read returns a function that makes READs of 4 KiB, with or without a GETATTR of statAttributes.
 func (c *compounds) read(fh []byte, attributes bool) func(n int) error {
 	_, sinks := pieces(c.depth, smallSize)
 	var all []*reading
