@@ -20,7 +20,7 @@ type Behaviour interface {
 	Start(ctx context.Context, target Target) *Attack
 }
 
-// A Target is the addresses of the daemon under attack, and the addresses that hostile peers
+// A Target has the addresses of the daemon under attack, and the addresses that hostile peers
 // connect from.
 type Target struct {
 	TCP, RDMA netip.AddrPort

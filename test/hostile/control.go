@@ -30,8 +30,8 @@ func (s *Stage) startControl(ctx context.Context, program string) {
 	}
 }
 
-// measure makes n READs of a byte over a transport, one every interval, and returns their median
-// time.
+// measure makes n READs of a byte over a transport, one at each interval, and returns the median of
+// their times.
 func (c *control) measure(ctx context.Context, transport string, n int, every time.Duration) time.Duration {
 	got := summarize(samples(ctx, n, every, c.clients[transport].readOne))
 	if got.median == never {

@@ -43,8 +43,9 @@ func (s *Stage) bound(transport string, beside time.Duration) time.Duration {
 	return max(promptly, factor*max(s.usual[transport], beside))
 }
 
-// Judge tests during the attacks that honest clients are served and that the daemon's memory is
-// bounded. Then it tests that the daemon ends in time. Each of these is a subtest.
+// Judge tests during the attacks that honest clients are served (JudgeClients), and that the
+// daemon's memory does not exceed its limit (JudgeMemory). Then it tests that the daemon ends in
+// time (JudgeEnd). Each of these is a subtest.
 func (s *Stage) Judge() {
 	s.t.Helper()
 	s.JudgeClients()
@@ -82,7 +83,7 @@ func (s *Stage) JudgeClientsOf(exports ...string) {
 }
 
 // JudgeNames judges a client that connected before the attack and that creates and removes files.
-// For a file it may take as long as for a READ (see bound).
+// Both calls for a file together may take as long as a READ (see bound).
 func (s *Stage) JudgeNames() {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -110,7 +111,8 @@ func (s *Stage) JudgePrivileged() {
 	})
 }
 
-// judging runs ask n times over a transport, once every interval, and judges the results.
+// A judging function calls ask n times over a transport, once every interval, and judges the
+// results.
 type judging func(name, transport string, n int, every time.Duration, ask func(context.Context, int) error)
 
 // judge judges several clients at the same time, each in a subtest. Meanwhile a client of the
@@ -221,8 +223,8 @@ func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
 	}
 }
 
-// startJudged starts a Series at the attacked daemon and one at the control daemon. end waits for
-// both and judges the first.
+// startJudged starts a Series at the attacked daemon and one at the control daemon. The function
+// end waits for both and judges the first.
 func (s *Stage) startJudged(transport string, work Work, steady bool) (end func()) {
 	ends := [...]func() (Series, error){s.startSeries(transport, work, steady), s.control.daemon.startSeries(transport, work, steady)}
 	return func() {

@@ -16,7 +16,7 @@ type link interface {
 	next() ([]byte, error)
 }
 
-// dialLink connects over one of the Transports. end closes the connection.
+// dialLink connects over one of the Transports. The function end closes the connection.
 func dialLink(ctx context.Context, target Target, transport string, i int) (l link, end func(), err error) {
 	if transport == "rdma" {
 		p, end, err := known(ctx, target, i)

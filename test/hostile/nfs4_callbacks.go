@@ -195,8 +195,8 @@ func (b Waiters) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		for round := 0; ; round++ {
-			// Each round locks other bytes, because the daemon reserves the last round's bytes
-			// for their waiters for a while.
+			// Each round locks other bytes, because the daemon reserves the bytes of the round
+			// before for their waiters for a while.
 			if err := b.round(holder, waiter, uint64(round)<<20); err != nil {
 				return err
 			}

@@ -22,8 +22,9 @@ func (r raw) Encode(w *xdr.Writer) {
 }
 
 // Extremes are clients of NFSv4.2 that send compounds, one after the other, with the largest
-// arguments that can be encoded. Each peer begins with every Peers-th compound, and then goes on
-// around the list. It stands when it has sent len(Compounds)/Peers compounds.
+// arguments that can be encoded. Peer i sends the compounds with the numbers i, i+Peers, i+2*Peers
+// and so on, modulo the number of compounds. It stands when it has sent len(Compounds)/Peers
+// compounds.
 //
 // Each peer costs the daemon the execution of one call at a time.
 type Extremes struct {

@@ -22,8 +22,8 @@ const lockStride = 4
 const lockTogether = 32
 
 // fileClient creates a client ID for a minor version and opens the file "victim" of an export. It
-// connects over RDMA, because the export Stage.Secured accepts RDMA from any port. The connection
-// lasts until ctx ends.
+// connects over RDMA, because the export Stage.Secured accepts RDMA from any port, but TCP only
+// from privileged ports. The connection lasts until ctx ends.
 func fileClient(ctx context.Context, target Target, i int, minor uint32, in Place) (*lockClient, error) {
 	p, _, err := known(ctx, target, i)
 	if err != nil {
