@@ -122,6 +122,6 @@ func quoted(words []string) string {
 	return b.String()
 }
 
-// hardware returns the guest's hardware address. It is the same at each boot, because the
-// neighbours continue to send to the address that they have cached.
+// hardware returns the guest's hardware address. It is the same at each boot, because the other
+// hosts in the network continue to send to the address that they have cached.
 func (g *Guest) hardware() string { return fmt.Sprintf("02:00:0a:00:02:%02x", g.options.Address) }

@@ -33,8 +33,8 @@ func userModeKernel() string {
 	return filepath.Join(userModeArtifact().path(), "linux")
 }
 
-// KernelTree returns the path of a tarball with about thirteen thousand files of Linux's source,
-// in which "make ARCH=um" works. It is built with the user-mode kernel.
+// KernelTree returns the path of a tarball with about thirteen thousand files of Linux's source, in
+// which "make ARCH=um" works. buildUserMode creates it together with the user-mode kernel.
 func KernelTree() string {
 	if userModeOverride() != "" {
 		return os.Getenv("NFSRDMAD_LAB_TREE")
