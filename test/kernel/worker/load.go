@@ -16,7 +16,7 @@ import (
 const recordsFull = 8 << 20
 
 // load runs workers until the stop file exists. Each has a directory and a ledger of its own. If
-// strict, every error is a failure. Otherwise an operation that is not idempotent may fail
+// strict is true, every error is a failure. Otherwise an operation that is not idempotent may fail
 // because the server executed it before a restart and then executed its retransmission (RFC 1813
 // §4.9).
 func load(dir, ledgers string, workers int, stop string, strict bool) error {
@@ -68,7 +68,7 @@ type writer struct {
 	parts      map[string]int // number of the present file of records, by kind
 }
 
-// step does the next operation.
+// step does one random operation.
 func (w *writer) step() error {
 	w.operations++
 	n := w.operations
