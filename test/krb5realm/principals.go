@@ -43,8 +43,8 @@ func (r *Realm) ChangeKeys(name string, etypes ...string) error {
 	return r.kadmin(append(append([]string{"cpw", "-randkey"}, keyTypes(etypes)...), name)...)
 }
 
-// Trust lets the users of each of two realms use the services of the other. Each realm's
-// configuration also gets the other realm.
+// Trust lets the users of each of two realms use the services of the other. From then on, the
+// configuration of each realm also names the other.
 func (r *Realm) Trust(other *Realm) error {
 	for _, at := range []*Realm{r, other} {
 		for _, grants := range []string{"krbtgt/" + r.Name + "@" + other.Name, "krbtgt/" + other.Name + "@" + r.Name} {
