@@ -26,7 +26,7 @@ type Config struct {
 	// FS is the file system of /export. If it is nil, it is a file system in memory whose root
 	// every user may write to.
 	FS vfs.FileSystem
-	// Root returns the file system of PUTROOTFH. If it is nil, PUTROOTFH leads to FS.
+	// Root returns the file system to which PUTROOTFH leads. If it is nil, PUTROOTFH leads to FS.
 	Root func(t *export.Table) vfs.FileSystem
 	// Minors returns the minor versions that the server has.
 	Minors func(m *state.Manager) [3]nfs4.Minor
