@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A disk is a slow file system in memory that can get stuck: its operations then wait until it is
-// released. It counts how often it executes each WRITE.
+// A disk is a slow file system in memory that can get stuck: its operations then wait (see stick).
+// It counts how often it executes each WRITE.
 type disk struct {
 	vfs.FileSystem
 	slow  func() time.Duration

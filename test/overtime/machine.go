@@ -51,7 +51,7 @@ type habits struct {
 	ports bool
 }
 
-// A call is a call of the client that has no answer yet.
+// A call is an RPC call of the client that has no answer yet.
 type call struct {
 	xid     uint32
 	message []byte
@@ -183,7 +183,7 @@ func (c *machine) hold(l *line) {
 	c.after(c.some(c.latest), release)
 }
 
-// after makes the clock call f after the duration d. The caller holds c.mu.
+// after starts a timer that calls f after the duration d. The caller holds c.mu.
 func (c *machine) after(d time.Duration, f func()) {
 	c.held++
 	time.AfterFunc(d, func() {
@@ -301,7 +301,7 @@ func (c *machine) end() {
 				l.way.reset()
 			}
 		case <-time.After(c.latest):
-			l.way.reset() // carry waits for credits
+			l.way.reset() // carry is blocked, because it has no credits
 			<-l.carried
 		}
 	}

@@ -64,7 +64,7 @@ const (
 	absent
 	denied
 	later // the server did not execute the call, and the client may try again: NFS3ERR_JUKEBOX, NFS4ERR_DELAY
-	wrong // a result that such a call must not have here
+	wrong // any other result
 )
 
 // A told is the content of an answer, independent of the protocol version.

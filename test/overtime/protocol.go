@@ -7,7 +7,8 @@ import (
 
 // A protocol makes the calls of a client in one version of NFS, and decodes the answers.
 type protocol interface {
-	// prepare is called before the first call of the thread with this number. call makes a call.
+	// prepare is called before the first call of the thread with this number. The function call
+	// makes one call and returns the reply.
 	prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error
 	// locking returns acquire or release, whichever the client may call now. any is false if the
 	// version has no locks.
@@ -54,7 +55,7 @@ func message(machine string, h rpc.CallHeader, args func(w *xdr.Writer)) []byte 
 	return append(m, w.Bytes()[at:]...)
 }
 
-// answerOf decodes a reply. The answer is wrong if the server refused the call.
+// answerOf decodes a reply. Its status is wrong if the server refused the call.
 func answerOf(p protocol, m []byte, a asked) (t told, handle []byte) {
 	if m == nil {
 		return told{}, nil

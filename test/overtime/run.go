@@ -22,10 +22,10 @@ type run struct {
 	twins   bool
 
 	mu     sync.Mutex
-	failed error // the first failure outside the history
+	failed error // the first error that is not an answer in the history
 }
 
-// fail records a failure outside the history.
+// fail records an error that is not an answer in the history.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +40,7 @@ type scale struct {
 	lag     time.Duration   // longest delay of one message
 	slow    time.Duration   // longest duration of one operation of the disk
 	stuck   time.Duration   // longest time for which the disk is stuck
-	latest  time.Duration   // longest delay of a held message
+	latest  time.Duration   // longest time for which line.hold delays messages
 	think   time.Duration   // longest pause between two calls of a thread
 	length  time.Duration   // time during which events happen to connections
 	// patience is the longest time that a client waits for an answer.
