@@ -91,7 +91,8 @@ func (s *soak) profile(which string) (string, error) {
 	return string(b), err
 }
 
-// hang reports the stacks of the daemon's goroutines, once, when the daemon does not answer.
+// hang reports the stacks of the daemon's goroutines. Callers call it when the daemon has not
+// answered within patience. It reports them only once.
 func (s *soak) hang() {
 	s.hung.Do(func() {
 		stacks, err := s.profile("goroutine?debug=2")

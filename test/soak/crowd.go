@@ -50,7 +50,7 @@ func crowd(place *hostile.Place) []hostile.Behaviour {
 	}
 }
 
-// sources are the addresses of the peers. The last is the honest clients' own address.
+// sources return the addresses of the peers. The last one returns the honest clients' own address.
 var sources = []func(int) netip.Addr{
 	hostile.Strangers(1), hostile.Strangers(64), hostile.Strangers(64), hostile.SharedAddress,
 }

@@ -372,10 +372,10 @@ func (s *soak) rest(first **census) {
 	}
 }
 
-// settled takes a census every 10 seconds, at most 30 times. It returns the last census when the
-// counts of goroutines and descriptors have fallen by less than 5 each, three times in a row, or
-// when the census does not exceed first (see grown). This can take minutes, because the daemon ends
-// idle connections by itself.
+// settled takes a census every 10 seconds, at most 30 times. It returns the last one when, three
+// times in a row, neither the goroutines nor the descriptors have fallen by 5 or more, or when the
+// census does not exceed first (see grown). This can take minutes, because the daemon ends idle
+// connections by itself.
 func (s *soak) settled(first *census) (now census) {
 	const every, most = 10 * time.Second, 30
 	for n, same := 0, 0; n < most && same < 3; n++ {

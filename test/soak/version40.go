@@ -10,8 +10,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// version40 uses NFSv4.0 (RFC 7530). Each open has an owner of its own, so that its seqids begin
-// again with each open.
+// version40 uses NFSv4.0 (RFC 7530). Each open has an owner of its own, so that the owner's seqids
+// begin at 1 for each open.
 type version40 struct {
 	way
 	name     string
