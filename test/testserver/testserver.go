@@ -66,7 +66,7 @@ func Start(t testing.TB) *Server {
 	return StartOver(t, memfs.New(memfs.Options{RootMode: 0o777}))
 }
 
-// StartOver is Start with another file system.
+// StartOver is Start, except that the Server exports the given file system.
 func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
 	t.Helper()
 	table := export.NewTable([export.KeySize]byte{1})
