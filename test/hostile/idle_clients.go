@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// IdleClients are honest peers: each connects, makes one call, and is then idle, like a client
-// that has mounted an export and does not use it.
+// IdleClients are honest peers: each connects, makes one call, and is then idle, like a client that
+// has mounted an export and does not use it.
 //
-// Each peer costs the daemon a descriptor and some tens of KiB.
+// Each peer costs the daemon a descriptor and the memory of a connection, which JudgeIdle limits.
 type IdleClients struct {
 	Peers int
 	// RDMA is true if the peers use RDMA.

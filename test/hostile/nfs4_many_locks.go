@@ -84,11 +84,13 @@ func (l *lockClient) close() error {
 
 // LockAskers are clients on RDMA, of NFSv4.1 and 4.0 in turn. The first one, the keeper, locks
 // Places bytes of a file by one lock-owner and keeps them locked. The others ask all the time for
-// locks that conflict with the keeper's. Their requests alternate: one asks for lockStride bytes
-// and waits for them, by one of Owners lock-owners; the next asks for the whole file.
+// locks that conflict with the keeper's. The daemon must deny each request. The requests of an
+// asker alternate: one is a LOCK of lockStride bytes with WRITEW_LT by one of Owners lock-owners,
+// which the daemon then enters in its queue of waiters; the next is a LOCK of the whole file with
+// WRITE_LT.
 //
-// Each call of an asker costs the daemon a search among very many locks, and each lock-owner
-// costs it an entry in the queue of waiters.
+// Each call of an asker costs the daemon a search among very many locks, and each lock-owner costs
+// it an entry in the queue.
 type LockAskers struct {
 	Askers, Places, Owners int
 	In                     Place

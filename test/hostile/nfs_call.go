@@ -69,7 +69,8 @@ func readCall(xid uint32, file []byte, offset uint64, count uint32) []byte {
 	return be.AppendUint32(b, count)
 }
 
-// writeHead returns a WRITE call of n bytes up to the length of the data, without the data.
+// writeHead returns the part of a WRITE call that precedes the data. The length of the data is n
+// bytes.
 func writeHead(xid uint32, file []byte, offset uint64, n, stable uint32) []byte {
 	b := opaque(call(xid, nfsProgram, procWrite), file)
 	b = be.AppendUint64(b, offset)

@@ -77,8 +77,8 @@ type Stage struct {
 	end      context.CancelFunc
 }
 
-// NewStage starts a daemon of this program and connects one honest client to it over each
-// transport.
+// NewStage creates the exports and starts a daemon of the given program with them. It connects one
+// honest client to the daemon over each transport, starts the control daemon, and measures READs.
 func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	t.Helper()
 	s := &Stage{t: t, honest: make(map[string]*honestClient), usual: make(map[string]time.Duration)}
