@@ -49,7 +49,9 @@ func (l *line) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// carry delivers the queued messages to the server, in order.
+// carry delivers the queued messages to the server, in order, or drops them if the line has lost
+// the server. It waits while hold delays messages. It returns when ending is set and the queue is
+// empty.
 func (l *line) carry() {
 	defer close(l.carried)
 	for {
@@ -86,7 +88,7 @@ func (l *line) hold() (release func()) {
 // lose drops the queued messages to the server and all later ones. The server does not notice it.
 func (l *line) lose() { l.change(func() { l.lost = true }) }
 
-// deafen drops all further messages of the server.
+// deafen drops all further messages from the server to the client.
 func (l *line) deafen() { l.change(func() { l.deaf = true }) }
 
 // leave makes the client stop reading from the connection.

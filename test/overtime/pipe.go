@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// pipe returns the two ends of a TCP connection in memory. After a reset, each end can still read
-// the bytes that had arrived, as with a Linux socket.
+// pipe returns the two ends of a TCP connection in memory. When one end has reset the connection,
+// the other end can still read the bytes that have arrived, as with a Linux socket.
 func pipe(client, server net.Addr) (near, far *socket) {
 	up, down := newFlow(), newFlow()
 	return &socket{in: down, out: up, local: client, remote: server}, &socket{in: up, out: down, local: server, remote: client}

@@ -25,7 +25,7 @@ type run struct {
 	failed error // the first error that is not an answer in the history
 }
 
-// fail records an error that is not an answer in the history.
+// fail records err, an error that is not an answer in the history, unless there was one before.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
