@@ -86,7 +86,7 @@ func Workload(t testing.TB, what string, f func()) {
 	receive(t, WorkloadLimit, what, begin(f))
 }
 
-// begin runs f and returns a channel that is closed when f has returned.
+// begin runs f on another goroutine. It returns a channel that is closed when f has returned.
 func begin(f func()) <-chan struct{} {
 	returned := make(chan struct{})
 	go func() {
