@@ -106,8 +106,8 @@ func failWrites(r *round, d *Device) {
 // badTakes is the time that a write to a bad sector takes.
 const badTakes = time.Millisecond / 2
 
-// badSectors returns a strike. It makes all writes to the blocks that have the data of the shared
-// file fail with errno.
+// badSectors returns a function for the field fault.strike. This function makes all later writes to
+// the blocks that have data of the shared file fail with errno.
 func badSectors(errno syscall.Errno) func(r *round, d *Device) {
 	return func(r *round, d *Device) {
 		bad := make(map[int64]bool)
