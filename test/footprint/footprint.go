@@ -11,10 +11,10 @@ import (
 )
 
 // Of returns the number of bytes of the object that root points to and of all objects that it
-// refers to, directly or indirectly. It counts each byte once. stops are nil pointers; Of does
-// not follow pointers of their types, because many objects share the targets. Of does not count
-// the variables of closures, the content of channels, and the stacks of goroutines; it estimates
-// maps by their entries. The objects must not change while Of runs.
+// refers to, directly or indirectly. It counts each byte once. stops are nil pointers; Of does not
+// follow pointers of their types, because many objects share the targets. Of does not count the
+// variables of closures, the objects to which values in channels refer, and the stacks of
+// goroutines; it estimates maps by their entries. The objects must not change while Of runs.
 func Of(root any, stops ...any) int {
 	w := walk{stops: make(map[reflect.Type]bool), seen: make(map[visit]bool)}
 	for _, s := range stops {
