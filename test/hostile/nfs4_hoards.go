@@ -137,8 +137,8 @@ func Ranges(file []byte) Hoard {
 	}}
 }
 
-// KeptReplies returns a Hoard of cached replies: each slot of a session caches one reply of the
-// largest size.
+// KeptReplies returns a Hoard of cached replies: each slot of a session, except slot 0, caches one
+// reply of up to 7 KiB.
 func KeptReplies(dir []byte) Hoard {
 	return Hoard{What: "replies in slots", Starts: true, Each: func(c *client4, _, i int) error {
 		if uint32(i) >= c.slots-1 {

@@ -107,9 +107,10 @@ func readdirCall(xid uint32, dir []byte, count uint32) []byte {
 func DumpCall(xid uint32) []byte   { return call(xid, mountProgram, procMountDump) }
 func ExportCall(xid uint32) []byte { return call(xid, mountProgram, procMountExport) }
 
-// ReaddirCall and ReaddirplusCall return functions that make calls to list a directory, with
-// replies of at most `count` bytes. ReadCall and WriteCall do the same for a READ of `count` bytes
-// and for a WRITE of `count` bytes to stable storage.
+// Each of these functions returns a function that returns a call with the given XID. ReaddirCall
+// and ReaddirplusCall are for calls that list a directory, with replies of at most `count` bytes.
+// ReadCall is for a READ of `count` bytes, and WriteCall for a WRITE of `count` bytes to stable
+// storage.
 func ReaddirCall(dir []byte, count uint32) func(xid uint32) []byte {
 	return func(xid uint32) []byte { return readdirCall(xid, dir, count) }
 }

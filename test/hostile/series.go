@@ -168,8 +168,9 @@ func (d *Daemon) locks(ctx context.Context, transport string) (ask func(ctx cont
 	}, h.Session.Abandon, nil
 }
 
-// startSeries starts a child process that executes work against the daemon. If steady is set, the
-// process repeats the work until the caller calls the function end.
+// startSeries starts a child process that repeats work at the daemon: until the caller calls the
+// function end if steady is true, otherwise for the time seriesFor. The function end waits for the
+// process and returns its result.
 func (d *Daemon) startSeries(transport string, work Work, steady bool) (end func() (Series, error)) {
 	at := d.TCP
 	if transport == "rdma" {
