@@ -64,7 +64,7 @@ var (
 	isCitation = regexp.MustCompile(`^([a-z][\w/]*)\.(\w+)$`)
 )
 
-// tables returns the rows of docs/conformance-*.md.
+// tables returns the rows of docs/conformance-*.md, and the faults in their form.
 func tables(repository fs.FS) (rows []row, faults []finding) {
 	files, err := fs.Glob(repository, "docs/conformance-*.md")
 	if err != nil || len(files) == 0 {
@@ -146,7 +146,7 @@ func parseRow(cells []string, where string) (r row, wrong []string) {
 	return r, wrong
 }
 
-// promised returns the numbers that the index lists.
+// promised returns the numbers that the index lists, and the faults of the index.
 func promised(repository fs.FS) (all []number, faults []finding) {
 	const index = "docs/conformance.md"
 	text, err := fs.ReadFile(repository, index)
