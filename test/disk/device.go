@@ -90,7 +90,8 @@ func NewDevice(t testing.TB) *Device {
 	return d
 }
 
-// insert replaces the content of the disk. The caller ensures that nothing uses the old content.
+// insert replaces the content of the disk, resets the counters, and ends all faults. The caller
+// ensures that nothing uses the old content.
 func (d *Device) insert(p *platter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
