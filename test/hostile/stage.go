@@ -260,7 +260,7 @@ func (s *Stage) leave() {
 	}
 }
 
-// Forged returns a changed copy of a handle, which the daemon did not issue.
+// Forged returns a copy of a handle with one bit changed. The daemon did not issue the result.
 func Forged(handle []byte) []byte {
 	h := slices.Clone(handle)
 	h[len(h)-1] ^= 1
