@@ -16,8 +16,9 @@ const (
 	churning = "churning-"
 )
 
-// list reads a directory several times, in small steps, while another client changes it. Each
-// name that exists all the time must appear exactly once.
+// list reads a directory several times, in small steps, while another client changes it. Each of
+// the `count` names that exist all the time must appear exactly once in each listing. Other names
+// must be those of churn.
 func list(dir string, count, rounds int) error {
 	passing := 0
 	for round := range rounds {
@@ -56,7 +57,8 @@ func list(dir string, count, rounds int) error {
 	return nil
 }
 
-// churn adds and removes names until the stop file exists.
+// churn creates and removes names until the stop file exists, and prints their number. About 40 of
+// them exist at a time.
 func churn(dir, stop string) error {
 	const window = 40
 	rounds := 0

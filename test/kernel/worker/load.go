@@ -120,8 +120,8 @@ func (w *writer) step() error {
 	}
 }
 
-// write appends a record to the present file of this kind, and returns when the server has
-// acknowledged it as stable.
+// write appends a record to the present file of this kind, or begins the next file if that is full.
+// It returns when the server has acknowledged it as stable.
 func (w *writer) write(kind kind, flags int) error {
 	if w.offsets == nil {
 		w.offsets, w.parts = map[string]int{}, map[string]int{}
@@ -152,7 +152,8 @@ func (w *writer) write(kind kind, flags int) error {
 }
 
 // do runs an operation and writes its lines to the ledger. The parameter already is the error that
-// means that the server has already executed the operation.
+// means that the server has already executed the operation. Unless w.strict is set, do takes it for
+// success.
 func (w *writer) do(kind kind, already error, operate func() error, args ...any) error {
 	if err := w.ledger.begin(kind, args...); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 const mappedFile = 8<<20 + 1234
 
 // mapped writes a file through a shared mapping and reads it with O_DIRECT. Then it writes with
-// O_DIRECT and reads through a new mapping.
+// O_DIRECT and reads through a new mapping. Each time it compares the bytes that it reads with
+// those that it wrote.
 func mapped(path string, seed uint64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {
