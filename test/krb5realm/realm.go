@@ -121,8 +121,8 @@ func (r *Realm) kdcProgram() []string {
 	return []string{"/usr/sbin/krb5kdc", "-n", "-r", r.Name, "-P", r.path("kdc.pid")}
 }
 
-// New starts a realm for one test, in a directory that is removed with the test. If the packages
-// are missing, the test fails.
+// New starts a realm for one test and stops it at the end. If o.Dir is "", the realm gets a
+// temporary directory of the test. If the packages are missing, the test fails.
 func New(t testing.TB, o Options) *Realm {
 	t.Helper()
 	if o.Dir == "" {
