@@ -45,7 +45,8 @@ func main() {
 	}
 }
 
-// report runs mutants, `jobs` of them at a time, and reports whether all of them were killed.
+// report runs mutants, `jobs` of them at a time, and prints their outcomes. It reports whether all
+// of them were killed.
 func report(ctx context.Context, w io.Writer, r *runner, mutants []mutant, jobs int) bool {
 	type result struct {
 		mutant

@@ -129,7 +129,8 @@ func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, er
 	return c.CombinedOutput()
 }
 
-// judge returns the outcome that go test's output shows, and the first message of a test.
+// judge returns the outcome that go test's output shows, and a message, for example the first
+// message of a failed test.
 func judge(out []byte, err error) (outcome, string) {
 	said := string(out)
 	var exit *exec.ExitError
