@@ -29,7 +29,8 @@ type Daemon struct {
 	*servertest.Process
 }
 
-// StartDaemon starts a daemon at a random loopback address. The daemon ends with the test.
+// StartDaemon starts a daemon at a random loopback address and waits until it serves. The daemon
+// ends with the test.
 func StartDaemon(t testing.TB, cfg DaemonConfig) *Daemon {
 	t.Helper()
 	if cfg.State == "" {

@@ -49,7 +49,8 @@ func (s *Site) farPeer(minor uint32, machine byte) *Peer {
 // Hangup closes the connection of a Peer of a Far Site.
 func (p *Peer) Hangup() { p.far.conn.Close() }
 
-// begin sends a message to the server and waits for the reply.
+// begin sends a message to the server and waits for the reply. If the server closes the connection
+// instead, the returned call is marked as dropped.
 func (w *wireTo) begin(p *Peer, message []byte) *rpctest.Call {
 	p.T.Helper()
 	c := rpctest.NewCall(nil, message)

@@ -45,7 +45,8 @@ func (w *wireTo) prove(p *Peer, message []byte) (reply []byte) {
 	return append(header.Bytes(), results...)
 }
 
-// as returns a GSS client for the Peer's principal on this connection.
+// as returns the GSS client for the Peer's principal on this connection. It creates the client at
+// the first call.
 func (w *wireTo) as(p *Peer) *gss.Client {
 	p.T.Helper()
 	if k := w.proven[p.Principal]; k != nil {
