@@ -57,7 +57,8 @@ func (h *history) finish(e *event, t told, story string) {
 	}
 }
 
-// id returns the number of a file handle. Equal handles have the same number.
+// id returns the number of a file handle. Equal handles have the same number. The number of an
+// empty handle is 0.
 func (h *history) id(handle []byte) int {
 	if len(handle) == 0 {
 		return 0
@@ -73,7 +74,7 @@ func (h *history) id(handle []byte) int {
 }
 
 // check returns nil if the history is correct: a server that executes each call once could have
-// given these answers. Otherwise the error lists the calls about one object up to the first
+// given these answers. Otherwise the error lists the last calls about one object up to the first
 // impossible answer.
 func (h *history) check() error {
 	h.mu.Lock()
@@ -100,14 +101,14 @@ func (h *history) check() error {
 	return nil
 }
 
-// lines is the number of calls that an error of check lists.
+// lines is the largest number of calls that an error of check lists.
 const lines = 14
 
 // single is the model of one object.
 var single = porcupine.Model{Init: once.Init, Step: once.Step}
 
-// upTo returns the history of an object up to its n-th answer. Calls that are answered later are
-// in it without an answer.
+// upTo returns the history of an object up to its n-th answer. Calls that were under way at that
+// time are in it without an answer.
 func upTo(part []porcupine.Operation, n int) []porcupine.Operation {
 	until := part[n-1].Return
 	out := slices.Clone(part[:n])

@@ -101,7 +101,8 @@ func (c *machine) do(build func(xid uint32) []byte) (reply []byte, story string)
 	}
 }
 
-// send sends k over the present connection. The caller holds c.mu.
+// send sends k over the present connection. If there is none, it connects first. The caller holds
+// c.mu.
 func (c *machine) send(k *call) {
 	for c.line == nil {
 		c.connect()
@@ -202,7 +203,9 @@ func (c *machine) some(most time.Duration) time.Duration {
 	return time.Duration(float64(most) / float64(int64(1)<<c.random.IntN(12)) * c.random.Float64())
 }
 
-// connect sets c.line to a new connection, or leaves it nil if that fails. The caller holds c.mu.
+// connect sets c.line to a new connection. If that fails, it leaves c.line nil, and takes another
+// local port if the client may choose the port. The caller holds c.mu; connect unlocks it while it
+// waits after a failure.
 func (c *machine) connect() {
 	if c.over {
 		return
@@ -246,8 +249,8 @@ func (c *machine) forget(k *call) {
 	}
 }
 
-// suffer makes one random event happen to the client's connection. The client does not notice it
-// at once.
+// suffer makes one random event happen to the client's connection, or none. The client notices the
+// event later or not at all.
 func (c *machine) suffer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
