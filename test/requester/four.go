@@ -129,7 +129,8 @@ func (s four) thereAndBack(o client.Opened4, offset uint64, data []byte, stable 
 	return nil
 }
 
-// names uses names of 255 bytes, with enough names for several READDIR replies.
+// names creates, lists, renames and removes files with names of 255 bytes. There are enough of them
+// for several READDIR replies.
 func (s four) names() error {
 	dir, err := s.nfs.Mkdir(s.ctx, s.root, strings.Repeat("d", maxName), 0o755)
 	if err != nil {

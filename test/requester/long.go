@@ -121,8 +121,8 @@ func (a *answers) Received(r *rdmacm.Recv) {
 func (a *answers) Drained()         {}
 func (a *answers) Closed(err error) { a.closed <- err }
 
-// fault sends a header that lacks the Position-Zero Read chunk that it needs. The server must
-// answer with RDMA_ERROR and ERR_CHUNK (RFC 8166 §4.5.3), and the connection must stay open.
+// fault sends, twice, a header that lacks the Position-Zero Read chunk that it needs. The server
+// must answer with RDMA_ERROR and ERR_CHUNK (RFC 8166 §4.5.3), and the connection must stay open.
 func (w work) fault(ctx context.Context) error {
 	addr, err := w.address()
 	if err != nil {

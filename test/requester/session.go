@@ -138,7 +138,7 @@ func (s session) back(file client.Handle, offset uint64, wanted []byte) error {
 	return nil
 }
 
-// longNames uses names of 255 bytes with all procedures that have names as arguments.
+// longNames uses names of 255 bytes with MKDIR, CREATE, RENAME, LINK, LOOKUP, REMOVE and RMDIR.
 func (s session) longNames() error {
 	name := func(letter string) string { return strings.Repeat(letter, maxName) }
 	dir, err := s.nfs.Mkdir(s.ctx, s.root, name("d"), mode(0o755))
