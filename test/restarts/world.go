@@ -132,7 +132,7 @@ func freePort(t testing.TB) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// live runs the daemon until it is killed.
+// live runs the daemon until it is killed. Meanwhile the callers and the crowd make their calls.
 func (w *world) live(number int) {
 	w.t.Helper()
 	l := &life{world: w, number: number, begun: time.Now(), arrived: make(map[*caller]bool)}
@@ -345,7 +345,9 @@ func (l *life) claim(c *caller) error {
 // late reports whether the grace period may have ended.
 func (l *life) late() bool { return time.Since(l.begun) >= lease }
 
-// covet asks for a lock that another caller holds or may reclaim. The daemon must refuse it.
+// covet asks for a random lock if another caller holds it or may reclaim it. The daemon must refuse
+// the lock, unless the other caller's lease, or the grace period in which it may reclaim, may have
+// ended.
 func (l *life) covet(c *caller) error {
 	f := l.files[l.random.IntN(files)]
 	h := l.holds[f]
