@@ -49,7 +49,8 @@ func (h *honest) String() string {
 	return fmt.Sprintf("NFS version %d over %s on %s", h.version, h.transport, h.export)
 }
 
-// work connects, works and disconnects again and again until ctx ends.
+// work connects, works and disconnects again and again until ctx ends. It ends earlier if it
+// reports an error.
 func (h *honest) work(ctx context.Context, all *sync.WaitGroup) {
 	defer all.Done()
 	h.content = make(map[string][]byte)

@@ -133,7 +133,7 @@ func (s *soak) furnish() {
 	}
 }
 
-// start starts the daemon.
+// start starts the daemon and waits until it serves.
 func (s *soak) start(program string) {
 	dir := s.t.TempDir()
 	s.config = filepath.Join(dir, "nfsrdmad.toml")
@@ -318,7 +318,8 @@ func (s *soak) setMood(mood int) {
 	s.say("the directory service %s", moods[mood].name)
 }
 
-// spoil makes the disk stall, fill up, or fail, for some seconds.
+// spoil makes the disk stall, fill up, or fail, for some seconds. Then it replaces a disk that has
+// failed.
 func (s *soak) spoil() {
 	stall := time.Duration(1+s.random.IntN(15)) * time.Second
 	switch s.random.IntN(3) {
