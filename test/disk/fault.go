@@ -219,7 +219,7 @@ func fillUp(r *round) {
 	os.RemoveAll(dir)
 }
 
-// fillFiles creates empty files until the file system can create no more.
+// fillFiles creates up to 1,100 empty files, or fewer if the file system can create no more.
 func fillFiles(dir, prefix string) {
 	const most = 1100 // more than the number of inodes of the ext4 file system
 	for i := range most {

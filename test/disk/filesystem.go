@@ -99,7 +99,8 @@ func (m *mounted) narrow() {
 	}
 }
 
-// unmount unmounts the file system and waits until the kernel has released the disk.
+// unmount unmounts the file system and waits until the kernel has released the disk. It fails the
+// test if that takes longer than patience.
 func (m *mounted) unmount(d *Device) {
 	m.t.Helper()
 	if m.dir == "" {

@@ -70,7 +70,8 @@ type outcome struct {
 // server's state directory.
 type starter func(t testing.TB, f *filesystem, m *mounted, d *Device, state string) server
 
-// play runs one round.
+// play runs one round: it runs the writers, makes the fault happen, cuts the power, and checks what
+// the disk has then.
 func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start starter, kind *fault, seed uint64) (out outcome) {
 	r := &round{
 		t: t, seed: seed, filesystem: f, fault: kind, device: d,
@@ -213,7 +214,8 @@ func (r *round) connect(ctx context.Context) {
 	}
 }
 
-// load runs the writers until they have finished or the power was cut.
+// load runs the writers until they have finished or the power was cut. Meanwhile it runs the
+// observers, and r.fault.then after the fault.
 func (r *round) load() {
 	ctx := r.writers[0].ctx
 	n := acts

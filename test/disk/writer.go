@@ -54,8 +54,9 @@ type made struct {
 
 func (w *writer) name() string { return fmt.Sprint("writer", w.number) }
 
-// try makes a call about the file o. It returns true if the server answered with success before
-// the power was cut.
+// try makes a call about the file o, which may be nil. It returns true if the server answered with
+// success before the power was cut. It reports a call without an answer, and an answer that the
+// fault does not allow, as errors of the server.
 func (w *writer) try(o *object, format string, args []any, call func() error) bool {
 	if w.ended || w.round.device.off.Load() {
 		w.ended = true
