@@ -136,7 +136,7 @@ func (i *idle) close() {
 	i.process.Wait()
 }
 
-// connect adds n connections. Each makes a call, whose reply grants credits.
+// connect adds n connections. Each makes a call, and its reply must grant all credits.
 func (i *idle) connect(n int) error {
 	for range n {
 		c, err := rdma.Dial(context.Background(), i.device, i.addr, rdma.DialConfig{})
