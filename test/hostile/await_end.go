@@ -14,7 +14,8 @@ import (
 // lookAgain is the interval at which awaitEnd checks whether the daemon has ended the connection.
 const lookAgain = 250 * time.Millisecond
 
-// awaitEnd waits until the daemon ends a connection, without reading from it.
+// awaitEnd waits until the daemon ends a connection, without reading from it. It returns the error
+// that a read would return, or the error of ctx if ctx ends first.
 func awaitEnd(ctx context.Context, c *net.TCPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -298,7 +298,8 @@ func (s *Stage) JudgeLarge(limit time.Duration) {
 	}
 }
 
-// JudgeMemory judges the peak of the daemon's resident memory.
+// JudgeMemory judges the peak of the daemon's resident memory. The limit is the sum of the memory
+// before the attack, the ceiling of payload memory, Held and slack.
 func (s *Stage) JudgeMemory() {
 	s.t.Helper()
 	s.t.Run("memory", func(t *testing.T) {

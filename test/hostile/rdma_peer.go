@@ -202,7 +202,7 @@ func (p *rdmaPeer) null() error {
 	return p.reply()
 }
 
-// reply waits for the daemon's next message.
+// reply waits until the daemon's next Send message has arrived, and discards it.
 func (p *rdmaPeer) reply() error {
 	for {
 		ulpdu, err := p.receive()

@@ -194,8 +194,8 @@ func (s *Stage) find(name string, at *Place) {
 	}
 }
 
-// prepare starts the control daemon, connects the honest clients, and measures their READs before
-// the attack.
+// prepare connects the honest clients, measures their READs and the daemon's memory before the
+// attack, and starts the control daemon. From then on, killBeyond watches the daemon's memory.
 func (s *Stage) prepare(program string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
@@ -224,7 +224,7 @@ func (s *Stage) Target(source func(i int) netip.Addr) Target {
 }
 
 // Attack starts hostile peers. It returns when each of them stands or was refused, or when
-// Attack.Await gives up.
+// Attack.Await gives up. It ends the test if a limit of this machine stopped a peer.
 func (s *Stage) Attack(b Behaviour, source func(i int) netip.Addr) *Attack {
 	s.t.Helper()
 	a, _ := s.AttackUntil(b, source)

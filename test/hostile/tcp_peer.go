@@ -35,7 +35,8 @@ func readRecord(in *bufio.Reader) ([]byte, error) {
 	return b, err
 }
 
-// hold reads from a connection until the daemon or the peer closes it. It discards the bytes.
+// hold reads from a connection until the daemon or the peer closes it, and discards the bytes. It
+// always returns an error.
 func hold(c net.Conn) error {
 	_, err := io.Copy(io.Discard, c)
 	if err == nil {
