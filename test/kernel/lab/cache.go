@@ -39,8 +39,9 @@ func (a artifact) ready() bool {
 }
 
 // make builds the artifact unless it exists. It builds in a temporary folder and renames this
-// folder when the build is complete, so an interrupted build leaves nothing that looks complete.
-// A file lock makes concurrent builds wait for each other.
+// folder when the build is complete, so an interrupted build leaves nothing that looks complete. It
+// then removes older builds of the same name. A file lock makes concurrent builds wait for each
+// other.
 func (a artifact) make(build func(folder string) error) error {
 	if a.ready() {
 		return nil

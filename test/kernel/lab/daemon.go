@@ -81,7 +81,8 @@ func StartServer(t testing.TB, n *Network, name string, command []string, ports 
 	return d
 }
 
-// Start starts the daemon again after Stop or Kill, with the same command.
+// Start starts the daemon and waits until it listens. StartServer calls it first. After Stop or
+// Kill a test may call it again; the command is the same.
 func (d *Daemon) Start() {
 	d.t.Helper()
 	var err error
