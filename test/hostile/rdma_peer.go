@@ -81,7 +81,7 @@ type rdmaPeer struct {
 	in   *bufio.Reader
 	crc  bool
 	msn  uint32 // sequence number of the last Send
-	// buf is the last FPDU that arrived.
+	// buf has the last FPDU that arrived, without its length field.
 	buf []byte
 }
 
@@ -123,7 +123,8 @@ func known(ctx context.Context, target Target, i int) (p *rdmaPeer, end func(), 
 	return p, end, nil
 }
 
-// setUp sends the MPA request that the Linux client sends (RFC 6581 §9).
+// setUp sends the MPA request that the Linux client sends (RFC 6581 §9), and waits for the reply.
+// It returns an error if the daemon rejects the connection.
 func (p *rdmaPeer) setUp() error {
 	f := rawpeer.LinuxRequest()
 	data := make([]byte, wire.EnhancedSize, wire.EnhancedSize+len(f.Private))
