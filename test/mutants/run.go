@@ -53,7 +53,8 @@ func newRunner(root string, limit time.Duration) *runner {
 	return &runner{root: root, limit: limit, whole: make(map[string]*sane)}
 }
 
-// run returns the outcome of m and a message.
+// run tests one mutant: it runs the mutant's tests without the mutant and then with it. It returns
+// the outcome and a message.
 func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
 	if err := r.sane(ctx, m); err != nil {
 		return broken, err.Error()
