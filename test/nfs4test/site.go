@@ -54,7 +54,8 @@ type Site struct {
 	server netip.AddrPort // only of a Far Site
 }
 
-// New creates a Site. It ends with the test.
+// New creates a Site. When the test ends, New closes the Site, and fails the test if payload memory
+// was not released.
 func New(t testing.TB, cfg Config) *Site {
 	t.Helper()
 	s := &Site{T: t, FS: cfg.FS, port: 600}
