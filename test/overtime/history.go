@@ -46,7 +46,7 @@ func (h *history) begin(who string, a asked) *event {
 	return e
 }
 
-// finish records the answer to a call.
+// finish records the answer to a call, or that there was none.
 func (h *history) finish(e *event, t told, story string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
