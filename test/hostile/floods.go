@@ -10,8 +10,8 @@ import (
 )
 
 // Floods are RDMA peers that send without a pause. They send NULL calls within their credits, one
-// byte in each FPDU, with as many empty RDMA Writes between them as the daemon accepts, and read
-// the replies. If Mute is true, they send only empty RDMA Writes.
+// byte in each FPDU, with 1,000 empty RDMA Writes before each call, and read the replies. If Mute
+// is true, they send only empty RDMA Writes.
 //
 // Each peer costs the daemon a receive ring and processor time.
 type Floods struct {

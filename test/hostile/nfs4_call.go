@@ -61,7 +61,8 @@ type client4 struct {
 	called func(call []byte) error
 	xid    uint32
 	id     uint64
-	// verifier is this client's verifier. No other client has the same one.
+	// verifier is the verifier of the client owner. A client that takes the name of another client
+	// can have a verifier of its own.
 	verifier wire.Verifier4
 	made     uint32 // the sequence number of the next CREATE_SESSION
 	session  wire.SessionID4

@@ -10,11 +10,12 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Callbacks40 are NFSv4.0 clients that name new callback addresses all the time: ports of their
-// own where nothing answers, ports of the daemon, and ports of other machines.
+// Callbacks40 are peers that each create Clients NFSv4.0 clients. Each client names a callback
+// address: a port of the peer where nothing answers, a port of another machine, the daemon's TCP
+// port, or the daemon's RDMA port number at the peer's address.
 //
-// Each peer costs the daemon some of the connections that it may have for callbacks, and the
-// memory of clients without state.
+// Each peer costs the daemon some of the connections that it may have for callbacks, and the memory
+// of clients without state.
 type Callbacks40 struct {
 	Peers, Clients int
 	// Silent listens at every peer's address and never answers.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// QueuedReads are peers that have many READs under way at a time and read each reply. This is an
+// QueuedReads are peers that send many READs at once, and then read the replies. This is an
 // ordinary load, unless the file system stalls.
 //
-// Each peer costs the daemon the memory for the results of the READs that it executes, and
-// threads if the file system stalls.
+// Each peer costs the daemon the memory for the results of the READs that it executes, and threads
+// if the file system stalls.
 type QueuedReads struct {
 	Peers, Calls int
 	Size         uint32
