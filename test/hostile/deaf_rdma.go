@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// DeafRDMA are peers on RDMA that make Calls calls at once, each with a large result, and never
-// read from the connection.
+// DeafRDMA are peers on RDMA that make many calls at once, each with a large result, and never read
+// from the connection.
 //
 // Each peer costs the daemon the memory of the results.
 type DeafRDMA struct {
