@@ -94,7 +94,8 @@ func (l *line) deafen() { l.change(func() { l.deaf = true }) }
 // leave makes the client stop reading from the connection.
 func (l *line) leave() { l.change(func() { l.left = true }) }
 
-// reset resets the connection at both ends. The server keeps the messages that it has received.
+// reset resets the connection at both ends. Messages in the queue are dropped. The server keeps the
+// messages that it has received.
 func (l *line) reset() {
 	l.change(func() { l.queue, l.left = nil, true })
 	l.way.reset()
