@@ -105,7 +105,8 @@ func cellsOf(line string) ([]string, bool) {
 	return cells, true
 }
 
-// parseRow parses the cells number, source, role, requirement, proof and device of a row.
+// parseRow parses the cells of a row: number, source, role, requirement and proof, and device in
+// tables that have this cell.
 func parseRow(cells []string, where string) (r row, wrong []string) {
 	r.number, r.where = numbers(cells[0])[0], where
 	switch len(cells) {
