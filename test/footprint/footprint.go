@@ -48,7 +48,7 @@ func (w *walk) add(at unsafe.Pointer, n uintptr) {
 	}
 }
 
-// sum returns the length of all spans, with overlaps counted once.
+// sum returns the number of bytes in all spans, with overlaps counted once, plus the loose bytes.
 func (w *walk) sum() int {
 	slices.SortFunc(w.spans, func(a, b span) int {
 		switch {
