@@ -40,11 +40,11 @@ func (b RandomCompounds) Start(ctx context.Context, target Target) *Attack {
 		defer tie(ctx, conn)()
 		d := &drawing{Rand: rand.New(rand.NewPCG(uint64(i), 1)), handles: b.Handles}
 		d.client = &client4{link: tcpLink(conn), minor: 2 * uint32(i%2)}
-		for n := 0; ; {
-			calls, err := d.life(i, b.Calls-n)
-			if n += calls; n >= b.Calls {
+		for n, most := 0, b.Calls; ; {
+			calls, err := d.life(i, most-n)
+			if n += calls; n >= most {
 				stands()
-				b.Calls = 1 << 62
+				most = 1 << 62
 			}
 			if err != nil {
 				return err
