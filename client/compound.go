@@ -124,13 +124,13 @@ func (c *Compound) prepare(s *Session) {
 		x.Locate = LocateRead4Data
 	}
 	if x.Args == nil { // only once in a Compound's life
-		x.Args = c.put
+		x.Args = c.writeRequest
 		x.Done = c.done
 	}
 }
 
-// put writes the request.
-func (c *Compound) put(w *xdr.Writer) {
+// writeRequest writes the request.
+func (c *Compound) writeRequest(w *xdr.Writer) {
 	w.Uint32(0) // tag
 	w.Uint32(c.session.cfg.Minor)
 	w.Uint32(uint32(1 + len(c.Ops)))

@@ -144,7 +144,7 @@ func (s *Session) open(ctx context.Context) error {
 		return err
 	}
 	s.working.Go(s.keep)
-	if err := s.begin(ctx); err != nil {
+	if err := s.completeSetup(ctx); err != nil {
 		return err
 	}
 	for _, l := range s.links[1:] {
@@ -162,9 +162,9 @@ func (s *Session) open(ctx context.Context) error {
 	return nil
 }
 
-// begin sends RECLAIM_COMPLETE, unless SessionConfig.Reclaiming is set, and asks for the length
+// completeSetup sends RECLAIM_COMPLETE, unless SessionConfig.Reclaiming is set, and asks for the length
 // of the lease.
-func (s *Session) begin(ctx context.Context) error {
+func (s *Session) completeSetup(ctx context.Context) error {
 	if !s.cfg.Reclaiming {
 		if err := s.ReclaimComplete(ctx); err != nil {
 			return err

@@ -62,8 +62,8 @@ type backSlot struct {
 	reply []byte
 }
 
-// begin makes p accept the callbacks of a new session, and refuse those of the session before it.
-func (p *callbackService) begin(id nfs4wire.SessionID4, slots uint32) {
+// acceptFrom makes p accept the callbacks of a new session, and refuse those of the session before it.
+func (p *callbackService) acceptFrom(id nfs4wire.SessionID4, slots uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.id, p.slots = id, make([]backSlot, min(max(slots, 1), backSlots))

@@ -73,7 +73,7 @@ func FuzzSessionCallback(f *testing.F) {
 			return SizeAttribute(1), nfs4wire.NFS4OK
 		}
 		s.back.session = s
-		s.back.begin(nfs4wire.SessionID4{1}, 4)
+		s.back.acceptFrom(nfs4wire.SessionID4{1}, 4)
 		for range 2 { // the second time as a repetition
 			c := &rpc.Call{}
 			c.Header.Procedure = nfs4wire.ProcCBCompound

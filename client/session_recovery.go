@@ -92,7 +92,7 @@ func (s *Session) createSession(ctx context.Context, conn *Conn) (nfs4wire.Creat
 // adopt makes s use a new session. s.mu is held.
 func (s *Session) adopt(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
 	s.limits, s.slots = res, slots
-	s.back.begin(res.Sessionid, res.BackChanAttrs.Maxrequests)
+	s.back.acceptFrom(res.Sessionid, res.BackChanAttrs.Maxrequests)
 	s.renewed.Store(int64(s.now()))
 	s.flags.Store(0)
 }

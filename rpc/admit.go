@@ -112,7 +112,7 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 			return s.reject(c, GarbageArgs)
 		}
 	}
-	if !s.hear(c) {
+	if !s.consultProgram(c) {
 		return Plan{}, false
 	}
 	st.planned(st.judged.Words, st.judged.Payload, most)
@@ -140,10 +140,10 @@ func (st *callState) planned(words, payload, args int) {
 	p.Placement = !o.Wraps
 }
 
-// hear calls consult, and stores the program's judgement in c. In these cases it ends the call and
+// consultProgram calls consult, and stores the program's judgement in c. In these cases it ends the call and
 // returns false: consult does not accept the call, an item in a Read chunk is not eligible, or the
 // reply to a call that changes something may not fit into the space that the caller offers.
-func (s *Server) hear(c *Call) bool {
+func (s *Server) consultProgram(c *Call) bool {
 	st := &c.state
 	j := &st.judged
 	switch out := s.consult(c); {
@@ -156,7 +156,7 @@ func (s *Server) hear(c *Call) bool {
 	}
 	c.Subject, c.Early = j.Subject, j.Early
 	if j.Known {
-		c.Conn.Meet()
+		c.Conn.MarkKnown()
 	}
 	if j.Once && !j.Early && !c.carries(ReplyHeader+j.Words, j.Payload) {
 		s.refuse(c, RefuseRoom)

@@ -74,10 +74,10 @@ func (c *Conn) Known() bool { return c.known.Load() }
 // and must not block.
 func (c *Conn) OnKnown(f func()) { c.onKnown = f }
 
-// Meet makes Known return true. A program calls it after it executed a call that named something
-// that only a real client has, such as a session. Meet first loads the flag, and stores to it only
+// MarkKnown makes Known return true. A program calls it after it executed a call that named something
+// that only a real client has, such as a session. MarkKnown first loads the flag, and stores to it only
 // if it is not set, because a store to memory that other processors read is slow.
-func (c *Conn) Meet() {
+func (c *Conn) MarkKnown() {
 	if !c.known.Load() && c.known.CompareAndSwap(false, true) && c.onKnown != nil {
 		c.onKnown()
 	}

@@ -99,9 +99,9 @@ func newReplyCache(size int64) *replyCache {
 	}
 }
 
-// begin reports whether the server has to execute c now. If it returns false, it has answered c,
+// mayExecute reports whether the server has to execute c now. If it returns false, it has answered c,
 // will answer it later, or has dropped it.
-func (rc *replyCache) begin(s *Server, c *Call) bool {
+func (rc *replyCache) mayExecute(s *Server, c *Call) bool {
 	k := rc.key(c)
 	for detached := false; ; detached = true {
 		now := time.Now()

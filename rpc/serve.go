@@ -41,7 +41,7 @@ func (s *Server) start(c *Call, elsewhere bool) {
 		s.beginLater(c)
 		return
 	}
-	s.begin(c)
+	s.startInPlace(c)
 }
 
 // whole reports whether all arguments have arrived. It may return false only if the program answers
@@ -64,9 +64,9 @@ func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
 // They move to another lane before they may block, so this lane does not stall.
 type startLane struct{}
 
-// begin starts a call that has arrived. It runs the call with Call.Try, so that the call does not
+// startInPlace starts a call that has arrived. It runs the call with Call.Try, so that the call does not
 // block the calling goroutine.
-func (s *Server) begin(c *Call) {
+func (s *Server) startInPlace(c *Call) {
 	st := &c.state
 	if st.sealed {
 		if !s.unwrap(c) {
@@ -74,13 +74,13 @@ func (s *Server) begin(c *Call) {
 			s.leave()
 			return
 		}
-		if !s.hear(c) {
+		if !s.consultProgram(c) {
 			s.leave()
 			return
 		}
 	}
 	c.Args.Reset(c.body(), c.Header.Size+st.from, c.Excised)
-	if st.judged.Once && c.whole() && !s.replies.begin(s, c) {
+	if st.judged.Once && c.whole() && !s.replies.mayExecute(s, c) {
 		return
 	}
 	c.Try = true
@@ -127,7 +127,7 @@ func (s *Server) runBlocking(c *Call) {
 		s.abandon(c)
 	case st.waits:
 		st.waits = false
-		s.begin(c)
+		s.startInPlace(c)
 	default:
 		s.run(c)
 	}

@@ -72,8 +72,8 @@ func (e *ending) within(limit time.Duration) time.Time {
 	return e.half()
 }
 
-// begin starts a step, which calls the function do. The context of do ends at the time until.
-func (e *ending) begin(name string, until time.Time, do func(context.Context) error) *step {
+// startStep starts a step, which calls the function do. The context of do ends at the time until.
+func (e *ending) startStep(name string, until time.Time, do func(context.Context) error) *step {
 	st := &step{name: name, until: until, done: make(chan struct{})}
 	e.steps = append(e.steps, st)
 	ctx, cancel := context.WithDeadline(context.Background(), until)
@@ -107,7 +107,7 @@ func (e *ending) wait(st *step) (ended bool, err error) {
 
 // do begins a step and waits for it.
 func (e *ending) do(name string, until time.Time, do func(context.Context) error) (ended bool, err error) {
-	return e.wait(e.begin(name, until, do))
+	return e.wait(e.startStep(name, until, do))
 }
 
 // leave records something that the ending leaves behind. The argument what is its description for

@@ -110,7 +110,7 @@ func TestStepsWithLimits(t *testing.T) {
 		forever := make(chan struct{})
 		defer close(forever)
 		wait := func(context.Context) error { <-forever; return nil }
-		a, b := e.begin("a", until, wait), e.begin("b", until, wait)
+		a, b := e.startStep("a", until, wait), e.startStep("b", until, wait)
 		e.wait(a)
 		e.wait(b)
 		if took := time.Since(began); took > 5*time.Second+punctual {

@@ -107,8 +107,8 @@ func (r *registration) compare(ctx context.Context) {
 	}
 }
 
-// end removes the registration. The server does not listen any more when it is called.
-func (r *registration) end(ctx context.Context) {
+// remove removes the registration. The server does not listen any more when it is called.
+func (r *registration) remove(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true

@@ -57,7 +57,7 @@ func TestRegistrationIsComparedOnceAMinute(t *testing.T) {
 		}
 		cancel()
 		<-ended
-		r.end(t.Context())
+		r.remove(t.Context())
 		before := asked.Load()
 		if r.compare(t.Context()); asked.Load() != before {
 			t.Error("registered after the end")

@@ -26,8 +26,8 @@ func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.
 	s.notifyStopping(EndsWithin(s.cfg))
 	s.log.Info("draining", zap.Duration("at_most", drain))
 	stopListening(e)
-	rpcbind := e.begin("taking the registration with rpcbind back", e.within(registering), func(ctx context.Context) error {
-		s.registration.end(ctx)
+	rpcbind := e.startStep("taking the registration with rpcbind back", e.within(registering), func(ctx context.Context) error {
+		s.registration.remove(ctx)
 		return nil
 	})
 	e.do("calls in progress", e.began.Add(drain), func(ctx context.Context) error {
@@ -91,7 +91,7 @@ func (s *Server) release(e *ending) {
 	var connections []*step
 	until := e.half()
 	for _, t := range s.transports {
-		connections = append(connections, e.begin(t.title+" connections", until, func(context.Context) error { return t.close() }))
+		connections = append(connections, e.startStep(t.title+" connections", until, func(context.Context) error { return t.close() }))
 	}
 	if s.census != nil {
 		s.census.Close()
@@ -163,7 +163,7 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 			all = false
 			return
 		}
-		steps = append(steps, e.begin("closing export "+name+what, until, func(context.Context) error {
+		steps = append(steps, e.startStep("closing export "+name+what, until, func(context.Context) error {
 			err := do()
 			if err != nil {
 				s.log.Error("closing an export", zap.String("export", name), zap.Error(err))

@@ -50,7 +50,7 @@ func newForward() *forward {
 	f := new(forward)
 	f.putArgs, f.putRead = f.encodeArgs, f.readArgs.Encode
 	f.results, f.notServed = f.encodeResults, f.refuse
-	f.x.Done = func(*rpc.Exchange) { f.end(f.results) }
+	f.x.Done = func(*rpc.Exchange) { f.complete(f.results) }
 	return f
 }
 
@@ -64,9 +64,9 @@ func (f *forward) free() {
 	forwards.Put(f)
 }
 
-// take sets up f's exchange for a call. row is the procedure. It returns false if there is no
+// prepare sets up f's exchange for a call. row is the procedure. It returns false if there is no
 // memory for the call's results.
-func (f *forward) take(c *rpc.Call, row *rpc.Procedure) bool {
+func (f *forward) prepare(c *rpc.Call, row *rpc.Procedure) bool {
 	f.call = c
 	f.args = c.Args.Rest()
 	h, x := &c.Header, &f.x
@@ -146,11 +146,11 @@ func (f *forward) encodeArgs(w *xdr.Writer) {
 // undialled ends a call because the connection to the service could not be made.
 func (f *forward) undialled(err error) {
 	f.err = err
-	f.end(f.notServed)
+	f.complete(f.notServed)
 }
 
-// end completes the call.
-func (f *forward) end(results func(w *xdr.Writer) rpc.Outcome) {
+// complete completes the call.
+func (f *forward) complete(results func(w *xdr.Writer) rpc.Outcome) {
 	f.call.Complete(results)
 	f.free()
 }

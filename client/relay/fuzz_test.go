@@ -79,7 +79,7 @@ func FuzzRelayedCall(f *testing.F) {
 		}
 		k := newForward()
 		defer k.free()
-		if !k.take(&c, row) {
+		if !k.prepare(&c, row) {
 			t.Fatalf("no memory for the results, of %d bytes planned", shape.Payload)
 		}
 		w := xdr.NewWriter(make([]byte, 0, k.x.MaxArgs))

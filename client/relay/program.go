@@ -49,7 +49,7 @@ func (p *program) Serve(c *rpc.Call, _ *xdr.Writer) rpc.Outcome {
 	}
 	c.Detach()
 	f := newForward()
-	if !f.take(c, p.rows.of(c.Header.Program, c.Header.Version, c.Header.Procedure)) {
+	if !f.prepare(c, p.rows.of(c.Header.Program, c.Header.Version, c.Header.Procedure)) {
 		f.free()
 		return rpc.SystemErr
 	}

@@ -14,7 +14,7 @@ import (
 func (t *transmitter) build(b *batch) bool {
 	m := &t.out
 	if m.answer == nil || m.left == 0 {
-		t.put(b)
+		t.appendNextFPDU(b)
 	} else if !t.putAnswer(b) {
 		t.notExposed()
 		return false
@@ -25,8 +25,8 @@ func (t *transmitter) build(b *batch) bool {
 	return true
 }
 
-// put appends the next FPDU of the current message.
-func (t *transmitter) put(b *batch) {
+// appendNextFPDU appends the next FPDU of the current message.
+func (t *transmitter) appendNextFPDU(b *batch) {
 	m := &t.out
 	room, header := t.untaggedRoom, wire.UntaggedSize
 	if m.op.Tagged() {
@@ -108,7 +108,7 @@ func (t *transmitter) putAnswer(b *batch) bool {
 	m.offset = 0
 	b.exposed, b.exposing = true, true
 	t.referring.batch = b
-	t.put(b)
+	t.appendNextFPDU(b)
 	b.exposing = false
 	return true
 }
@@ -211,7 +211,7 @@ type marked struct {
 // fpdu appends an FPDU with header h and the next n bytes of m.
 func (k *marked) fpdu(b *batch, h []byte, m *outgoing, n int, crc bool) {
 	size := len(h) + n + wire.CRCSize + wire.LengthSize
-	k.begin(size)
+	k.startFPDU(size)
 	at := k.marker.Put(k.buf, h)
 	for left := n; left > 0; {
 		p := m.piece(left)
@@ -220,24 +220,24 @@ func (k *marked) fpdu(b *batch, h []byte, m *outgoing, n int, crc bool) {
 	}
 	var pad [3]byte
 	at += k.marker.Put(k.buf[at:], pad[:wire.Pad(len(h)-wire.LengthSize+n)])
-	k.end(b, at, crc)
+	k.finishFPDU(b, at, crc)
 }
 
 // whole appends a complete FPDU. It inserts the markers, and computes the CRC anew, because the
 // CRC covers the markers.
 func (k *marked) whole(b *batch, fpdu []byte, crc bool) {
-	k.begin(len(fpdu))
-	k.end(b, k.marker.Put(k.buf, fpdu[:len(fpdu)-wire.CRCSize]), crc)
+	k.startFPDU(len(fpdu))
+	k.finishFPDU(b, k.marker.Put(k.buf, fpdu[:len(fpdu)-wire.CRCSize]), crc)
 }
 
-func (k *marked) begin(size int) {
+func (k *marked) startFPDU(size int) {
 	if size += wire.MaxMarkers(size); len(k.buf) < size {
 		k.buf = make([]byte, size)
 	}
 	k.marker.Begin()
 }
 
-func (k *marked) end(b *batch, at int, crc bool) {
+func (k *marked) finishFPDU(b *batch, at int, crc bool) {
 	// The CRC covers a marker between pad and CRC.
 	if k.marker.Due() {
 		at += k.marker.PutDue(k.buf[at:])

@@ -25,9 +25,9 @@ func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	return own && t.transmit()
 }
 
-// lift allows a responder to send, because the initiator's first FPDU has arrived. Waiting work
+// unfence allows a responder to send, because the initiator's first FPDU has arrived. Waiting work
 // goes out with the next release.
-func (t *transmitter) lift() {
+func (t *transmitter) unfence() {
 	t.mu.Lock()
 	t.fenced = false
 	t.mu.Unlock()

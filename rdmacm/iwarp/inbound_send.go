@@ -66,8 +66,8 @@ func (s *messages) get(size int) *inboundMessage {
 	return m
 }
 
-// put returns the buffer to the pool.
-func (m *inboundMessage) put() {
+// recycle returns the buffer to the pool.
+func (m *inboundMessage) recycle() {
 	m.Bytes, m.Invalidated = nil, 0
 	if m.class != oddSized {
 		m.stock.classes[m.class].Put(m)
@@ -78,7 +78,7 @@ func (m *inboundMessage) put() {
 func freeMessage(r *rdmacm.Recv) {
 	m := r.Provider.(*inboundMessage)
 	if m.state.Swap(released) == kept {
-		m.put()
+		m.recycle()
 	}
 }
 
@@ -154,7 +154,7 @@ func (x *receiver) provide(size, limit int, last bool) {
 	m := x.message(size)
 	if s.message != nil {
 		copy(m.store, s.message.store[:s.length])
-		s.message.put()
+		s.message.recycle()
 	}
 	s.message = m
 }
@@ -243,7 +243,7 @@ func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
 		if x.spare == nil && m.class == 0 {
 			x.spare = m
 		} else {
-			m.put()
+			m.recycle()
 		}
 	}
 }

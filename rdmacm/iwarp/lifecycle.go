@@ -49,7 +49,7 @@ func (l *lifecycle) start() {
 // §7.1.2), and reports to the seat that the peer has sent something.
 func (l *lifecycle) heard() {
 	l.seat.Heard()
-	l.tx.lift()
+	l.tx.unfence()
 	l.unlimit(limitSetup)
 }
 

@@ -84,7 +84,7 @@ func (l *listener) serve() {
 		sock, err := l.tcp.AcceptTCP()
 		switch {
 		case err == nil:
-			l.begin(sock)
+			l.startSetup(sock)
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
@@ -96,8 +96,8 @@ func (l *listener) serve() {
 	}
 }
 
-// begin starts the set-up of a connection.
-func (l *listener) begin(sock *net.TCPConn) {
+// startSetup starts the set-up of a connection.
+func (l *listener) startSetup(sock *net.TCPConn) {
 	a := &arrival{
 		request:  request{p: l.p, sock: sock, peer: addrPort(sock.RemoteAddr()), local: addrPort(sock.LocalAddr())},
 		listener: l,

@@ -312,7 +312,7 @@ func (x *receiver) giveBack() {
 	x.ring.forget()
 	x.p.rings.giveBack(x.ring)
 	if x.spare != nil {
-		x.spare.put()
+		x.spare.recycle()
 		x.spare = nil
 	}
 	x.ring, x.r, x.w = nil, 0, 0
@@ -363,7 +363,7 @@ func (x *receiver) drop() {
 	x.handed = readQueue{}
 	x.mu.Unlock()
 	if x.send.message != nil {
-		x.send.message.put()
+		x.send.message.recycle()
 		x.send = openSend{}
 	}
 	x.dropBounce()

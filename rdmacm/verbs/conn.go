@@ -62,7 +62,7 @@ func (p *Provider) newConn(id device.ID, local, peer netip.AddrPort, param *rdma
 	if err != nil {
 		return nil, err
 	}
-	taken, err := p.take(d, peer.Addr(), messageMemory(max(param.Receives, param.MaxReceives, 1), param.ReceiveSize))
+	taken, err := p.reserve(d, peer.Addr(), messageMemory(max(param.Receives, param.MaxReceives, 1), param.ReceiveSize))
 	if err != nil {
 		d.users.Done()
 		return nil, err

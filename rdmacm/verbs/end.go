@@ -149,7 +149,7 @@ func (c *Conn) ready() (goOn bool) {
 		if err != nil {
 			c.Abort(err)
 		}
-		c.take(done)
+		c.handleCompletions(done)
 		if c.step() {
 			return false
 		}
@@ -167,8 +167,8 @@ func (c *Conn) ready() (goOn bool) {
 	}
 }
 
-// take handles completions. Posts of the Handler wait until step hands them to the device.
-func (c *Conn) take(done []device.Completion) {
+// handleCompletions handles completions. Posts of the Handler wait until step hands them to the device.
+func (c *Conn) handleCompletions(done []device.Completion) {
 	if len(done) == 0 {
 		return
 	}

@@ -30,10 +30,10 @@ type share struct {
 	bytes  int64
 }
 
-// take counts a new connection of d, and reserves n bytes for its messages. The connections of
+// reserve counts a new connection of d, and reserves n bytes for its messages. The connections of
 // one client address may together reserve at most half of the part of Config.Memory that other
-// addresses leave. Beyond that, take returns ErrNoMemory.
-func (p *Provider) take(d *rnic, peer netip.Addr, n int64) (share, error) {
+// addresses leave. Beyond that, reserve returns ErrNoMemory.
+func (p *Provider) reserve(d *rnic, peer netip.Addr, n int64) (share, error) {
 	s := share{clientaddr.Of(peer), n}
 	p.mu.Lock()
 	defer p.mu.Unlock()

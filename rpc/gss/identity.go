@@ -95,7 +95,7 @@ func (s *Server) identify(principal string, now time.Time) *identity {
 	}
 	q, ours := s.identities.question(principal, now)
 	if ours {
-		s.begin(principal, q)
+		s.startLookup(principal, q)
 	}
 	if id := q.answered(); id != nil {
 		return id
@@ -153,9 +153,9 @@ func (k *identities) forget(now time.Time) {
 // maxAsking is the largest number of look-ups that run at once.
 const maxAsking = 64
 
-// begin starts a look-up on another goroutine. If maxAsking look-ups are running, or the Server is
+// startLookup starts a look-up on another goroutine. If maxAsking look-ups are running, or the Server is
 // closed, the look-up fails at once.
-func (s *Server) begin(principal string, q *question) {
+func (s *Server) startLookup(principal string, q *question) {
 	r := &s.refresher
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -204,10 +204,10 @@ func (w *Writer) String(s string) {
 // buffer, and adds p to the payloads without copying it. w takes over the reference ref, which may
 // be nil. If Overflow is set, it releases ref at once.
 func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
-	w.put(Payload{Data: p, Eligible: eligible, Ref: ref})
+	w.putPayload(Payload{Data: p, Eligible: eligible, Ref: ref})
 }
 
-func (w *Writer) put(p Payload) {
+func (w *Writer) putPayload(p Payload) {
 	w.Uint32(uint32(len(p.Data)))
 	if w.overflow {
 		if p.Ref != nil {

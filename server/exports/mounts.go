@@ -87,16 +87,16 @@ func newMounts(log *zap.Logger, table *export.Table, filesystems *Filesystems) *
 // starts to watch the machine's mounts. The Set calls it when the table has new exports.
 func (w *mounts) exportsChanged() {
 	if slices.ContainsFunc(w.table.All(), func(e *export.Export) bool { return e.CrossMount }) {
-		w.begin()
+		w.startWatch()
 	}
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
 	w.survey()
 }
 
-// begin starts to watch the machine's mounts, unless w watches them already. The first call takes
+// startWatch starts to watch the machine's mounts, unless w watches them already. The first call takes
 // one part in mountsPart of the descriptors for files away from the exports, for mounts.
-func (w *mounts) begin() {
+func (w *mounts) startWatch() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
 	if w.descriptors == nil {
@@ -391,9 +391,9 @@ func (w *mounts) awake() (all []*export.Export) {
 	return all
 }
 
-// end stops the goroutines of w, after which no mount is opened any more. It returns the mounts
+// stop stops the goroutines of w, after which no mount is opened any more. It returns the mounts
 // that are open, or being opened or closed. w may be nil.
-func (w *mounts) end() (open []*export.Mount) {
+func (w *mounts) stop() (open []*export.Mount) {
 	if w == nil {
 		return nil
 	}

@@ -173,7 +173,7 @@ func (c *Change) Fields() (fields []zap.Field) {
 
 // EndMounts prevents the opening of further mounts below exports. It returns the mounts that are
 // open, or being opened or closed.
-func (s *Set) EndMounts() []*export.Mount { return s.mounts.end() }
+func (s *Set) EndMounts() []*export.Mount { return s.mounts.stop() }
 
 // WantKerberos reports whether any export accepts Kerberos.
 func (s *Set) WantKerberos() bool {

@@ -40,7 +40,7 @@ func TestLargeRepliesAreWrittenApart(t *testing.T) {
 			st.in, st.cut = in, func() (int, bool) { return len(in), true }
 			k := testConn(&cfg, b.pool, st)
 			if c.known {
-				k.peer.Meet()
+				k.peer.MarkKnown()
 			}
 			k.ready()
 			if got := k.count.replies.Load(); got != 3 {

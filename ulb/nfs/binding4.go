@@ -36,7 +36,7 @@ type walk4 struct {
 
 var walks = sync.Pool{New: func() any { return new(walk4) }}
 
-func (w *walk4) end() {
+func (w *walk4) recycle() {
 	*w = walk4{}
 	walks.Put(w)
 }
@@ -49,7 +49,7 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	minor := args.Uint32()
 	n := args.Uint32()
 	walk := walks.Get().(*walk4)
-	defer walk.end()
+	defer walk.recycle()
 	words, d := &walk.words, &walk.args
 	*words = 12 + len(tag) + xdr.Pad(len(tag))
 	once := false

@@ -38,7 +38,7 @@ func (fs *FS) copying(from, to vfs.File) (src, dst *file, err error) {
 	if dst, err = fs.own(to); err != nil {
 		return nil, nil, err
 	}
-	return src, dst, src.begin(vfs.OpenRead)
+	return src, dst, src.acquire(vfs.OpenRead)
 }
 
 // CopyRange implements vfs.Copier.
@@ -47,7 +47,7 @@ func (fs *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 	if err != nil {
 		return 0, err
 	}
-	defer src.end()
+	defer src.giveUp()
 	if op.Try {
 		return 0, vfs.ErrWouldBlock
 	}
@@ -139,7 +139,7 @@ func (fs *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fi
 	if err != nil {
 		return err
 	}
-	defer src.end()
+	defer src.giveUp()
 	if op.Try {
 		return vfs.ErrWouldBlock
 	}

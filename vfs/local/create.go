@@ -63,9 +63,9 @@ func (c *dirChange) call(f func() error) error {
 	return err
 }
 
-// begin returns the node of a directory that the caller is about to change, with a reference. If
+// dirToChange returns the node of a directory that the caller is about to change, with a reference. If
 // op.Try is set, it returns ErrWouldBlock, unless inMemory is set and namesInMemory returns true.
-func (fs *FS) begin(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
+func (fs *FS) dirToChange(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS
 	}
@@ -104,7 +104,7 @@ func oldName(name []byte) error {
 func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
 	var o vfs.Object
 	var ch vfs.Change
-	d, err := fs.begin(op, dir, false)
+	d, err := fs.dirToChange(op, dir, false)
 	if err != nil {
 		return o, ch, err
 	}
@@ -283,7 +283,7 @@ const tries = 8
 func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
 	var o vfs.Object
 	var ch vfs.Change
-	d, err := fs.begin(op, dir, op.Try && fs.mayTryCreate(how))
+	d, err := fs.dirToChange(op, dir, op.Try && fs.mayTryCreate(how))
 	if err != nil {
 		return o, ch, err
 	}

@@ -126,7 +126,7 @@ func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 	if changed {
 		v.before()
 	}
-	v.begin(&is)
+	v.beginLook(&is)
 	if changed {
 		v.after(true, &is)
 	} else {
@@ -230,7 +230,7 @@ func KeepAhead(ahead []uint64) (kept int) {
 	least := ahead[0]
 	for i, by := range ahead {
 		h := noFile(0)
-		in := t.take(inodeKey{uint64(i), h}, &unix.Stat_t{}, new(device))
+		in := t.acquire(inodeKey{uint64(i), h}, &unix.Stat_t{}, new(device))
 		in.version.change.Add(by)
 		t.giveBack(in)
 		least = min(least, by)
@@ -264,7 +264,7 @@ func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 	if v := &w.i.version; v.change.Load() == 0 {
 		v.init(&is.Stat_t, lastTold{})
 	} else {
-		v.begin(&is)
+		v.beginLook(&is)
 		v.tell(&is)
 	}
 	return w.i.version.undisturbed(&w.fs)

@@ -81,9 +81,9 @@ func (t *inodeTable) shard(h *vfs.Handle) *inodeShard {
 	return &t.shards[maphash.Bytes(t.seed, h.Bytes())%inodeShards]
 }
 
-// take returns the inode with key k on device d and counts one more user. If the inode is new, st
+// acquire returns the inode with key k on device d and counts one more user. If the inode is new, st
 // are its attributes.
-func (t *inodeTable) take(k inodeKey, st *unix.Stat_t, d *device) *inode {
+func (t *inodeTable) acquire(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	s := t.shard(&k.handle)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -73,7 +73,7 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 // statAt reads n's attributes by name in the directory dir. It returns false if the name belongs
 // to another file.
 func (n *node) statAt(dir int, name []byte, l *look) bool {
-	n.inode.version.begin(l)
+	n.inode.version.beginLook(l)
 	if fstatAt(dir, name, &l.Stat_t) != nil || l.Ino != n.ino || l.Dev != n.inode.key.dev {
 		return false
 	}

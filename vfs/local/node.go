@@ -142,7 +142,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 		return n
 	}
 	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino,
-		inode: inodes.take(inodeKey{st.Dev, h}, st, c.fs.device)}
+		inode: inodes.acquire(inodeKey{st.Dev, h}, st, c.fs.device)}
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	s.m[h] = n
@@ -374,7 +374,7 @@ func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
 
 // stat reads n's attributes like look, but does not check the link count.
 func (n *node) stat(l *look) error {
-	n.inode.version.begin(l)
+	n.inode.version.beginLook(l)
 	err := n.fs.kind.fstat(n.fd, &l.Stat_t)
 	if err == nil {
 		n.inode.version.tell(l)

@@ -194,9 +194,9 @@ func (fs *FS) closeNode(n *node) {
 	}
 }
 
-// begin starts a call that needs the given access, or none if access is 0. EBADF: f was not opened
+// acquire starts a call that needs the given access, or none if access is 0. EBADF: f was not opened
 // for that access, or is closed. The caller ends the call with end.
-func (f *file) begin(access vfs.OpenAccess) error {
+func (f *file) acquire(access vfs.OpenAccess) error {
 	if access != 0 && f.access&access == 0 || f.closed.Load() {
 		return syscall.EBADF
 	}
@@ -211,7 +211,7 @@ func (f *file) begin(access vfs.OpenAccess) error {
 	}
 }
 
-func (f *file) end() {
+func (f *file) giveUp() {
 	if f.users.Add(-1) > 0 {
 		return
 	}
@@ -223,43 +223,43 @@ func (f *file) end() {
 // Close implements vfs.File.
 func (f *file) Close() {
 	if !f.closed.Swap(true) {
-		f.end()
+		f.giveUp()
 	}
 }
 
 // Read implements vfs.File.
 func (f *file) Read(op *vfs.Op, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
-	if err := f.begin(vfs.OpenRead); err != nil {
+	if err := f.acquire(vfs.OpenRead); err != nil {
 		return 0, false, err
 	}
-	defer f.end()
+	defer f.giveUp()
 	return f.n.fs.read(op, f.n, offset, buf, a, true)
 }
 
 // Write implements vfs.File.
 func (f *file) Write(op *vfs.Op, offset uint64, data [][]byte, stable vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
-	if err := f.begin(vfs.OpenWrite); err != nil {
+	if err := f.acquire(vfs.OpenWrite); err != nil {
 		return 0, 0, vfs.Change{}, err
 	}
-	defer f.end()
+	defer f.giveUp()
 	return f.n.fs.writeAndSync(op, f.n, offset, data, stable, true)
 }
 
 // Commit implements vfs.File.
 func (f *file) Commit(op *vfs.Op, _ uint64, _ uint32) (vfs.Change, error) {
-	if err := f.begin(0); err != nil {
+	if err := f.acquire(0); err != nil {
 		return vfs.Change{}, err
 	}
-	defer f.end()
+	defer f.giveUp()
 	return f.n.fs.commit(op, f.n, true)
 }
 
 // SetSize implements vfs.File.
 func (f *file) SetSize(op *vfs.Op, size uint64) (ch vfs.Change, err error) {
-	if err = f.begin(vfs.OpenWrite); err != nil {
+	if err = f.acquire(vfs.OpenWrite); err != nil {
 		return ch, err
 	}
-	defer f.end()
+	defer f.giveUp()
 	if op.Try {
 		return ch, vfs.ErrWouldBlock
 	}

@@ -161,9 +161,9 @@ func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is 
 	}
 	key := inodeKey{is.Dev, h}
 	if is.change = stamp(&is.Stat_t); !g.ctimeSays(key) {
-		i := inodes.take(key, &is.Stat_t, l.fs.device)
+		i := inodes.acquire(key, &is.Stat_t, l.fs.device)
 		defer inodes.giveBack(i)
-		i.version.begin(is)
+		i.version.beginLook(is)
 		if fstatAt(dir, name, &is.Stat_t) != nil || is.Dev != key.dev {
 			return false
 		}

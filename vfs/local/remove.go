@@ -21,7 +21,7 @@ func (fs *FS) Rmdir(op *vfs.Op, dir vfs.Handle, name []byte) (vfs.Change, error)
 
 func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Change, error) {
 	var ch vfs.Change
-	d, err := fs.begin(op, dir, op.Try)
+	d, err := fs.dirToChange(op, dir, op.Try)
 	if err != nil {
 		return ch, err
 	}
@@ -151,12 +151,12 @@ func (fs *FS) knownByDescriptor(d *node, name []byte) *node {
 
 // Rename implements vfs.FileSystem.
 func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.Handle, toName []byte) (from, to vfs.Change, err error) {
-	f, err := fs.begin(op, fromDir, false)
+	f, err := fs.dirToChange(op, fromDir, false)
 	if err != nil {
 		return from, to, err
 	}
 	defer f.put()
-	t, err := fs.begin(op, toDir, false)
+	t, err := fs.dirToChange(op, toDir, false)
 	if err != nil {
 		return from, to, err
 	}
@@ -251,7 +251,7 @@ func LinksForOthers() bool {
 // Link implements vfs.FileSystem.
 func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs.Change, error) {
 	var ch vfs.Change
-	d, err := fs.begin(op, dir, false)
+	d, err := fs.dirToChange(op, dir, false)
 	if err != nil {
 		return ch, err
 	}

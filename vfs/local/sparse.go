@@ -22,10 +22,10 @@ func (fs *FS) own(f vfs.File) (*file, error) {
 // alter changes the data of f's file. The function do makes the system calls, on the writable
 // descriptor. The argument bytes is the storage, in bytes, that they may take.
 func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
-	if err := f.begin(vfs.OpenWrite); err != nil {
+	if err := f.acquire(vfs.OpenWrite); err != nil {
 		return err
 	}
-	defer f.end()
+	defer f.giveUp()
 	if op.Try {
 		return vfs.ErrWouldBlock
 	}
@@ -151,10 +151,10 @@ func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (a
 	if err != nil {
 		return 0, false, err
 	}
-	if err = f.begin(vfs.OpenRead); err != nil {
+	if err = f.acquire(vfs.OpenRead); err != nil {
 		return 0, false, err
 	}
-	defer f.end()
+	defer f.giveUp()
 	whence := unix.SEEK_DATA
 	switch {
 	case what == vfs.SeekHole:

@@ -93,8 +93,8 @@ func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.change.Store(max(v.ctime, was.change))
 }
 
-// begin begins a look. The caller then reads the attributes to l and calls tell.
-func (v *version) begin(l *look) {
+// beginLook begins a look. The caller then reads the attributes to l and calls tell.
+func (v *version) beginLook(l *look) {
 	l.moves, l.change = v.moves.Load(), v.change.Load()
 }
 
@@ -275,7 +275,7 @@ func (c *change) after(changed bool, l *look) error {
 // after ends a change of n and reads n's attributes to l.
 func (n *node) after(changed bool, l *look) error {
 	v := &n.inode.version
-	v.begin(l)
+	v.beginLook(l)
 	err := n.fs.kind.fstat(n.fd, &l.Stat_t)
 	if err != nil {
 		v.after(changed, nil)

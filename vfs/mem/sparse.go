@@ -8,9 +8,9 @@ import (
 
 var _ vfs.Sparse = (*FS)(nil)
 
-// begin starts a call of m, a method of an optional interface, on a file that must be open for the
+// enterOpen starts a call of m, a method of an optional interface, on a file that must be open for the
 // given access. It returns the file's node, locked, and the function that ends the call.
-func (f *FS) begin(op *vfs.Op, m Method, used vfs.File, access vfs.OpenAccess) (*node, func(), error) {
+func (f *FS) enterOpen(op *vfs.Op, m Method, used vfs.File, access vfs.OpenAccess) (*node, func(), error) {
 	file, ok := used.(*file)
 	if !ok || file.fs != f {
 		return nil, nil, syscall.EBADF
@@ -30,7 +30,7 @@ func (f *FS) begin(op *vfs.Op, m Method, used vfs.File, access vfs.OpenAccess) (
 
 // Allocate implements vfs.Sparse.
 func (f *FS) Allocate(op *vfs.Op, file vfs.File, offset, length uint64) error {
-	n, end, err := f.begin(op, Allocate, file, vfs.OpenWrite)
+	n, end, err := f.enterOpen(op, Allocate, file, vfs.OpenWrite)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (d *fileData) allocate(f *FS, offset, length uint64) (grown int, ok bool) {
 
 // Deallocate implements vfs.Sparse.
 func (f *FS) Deallocate(op *vfs.Op, file vfs.File, offset, length uint64) error {
-	n, end, err := f.begin(op, Deallocate, file, vfs.OpenWrite)
+	n, end, err := f.enterOpen(op, Deallocate, file, vfs.OpenWrite)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (d *fileData) punch(f *FS, offset, end uint64) (freed int) {
 
 // Seek implements vfs.Sparse.
 func (f *FS) Seek(op *vfs.Op, file vfs.File, offset uint64, what vfs.SeekWhat) (at uint64, eof bool, err error) {
-	n, end, err := f.begin(op, Seek, file, vfs.OpenRead)
+	n, end, err := f.enterOpen(op, Seek, file, vfs.OpenRead)
 	if err != nil {
 		return 0, false, err
 	}

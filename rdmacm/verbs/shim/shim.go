@@ -401,7 +401,7 @@ func (i *id) Create(d device.Domain, caps device.Caps) (device.Conn, error) {
 func (c *conn) Works() []device.Work       { return c.works }
 func (c *conn) Receives() []device.Receive { return c.receives }
 
-func (c *conn) begin(p device.Param, call func(*C.vb_conn, *C.vb_param) C.int) C.int {
+func (c *conn) withParam(p device.Param, call func(*C.vb_conn, *C.vb_param) C.int) C.int {
 	data := C.CBytes(p.Data)
 	defer C.free(data)
 	return call(c.c, &C.vb_param{
@@ -410,14 +410,14 @@ func (c *conn) begin(p device.Param, call func(*C.vb_conn, *C.vb_param) C.int) C
 }
 
 func (c *conn) Accept(p device.Param) error {
-	if r := c.begin(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_accept(c, p) }); r != 0 {
+	if r := c.withParam(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_accept(c, p) }); r != 0 {
 		return failed("rdma_accept", r)
 	}
 	return nil
 }
 
 func (c *conn) Connect(p device.Param) error {
-	if r := c.begin(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_connect(c, p) }); r != 0 {
+	if r := c.withParam(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_connect(c, p) }); r != 0 {
 		return failed("rdma_connect", r)
 	}
 	return nil

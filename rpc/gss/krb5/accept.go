@@ -59,7 +59,7 @@ func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if !m.replayed.take(req.EncryptedAuthenticator.Cipher, now, m.config.Skew) {
+	if !m.replayed.storeNew(req.EncryptedAuthenticator.Cipher, now, m.config.Skew) {
 		return nil, nil, failed(gss.DuplicateToken, repeated, "the AP-REQ was sent before")
 	}
 	c, reply := establish(a, w, session, established{

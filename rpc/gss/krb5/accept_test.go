@@ -216,7 +216,7 @@ func TestARepeatedRequestIsRefused(t *testing.T) {
 func TestReplayCacheIsBounded(t *testing.T) {
 	var r replayed
 	for i := range 3 * maxReplays {
-		if !r.take(fmt.Append(nil, i), noon, time.Minute) {
+		if !r.storeNew(fmt.Append(nil, i), noon, time.Minute) {
 			t.Fatal("something new is taken for a repetition")
 		}
 		if n := len(r.young) + len(r.old); n > maxReplays {
@@ -225,12 +225,12 @@ func TestReplayCacheIsBounded(t *testing.T) {
 	}
 	// The latest authenticators are stored for twice the skew, and not much longer.
 	last := fmt.Append(nil, 3*maxReplays-1)
-	if r.take(last, noon.Add(2*time.Minute), time.Minute) {
+	if r.storeNew(last, noon.Add(2*time.Minute), time.Minute) {
 		t.Error("forgotten too early")
 	}
-	r.take([]byte("a"), noon.Add(10*time.Minute), time.Minute)
-	r.take([]byte("b"), noon.Add(20*time.Minute), time.Minute)
-	if !r.take(last, noon.Add(20*time.Minute), time.Minute) {
+	r.storeNew([]byte("a"), noon.Add(10*time.Minute), time.Minute)
+	r.storeNew([]byte("b"), noon.Add(20*time.Minute), time.Minute)
+	if !r.storeNew(last, noon.Add(20*time.Minute), time.Minute) {
 		t.Error("never forgotten")
 	}
 }

@@ -28,7 +28,7 @@ type ask struct {
 // ask calls f on another goroutine, and waits for its result until ctx ends. If a request for the
 // same server already runs, ask waits for the result of that one instead.
 func (a *asks) ask(ctx stdcontext.Context, server string, f func() (*ticket, error)) (*ticket, error) {
-	q, err := a.begin(server, f)
+	q, err := a.join(server, f)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (a *asks) ask(ctx stdcontext.Context, server string, f func() (*ticket, err
 	}
 }
 
-func (a *asks) begin(server string, f func() (*ticket, error)) (*ask, error) {
+func (a *asks) join(server string, f func() (*ticket, error)) (*ask, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if q := a.underWay[server]; q != nil {

@@ -23,8 +23,8 @@ type replayed struct {
 	since      time.Time // when young was created
 }
 
-// take stores an encrypted authenticator. It returns false if the authenticator was already stored.
-func (r *replayed) take(authenticator []byte, now time.Time, skew time.Duration) bool {
+// storeNew stores an encrypted authenticator. It returns false if the authenticator was already stored.
+func (r *replayed) storeNew(authenticator []byte, now time.Time, skew time.Duration) bool {
 	id := sha256.Sum256(authenticator)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -112,14 +112,14 @@ func TestAuthenticatorsAreRememberedForTwiceTheSkew(t *testing.T) {
 	const skew = 5 * time.Minute
 	for before := time.Duration(0); before <= 2*skew; before += time.Minute {
 		var r replayed
-		r.take([]byte("the first"), noon.Add(-before), skew) // creates the map
-		if !r.take([]byte("this one"), noon, skew) {
+		r.storeNew([]byte("the first"), noon.Add(-before), skew) // creates the map
+		if !r.storeNew([]byte("this one"), noon, skew) {
 			t.Fatal("a new one is refused")
 		}
 		for after := time.Minute; after <= 2*skew; after += time.Minute {
-			r.take(fmt.Append(nil, "another ", after), noon.Add(after), skew)
+			r.storeNew(fmt.Append(nil, "another ", after), noon.Add(after), skew)
 		}
-		if r.take([]byte("this one"), noon.Add(2*skew), skew) {
+		if r.storeNew([]byte("this one"), noon.Add(2*skew), skew) {
 			t.Errorf("%v behind the first, it was taken again after %v", before, 2*skew)
 		}
 	}

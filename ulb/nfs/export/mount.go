@@ -224,7 +224,7 @@ func (m *Mount) open(w *work) {
 	default:
 		m.refused, m.retry = errRefused, time.Now().Add(refusedFor)
 	}
-	m.end(w)
+	m.finishWork(w)
 }
 
 // rouse opens the mount for calls: it makes an awake export with the open file system fs. m.mu is
@@ -235,8 +235,8 @@ func (m *Mount) rouse(fs vfs.FileSystem) {
 	m.awake.Store(e)
 }
 
-// end ends the work w, an Open or Close. m.mu is held.
-func (m *Mount) end(w *work) {
+// finishWork ends the work w, an Open or Close. m.mu is held.
+func (m *Mount) finishWork(w *work) {
 	m.work, m.wanted = nil, false
 	close(w.done)
 }
@@ -330,14 +330,14 @@ func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	if !m.gone && (m.wanted || m.opener.InUse(fs)) {
 		defer m.mu.Unlock()
 		m.rouse(fs)
-		m.end(w)
+		m.finishWork(w)
 		return
 	}
 	m.mu.Unlock()
 	m.opener.Close(m, fs)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.end(w)
+	m.finishWork(w)
 }
 
 // End removes the mount for good: no further call can enter it. The channel is closed when the file

@@ -63,11 +63,11 @@ func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
 	s := *old
 	s.mounts = next
 	t.current.Store(&s)
-	return s.end(old)
+	return s.endMissing(old)
 }
 
-// end ends the mounts of the earlier set that are not in s, and returns them.
-func (s *set) end(before *set) (gone []*Mount) {
+// endMissing ends the mounts of the earlier set that are not in s, and returns them.
+func (s *set) endMissing(before *set) (gone []*Mount) {
 	for name, m := range before.mounts.byName {
 		if s.mounts.byName[name] != m {
 			m.End()

@@ -109,7 +109,7 @@ func (t *Table) Replace(exports []*Export) error {
 	before := t.current.Load()
 	s.inherit(before)
 	t.current.Store(s)
-	s.end(before)
+	s.endMissing(before)
 	return nil
 }
 

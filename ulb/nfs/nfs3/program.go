@@ -126,7 +126,7 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	r := p.requests.Get().(*request)
 	r.program, r.call, r.args, r.w = p, c, &c.Args, w
 	r.op = vfs.Op{Cred: &r.cred, Try: c.Try}
-	defer p.end(r)
+	defer p.recycle(r)
 	if named {
 		r.export, r.handle = e, o.Handle
 		r.op.Async = e.Async
@@ -149,9 +149,9 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	return rpc.Outcome{Pending: true}
 }
 
-// end calls Leave of the export, because the call no longer uses it, and returns r to the pool.
+// recycle calls Leave of the export, because the call no longer uses it, and returns r to the pool.
 // It is deferred, so that it runs even if the procedure panics.
-func (p *Program) end(r *request) {
+func (p *Program) recycle(r *request) {
 	if r.export != nil {
 		r.export.Leave(r.call.Conn)
 	}

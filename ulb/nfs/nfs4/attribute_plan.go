@@ -75,8 +75,8 @@ func (p *plan) make(asked *wire.Bitmap4, minor uint32) {
 	}
 }
 
-// put writes the values of the plan's attributes.
-func (p *plan) put(w *xdr.Writer, f *facts) {
+// writeValues writes the values of the plan's attributes.
+func (p *plan) writeValues(w *xdr.Writer, f *facts) {
 	for i := 0; i < p.n; {
 		if p.rows[i].run == 0 {
 			attributeTable[p.rows[i].row].get(w, f)

@@ -171,9 +171,9 @@ func (k *Compound) Failed(err error) Status {
 // NFS4ERR_BADXDR.
 func (k *Compound) Decoded() bool { return k.Args.Err() == nil }
 
-// begin decodes the head of the COMPOUND (tag, minor version, number of operations) and
+// decodeHead decodes the head of the COMPOUND (tag, minor version, number of operations) and
 // writes the head of the reply, with status and count to be patched later.
-func (k *Compound) begin(p *Program, c *rpc.Call, w *xdr.Writer) {
+func (k *Compound) decodeHead(p *Program, c *rpc.Call, w *xdr.Writer) {
 	k.Program, k.Call, k.Args, k.W = p, c, &c.Args, w
 	tag := k.Args.Opaque(maxTag)
 	k.Minor = k.Args.Uint32()
@@ -276,7 +276,7 @@ func (k *Compound) meet() {
 	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {
 		return e.Serves(c, cred) && (cred.Flavor == rpc.AuthGSS || e.Admits(c, cred))
 	}) {
-		c.Meet()
+		c.MarkKnown()
 	}
 }
 
@@ -309,32 +309,32 @@ func (k *Compound) step() Status {
 	}
 	if k.Index == nfs.MaxOperations && k.Minor == 0 {
 		// Later minor versions learn the limit when they create their session.
-		return k.put(nil, wire.NFS4ErrResource)
+		return k.runAndWrite(nil, wire.NFS4ErrResource)
 	}
 	if !k.Decoded() {
 		// The request claims more operations than it contains.
 		k.Number = wire.OpIllegal
-		return k.put(nil, wire.NFS4ErrBadXDR)
+		return k.runAndWrite(nil, wire.NFS4ErrBadXDR)
 	}
 	op := k.minor.find(k.Number)
 	if op == nil {
 		if !legal(k.Number, k.Minor) {
 			k.Number = wire.OpIllegal
-			return k.put(nil, wire.NFS4ErrOpIllegal)
+			return k.runAndWrite(nil, wire.NFS4ErrOpIllegal)
 		}
 		if s := k.minor.Before(k, &Operation{Number: k.Number}); s != wire.NFS4OK {
-			return k.put(nil, s)
+			return k.runAndWrite(nil, s)
 		}
-		return k.put(nil, wire.NFS4ErrNotSupp)
+		return k.runAndWrite(nil, wire.NFS4ErrNotSupp)
 	}
 	if s := k.minor.Before(k, op); s != wire.NFS4OK {
-		return k.put(nil, s)
+		return k.runAndWrite(nil, s)
 	}
-	return k.put(op, wire.NFS4OK)
+	return k.runAndWrite(op, wire.NFS4OK)
 }
 
-// put runs op and writes its result. If op is nil, it writes the status s.
-func (k *Compound) put(op *Operation, s Status) Status {
+// runAndWrite runs op and writes its result. If op is nil, it writes the status s.
+func (k *Compound) runAndWrite(op *Operation, s Status) Status {
 	k.W.Uint32(uint32(k.Number))
 	at := k.W.Len()
 	k.W.Uint32(0)

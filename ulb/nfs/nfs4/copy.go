@@ -35,7 +35,7 @@ func copyRange(k *Compound) Status {
 	if s := p.open(&args.SrcStateid, &args.DstStateid); s != wire.NFS4OK {
 		return s
 	}
-	defer p.end()
+	defer p.giveBack()
 	verf := wire.Verifier4(k.FS().Verifier()) // read before the copy, for the reason given in write
 	n, err := p.copy()
 	if err != nil {
@@ -60,7 +60,7 @@ func clone(k *Compound) Status {
 	if s := p.open(&args.SrcStateid, &args.DstStateid); s != wire.NFS4OK {
 		return s
 	}
-	defer p.end()
+	defer p.giveBack()
 	if err := p.fs.CloneRange(&k.Op, p.from.File, args.SrcOffset, p.to.File, args.DstOffset, args.Count); err != nil {
 		return p.failed(err)
 	}
@@ -95,18 +95,18 @@ func (p *pair) open(from, to *wire.StateID4) Status {
 	if p.to, s = k.borrow(&k.Current, to, state.AccessWrite); s == wire.NFS4OK {
 		s = p.measure()
 	} else {
-		p.from.end()
+		p.from.giveBack()
 		return s
 	}
 	if s != wire.NFS4OK {
-		p.end()
+		p.giveBack()
 	}
 	return s
 }
 
-func (p *pair) end() {
-	p.from.end()
-	p.to.end()
+func (p *pair) giveBack() {
+	p.from.giveBack()
+	p.to.giveBack()
 }
 
 func (p *pair) measure() Status {

@@ -41,7 +41,7 @@ func getattr(k *Compound) Status {
 	if s := f.gather(p.needs); s != wire.NFS4OK {
 		return s
 	}
-	f.put(k.W, &args.AttrRequest)
+	f.writeAttributes(k.W, &args.AttrRequest)
 	return wire.NFS4OK
 }
 
@@ -150,9 +150,9 @@ func (f *facts) cover() Status {
 	return wire.NFS4OK
 }
 
-// put writes a fattr4 with the asked attributes that are supported and readable. It omits the
+// writeAttributes writes a fattr4 with the asked attributes that are supported and readable. It omits the
 // birth time if the object has none.
-func (f *facts) put(w *xdr.Writer, asked *wire.Bitmap4) {
+func (f *facts) writeAttributes(w *xdr.Writer, asked *wire.Bitmap4) {
 	p := f.k.plan(asked)
 	if p.needs&needBirth != 0 && p.set.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
 		has := p.set
@@ -162,6 +162,6 @@ func (f *facts) put(w *xdr.Writer, asked *wire.Bitmap4) {
 	p.set.Encode(w)
 	w.Uint32(0)
 	start := w.Len()
-	p.put(w, f)
+	p.writeValues(w, f)
 	w.PatchUint32(start-4, uint32(w.Len()-start))
 }

@@ -64,7 +64,7 @@ type opening struct {
 
 func (o *opening) run() Status {
 	for _, step := range [...]func(*opening) Status{
-		(*opening).suits, (*opening).shares, (*opening).claim, (*opening).find, (*opening).open, (*opening).share, (*opening).cut,
+		(*opening).checkFlavor, (*opening).shares, (*opening).claim, (*opening).find, (*opening).open, (*opening).share, (*opening).truncate,
 	} {
 		if s := step(o); s != wire.NFS4OK {
 			o.close()
@@ -81,9 +81,9 @@ func (o *opening) run() Status {
 	return wire.NFS4OK
 }
 
-// suits refuses a caller whose flavor the export does not accept. It runs only after the
+// checkFlavor refuses a caller whose flavor the export does not accept. It runs only after the
 // owner's seqid is used up, because the client increments its seqid after this error.
-func (o *opening) suits() Status {
+func (o *opening) checkFlavor() Status {
 	k := o.k
 	switch {
 	case !k.unsuited:
@@ -272,8 +272,8 @@ func (o *opening) share() (s Status) {
 	return s
 }
 
-// cut sets the file's size. share has already checked that no other open conflicts.
-func (o *opening) cut() Status {
+// truncate sets the file's size. share has already checked that no other open conflicts.
+func (o *opening) truncate() Status {
 	if !o.resize {
 		return wire.NFS4OK
 	}

@@ -116,15 +116,15 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	k, _ := c.Progress.(*Compound)
 	if k == nil {
 		k = p.compounds.Get().(*Compound)
-		k.begin(p, c, w)
+		k.decodeHead(p, c, w)
 		if k.Args.Err() != nil {
-			p.end(k)
+			p.recycle(k)
 			return rpc.GarbageArgs
 		}
 		c.Progress = k
 		if s := k.check(); s != wire.NFS4OK {
 			w.PatchUint32(k.statusAt, uint32(s))
-			p.end(k)
+			p.recycle(k)
 			return rpc.Done
 		}
 	}
@@ -133,7 +133,7 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	}
 	out, over := k.run()
 	if over {
-		p.end(k)
+		p.recycle(k)
 	}
 	return out
 }
@@ -152,8 +152,8 @@ func (k *Compound) check() Status {
 	}
 }
 
-// end returns a compound to the pool.
-func (p *Program) end(k *Compound) {
+// recycle returns a compound to the pool.
+func (p *Program) recycle(k *Compound) {
 	k.Call.Progress = nil
 	k.reset()
 	p.compounds.Put(k)

@@ -31,7 +31,7 @@ func readPlus(k *Compound) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	defer f.end()
+	defer f.giveBack()
 	if k.Room() < 8+dataSegment {
 		return k.tooBig()
 	}

@@ -156,12 +156,12 @@ func (l *lister) emit(e *vfs.DirEntry) bool {
 	if l.status = l.f.names(l.needs); l.status != wire.NFS4OK {
 		return false
 	}
-	return l.put(e.Name, e.Cookie, &l.asked)
+	return l.writeEntry(e.Name, e.Cookie, &l.asked)
 }
 
-// put writes an entry with the attributes in set, from l.f. It returns false if the entry
+// writeEntry writes an entry with the attributes in set, from l.f. It returns false if the entry
 // does not fit.
-func (l *lister) put(name []byte, cookie uint64, set *wire.Bitmap4) bool {
+func (l *lister) writeEntry(name []byte, cookie uint64, set *wire.Bitmap4) bool {
 	w := l.k.W
 	dirSize := 8 + 4 + len(name) + xdr.Pad(len(name))
 	// dircount never excludes the first entry, because it is a hint about how much of the
@@ -174,7 +174,7 @@ func (l *lister) put(name []byte, cookie uint64, set *wire.Bitmap4) bool {
 	w.Bool(true)
 	w.Uint64(cookie + cookieShift)
 	w.Opaque(name)
-	l.f.put(w, set)
+	l.f.writeAttributes(w, set)
 	if size := w.Len() - start; w.Overflow() || size > l.left {
 		w.Truncate(start)
 		l.full = true

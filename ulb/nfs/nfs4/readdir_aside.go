@@ -42,7 +42,7 @@ func (l *lister) turnAside() Status {
 		set = &onlyFailure
 	}
 	l.f.covered = a.fileID
-	l.put(name, a.cookie, set)
+	l.writeEntry(name, a.cookie, set)
 	return l.shared()
 }
 

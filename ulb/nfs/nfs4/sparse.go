@@ -14,7 +14,7 @@ type borrowed struct {
 	own bool
 }
 
-func (b *borrowed) end() {
+func (b *borrowed) giveBack() {
 	if b.own {
 		b.Close()
 	}
@@ -73,7 +73,7 @@ func (k *Compound) reserve(do func(fs vfs.Sparse, f vfs.File, offset, length uin
 	if s != wire.NFS4OK {
 		return s
 	}
-	defer f.end()
+	defer f.giveBack()
 	if err := do(fs, f.File, args.Offset, args.Length); err != nil {
 		return k.closedOr(err)
 	}
@@ -112,7 +112,7 @@ func seek(k *Compound) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	defer f.end()
+	defer f.giveBack()
 	at, eof, err := fs.Seek(&k.Op, f.File, args.Offset, what)
 	if err != nil {
 		return k.closedOr(err)

@@ -56,7 +56,7 @@ func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	// A value longer than the client's is different, so the writer needs no more room than
 	// the client's value.
 	w := xdr.NewWriter(make([]byte, 0, len(given.AttrVals)))
-	k.plan(&asked).put(w, f)
+	k.plan(&asked).writeValues(w, f)
 	return !w.Overflow() && bytes.Equal(w.Bytes(), given.AttrVals), wire.NFS4OK
 }
 

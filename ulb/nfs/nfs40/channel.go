@@ -57,7 +57,7 @@ func (ch *Channel) Retarget(t Target) {
 		over = ch.giveUp(ch.conn)
 	}
 	ch.mu.Unlock()
-	over.end()
+	over.closeIdle()
 }
 
 // close ends the channel: the client is gone.
@@ -67,7 +67,7 @@ func (ch *Channel) close() {
 	over := ch.giveUp(ch.conn)
 	ch.mu.Unlock()
 	ch.up.Store(false)
-	over.end()
+	over.closeIdle()
 }
 
 // Probe finds out in the background whether the client can be reached. It does nothing if a
@@ -76,7 +76,7 @@ func (ch *Channel) Probe() {
 	if !ch.probing.CompareAndSwap(false, true) {
 		return
 	}
-	if !ch.dialer.begin() {
+	if !ch.dialer.addWork() {
 		ch.probing.Store(false)
 		return
 	}
@@ -199,7 +199,7 @@ func (ch *Channel) release(c *connection, worked bool) {
 		c.idle.Reset(idleTime)
 	}
 	ch.mu.Unlock()
-	over.end()
+	over.closeIdle()
 }
 
 // rest closes a connection that has been idle for idleTime.
@@ -210,7 +210,7 @@ func (ch *Channel) rest(c *connection) {
 		over = ch.giveUp(c)
 	}
 	ch.mu.Unlock()
-	over.end()
+	over.closeIdle()
 }
 
 // abandon closes a connection. If it is in use, its last user closes it.
@@ -221,7 +221,7 @@ func (ch *Channel) abandon(c *connection) {
 		over = ch.giveUp(c)
 	}
 	ch.mu.Unlock()
-	over.end()
+	over.closeIdle()
 }
 
 // giveUp marks c as no longer usable. It returns c if no call uses c: the caller then ends c after

@@ -49,7 +49,7 @@ func TestPortsOfClientsWithKerberos(t *testing.T) {
 		p.Principal = "host/client@TEST"
 		id, confirm := p.set(t, "proven", 1)
 		p.run(t, ok, confirmClientID(id, confirm))
-		p.Conn.Meet() // as the first file handle does
+		p.Conn.MarkKnown() // as the first file handle does
 	}
 }
 

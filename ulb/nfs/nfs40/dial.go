@@ -62,10 +62,10 @@ func newDialer(dial rpc.Dialer, most int) *dialer {
 	return d
 }
 
-// begin counts one goroutine or connection in work, so that end waits for it. It returns false if
+// addWork counts one goroutine or connection in work, so that end waits for it. It returns false if
 // end was called already. If it returns true, the caller has to see that work.Done is called when
 // the goroutine or connection has ended.
-func (d *dialer) begin() bool {
+func (d *dialer) addWork() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ending {
@@ -75,10 +75,10 @@ func (d *dialer) begin() bool {
 	return true
 }
 
-// take counts a connection to an address. It returns false if there are too many connections, or if
-// the address already has as many connections as may still be made to all addresses. If take
+// countConnection counts a connection to an address. It returns false if there are too many connections, or if
+// the address already has as many connections as may still be made to all addresses. If countConnection
 // returns true, the caller later calls give.
-func (d *dialer) take(to netip.Addr) bool {
+func (d *dialer) countConnection(to netip.Addr) bool {
 	to = clientaddr.Of(to)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,8 +101,8 @@ func (d *dialer) give(to netip.Addr) {
 	}
 }
 
-// end cancels all callbacks, closes all connections, and waits until that is done.
-func (d *dialer) end() {
+// stopAndWait cancels all callbacks, closes all connections, and waits until that is done.
+func (d *dialer) stopAndWait() {
 	d.mu.Lock()
 	d.ending = true
 	d.mu.Unlock()
@@ -129,7 +129,7 @@ type connection struct {
 // first, so that no socket is open while connect waits for other servers, such as a Kerberos
 // server.
 func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*connection, error) {
-	if !d.begin() {
+	if !d.addWork() {
 		return nil, errGone
 	}
 	var start func(context.Context, rpc.Caller) (rpc.Client, error)
@@ -140,7 +140,7 @@ func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*conn
 			return nil, err
 		}
 	}
-	if !d.take(t.Address.Addr()) {
+	if !d.countConnection(t.Address.Addr()) {
 		d.work.Done()
 		return nil, errTooMany
 	}
@@ -173,9 +173,9 @@ func (c *connection) caller() rpc.Caller {
 	return c.client
 }
 
-// end closes a connection that is not in use; c may be nil. It does not wait for the client. If the
+// closeIdle closes a connection that is not in use; c may be nil. It does not wait for the client. If the
 // connection is protected, a goroutine first tells the client that the RPCSEC_GSS context ends.
-func (c *connection) end() {
+func (c *connection) closeIdle() {
 	if c == nil {
 		return
 	}

@@ -53,7 +53,7 @@ func New(cfg Config) *Minor {
 }
 
 // Close cancels running callbacks and waits until all their connections have ended.
-func (m *Minor) Close() { m.dialer.end() }
+func (m *Minor) Close() { m.dialer.stopAndWait() }
 
 // Operations implements nfs4.Minor.
 func (m *Minor) Operations() []nfs4.Operation {

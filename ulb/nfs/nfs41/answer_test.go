@@ -157,7 +157,7 @@ func FuzzAnswer(f *testing.F) {
 		s.minor.cache.init(1 << 20)
 		s.fore.Maxrequests, s.back.Maxrequests, s.back.Maxrequestsize = 1, 1, 4096
 		s.security.Store(&security{plain: true})
-		s.begin()
+		s.init()
 		conn := &rpc.Conn{}
 		conn.SetCaller(k)
 		s.conns.Store(&[]*binding{{conn: conn, back: true}})

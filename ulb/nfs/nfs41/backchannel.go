@@ -43,8 +43,8 @@ func (w waiting) startAll() {
 	}
 }
 
-// begin sets up the backchannel with the limits that the client has set.
-func (b *calls) begin(c *channel) {
+// setLimits sets up the backchannel with the limits that the client has set.
+func (b *calls) setLimits(c *channel) {
 	b.slots = make([]backSlot, min(c.Maxrequests, maxBackSlots))
 	b.target = maxBackSlots
 }
@@ -155,7 +155,7 @@ func (s *Session) endCalls() {
 	s.mu.Unlock()
 	asked.giveUp(ErrNoPath)
 	for _, c := range queue {
-		c.end(ErrNoPath)
+		c.fail(ErrNoPath)
 	}
 }
 

@@ -143,9 +143,9 @@ func (c *cache) account(s *share, n int64) {
 	s.others.Add(n)
 }
 
-// take counts n bytes in cache.others, for something other than a reply. It returns false if the
+// reserve counts n bytes in cache.others, for something other than a reply. It returns false if the
 // share has reached its limit.
-func (c *cache) take(s *share, n int64) bool {
+func (c *cache) reserve(s *share, n int64) bool {
 	if c.left(s) < n {
 		return false
 	}

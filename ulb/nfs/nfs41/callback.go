@@ -82,25 +82,25 @@ func (s *Session) Call(b *Callback) {
 	w.Uint32(uint32(b.Number))
 	b.Args.Encode(w)
 	if w.Overflow() {
-		c.end(ErrTooLarge)
+		c.fail(ErrTooLarge)
 		return
 	}
 	n := int64(sizeCall + w.Len())
-	if !s.minor.cache.take(s.share, n) {
-		c.end(ErrTooMany)
+	if !s.minor.cache.reserve(s.share, n) {
+		c.fail(ErrTooMany)
 		return
 	}
 	c.body, c.charge = bytes.Clone(w.Bytes()), n
 	if ok, err := s.queue(c); err != nil {
-		c.end(err)
+		c.fail(err)
 	} else if ok {
 		c.start()
 	}
 }
 
-// end ends a call that has no slot, or no slot any more, with an error. finish does so for a call
+// fail ends a call that has no slot, or no slot any more, with an error. finish does so for a call
 // that has a slot.
-func (c *call) end(err error) {
+func (c *call) fail(err error) {
 	c.giveBack()
 	c.Done(0, nil, err)
 }
@@ -222,7 +222,7 @@ func (c *call) answered(x *rpc.Exchange) {
 		s.heard(a.target)
 		next := s.release(c.slot, false)
 		if a.short {
-			c.end(ErrBadAnswer)
+			c.fail(ErrBadAnswer)
 		} else {
 			c.giveBack()
 			c.Done(a.status, &a.rest, nil)
@@ -266,7 +266,7 @@ func (c *call) again() {
 // executed the call.
 func (c *call) finish(err error, uncertain bool) {
 	next := c.session.release(c.slot, uncertain || c.probe)
-	c.end(err)
+	c.fail(err)
 	next.startAll()
 }
 

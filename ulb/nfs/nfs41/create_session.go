@@ -98,7 +98,7 @@ func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Arg
 		sess.giveBack()
 		return nil, s
 	}
-	sess.begin()
+	sess.init()
 	if !m.sessions.add(sess) {
 		sess.giveBack()
 		return nil, wire.NFS4ErrNoSpace

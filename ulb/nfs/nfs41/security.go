@@ -56,14 +56,14 @@ func (m *Minor) choose(by *rpc.Cred, list parameters) (*security, nfs4.Status) {
 	for i := 0; i < maxSecurity && list.Next(&p); i++ {
 		switch p.Secflavor {
 		case wire.AuthNone:
-			s.take(rpc.AuthBytes{})
+			s.setSysCred(rpc.AuthBytes{})
 		case wire.AuthSys:
 			c := &p.SysCred
 			cred, err := rpc.AuthSysCred(c.Stamp, string(c.Machinename), c.UID, c.GID, c.Gids)
 			if err != nil {
 				return nil, wire.NFS4ErrInvalid
 			}
-			s.take(cred)
+			s.setSysCred(cred)
 		case wire.RPCSECGSS:
 			c := m.context(by, &p.GSSHandles)
 			if c == nil {
@@ -85,7 +85,7 @@ func (m *Minor) context(by *rpc.Cred, h *wire.GSSCBHandles4) BackContext {
 	return m.cfg.BackContext(by, h.HandleFromServer, h.HandleFromClient, rpc.GSSService(h.Service))
 }
 
-func (s *security) take(cred rpc.AuthBytes) {
+func (s *security) setSysCred(cred rpc.AuthBytes) {
 	if !s.plain {
 		s.plain, s.cred = true, cred
 	}

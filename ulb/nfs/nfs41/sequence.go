@@ -107,7 +107,7 @@ func (s *Session) slot(i uint32) *slot {
 		return p.Load()
 	}
 	if s.ended.Load() {
-		l.end() // Session.end may have missed the new slot
+		l.releaseMemory() // Session.end may have missed the new slot
 	}
 	return l
 }
@@ -121,7 +121,7 @@ func (l *slot) accept(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status {
 	case 0:
 		return l.again(k, digest)
 	case 1:
-		return l.begin(k, args, digest)
+		return l.startRequest(k, args, digest)
 	}
 	return wire.NFS4ErrSeqMisordered
 }
@@ -146,9 +146,9 @@ func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// begin begins a new request. It does not renew the client's lease, because the lease cannot expire
+// startRequest begins a new request. It does not renew the client's lease, because the lease cannot expire
 // while the request runs: finish renews it.
-func (l *slot) begin(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) nfs4.Status {
+func (l *slot) startRequest(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) nfs4.Status {
 	if l.busy {
 		return wire.NFS4ErrSeqMisordered
 	}

@@ -80,11 +80,11 @@ func (s *Session) giveBack() {
 	s.minor.cache.endSession(s.share, int(s.fore.Maxrequests), s.fore.maxCached())
 }
 
-// begin makes the slots of the session and of its backchannel.
-func (s *Session) begin() {
+// init makes the slots of the session and of its backchannel.
+func (s *Session) init() {
 	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
 	s.conns.Store(&[]*binding{})
-	s.calls.begin(&s.back)
+	s.calls.setLimits(&s.back)
 }
 
 // busy reports whether a request is running.
@@ -119,7 +119,7 @@ func (s *Session) end() {
 	s.endCalls()
 	for i := range s.slots {
 		if sl := s.slots[i].Load(); sl != nil {
-			sl.end()
+			sl.releaseMemory()
 		}
 	}
 	s.giveBack()
@@ -163,7 +163,7 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 		return true
 	}
 	if len(list) > 0 { // reserve set aside the memory for the first connection
-		if !s.minor.cache.take(s.share, bindingCost) {
+		if !s.minor.cache.reserve(s.share, bindingCost) {
 			s.mu.Unlock()
 			return false
 		}

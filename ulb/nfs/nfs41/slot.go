@@ -133,8 +133,8 @@ func (l *slot) drop(turn uint64) {
 	}
 }
 
-// end gives the slot's memory back. accept then begins no new request in the slot.
-func (l *slot) end() {
+// releaseMemory gives the slot's memory back. accept then begins no new request in the slot.
+func (l *slot) releaseMemory() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.account(0)

@@ -117,7 +117,7 @@ func (id *Identity) of(c *Client) bool {
 	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
 
-func (c *clients) begin(epoch uint32) {
+func (c *clients) init(epoch uint32) {
 	c.epoch = epoch
 	c.scramble.seed = maphash.MakeSeed()
 	c.byID = map[uint64]*Client{}

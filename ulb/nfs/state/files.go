@@ -126,7 +126,7 @@ func (m *Manager) dropAll(c *Client) (after func()) {
 			if len(s.locks) > 0 {
 				unlocked[s.file] = true
 			}
-			m.end(s, true, &l)
+			m.endOpen(s, true, &l)
 		}
 	}
 	for _, owners := range [...]map[string]*Owner{c.holding.openOwners, c.holding.lockOwners} {
@@ -198,15 +198,15 @@ func (m *Manager) finish(l *leftovers) {
 // drop ends an open and all locks made through it.
 func (m *Manager) drop(s *State, l *leftovers) {
 	of, locked := s.file, len(s.locks) > 0
-	m.end(s, false, l)
+	m.endOpen(s, false, l)
 	if locked {
 		m.released(of, l)
 	}
 }
 
-// end does what drop does, but does not call released: a caller that ends many opens calls released
+// endOpen does what drop does, but does not call released: a caller that ends many opens calls released
 // once, afterwards. expired is true if the open ends because its client is being removed.
-func (m *Manager) end(s *State, expired bool, l *leftovers) {
+func (m *Manager) endOpen(s *State, expired bool, l *leftovers) {
 	of := s.file
 	for _, lock := range s.locks {
 		m.endLock(lock, expired, l)

@@ -100,10 +100,10 @@ func (m *Manager) expectDenials(n int64) {
 	m.files.denials.all.Add(n)
 }
 
-// end returns the time at which the grace period ends if no client reclaims anything more. That is
-// the planned end or, if it is later, the time of the last reclaim plus a quarter of the planned
+// endsAt returns the time at which the grace period ends if no client reclaims anything more. That is
+// the planned endsAt or, if it is later, the time of the last reclaim plus a quarter of the planned
 // length. The grace period never takes more than twice the planned length.
-func (g *grace) end() time.Duration {
+func (g *grace) endsAt() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
 
@@ -280,7 +280,7 @@ func (m *Manager) sweepGrace() {
 	m.recording.lock()
 	defer m.recording.unlock()
 	m.mu.Lock()
-	if left := g.end() - m.now(); g.open > 0 && left > 0 && !g.ending {
+	if left := g.endsAt() - m.now(); g.open > 0 && left > 0 && !g.ending {
 		g.timer.Reset(left)
 		m.mu.Unlock()
 		return

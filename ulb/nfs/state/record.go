@@ -72,8 +72,8 @@ func (m *Manager) recordOf(c *Client) Record {
 	}
 }
 
-// begin reads the records and starts the Manager's goroutine.
-func (m *Manager) begin() error {
+// startFromRecords reads the records and starts the Manager's goroutine.
+func (m *Manager) startFromRecords() error {
 	m.sweeper.start, m.sweeper.woken = time.Now(), make(chan struct{}, 1)
 	var starts uint32
 	var known []Record
@@ -88,7 +88,7 @@ func (m *Manager) begin() error {
 		starts = binary.BigEndian.Uint32(b[:])
 	}
 	m.epoch = starts << 8
-	m.clients.begin(m.epoch)
+	m.clients.init(m.epoch)
 	m.files.scramble = m.clients.scramble
 	m.beginGrace(known)
 	m.beginSweep()

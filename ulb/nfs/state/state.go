@@ -77,7 +77,7 @@ func New(cfg Config) (*Manager, error) {
 		cfg.Memory = usualMemory
 	}
 	m := &Manager{cfg: cfg, recording: make(token, 1)}
-	if err := m.begin(); err != nil {
+	if err := m.startFromRecords(); err != nil {
 		return nil, err
 	}
 	return m, nil
