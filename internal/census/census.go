@@ -142,7 +142,7 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	}
 	c.mu.Unlock()
 
-	c.end(ends)
+	c.endSeats(ends)
 	if why == 0 {
 		return s, nil
 	}
@@ -261,8 +261,8 @@ func (c *Census) lose(s *Seat, why Reason) ending {
 	return ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}}
 }
 
-// end calls the Holders of the seats that were taken away. The caller does not hold c.mu.
-func (c *Census) end(all []ending) {
+// endSeats calls the Holders of the seats that were taken away. The caller does not hold c.mu.
+func (c *Census) endSeats(all []ending) {
 	for i := range all {
 		all[i].holder.End(all[i].event.Why)
 		c.tell(all[i].event)
@@ -287,7 +287,7 @@ func (c *Census) EvictStranger() {
 	}
 	e := c.lose(c.givesAway(a), Evicted)
 	c.mu.Unlock()
-	c.end([]ending{e})
+	c.endSeats([]ending{e})
 }
 
 // Close stops the timer, so that the Census ends no connection at a deadline any more. Connections

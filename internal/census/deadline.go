@@ -85,7 +85,7 @@ func (c *Census) sweep() {
 	ends, late := c.expire(now)
 	c.arm()
 	c.mu.Unlock()
-	c.end(ends)
+	c.endSeats(ends)
 	if len(late) > 0 {
 		c.endUnlessBusy(late)
 	}
@@ -167,5 +167,5 @@ func (c *Census) endUnlessBusy(late []lateSeat) {
 	}
 	c.arm()
 	c.mu.Unlock()
-	c.end(ends)
+	c.endSeats(ends)
 }

@@ -35,7 +35,7 @@ func (q *requester) replied(m *inbound) {
 		q.mu.Unlock()
 		stag := m.recv.Invalidated
 		m.recv.Release()
-		q.k.end(f, fmt.Errorf("rdma: reply %#x invalidated STag %#x of another call: %w",
+		q.k.endConnection(f, fmt.Errorf("rdma: reply %#x invalidated STag %#x of another call: %w",
 			m.XID, stag, rdmacm.ErrNotExposed))
 		return
 	default:
@@ -226,6 +226,6 @@ func (q *requester) tick() {
 	}
 	q.mu.Unlock()
 	if late {
-		q.k.end(faultUnanswered, fmt.Errorf("rdma: a call was not answered within %v: %w", q.timeout, rdmacm.ErrTimeout))
+		q.k.endConnection(faultUnanswered, fmt.Errorf("rdma: a call was not answered within %v: %w", q.timeout, rdmacm.ErrTimeout))
 	}
 }

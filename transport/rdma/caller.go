@@ -48,7 +48,7 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 	case e.stage == stageSent:
 		q := e.q
 		q.pending.remove(e.xid)
-		q.pending.put(&exchange{xid: e.xid, gaveUp: true, stage: stageEnded})
+		q.pending.insert(&exchange{xid: e.xid, gaveUp: true, stage: stageEnded})
 		q.givenUp++
 		q.lookIfStuckLocked()
 		e.stage = stageEnded

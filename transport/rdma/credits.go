@@ -65,7 +65,7 @@ func (s *responder) overrun(n int64) bool {
 	if outstanding <= s.mostCalls() {
 		return false
 	}
-	s.k.end(faultOverrun, fmt.Errorf("%w: %d calls are under way, %d were granted", errOverrun, outstanding, s.k.granted.Load()))
+	s.k.endConnection(faultOverrun, fmt.Errorf("%w: %d calls are under way, %d were granted", errOverrun, outstanding, s.k.granted.Load()))
 	return true
 }
 

@@ -249,7 +249,7 @@ func (e *exchange) register(q *requester, memory []byte, access rdmacm.Access) (
 // putCall puts the call's header and inline message into e.out. requested is the number of
 // credits that the call requests.
 func (e *exchange) putCall(requested uint32) {
-	e.out.begin(wire.PrefixSize + e.lists.Size())
+	e.out.setHeaderSize(wire.PrefixSize + e.lists.Size())
 	wire.Prefix{XID: e.xid, Version: version, Credits: requested, Proc: e.proc}.Put(e.out.head)
 	e.lists.Put(e.out.head[wire.PrefixSize:])
 	if e.proc == wire.ProcMsg {

@@ -203,8 +203,8 @@ func (m *messages) drop(f Fault, in *inbound) {
 	m.note(f, answerDrop, in.XID)
 }
 
-// end ends the connection because of a fault. why is the error for the device.
-func (m *messages) end(f Fault, why error) {
+// endConnection ends the connection because of a fault. why is the error for the device.
+func (m *messages) endConnection(f Fault, why error) {
 	m.note(f, answerClose, 0)
 	m.device.Abort(why)
 }

@@ -98,7 +98,7 @@ func (s *responder) lookLaterLocked() {
 func (s *responder) resume() {
 	for m, ok := s.nextHeld(); ok; m, ok = s.nextHeld() {
 		if s.k.enter() > 0 {
-			s.begin(&m)
+			s.startHeld(&m)
 		} else {
 			s.k.drop(faultDraining, &m)
 		}

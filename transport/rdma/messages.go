@@ -201,10 +201,10 @@ func (o *outbound) init(head int, sent func(err error, failed int)) {
 	o.chain.Done, o.chain.Context = outboundDone, o
 }
 
-// begin begins the message with a header of n bytes, which the caller writes to head. The
+// setHeaderSize begins the message with a header of n bytes, which the caller writes to head. The
 // buffer grows only for a header that returns many segments of the peer, or that has the
 // long lists of a call.
-func (o *outbound) begin(n int) {
+func (o *outbound) setHeaderSize(n int) {
 	if n > cap(o.head) {
 		o.head = make([]byte, n)
 	}
@@ -220,10 +220,10 @@ func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 	if a == answerVers {
 		code = wire.ErrVers
 	}
-	o.begin(wire.MaxErrorSize)
+	o.setHeaderSize(wire.MaxErrorSize)
 	p := wire.Prefix{XID: in.XID, Version: in.Version, Credits: m.granted.Load()}
 	n := wire.ErrorBody{Code: code, Low: version, High: version}.Put(o.head, p)
-	o.begin(n)
+	o.setHeaderSize(n)
 	o.invalidate = 0
 }
 

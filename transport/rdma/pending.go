@@ -34,8 +34,8 @@ func (p *pending) of(xid uint32) *exchange {
 	return p.others[xid]
 }
 
-// put adds e. No call with its XID may be in p.
-func (p *pending) put(e *exchange) {
+// insert adds e. No call with its XID may be in p.
+func (p *pending) insert(e *exchange) {
 	if p.slots == nil {
 		p.slots = make([]*exchange, max(p.size, 1))
 		p.size = len(p.slots)

@@ -20,7 +20,7 @@ func TestPendingIsAMap(t *testing.T) {
 			}
 			if want[xid] == nil {
 				e := &exchange{xid: xid}
-				p.put(e)
+				p.insert(e)
 				want[xid] = e
 			} else {
 				p.remove(xid)

@@ -95,7 +95,7 @@ func (c *call) Drop() {
 func (c *call) DropAndClose() {
 	k := c.responder.k
 	c.Drop()
-	k.end(faultProgram, errEnded)
+	k.endConnection(faultProgram, errEnded)
 }
 
 var errEnded = errors.New("rdma: ended by the program that was called")
@@ -196,7 +196,7 @@ func (c *call) putHeader(size int, inline bool, left int) {
 	if !inline {
 		p.Proc, replied = wire.ProcNoMsg, uint64(left)
 	}
-	c.reply.out.begin(size)
+	c.reply.out.setHeaderSize(size)
 	c.in.PutReply(c.reply.out.head, p, c.reply.used, replied)
 }
 
@@ -310,7 +310,7 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 		s.blamed.Store(true)
 		s.failed.add(s.peer, xid)
 	}
-	s.k.end(faultOperation, err)
+	s.k.endConnection(faultOperation, err)
 }
 
 // blame finds the call whose reply the peer refused after the device had reported the reply as

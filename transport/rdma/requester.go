@@ -116,7 +116,7 @@ func (q *requester) endIfStuck() {
 	q.dying = q.dying || stuck
 	q.mu.Unlock()
 	if stuck {
-		q.k.end(faultUnanswered, fmt.Errorf("rdma: all credits are held by calls that were given up unanswered: %w", rdmacm.ErrTimeout))
+		q.k.endConnection(faultUnanswered, fmt.Errorf("rdma: all credits are held by calls that were given up unanswered: %w", rdmacm.ErrTimeout))
 	}
 }
 
@@ -146,7 +146,7 @@ func (q *requester) send(e *exchange) {
 		return
 	}
 	e.stage = stageSent
-	q.pending.put(e)
+	q.pending.insert(e)
 	e.parts.Store(2)
 	if q.timeout > 0 && !q.ticking {
 		q.ticking = true
@@ -211,7 +211,7 @@ func (q *requester) settle(e *exchange, err error) {
 		if !q.ended {
 			q.fencing = append(q.fencing, e)
 			q.mu.Unlock()
-			q.k.end(faultFence, fmt.Errorf("rdma: memory of call %#x could not be fenced: %w", e.xid, failed))
+			q.k.endConnection(faultFence, fmt.Errorf("rdma: memory of call %#x could not be fenced: %w", e.xid, failed))
 			return
 		}
 		q.mu.Unlock()
@@ -238,7 +238,7 @@ func (e *exchange) part(q *requester) {
 // (RFC 8166 §4.5.4). If the end of the connection flushed the Send, closed handles the call.
 func (e *exchange) sent(err error, failed int) {
 	q := e.q
-	if err != nil && failed >= 0 && !flushed(err) && q.take(e) {
+	if err != nil && failed >= 0 && !flushed(err) && q.claimEnd(e) {
 		// This side stays ready to receive the answer, which will not come; that does no harm.
 		q.settle(e, err)
 		q.mu.Lock()
@@ -254,9 +254,9 @@ func flushed(err error) bool {
 	return errors.Is(err, rdmacm.ErrFlushed) || errors.Is(err, rdmacm.ErrClosed)
 }
 
-// take removes e from the pending calls, so that the calling goroutine may end it. It
+// claimEnd removes e from the pending calls, so that the calling goroutine may end it. It
 // returns false if another goroutine ends e.
-func (q *requester) take(e *exchange) bool {
+func (q *requester) claimEnd(e *exchange) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e.stage != stageSent || q.pending.of(e.xid) != e {

@@ -73,7 +73,7 @@ func (k *holder) Progress() (moved uint64, waitsForPeer bool) {
 
 // End implements mem.Holder.
 func (k *holder) End(why error) {
-	(*connection)(k).end(faultStarved, why)
+	(*connection)(k).endConnection(faultStarved, why)
 }
 
 // arrived begins the call m, on the receiving goroutine, or holds it while the connection is full.
@@ -95,17 +95,17 @@ func (s *responder) arrived(m *inbound) {
 	u.bytesIn += len(m.recv.Bytes)
 	c.responder, c.in = s, *m
 	c.inRun = true
-	c.begin()
+	c.checkAndAdmit()
 }
 
-// begin begins a held call after enter has counted it. It may run on any goroutine.
-func (s *responder) begin(m *inbound) {
+// startHeld begins a held call after enter has counted it. It may run on any goroutine.
+func (s *responder) startHeld(m *inbound) {
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(m.recv.Bytes)))
 	c := getCall()
 	c.responder, c.in = s, *m
 	c.charge(callCost + cap(m.recv.Bytes))
-	c.begin()
+	c.checkAndAdmit()
 }
 
 // grant grants the peer more credits, from the next reply on. First it makes this side ready to

@@ -391,7 +391,7 @@ func TestFailedCallIsBlamedOnce(t *testing.T) {
 	k, _, _ := newInstant(t)
 	s := k.responder
 	refused := &rdmacm.RefusedError{Op: rdmacm.OpWrite, STag: 0xbad}
-	s.written.put(7, refused.STag)
+	s.written.store(7, refused.STag)
 	s.operationFailed(7, refused, true)
 	if !s.failed.take(s.peer, 7) {
 		t.Error("the failed call is not remembered")

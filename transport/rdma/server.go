@@ -158,8 +158,8 @@ func (s *Server) gone(k *connection) {
 	}
 }
 
-// begin stops listening and returns the connections that are set up.
-func (s *Server) begin() []*connection {
+// stopListening stops listening and returns the connections that are set up.
+func (s *Server) stopListening() []*connection {
 	s.mu.Lock()
 	if !s.closing {
 		s.closing = true
@@ -196,7 +196,7 @@ func (s *Server) connections() []*connection {
 // gone. If ctx ends first, Shutdown aborts the remaining connections and returns the context's
 // cause.
 func (s *Server) Shutdown(ctx context.Context) error {
-	for _, k := range s.begin() {
+	for _, k := range s.stopListening() {
 		k.drain()
 	}
 	select {
@@ -211,7 +211,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close ends the server and all its connections at once, and returns when they are gone.
 func (s *Server) Close() error {
-	s.begin()
+	s.stopListening()
 	s.abort()
 	return nil
 }

@@ -22,14 +22,14 @@ type written struct {
 // the one that it invalidates.
 func (w *written) add(xid uint32, o *outbound) {
 	for i := range o.work {
-		w.put(xid, o.work[i].Remote.STag)
+		w.store(xid, o.work[i].Remote.STag)
 	}
 	if o.invalidate != 0 {
-		w.put(xid, o.invalidate)
+		w.store(xid, o.invalidate)
 	}
 }
 
-func (w *written) put(xid, stag uint32) {
+func (w *written) store(xid, stag uint32) {
 	last := w.last.Load()
 	if last == nil {
 		w.last.CompareAndSwap(nil, new([writtenMost]atomic.Uint64))

@@ -70,9 +70,9 @@ func planned(plan *rpc.Plan) (words, size int) {
 	return words, words + plan.Results
 }
 
-// take makes b the memory of the call. at is the offset of the reply's words in b; the payload
+// setMemory makes b the memory of the call. at is the offset of the reply's words in b; the payload
 // follows the words.
-func (c *call) take(b *mem.Buffer, at, words int) {
+func (c *call) setMemory(b *mem.Buffer, at, words int) {
 	c.Memory, c.ResultsAt = b, at+words
 	if words > 0 {
 		c.words = b.Bytes()[at : at+words : at+words]
@@ -88,7 +88,7 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 		return
 	}
 	if b != nil {
-		c.take(b, 0, c.awaited)
+		c.setMemory(b, 0, c.awaited)
 	} // otherwise the pool can never grant so much, and the procedure will fail
 	// This goroutine released the memory of another call or connection, and must not be delayed. So
 	// the executor runs the call.
@@ -199,7 +199,7 @@ func (c *call) Send() {
 	}
 	switch {
 	case c.detached:
-		n.out.put(lies, b, c.w.TakePayloads())
+		n.out.appendMessage(lies, b, c.w.TakePayloads())
 	case c.chunk != nil:
 		c.chunk.used += len(b)
 		n.batched += n.batch.message(lies, b, c.w.TakePayloads(), nil)
@@ -213,7 +213,7 @@ func (c *call) Send() {
 		n.changes++
 	}
 	n.count.replies.Add(1)
-	c.end()
+	c.releaseAll()
 }
 
 // Refuse implements rpc.Way. TCP has no error messages of its own. A message that is not a call
@@ -230,18 +230,18 @@ func (c *call) Refuse(r rpc.Refusal) {
 }
 
 // Drop implements rpc.Way.
-func (c *call) Drop() { c.end() }
+func (c *call) Drop() { c.releaseAll() }
 
 // DropAndClose implements rpc.Way.
 func (c *call) DropAndClose() {
 	n := c.conn
-	c.end()
+	c.releaseAll()
 	n.kill(errEnded)
 }
 
-// end releases everything that the call holds. The call itself is then used again, for another
+// releaseAll releases everything that the call holds. The call itself is then used again, for another
 // call.
-func (c *call) end() {
+func (c *call) releaseAll() {
 	n := c.conn
 	c.dropChunk()
 	if c.Memory != nil {

@@ -251,10 +251,10 @@ func (in *incoming) takeBack() {
 	in.mu.Unlock()
 }
 
-// begin finds memory for a reply. m is the start of the reply, and known is the sum of the fragment
-// lengths received so far; if final is set, there is no further fragment. begin returns nil if no
+// admitReply finds memory for a reply. m is the start of the reply, and known is the sum of the fragment
+// lengths received so far; if final is set, there is no further fragment. admitReply returns nil if no
 // exchange waits for the reply, or if the reply is too long for its exchange.
-func (k *caller) begin(m []byte, known int, final bool) *incoming {
+func (k *caller) admitReply(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()
 	x := k.calls[xid].x

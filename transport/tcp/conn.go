@@ -291,7 +291,7 @@ func (c *conn) pause() {
 // sendBatch moves the gathered replies to the output.
 func (c *conn) sendBatch() {
 	if len(c.batch) > 0 {
-		c.out.take(&c.batch, c.batched)
+		c.out.appendBatch(&c.batch, c.batched)
 		c.batched, c.changes = 0, 0
 	}
 }

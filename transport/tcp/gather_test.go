@@ -38,7 +38,7 @@ func TestRepliesAreGathered(t *testing.T) {
 			k := testConn(&cfg, b.pool, st)
 			k.inFlight.Store(c.under)
 			for i := range byte(3) {
-				k.out.put(nil, []byte{0, 0, 0, i}, nil)
+				k.out.appendMessage(nil, []byte{0, 0, 0, i}, nil)
 			}
 			synctest.Wait()
 			if st.writes != c.early {

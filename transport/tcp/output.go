@@ -129,8 +129,8 @@ func (o *output) hold() {
 	o.mu.Unlock()
 }
 
-// take appends a batch to the queue, and empties it. size is the number of bytes in the batch.
-func (o *output) take(batch *pieces, size int) {
+// appendBatch appends a batch to the queue, and empties it. size is the number of bytes in the batch.
+func (o *output) appendBatch(batch *pieces, size int) {
 	o.mu.Lock()
 	if o.closed {
 		o.mu.Unlock()
@@ -153,10 +153,10 @@ func (o *output) take(batch *pieces, size int) {
 // in memory.
 const smallReply = chunkSize / 2
 
-// put appends one message, with its mark and words in b. It writes the queue, unless the receiving
+// appendMessage appends one message, with its mark and words in b. It writes the queue, unless the receiving
 // goroutine has called hold and will flush. If b has up to smallReply bytes, they are copied.
 // Otherwise they stay where they are: in k or, if k is nil, on the Go heap.
-func (o *output) put(k counted, b []byte, payloads []xdr.Payload) {
+func (o *output) appendMessage(k counted, b []byte, payloads []xdr.Payload) {
 	o.mu.Lock()
 	o.appendLocked(k, b, payloads, nil)
 	o.writeUnlessHeld()

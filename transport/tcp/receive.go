@@ -210,9 +210,9 @@ func (c *conn) advance(n int) {
 	}
 }
 
-// put copies b, a part of the current fragment, to the record's own memory. If the exchange
-// of an arriving reply has ended, put discards b.
-func (c *conn) put(b []byte) {
+// copyFragment copies b, a part of the current fragment, to the record's own memory. If the exchange
+// of an arriving reply has ended, copyFragment discards b.
+func (c *conn) copyFragment(b []byte) {
 	keep := true
 	if c.reply != nil {
 		if keep = c.reply.lock(); keep {
@@ -286,7 +286,7 @@ func (c *conn) parse() bool {
 		default:
 			c.gather()
 			if !c.placed && !c.skip && c.size+c.left > c.inRing && c.size >= rpc.AdmitPrefix {
-				if !c.begin() {
+				if !c.admitLargeRecord() {
 					return false
 				}
 			}
@@ -312,7 +312,7 @@ func (c *conn) gather() {
 	switch {
 	case c.skip:
 	case c.placed:
-		c.put(b)
+		c.copyFragment(b)
 		c.r += n
 		return
 	default:
@@ -353,15 +353,15 @@ func (c *conn) announced() bool {
 	return true
 }
 
-// begin finds memory for a record that is too large for the ring. It returns false if the
+// admitLargeRecord finds memory for a record that is too large for the ring. It returns false if the
 // connection has ended.
-func (c *conn) begin() bool {
+func (c *conn) admitLargeRecord() bool {
 	m := c.ring.b[c.start:c.end]
 	known := c.size + c.left
 	_, kind, ok := rpc.MessageType(m)
 	switch {
 	case ok && kind == rpc.TypeReply:
-		in := c.caller.begin(m, known, c.last)
+		in := c.caller.admitReply(m, known, c.last)
 		if in == nil {
 			c.skip = true
 			return true
@@ -374,7 +374,7 @@ func (c *conn) begin() bool {
 		if !c.gate() {
 			return false
 		}
-		k := c.take()
+		k := c.callRecord()
 		m = c.ring.b[c.start:c.end] // gate may have moved the message
 		k.Message, k.MessageLen = m, known
 		plan, ok := c.rpc.Admit(&k.Call)
@@ -406,7 +406,7 @@ func (c *conn) begin() bool {
 			}
 			m = c.ring.b[c.start:c.end]
 		}
-		k.take(b, at, words)
+		k.setMemory(b, at, words)
 		k.inRing = false
 		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
 	}
@@ -417,7 +417,7 @@ func (c *conn) begin() bool {
 	// only now.
 	c.left += c.size
 	c.size = 0
-	c.put(m)
+	c.copyFragment(m)
 	return true
 }
 
@@ -464,7 +464,7 @@ func (c *conn) dispatch() bool {
 	if !c.gate() {
 		return false
 	}
-	k := c.take()
+	k := c.callRecord()
 	m = c.ring.b[c.start:c.end:c.end] // gate may have moved the message
 	k.Message, k.MessageLen = m, len(m)
 	k.inRing = true
@@ -483,7 +483,7 @@ func (c *conn) dispatch() bool {
 			k.await(&plan, words, size)
 			return true
 		}
-		k.take(b, 0, words)
+		k.setMemory(b, 0, words)
 	} else if size > 0 {
 		b, ok := c.share.TryGetIn(nil, size)
 		var err error
@@ -499,16 +499,16 @@ func (c *conn) dispatch() bool {
 			return false
 		}
 		if err == nil {
-			k.take(b, 0, words)
+			k.setMemory(b, 0, words)
 		}
 	}
 	c.serve(k)
 	return true
 }
 
-// take returns a call that is not in use, for the next call of the peer. It is the same one each
+// callRecord returns a call that is not in use, for the next call of the peer. It is the same one each
 // time, until Detach gives it to another goroutine.
-func (c *conn) take() *call {
+func (c *conn) callRecord() *call {
 	k := c.current
 	if k == nil {
 		k = calls.Get().(*call)
