@@ -81,7 +81,7 @@ func (st *callState) findFallback(f Fallback, h *CallHeader) AcceptStat {
 
 // judge checks the call's sizes against the limits of its procedure, calls the program's Judge, and
 // makes the Plan. If the arguments are protected and cannot be unwrapped now, the server calls the
-// Judge later, after Unwrap (see begin).
+// Judge later, after Unwrap (see startInPlace).
 func (s *Server) judge(c *Call) (Plan, bool) {
 	st := &c.state
 	h, row := &c.Header, st.procedure
@@ -103,7 +103,7 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 	if wraps {
 		st.sealed = true
 		if c.MessageLen > len(c.Message) || c.MessageLen > maxUnwrapAtOnce {
-			// The server unwraps them in begin, and only then calls Judge, because Judge has to
+			// The server unwraps them in startInPlace, and only then calls Judge, because Judge has to
 			// read the arguments.
 			st.planned(row.MaxResults, 0, most)
 			return st.plan, true

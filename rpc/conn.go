@@ -66,7 +66,7 @@ func (c *Conn) Caller() Caller {
 func (c *Conn) SetCaller(k Caller) { c.caller.Store(&callerBox{k}) }
 
 // Known reports whether the peer has sent something that only a real client has, such as a file
-// handle of this server (Judgement.Known) or a session (Meet).
+// handle of this server (Judgement.Known) or a session (MarkKnown).
 func (c *Conn) Known() bool { return c.known.Load() }
 
 // OnKnown registers f, which is called once, when Known becomes true. The transport calls OnKnown

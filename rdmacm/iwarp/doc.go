@@ -52,7 +52,7 @@
 //	transmitter -> receiver     expect: before the request of an RDMA Read is sent
 //	receiver    -> lifecycle    heard: at the first FPDU; fault; end; watchOn; conclude: last
 //	transmitter -> lifecycle    fault: memory to be sent is not exposed any more; watchOn
-//	lifecycle   -> transmitter  flush, lift, nudge, lastFPDU, drain, ended, wasReset, sending,
+//	lifecycle   -> transmitter  flush, unfence, nudge, lastFPDU, drain, ended, wasReset, sending,
 //	                            reading; at the end refuse, stop and flushAll
 //	lifecycle   -> receiver     run, drop; partial: when it has stopped receiving
 //	receiver    -> regions      reach, invalidate

@@ -24,7 +24,7 @@ func messageMemory(receives, size int) int64 {
 	return int64(receives)*int64(room(size)) + blocks*blockSize
 }
 
-// A share is the memory that take reserved for one connection.
+// A share is the memory that Provider.reserve set aside for one connection.
 type share struct {
 	client netip.Addr
 	bytes  int64

@@ -89,7 +89,7 @@ var iwarpMutants = []mutant{
 		"case h.MSN != x.msn[wire.QueueSend]+1:",
 		"case h.MSN != x.msn[wire.QueueSend]:",
 		"rdmacm/iwarp", "TestSendsUseUpReceives TestSequenceNumbersWrap"},
-	{"IW-210: offsets do not grow", "rdmacm/iwarp", "transmitter.put",
+	{"IW-210: offsets do not grow", "rdmacm/iwarp", "transmitter.appendNextFPDU",
 		`	m.taggedOffset += uint64(n)
 `,
 		"",
@@ -168,7 +168,7 @@ var iwarpMutants = []mutant{
 		"MaxULPDU = 64768", "MaxULPDU = 64800", "rdmacm/iwarp", "TestSegments"},
 	{"IW-211: an empty Send is not marked as last", "rdmacm/iwarp", "transmitter.putSend",
 		"Op: wire.Send, Last: true,", "Op: wire.Send, Last: n > 0,", "rdmacm/iwarp", "TestEmptyRead"},
-	{"IW-211: an empty Response is not marked as last", "rdmacm/iwarp", "transmitter.put",
+	{"IW-211: an empty Response is not marked as last", "rdmacm/iwarp", "transmitter.appendNextFPDU",
 		"last := n == m.left", "last := n == m.left && (n > 0 || m.op != wire.ReadResponse)", "rdmacm/iwarp", "TestEmptyRead"},
 	{"IW-75: the ULP is told of more Reads than were agreed on", "rdmacm/iwarp", "newConn",
 		"depth: min(s.ORD, param.OutboundReads),",
@@ -225,7 +225,7 @@ var iwarpMutants = []mutant{
 		"rdmacm/iwarp", "TestResponderMirrorsTheRequest"},
 	{"IW-402: a refusal is plain", "rdmacm/iwarp", "request.Reject",
 		"if r.frame.enhanced {", "if r.frame.enhanced && len(private) > 0 {", "rdmacm/iwarp", "TestResponderMirrorsTheRequest"},
-	{"IW-214: offsets of a Send do not grow", "rdmacm/iwarp", "transmitter.put",
+	{"IW-214: offsets of a Send do not grow", "rdmacm/iwarp", "transmitter.appendNextFPDU",
 		"m.messageOffset += uint32(n)", "m.messageOffset = uint32(n)", "rdmacm/iwarp", "TestSegments"},
 	{"IW-93: the opcode is judged before the version", "rdmacm/iwarp", "receiver.judge",
 		`case control.RDMAP != wire.RDMAPVersion:

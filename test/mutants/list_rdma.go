@@ -374,7 +374,7 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestReplyChunkWithWriteChunks"},
 	{"A-7: a reply of words of exactly the threshold", "transport/rdma", "call.sendWords",
 		"if size > c.responder.k.sendLimit {", "if size >= c.responder.k.sendLimit {", "transport/rdma", "TestReplyThreshold"},
-	{"V1-115: replies of words are never plain", "transport/rdma", "call.begin",
+	{"V1-115: replies of words are never plain", "transport/rdma", "call.checkAndAdmit",
 		"if s.k.invalidate {", "if true {", "transport/rdma", "TestRemoteInvalidation"},
 	{"A-15: an error invalidates", "transport/rdma", "call.refuse",
 		"c.post()", "c.reply.out.invalidate, _ = c.in.SoleHandle()\n\tc.post()", "transport/rdma", "TestRemoteInvalidation"},

@@ -3,7 +3,7 @@ package main
 // rpcMutants break rows of docs/conformance-rpcrdma-v1.md that package rpc and the packages in its
 // directory implement.
 var rpcMutants = []mutant{
-	{"V1-94: what is placed is not judged", "rpc", "Server.hear",
+	{"V1-94: what is placed is not judged", "rpc", "Server.consultProgram",
 		"case len(j.placed) > 0 && out != SystemErr:", "case len(j.placed) > 1<<20:", "rpc", "TestPlacedArguments"},
 	{"V1-98: the procedure does not bound what is placed", "rpc", "Server.judge",
 		"placed > row.MaxArgs || wraps {", "placed < 0 || wraps {", "rpc", "TestPlacedArguments"},

@@ -54,7 +54,7 @@ type receiver struct {
 	served uint64 // number of records begun when the input was last used up
 	lending
 
-	current *call // what take returns, or nil
+	current *call // result of callRecord, or nil
 	chunk   *chunk
 	batch   pieces
 	batched int // bytes in batch
@@ -316,7 +316,7 @@ func (c *conn) gather() {
 		c.r += n
 		return
 	default:
-		// begin looks only at the first AdmitPrefix bytes of a record that will not stay in the
+		// admitLargeRecord looks only at the first AdmitPrefix bytes of a record that will not stay in the
 		// ring.
 		if c.size+c.left > c.inRing && c.size < rpc.AdmitPrefix {
 			n = min(n, rpc.AdmitPrefix-c.size)

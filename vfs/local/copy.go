@@ -29,7 +29,7 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); ret
 var _ vfs.Copier = (*FS)(nil)
 
 // copying checks the Files of a copy, which may belong to two FSs, and begins a call on the
-// source. The caller ends it with src.end.
+// source. The caller ends it with src.giveUp.
 func (fs *FS) copying(from, to vfs.File) (src, dst *file, err error) {
 	src, ok := from.(*file)
 	if !ok {

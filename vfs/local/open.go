@@ -195,7 +195,7 @@ func (fs *FS) closeNode(n *node) {
 }
 
 // acquire starts a call that needs the given access, or none if access is 0. EBADF: f was not opened
-// for that access, or is closed. The caller ends the call with end.
+// for that access, or is closed. The caller ends the call with giveUp.
 func (f *file) acquire(access vfs.OpenAccess) error {
 	if access != 0 && f.access&access == 0 || f.closed.Load() {
 		return syscall.EBADF

@@ -62,8 +62,8 @@ func newDialer(dial rpc.Dialer, most int) *dialer {
 	return d
 }
 
-// addWork counts one goroutine or connection in work, so that end waits for it. It returns false if
-// end was called already. If it returns true, the caller has to see that work.Done is called when
+// addWork counts one goroutine or connection in work, so that stopAndWait waits for it. It returns false if
+// stopAndWait was called already. If it returns true, the caller has to see that work.Done is called when
 // the goroutine or connection has ended.
 func (d *dialer) addWork() bool {
 	d.mu.Lock()
@@ -90,7 +90,7 @@ func (d *dialer) countConnection(to netip.Addr) bool {
 	return true
 }
 
-// give subtracts a connection that take counted.
+// give subtracts a connection that countConnection counted.
 func (d *dialer) give(to netip.Addr) {
 	to = clientaddr.Of(to)
 	d.mu.Lock()

@@ -13,7 +13,7 @@ import (
 type grace struct {
 	on atomic.Bool
 	// until is the planned end of the grace period, on the clock of Manager.now. The period ends
-	// later if clients are still reclaiming state: see end. claimed is the time at which a client
+	// later if clients are still reclaiming state: see endsAt. claimed is the time at which a client
 	// last reclaimed state, or at which a client with a claim last confirmed itself.
 	until, claimed time.Duration
 	// timer wakes the sweep at the end of the grace period, because the sweep's own ticks are an
