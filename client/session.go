@@ -57,9 +57,9 @@ type Session struct {
 	// connection. delayed has those that have a slot and wait for delay.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is making a new session
-	// These are set while the keeper has a task. rebind: bind a connection as the backchannel.
-	// tell: report a smaller number of slots to the server. reoffer: offer another context for
-	// callbacks.
+	// Tasks of the session's own goroutine; each is true until the task is done. rebind: bind a
+	// connection as the backchannel. tell: report a smaller number of slots to the server. reoffer:
+	// offer another RPCSEC_GSS context for callbacks.
 	rebind, tell, reoffer bool
 	// offered is the server's handle of the context offered for callbacks, or nil.
 	offered []byte

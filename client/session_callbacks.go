@@ -30,7 +30,8 @@ type Callbacks struct {
 	Restarted func()
 }
 
-// A Recall has the arguments of a CB_RECALL. The Recall function may keep it after it returns.
+// A Recall has the arguments of a CB_RECALL. The function Callbacks.Recall may keep the value after
+// it has returned.
 type Recall struct {
 	File       Handle
 	Delegation nfs4wire.StateID4

@@ -70,8 +70,8 @@ const (
 	blamedGrace = time.Second
 )
 
-// grace returns how long a peer of the client may stay below the least rate (leastRate) before the
-// pool may end its connection.
+// grace returns how long a connection of the client may stay slower than leastRate before the pool
+// may end it.
 func (c *Client) grace() time.Duration {
 	if c.blamed {
 		return blamedGrace

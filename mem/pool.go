@@ -43,10 +43,10 @@ type Config struct {
 	Ceiling int64
 	// Share is the most that one Share may hold, in bytes. 0 means half of the ceiling.
 	Share int64
-	// Group is the most that one Group may hold, in bytes, not counting pages of the reserve. 0
-	// means half of the ceiling. Besides, a Group may hold at most half of what the other Groups
-	// leave of the arena without the reserve. A Group that holds nothing may exceed both limits
-	// with one request. If Group is not less than the ceiling, neither limit applies.
+	// Group limits the memory that one Group may hold, in bytes. 0 means half of the ceiling. There
+	// is a second limit: a Group may hold at most half of the memory that the other Groups do not
+	// hold. Neither limit counts the reserve. A Group that holds nothing may exceed both limits with
+	// one request. If Group is not less than the ceiling, neither limit applies.
 	Group int64
 }
 

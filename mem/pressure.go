@@ -42,8 +42,8 @@ const (
 	endedTicks = 8
 )
 
-// pressure is the state of the sweeper: a timer that calls sweep in each tick while strainedLocked
-// returns true.
+// pressure is the state of the sweeper. The sweeper is a timer that runs while memory is short
+// (strainedLocked); in each tick it calls sweep.
 type pressure struct {
 	short     bool        // the value of pressed
 	sweeper   *time.Timer // nil if the sweeper does not run
@@ -166,9 +166,9 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 }
 
-// tickLocked begins a tick: it ends the blame of clients from time to time (forgiveLocked), moves
-// small requests that have waited too long to the main zone, and passes over a large request that
-// cannot be served.
+// tickLocked does the work of one tick. In every ticksToForgive-th tick it ends the blame of clients
+// (forgiveLocked). It moves small requests that have waited too long to the main zone, passes over a
+// large request that no block can serve (judgeLocked), and then serves the requests that it can.
 func (p *Pool) tickLocked() {
 	p.tick++
 	if p.tick%ticksToForgive == 0 {

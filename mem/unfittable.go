@@ -13,9 +13,9 @@ import (
 // is free, or could become free. It serves other requests meanwhile.
 
 const (
-	// unfitTicks is how long a large request is the next one to be served before the pool judges
-	// whether a block for it can become free: 3 s. If a group releases no memory for as long, its
-	// blocks count as pinned.
+	// A large request waits unfitTicks (3 s) as the next one to be served. Then the pool finds out
+	// whether a block for the request can become free. The blocks of a group that has released no
+	// memory for as long count as pinned.
 	unfitTicks = 12
 	// pinnedTicks is the age at which a held block counts as pinned in any case: 15 s. Pinned means
 	// that the pool does not expect the block to be released soon.
@@ -25,7 +25,8 @@ const (
 // anySize is the value of p.fits if no request is unfittable.
 const anySize = math.MaxInt32
 
-// unfitLocked reports whether a request of n pages is unfittable now.
+// unfitLocked reports whether no block that can become free is large enough for a request of n
+// pages (see judgeLocked). If so, it lowers p.unfitLeast to n.
 func (p *Pool) unfitLocked(n int32) bool {
 	if n <= p.fits || n < p.unfitLeast && p.main.has(n) {
 		return false

@@ -18,7 +18,8 @@ type Binding struct {
 // A Procedure is one row of a Binding. Sizes are bytes of encoded XDR without RPC headers.
 type Procedure struct {
 	Name string
-	// Once is the value of Shape.Once for the calls of the procedure, unless Walk sets another.
+	// Once is true if the procedure changes something, so that a repeated call must not be executed
+	// again. It is the default of Shape.Once; Walk may set another value for a call.
 	Once bool
 	// MaxArgs is the largest size of the arguments, payload included.
 	MaxArgs int

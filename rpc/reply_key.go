@@ -39,8 +39,8 @@ func (rc *replyCache) key(c *Call) replyKey {
 	})}
 }
 
-// digest returns a hash of all of b or, if b is longer than twice the constant sampled, of its
-// length and of that many bytes at each end.
+// digest returns a hash of b. If b is longer than 2*sampled bytes, the hash covers only its length,
+// its first sampled bytes and its last sampled bytes.
 func (rc *replyCache) digest(b []byte) uint64 {
 	if len(b) <= 2*sampled {
 		return maphash.Bytes(rc.seed, b)

@@ -96,7 +96,8 @@ func (p *Report) Serves(all bool) bool {
 	return p.hold(all, func(t Listener) bool { return t.NFS && t.ContextFault == "" })
 }
 
-// Found is like Serves, but ignores contexts.
+// Found is like Serves, but also counts a Listener where no RPCSEC_GSS context could be made
+// (ContextFault).
 func (p *Report) Found(all bool) bool {
 	return p.hold(all, func(t Listener) bool { return t.NFS })
 }

@@ -53,8 +53,8 @@ const (
 	// of calls in time after which the penalty is leastPenalty again.
 	leastPenalty, mostPenalty = 2, 64
 	redeemed                  = 8
-	// shortest is the shortest poll that may end without input. The gaps between calls vary by that
-	// much.
+	// shortest is the least time that a poll waits for input before it gives up. The gaps between
+	// calls vary by about as much, so a shorter poll would miss calls that are only a little late.
 	shortest = 10 * time.Microsecond
 	// ahead is the least time that a peer needs to receive a reply and to send its next call. A
 	// call that comes sooner was under way before the reply.

@@ -275,8 +275,9 @@ func (c *Census) tell(e Event) {
 	}
 }
 
-// EvictStranger ends the connection of a peer that is not known. It does nothing if there is none,
-// or if a connection that lost its seat is not closed yet.
+// EvictStranger ends a connection whose peer is not known, of the address that has the most such
+// connections. If a connection that lost its seat earlier is not closed yet, EvictStranger does
+// nothing, because that connection will release its descriptor.
 func (c *Census) EvictStranger() {
 	c.mu.Lock()
 	a := c.ranks[byStrangers].top()

@@ -9,10 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A batch holds FPDUs on their way into the socket. One system call sends all its records (see
-// batchRecords). scratch holds headers, pads, CRCs and short payload one after the other; longer
-// payload has entries of its own in iov. A trailer shares its entry with the next header of its
-// record.
+// A batch holds FPDUs on their way into the socket, in records: runs of FPDUs (see batchRecords).
+// One system call sends all records. scratch holds headers, pads, CRCs and short payload one after
+// the other; longer payload has entries of its own in iov. The pad and CRC at the end of an FPDU
+// and the header of the next FPDU in the same record share one entry.
 type batch struct {
 	iov     [batchEntries]unix.Iovec
 	n       int // entries in use

@@ -132,8 +132,8 @@ func (t *transmitter) sent(st *posting) {
 	}
 }
 
-// maxHeld is how many posted chains may wait for release. The goroutine that posts the last of
-// them sends them all.
+// maxHeld is the largest number of posted chains that wait until the transmitter is released. The
+// goroutine that posts chain number maxHeld sends all of them.
 const maxHeld = 64
 
 func checkWork(w *rdmacm.Work) error {

@@ -277,8 +277,8 @@ func (c *Conn) step() (over bool) {
 }
 
 // beforeDrainLocked returns the longest time to wait before the queue pair is put into the error
-// state, or 0. It gives the set-up time to settle, and the device time to report that the peer
-// refused work.
+// state, or 0. The wait is for the end of the connection's set-up, or for the device's report that
+// the peer refused work.
 func (c *Conn) beforeDrainLocked() time.Duration {
 	e := &c.ending
 	switch {

@@ -29,7 +29,7 @@ const (
 // fails.
 type Call struct {
 	rpc.Call
-	// Space is the result of Room.
+	// The test sets Space. The method Room returns it, as a transport returns the room for a reply.
 	Space rpc.Room
 	// Places are the results of Place for the eligible results. A negative number means that there
 	// is no Write chunk.

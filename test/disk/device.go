@@ -184,7 +184,8 @@ func (n *root) OnAdd(ctx context.Context) {
 	n.AddChild(imageName, n.NewPersistentInode(ctx, &imageFile{device: n.device}, fs.StableAttr{Mode: fuse.S_IFREG}), true)
 }
 
-// An imageFile is the file that is the disk.
+// An imageFile is the image of the disk, as a file in the FUSE file system. Device.platter has its
+// content.
 type imageFile struct {
 	fs.Inode
 	device *Device

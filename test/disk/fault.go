@@ -143,8 +143,9 @@ func badSectors(errno syscall.Errno) func(r *round, d *Device) {
 }
 
 // errorsOf returns a function for the field fault.unexpected, for a disk that fails with errno. The
-// function allows EIO and ENOSPC, and only for calls that use the shared file. If errno is ENOSPC
-// and the file system names its errors, a WRITE must get ENOSPC.
+// function returns the reason why a call must not fail with s, or "". It allows EIO and ENOSPC, and
+// only for calls that use the shared file. If errno is ENOSPC and fsync(2) of the file system
+// returns the disk's own error (namesErrors), a WRITE must fail with ENOSPC.
 func errorsOf(errno syscall.Errno) func(r *round, what string, o *object, s status) string {
 	return func(r *round, what string, o *object, s status) string {
 		switch {

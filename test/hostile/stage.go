@@ -223,8 +223,9 @@ func (s *Stage) Target(source func(i int) netip.Addr) Target {
 	return Target{TCP: s.TCP, RDMA: s.RDMA, Source: source}
 }
 
-// Attack starts hostile peers. It returns when each of them stands or was refused, or when
-// Attack.Await gives up. It ends the test if a limit of this machine stopped a peer.
+// Attack starts hostile peers. It returns when each of them stands (see Attack.Standing) or was
+// refused, or when Attack.Await gives up. It ends the test if a limit of this machine stopped a
+// peer.
 func (s *Stage) Attack(b Behaviour, source func(i int) netip.Addr) *Attack {
 	s.t.Helper()
 	a, _ := s.AttackUntil(b, source)

@@ -60,8 +60,7 @@ type named struct {
 	ok     bool
 	n      *node  // with a reference; nil if the file has no node and the kernel resolves handles
 	inode  *inode // with one user counted; nil if no FS of the process has it
-	// The field is holds the attributes of n, read after the change. seen is true if they could be
-	// read.
+	// Attributes of n after the change. seen is true if they could be read.
 	is   look
 	seen bool
 }

@@ -79,9 +79,9 @@ func fingerprint(st *unix.Stat_t) uint64 {
 	return max(h, 1)
 }
 
-// init sets the version of an inode that is new to the process; st are its attributes. The
-// argument was is what the inode table kept of an earlier version of the inode; it is zero if the
-// table kept nothing.
+// init sets v for an inode that the inode table does not have. st has the inode's attributes. If the
+// table had the inode earlier, the argument was has the values that it kept of the inode's version
+// then; otherwise it is zero.
 func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.ctime = stamp(st)
 	v.seen.Store(fingerprint(st))

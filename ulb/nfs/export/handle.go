@@ -236,7 +236,8 @@ func (t *Table) OnRefusedPrincipal(f func(c *rpc.Conn, e *Export, principal stri
 	t.refusedPrincipal = f
 }
 
-// RefusedPrincipal tells the function that OnRefusedPrincipal has set about a refused call.
+// RefusedPrincipal reports a call that was refused because of its principal: it calls the function
+// that OnRefusedPrincipal has set, if any.
 func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedPrincipal != nil {
 		t.refusedPrincipal(c, e, cred.Principal)

@@ -280,8 +280,9 @@ func (m *Mount) Doze(after time.Duration) (awake bool) {
 	return true
 }
 
-// Rested returns the time of the latest Doze that found calls or clients using the mount, or of its
-// opening. idle is false if calls or clients use the file system, or if it is closed.
+// Rested returns the time since which the mount seems to be unused: the last time that Doze found it
+// in use or, if there was none, the time when its file system was opened. idle is true if the file
+// system is open and neither calls nor clients use it.
 func (m *Mount) Rested() (since time.Time, idle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

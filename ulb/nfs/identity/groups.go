@@ -61,9 +61,9 @@ type GroupsConfig struct {
 // and do not block.
 //
 // Each call names the address of its client, and addresses take turns. An address that asks for
-// many users waits for its own look-ups only and gets only its share of the memory. It cannot make
-// Groups start more goroutines or processes: at most lookers of each run for all addresses
-// together.
+// many users waits for its own look-ups only and gets only its share of the memory. The number of
+// goroutines and of processes does not grow with the addresses: for all addresses together there
+// are at most as many of each as the constant lookers says.
 type Groups struct {
 	cfg GroupsConfig
 	ctx context.Context
@@ -90,8 +90,8 @@ type GroupsStats struct {
 	// Known is the number of remembered users, Queued the number of users queued or being looked
 	// up, and Waiting the number of waiting calls.
 	Known, Queued, Waiting int
-	// Looked counts finished look-ups, Failed look-ups without an answer, and Delayed the calls
-	// that got vfs.ErrDelay.
+	// Looked is the number of finished look-ups. Failed is the number of look-ups that got no answer.
+	// Delayed is the number of calls that got vfs.ErrDelay.
 	Looked, Failed, Delayed uint64
 }
 
@@ -233,9 +233,10 @@ func (g *Groups) Delays(uid uint32) bool {
 	return m != nil && !m.holds(now) && m.hopeless(now)
 }
 
-// mayWait reports whether a call of a client may wait for the groups of a user: fewer than
-// maxWaitingOf calls of the client's address wait, the member m is not hopeless, and Groups is not
-// closed. m may be nil. g.mu is held.
+// mayWait reports whether a call of a client may wait for the groups of a user. m is the user's
+// entry, or nil if there is none yet. The call may wait if fewer than maxWaitingOf calls of the
+// client's address wait, the look-up for m has not lasted too long (member.hopeless), and Groups is
+// not closed. g.mu is held.
 func (g *Groups) mayWait(client netip.Addr, m *member, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))

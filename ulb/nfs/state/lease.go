@@ -237,7 +237,8 @@ func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
 // another client wants it. The caller holds m.mu.
 func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
 
-// expel evicts clients whose leases ran out. It returns false if one of them stays.
+// expel evicts the given clients, because another client wants their state. Their leases have run
+// out. It returns false if one of them could not be evicted.
 func (m *Manager) expel(clients map[*Client]struct{}) bool {
 	return m.evict(slices.Collect(maps.Keys(clients)), Wanted) == nil
 }

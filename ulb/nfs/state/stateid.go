@@ -58,9 +58,9 @@ type State struct {
 	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	// The fields at, next, prev, modes and locks are those of an open. If the open is a head of its
-	// openGroup in file.opens, at is its index in heads. next and prev link the client's opens in
-	// that group.
+	// Only opens use the fields at, next, prev, modes and locks. next and prev link the opens of one
+	// client in an openGroup of file.opens. The first open of each client is in the group's heads,
+	// at the index at. locks has the lock state of each lock-owner.
 	at         int
 	next, prev *State
 	modes      modes

@@ -115,8 +115,8 @@ func (x *Index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 	return m.met, nil
 }
 
-// soughtInVain reports whether h counts as stale, because a search did not find it less than
-// vainFor ago.
+// soughtInVain reports whether a search for h has failed within the last vainFor. Until that time
+// has passed, h counts as stale.
 func (x *Index) soughtInVain(h *vfs.Handle) bool {
 	now := x.now()
 	x.mu.Lock()
