@@ -41,7 +41,7 @@ const (
 // nfsSettings has the keys of the table [nfs].
 var nfsSettings = []setting{
 	{key: "nfs.versions", usual: "`[" + strings.Join(quotedAll(NFSVersions), ", ") + "]`", check: checkVersions,
-		meaning: "the versions of NFS that the daemon serves, in the form of mount's option `vers=`. If a mount names no version, the client uses the highest one that both sides have"},
+		meaning: "the versions of NFS that the daemon serves, in the form of mount's option `vers=`. If a mount names no version, the client uses the highest version that both it and the daemon support"},
 	{key: "nfs.lease_time", usual: shownDefault(Duration(usualLease)), check: func(k *checker) {
 		within(k, "nfs.lease_time", &k.c.NFS.LeaseTime, Duration(usualLease), Duration(shortestLease), Duration(longestLease))
 	}, meaning: "the lease time of NFSv4: how long the opens and locks of a client are safe if the daemon gets no request from it. After that the daemon keeps them until another client asks for a conflicting open or lock, but for a day at most"},

@@ -70,7 +70,7 @@ var rdmaSettings = []setting{
 	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, slices.Concat([]string{Auto}, providers.Names()),
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
 		"the provider of RDMA connections. `iwarp` is the software RNIC, which needs no device. `verbs` uses the machine's RDMA devices, through librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and also each device other than siw, if the program was built for devices and the libraries are installed; a log line says which devices are used").flagged("rdma-provider"),
-	{key: "rnic.device_memory", usual: "the size of `memory.ceiling`. If the limit of locked memory is too low for both, the rest of that limit beyond `memory.ceiling`, if it is at least 4M",
+	{key: "rnic.device_memory", usual: "the smaller of `memory.ceiling` and the rest of the limit of locked memory after `memory.ceiling` is subtracted; `memory.ceiling` if that rest is less than 4M",
 		check: func(k *checker) {
 			usual := k.c.Memory.Ceiling
 			if left := Size(min(Memlock(), 1<<40)) - k.c.Memory.Ceiling; left >= leastDeviceMemory {
