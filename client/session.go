@@ -57,7 +57,8 @@ type Session struct {
 	// connection. delayed has those that have a slot and wait for delay.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is making a new session
-	// Tasks of the session's own goroutine; each is true until the task is done. rebind: bind a
+	// Tasks of the session's own goroutine; each is true until the goroutine
+	// begins the task. rebind: bind a
 	// connection as the backchannel. tell: report a smaller number of slots to the server. reoffer:
 	// offer another RPCSEC_GSS context for callbacks.
 	rebind, tell, reoffer bool
@@ -88,7 +89,7 @@ type ServerIdentity struct {
 	MajorID, Scope []byte
 	// Implementation is the name of the server's software, or "".
 	Implementation string
-	// Flags are those of EXCHANGE_ID, such as nfs4wire.Exchgid4FlagUseNonPNFS.
+	// Flags are the flags in the result of EXCHANGE_ID, such as nfs4wire.Exchgid4FlagUseNonPNFS.
 	Flags uint32
 }
 

@@ -23,9 +23,9 @@ type Client struct {
 	turn   uint64       // Pool.turns when the client began to wait, or was last served in the main zone
 	id     uint64
 
-	// blamed is true if the pool made a connection of the client end a short time ago, because its
-	// peer made no progress while others waited for memory. Until the time in the field until, the
-	// pool serves other clients first.
+	// blamed is true if the pool has ended a connection of the client, because its peer made no
+	// progress while other requests waited for memory. The blame lasts until the time in the field
+	// until. Meanwhile the pool serves other clients first.
 	blamed bool
 	until  time.Time
 

@@ -32,8 +32,8 @@ const (
 	// patienceTicks is the number of ticks after which a request has waited too long: in the next
 	// tick, after more than 1 s, the pool makes connections end to free memory for it.
 	patienceTicks = 4
-	// grace is how long a peer may stay below the least rate (leastRate) before the pool may end
-	// its connection.
+	// grace is how long a connection may move fewer bytes per second than leastRate before the pool
+	// may end it. For blamed clients it is blamedGrace.
 	grace = 2500 * time.Millisecond
 	// ticksToForgive is the number of ticks between two calls of forgiveLocked: 5 s.
 	ticksToForgive = 20
@@ -42,8 +42,8 @@ const (
 	endedTicks = 8
 )
 
-// pressure is the state of the sweeper. The sweeper is a timer that runs while memory is short
-// (strainedLocked); in each tick it calls sweep.
+// pressure is the state of the sweeper. The sweeper is a timer that runs while strainedLocked returns
+// true; in each tick it calls sweep.
 type pressure struct {
 	short     bool        // the value of pressed
 	sweeper   *time.Timer // nil if the sweeper does not run

@@ -161,7 +161,7 @@ type procedureRow struct {
 	counts counts
 }
 
-// maxVersions is the largest number of versions of one program.
+// maxVersions is how many versions one program may have.
 const maxVersions = 64
 
 // Register serves p from now on. It panics if a version of the program is already registered, if

@@ -174,7 +174,8 @@ func (c *Call) putResultsHeader(w *xdr.Writer) bool {
 	return ok
 }
 
-// wrap protects the results, if the Guard wraps results. It returns false if they may not be sent.
+// wrap protects the results, if the Guard wraps results. If it returns false, the server must not
+// send them.
 func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
 	st := &c.state
 	if !st.overhead.Wraps {

@@ -31,9 +31,9 @@ type Lender struct {
 	turn    *Turn
 }
 
-// A Turn lets the goroutine that received a call run it as a worker of the executor. That goroutine
-// has to call Run, after it has prepared the connection so that another goroutine can receive from
-// it.
+// A Turn lets the goroutine that received a call execute the call as a worker of the executor. The
+// goroutine first prepares the connection, so that another goroutine can receive from the
+// connection. Then it has to call Run.
 type Turn struct {
 	x       *executor
 	call    *Call

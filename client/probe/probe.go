@@ -73,8 +73,9 @@ type Listener struct {
 	RPCRDMA  *RPCRDMA      `json:"rpcrdma,omitempty"`
 	Programs []Program     `json:"programs,omitempty"`
 	NFS4     *NFS4         `json:"nfs4,omitempty"`
-	// GSS is true if the server supports RPCSEC_GSS. Context is the context that was made with
-	// Config.Security, or nil. If making it failed, ContextFault is the reason.
+	// GSS is true if the server supports RPCSEC_GSS. Context describes the RPCSEC_GSS context that
+	// was made with Config.Security, or is nil. If no context could be made, ContextFault is the
+	// reason.
 	GSS          bool       `json:"rpcsec_gss"`
 	Context      *Context   `json:"context,omitempty"`
 	ContextFault string     `json:"context_fault,omitempty"`

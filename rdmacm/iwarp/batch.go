@@ -42,8 +42,8 @@ const (
 	batchEntries = 256
 	batchScratch = 16 << 10
 	batchBytes   = 512 << 10
-	// inlineBytes is the largest payload that is copied, because copying it is cheaper than an
-	// entry of its own.
+	// inlineBytes is the largest payload, in bytes, that is copied to scratch, because a copy is
+	// cheaper than an entry of its own.
 	inlineBytes = 512
 	// batchReserve is the largest number of bytes of scratch that one FPDU needs.
 	batchReserve = wire.LengthSize + wire.UntaggedSize + wire.MaxTerminateSize + inlineBytes + 8
@@ -53,7 +53,7 @@ func (b *batch) room() bool {
 	return !b.full && b.n+4 <= batchEntries && b.records < batchRecords && b.used+batchReserve <= batchScratch && b.bytes < batchBytes
 }
 
-// grow appends n bytes of scratch to the batch. It returns them, for the caller to fill.
+// grow appends n bytes of scratch to the batch, and returns them. The caller fills them.
 func (b *batch) grow(n int) []byte {
 	if n == 0 {
 		return nil

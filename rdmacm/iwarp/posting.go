@@ -73,8 +73,8 @@ func nthRead(ch *rdmacm.Chain, n int) int {
 	return -1
 }
 
-// post queues a chain. If no other goroutine is the sender and the receiver does not hold posts,
-// it sends the chain. If the connection is ending, the chain completes with ErrClosed.
+// post queues a chain. If no other goroutine is the sender, and posted work need not wait for
+// release, post sends the chain. If the connection is ending, the chain completes with ErrClosed.
 func (t *transmitter) post(ch *rdmacm.Chain) {
 	st := newPosting(ch)
 	t.mu.Lock()

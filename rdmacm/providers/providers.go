@@ -64,7 +64,8 @@ const (
 	Verbs = "verbs"
 )
 
-// registry lists all providers. The first is the default of tools.
+// registry lists all providers. The first is the one that commands which connect over RDMA use by
+// default.
 var registry = []struct {
 	name string
 	// ready returns an error that says why the provider cannot be opened here, or nil.

@@ -251,7 +251,9 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 // shortSend is the size of the longest message that SendShort takes, in bytes.
 const shortSend = 512
 
-// SendShort copies the message, and posts the copy as a separate chain.
+// SendShort implements rdmacm.Conn. It copies the message, posts the copy as a separate chain, and
+// returns true. It does nothing and returns false if Config.ShortSends is false, if the message is
+// longer than shortSend, or if the connection is ending.
 func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	m := gather(local)
 	if !c.provider.cfg.ShortSends || len(m) > shortSend {

@@ -139,9 +139,9 @@ func (c *Client) Unregister(ctx context.Context, all []Mapping, serves func(cont
 	})
 }
 
-// compare calls the function do for each mapping m of the slice all. known is rpcbind's
-// registration of the same service, or nil if there is none. compare returns the errors of all
-// calls.
+// compare calls the function in the parameter do for each mapping m of the slice all. Its argument
+// known is the mapping that rpcbind has registered for the same program, version and netid, or nil
+// if there is none. compare returns the errors of all calls of do.
 func (c *Client) compare(ctx context.Context, all []Mapping, do func(s *session, m, known *Mapping) error) error {
 	return c.session(ctx, func(s *session) error {
 		registered, err := s.dump(ctx)

@@ -15,11 +15,12 @@ const (
 	// OpCount has no arguments. Its result is an unsigned hyper: the number of operations that the
 	// program has executed so far, this OpCount included.
 	OpCount = iota + 1
-	// OpRead has the argument unsigned count. Its result is opaque<MaxData>, eligible. It is
-	// shorter than count if the reply has less space.
+	// OpRead has the argument unsigned count. Its result is opaque<MaxData>, which is DDP-eligible
+	// (eligible for direct data placement). The result is shorter than count if the reply has less
+	// space.
 	OpRead
-	// OpWrite has the argument opaque<MaxData>, eligible. Its result is the length and the CRC of
-	// the data.
+	// OpWrite has the argument opaque<MaxData>, which is DDP-eligible. Its result is the length and
+	// the CRC of the data.
 	OpWrite
 	// OpStall has the argument unsigned lane. It waits until the test releases the lane
 	// (Program.Release). Its result has no data.

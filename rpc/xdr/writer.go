@@ -224,10 +224,11 @@ func (w *Writer) putPayload(p Payload) {
 }
 
 // FoldPadding makes the length of each payload a multiple of four, without changing the stream. If
-// a payload has one to three bytes more, FoldPadding moves these bytes, with zeros as padding, to
-// the bytes in the buffer that follow the payload. Then w.Payloads and w.Bytes together have all
-// bytes of the stream, padding included. Each such payload needs four bytes of the buffer. If they
-// do not fit, FoldPadding sets Overflow and moves nothing.
+// the length of a payload is not such a multiple, FoldPadding removes its last one to three bytes
+// from the payload, and inserts them into the buffer at the place where the payload ends, together
+// with the zeros of the padding: four bytes in all. After that, the buffer and the payloads
+// together contain the whole stream, padding included. If the buffer has no room for four bytes for
+// each such payload, FoldPadding sets Overflow and moves nothing.
 func (w *Writer) FoldPadding() {
 	odd := 0
 	for i := range w.payloads {

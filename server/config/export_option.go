@@ -126,7 +126,7 @@ func ExportOptionsHelp() string {
 	return strings.Join(optionUsages(), " ") + ".\nThe default is " + usualOptions() + "."
 }
 
-// usualOptions returns the options of an export that names none.
+// usualOptions returns the default options: those of an export for which the user gives no options.
 func usualOptions() string {
 	var usual []string
 	for i := range exportOptions {

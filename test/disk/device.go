@@ -31,7 +31,7 @@ const (
 // serves. A loop device over this file has the file system under test. The Device serves one
 // request at a time.
 type Device struct {
-	// Image is the path of the file that is the disk.
+	// Image is the path of the file whose content is the content of the disk.
 	Image string
 
 	mu       sync.Mutex

@@ -20,7 +20,8 @@ const (
 	manyDepth = 4
 )
 
-// four returns the figures of NFSv4.2. fh is a file that NFSv3 has created.
+// four returns the measurements of NFSv4.2, which the caller then runs. fh is a file that NFSv3 has
+// created.
 func (s *stage) four(v *served, fh nfs3wire.FileHandle3) (all []figure, err error) {
 	for _, way := range []struct {
 		name   string

@@ -119,7 +119,7 @@ const (
 
 func bitmap(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Skip(4 * d.Count(1<<28, 4)) }
 
-// putFH stores the first handle of a compound as the object of the call.
+// putFH stores the first handle of a compound in Shape.Object.
 func putFH(d *xdr.Decoder, s *rpc.Shape, _ *int) {
 	h := d.Opaque(wire.NFS4FHSize)
 	if s.Object == nil && d.Err() == nil {

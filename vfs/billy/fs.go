@@ -72,8 +72,8 @@ type FS struct {
 
 var _ vfs.FileSystem = (*FS)(nil)
 
-// New mounts opt.Path through handler and serves the resulting file system to every client. It
-// calls Handler.Mount once, with a connection that carries no data.
+// New mounts opt.Path through handler, and returns an FS for the resulting file system. It calls
+// Handler.Mount once for all clients, with a connection that carries no data.
 func New(handler nfs.Handler, opt Options) (*FS, error) {
 	opt.Path = cmp.Or(opt.Path, "/")
 	status, bfs, _ := handler.Mount(context.Background(), newMountConn(), nfs.MountRequest{Dirpath: []byte(opt.Path)})

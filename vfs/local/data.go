@@ -196,8 +196,9 @@ func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, st
 	if stable == vfs.Unstable {
 		return done, stable, ch, nil
 	}
-	// DATA_SYNC also makes all attributes stable. Few clients ask for it, and after a sync of the
-	// data alone the file would have to stay open until the rest is synced.
+	// DATA_SYNC is treated as FILE_SYNC here, so all attributes become stable, too. Few clients ask
+	// for DATA_SYNC, and after a sync of the data alone the file would have to stay open until the
+	// rest is synced.
 	if err = fs.syncSince(m); err != nil {
 		return 0, 0, ch, err
 	}

@@ -129,7 +129,7 @@ func (fs *FS) syncOldest() bool {
 }
 
 // syncAndClose syncs n, closes its idle descriptors and releases a reference to n. If the sync
-// fails, the verifier changes.
+// fails, the write verifier (FS.Verifier) changes.
 func (fs *FS) syncAndClose(n *node) {
 	_ = fs.syncSince(n.mark())
 	n.dropIdle(0, 0)

@@ -259,8 +259,8 @@ func length(w *device.Work) (n int) {
 	return n
 }
 
-// carry carries out w, with the memory of p, the peer's queue pair. fault is true if w also puts
-// p into the error state.
+// carry carries out w. p is the peer's queue pair, whose memory w reads or writes. status is the
+// status with which w completes. fault is true if p has to go into the error state.
 func (c *conn) carry(p *conn, w *work) (status device.Status, fault bool) {
 	local := 0
 	if w.Op == device.Read {

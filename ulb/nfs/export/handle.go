@@ -191,8 +191,8 @@ type Pending interface {
 // Without it, Replace refuses an export that manages groups.
 func (t *Table) SetGroups(g Groups) { t.groups = g }
 
-// Looked holds the facts looked up about the caller of one call, for all exports that the
-// call enters. The zero value holds none.
+// Looked holds the groups that Look has found for the caller of one call. They hold for all exports
+// that the call enters. found is false until Look has stored groups.
 type Looked struct {
 	groups []uint32
 	found  bool
@@ -204,8 +204,8 @@ func (e *Export) manages(c *rpc.Cred) bool {
 	return e.ManageGIDs && c.Flavor == rpc.AuthSys && !c.Anonymous && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
 }
 
-// Look looks up the facts that Identify needs about a caller in an export, and stores them in
-// l. It returns the error of Groups.Find, or vfs.ErrDelay for a caller that cannot be
+// Look looks up the groups of a caller in an export, if Identify needs them (manages), and stores
+// them in l. It returns the error of Groups.Find, or vfs.ErrDelay for a caller that cannot be
 // identified at present. If it returns nil, Identify may be called.
 func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err error) {
 	if e.unsure(cred) {

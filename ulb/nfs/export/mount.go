@@ -96,8 +96,8 @@ type Mount struct {
 	// left holds the channels that Retire returned for replaced exports of the mount. Calls may
 	// still use these exports.
 	left []<-chan struct{}
-	// entries is use.entries of the awake export at the latest Doze. rested is the time of the
-	// latest Doze that found calls or clients using the mount, or of its opening.
+	// entries is the number of calls that had entered the awake export at the latest Doze
+	// (use.entries). rested is the time since which the mount seems unused: see Rested.
 	entries uint64
 	rested  time.Time
 }

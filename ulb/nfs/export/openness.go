@@ -23,7 +23,8 @@ func (e *Export) Opener(inner *Export) (why string) {
 	return ""
 }
 
-// weakest returns the weakest security flavor that a client at an address may use.
+// weakest returns the weakest security flavor that a client at an address may use. If SecurityFor
+// returns an empty list, all flavors are allowed, and the weakest is Sys.
 func (e *Export) weakest(a netip.Addr) Security {
 	if all := e.SecurityFor(a); len(all) > 0 {
 		return slices.Min(all)

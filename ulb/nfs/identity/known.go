@@ -45,7 +45,7 @@ type remembered struct {
 	numbers map[uint32]*entry
 }
 
-// of returns the part of k to which e belongs: found or missing.
+// of returns the part of k that stores e: k.found or k.missing.
 func (k *known) of(e *entry) *remembered {
 	if e.found {
 		return &k.found

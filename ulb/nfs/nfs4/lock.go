@@ -89,8 +89,10 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	return s
 }
 
-// mayLockAs checks that the caller may lock through the stateid: the caller opened the file
-// for this access, or has the permission. Errors about the stateid are left to Lock.
+// mayLockAs checks that the caller may lock through the stateid. A write lock needs write access,
+// and a read lock needs read access: the caller must have opened the file for that access, or have
+// the permission for it. If the stateid is wrong, mayLockAs returns NFS4_OK, because Lock will
+// return the error.
 func (k *Compound) mayLockAs(a *state.LockArgs, kind state.Kind) Status {
 	want := state.AccessRead
 	if a.Write {

@@ -43,8 +43,8 @@ type dialer struct {
 	stop context.CancelFunc
 	// most is the maximum number of connections at once.
 	most int
-	// work counts goroutines and connections. ending is true when no more of them may begin. mu
-	// guards ending, taken and all.
+	// mu guards ending, taken and all. work counts goroutines and connections. While ending is
+	// true, no more of them may begin.
 	mu     sync.Mutex
 	ending bool
 	work   sync.WaitGroup
@@ -62,9 +62,9 @@ func newDialer(dial rpc.Dialer, most int) *dialer {
 	return d
 }
 
-// addWork counts one goroutine or connection in work, so that stopAndWait waits for it. It returns false if
-// stopAndWait was called already. If it returns true, the caller has to see that work.Done is called when
-// the goroutine or connection has ended.
+// addWork counts one goroutine or connection in work, so that stopAndWait waits for it. It returns
+// false if stopAndWait was called already. If it returns true, the caller has to see that work.Done
+// is called when the goroutine or connection has ended.
 func (d *dialer) addWork() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

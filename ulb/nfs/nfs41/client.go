@@ -55,7 +55,8 @@ func (c *client) Active() bool {
 	return len(c.sessions) > 0
 }
 
-// Busy implements state.Companion. It also counts requests of ended sessions.
+// Busy implements state.Companion. It also returns true while a request of an ended session is
+// being executed.
 func (c *client) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,8 +24,8 @@ var maintenance = wire.Bits(uint32(wire.OpBackchannelCtl), uint32(wire.OpBindCon
 
 // always is the part of maintenance that SP4_MACH_CRED restricts even if the client does not ask
 // for it: RFC 8881 §18.37.3 demands it of DESTROY_SESSION, and §2.10.8.3 wants one principal for
-// the client and its sessions. The list has nothing that Linux's client does not ask for, because
-// that client gives up on a server with a longer list.
+// the client and its sessions. The list contains only operations that Linux's client itself asks to
+// restrict, because that client gives up on a server that requires more.
 var always = wire.Bits(uint32(wire.OpExchangeID), uint32(wire.OpCreateSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID))
 
 // allowable is the set of operations that a client may ask to do with its machine credential. WRITE

@@ -238,7 +238,7 @@ func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
 func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
 
 // expel evicts the given clients, because another client wants their state. Their leases have run
-// out. It returns false if one of them could not be evicted.
+// out. It returns false if the record of one of them could not be removed.
 func (m *Manager) expel(clients map[*Client]struct{}) bool {
 	return m.evict(slices.Collect(maps.Keys(clients)), Wanted) == nil
 }

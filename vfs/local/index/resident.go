@@ -35,13 +35,15 @@ func openResident(file string) (*bolt.DB, error) {
 		MmapFlags: unix.MAP_POPULATE})
 }
 
-// view calls populate and then db.View.
+// view is db.View, but first calls populate, so that the transaction should not have to wait for
+// the disk in a page fault.
 func (r *residence) view(db *bolt.DB, f func(*bolt.Tx) error) error {
 	r.populate()
 	return db.View(f)
 }
 
-// update calls populate and then db.Update. Only one goroutine at a time may call it.
+// update is db.Update, but first calls populate, for the same reason. Only one goroutine at a time
+// may call it.
 func (r *residence) update(db *bolt.DB, f func(*bolt.Tx) error) error {
 	r.populate()
 	if err := db.Update(f); err != nil {
