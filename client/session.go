@@ -57,10 +57,9 @@ type Session struct {
 	// connection. delayed has those that have a slot and wait for delay.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is making a new session
-	// Tasks of the session's own goroutine; each is true until the goroutine
-	// begins the task. rebind: bind a
-	// connection as the backchannel. tell: report a smaller number of slots to the server. reoffer:
-	// offer another RPCSEC_GSS context for callbacks.
+	// Tasks of the session's own goroutine; each is true until the goroutine begins the task.
+	// rebind: bind a connection as the backchannel. tell: report a smaller number of slots to the
+	// server. reoffer: offer another RPCSEC_GSS context for callbacks.
 	rebind, tell, reoffer bool
 	// offered is the server's handle of the context offered for callbacks, or nil.
 	offered []byte
