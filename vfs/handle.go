@@ -1,9 +1,7 @@
 package vfs
 
 import (
-	"bytes"
 	"encoding/hex"
-	"syscall"
 )
 
 // MaxHandle is the longest handle of a FileSystem, in bytes. A protocol with 64-byte handles (RFC
@@ -42,20 +40,3 @@ func (h Handle) IsZero() bool { return h.n == 0 }
 
 // String returns the handle in hexadecimal, for logs and tests.
 func (h Handle) String() string { return hex.EncodeToString(h.b[:h.n]) }
-
-// CheckName checks that name can be one component of a path. It returns EINVAL if name is empty
-// or contains '/' or NUL, and ENAMETOOLONG if it has more than longest bytes.
-func CheckName(name []byte, longest int) error {
-	switch {
-	case len(name) == 0:
-		return syscall.EINVAL
-	case len(name) > longest:
-		return syscall.ENAMETOOLONG
-	case bytes.IndexByte(name, '/') >= 0, bytes.IndexByte(name, 0) >= 0:
-		return syscall.EINVAL
-	}
-	return nil
-}
-
-// IsDot reports whether name is "." or "..". No file can have these names.
-func IsDot(name []byte) bool { return string(name) == "." || string(name) == ".." }

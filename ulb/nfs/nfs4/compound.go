@@ -16,16 +16,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Object is the export and the file that a file handle of a compound names. The zero value
-// names nothing.
-type Object struct {
-	Export *export.Export
-	Handle vfs.Handle
-}
-
-// IsSet reports whether o names an object.
-func (o *Object) IsSet() bool { return o.Export != nil }
-
 // A Compound is one COMPOUND while it is executed. Compounds are pooled. Everything that an
 // operation passes to a file system by pointer is a field of Compound, so that the operation
 // allocates nothing. A compound keeps its fields while it waits, except for the decoded

@@ -9,6 +9,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
+// An Object is the export and the file that a file handle of a compound names. The zero value
+// names nothing.
+type Object struct {
+	Export *export.Export
+	Handle vfs.Handle
+}
+
+// IsSet reports whether o names an object.
+func (o *Object) IsSet() bool { return o.Export != nil }
+
 // putFH is PUTFH (RFC 8881 §18.19).
 func putFH(k *Compound) Status {
 	var args wire.PutFH4Args

@@ -1,0 +1,124 @@
+package tcp
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// admitLargeRecord finds memory for a record that is too large for the ring. It returns false if the
+// connection has ended.
+func (c *conn) admitLargeRecord() bool {
+	m := c.ring.b[c.start:c.end]
+	known := c.size + c.left
+	_, kind, ok := rpc.MessageType(m)
+	switch {
+	case ok && kind == rpc.TypeReply:
+		in := c.caller.admitReply(m, known, c.last)
+		if in == nil {
+			c.skip = true
+			return true
+		}
+		c.reply, c.place, c.further, c.most = in, in.places[0], in.places[1:], in.most
+	case c.rpc == nil:
+		c.skip = true
+		return true
+	default:
+		if !c.gate() {
+			return false
+		}
+		k := c.callRecord()
+		m = c.ring.b[c.start:c.end] // gate may have moved the message
+		k.Message, k.MessageLen = m, known
+		plan, ok := c.rpc.Admit(&k.Call)
+		if !ok {
+			c.skip = true
+			return true
+		}
+		if plan.Early {
+			k.inRing = true
+			c.count.calls.Add(1)
+			c.rpc.Serve(&k.Call)
+			c.skip = true
+			return true
+		}
+		size := known
+		if !c.last {
+			size = min(max(known, k.Header.Size+plan.Args), c.cfg.MaxRecord)
+		}
+		at := (size + 7) &^ 7
+		words, more := planned(&plan)
+		b, ok := c.share.TryGetIn(plan.Group, at+more)
+		if !ok {
+			var err error
+			c.step(func() { b, err = c.reserve(at+more, plan.Group) })
+			if err != nil {
+				k.Drop()
+				c.kill(errNoMemory)
+				return false
+			}
+			m = c.ring.b[c.start:c.end]
+		}
+		k.setMemory(b, at, words)
+		k.inRing = false
+		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
+	}
+	c.placed = true
+	// The rest of the record may take long to arrive, and the replies must not wait for it.
+	c.pause()
+	// Copy the bytes received so far to the record's own memory, as if they had arrived
+	// only now.
+	c.left += c.size
+	c.size = 0
+	c.copyFragment(m)
+	return true
+}
+
+// copyFragment copies b, a part of the current fragment, to the record's own memory. If the exchange
+// of an arriving reply has ended, copyFragment discards b.
+func (c *conn) copyFragment(b []byte) {
+	keep := true
+	if c.reply != nil {
+		if keep = c.reply.lock(); keep {
+			defer c.reply.unlock()
+		}
+	}
+	for len(b) > 0 {
+		n := min(len(b), len(c.place))
+		if keep {
+			copy(c.place, b[:n])
+		}
+		b = b[n:]
+		c.advance(n)
+	}
+}
+
+// advance notes that n bytes of the current fragment have arrived in the record's own
+// memory.
+func (c *conn) advance(n int) {
+	c.size += n
+	c.left -= n
+	c.place = c.place[n:]
+	for len(c.place) == 0 && len(c.further) > 0 {
+		c.place, c.further = c.further[0], c.further[1:]
+	}
+}
+
+// announced is called with the header of a fragment. If the record already has memory of its own,
+// and would become too long for it, announced refuses the call, or ends the exchange of the reply,
+// and drops the rest of the record.
+func (c *conn) announced() bool {
+	if !c.placed || c.size+c.left <= c.most {
+		return true
+	}
+	if c.reply != nil {
+		c.caller.fail(c.reply, ErrReplyTooLong)
+		c.reply = nil
+	} else {
+		// The call is longer than the procedure's arguments can be.
+		k := c.large
+		c.large = nil
+		k.Message, k.MessageLen = k.Memory.Bytes()[:c.size], c.size+c.left
+		c.rpc.Oversize(&k.Call)
+	}
+	c.skip, c.placed, c.place, c.further = true, false, nil, nil
+	return true
+}

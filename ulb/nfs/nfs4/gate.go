@@ -1,0 +1,35 @@
+package nfs4
+
+import (
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// may returns NFS4_OK if the caller may use the object o now. by is the open or lock of the
+// stateid in the arguments, or nil. If name is not nil, o is a directory, and the file in
+// question is the one of that name in o, if there is one.
+//
+// An open with a deny mode forbids a READ or WRITE with NFS4ERR_LOCKED, and the removal of a
+// name with NFS4ERR_FILE_OPEN (RFC 8881 §18.25.4, RFC 7530 §16.26.5). During the grace period
+// after a restart names do not change, because clients reclaim the state that they held before
+// the restart, and may do so by name (RFC 8881 §8.4.2).
+func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) Status {
+	switch k.Program.state.Ask(&state.Intent{
+		Use: use, FS: o.Export.FS, File: o.Handle, Name: name, Op: k.opIn(o), By: by,
+		Client: k.Client, From: k.Call.Conn.Peer.Addr(),
+	}) {
+	case state.Yes:
+		return wire.NFS4OK
+	case state.AfterGrace:
+		if k.Minor == 0 && use == state.UseLink {
+			return wire.NFS4ErrDelay // minor version 0 has no NFS4ERR_GRACE for LINK
+		}
+		return wire.NFS4ErrGrace
+	case state.AfterWait:
+		return k.Block(k.FS().Lane())
+	}
+	if use == state.UseRemove {
+		return wire.NFS4ErrFileOpen
+	}
+	return wire.NFS4ErrLocked
+}
