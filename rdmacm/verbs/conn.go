@@ -140,16 +140,11 @@ func (c *Conn) freeMemory() {
 // dismantle frees everything of the connection. Its goroutine has ended, or was never started.
 // dismantle calls methods of the device that may sleep.
 func (c *Conn) dismantle() {
-	c.freeQueues()
-	c.seat.Leave()
-	c.freeID()
-}
-
-// freeQueues frees everything of the connection except its ID and its seat.
-func (c *Conn) freeQueues() {
 	c.dev.DestroyQueues()
 	c.freeMemory()
 	c.p.giveBack(c.rnic, c.taken)
+	c.seat.Leave()
+	c.freeID()
 }
 
 func (c *Conn) freeID() {

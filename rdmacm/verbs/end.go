@@ -22,7 +22,7 @@ const (
 	destroyed
 )
 
-// Time limits of the steps in which a connection ends.
+// Time limits for the end of a connection.
 const (
 	// leaveTimeout is the time that the peer has to let the work posted before Disconnect
 	// complete.
@@ -398,7 +398,8 @@ func (c *Conn) conclude() {
 func (c *Conn) farewell() {
 	defer c.freeID()
 	defer c.seat.Leave()
-	c.freeQueues()
+	c.freeMemory()
+	c.p.giveBack(c.rnic, c.taken)
 	if !c.rnic.open.Active() {
 		c.seat.Leave()
 	}

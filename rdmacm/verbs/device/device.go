@@ -292,7 +292,7 @@ type Conn interface {
 	Disconnect() error
 	// DestroyQueues destroys the queue pair and the completion queues, with their descriptor.
 	// After it has returned, the device touches no memory. It is called after Serve has
-	// returned. Flush must not run during DestroyQueues or after it. A second call does nothing.
+	// returned. Flush must not run during DestroyQueues or after it. It is called once.
 	// It may sleep.
 	DestroyQueues()
 	// Destroy frees the rest, including the ID. It is called after DestroyQueues. It may sleep.

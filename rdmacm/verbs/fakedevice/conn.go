@@ -379,11 +379,8 @@ func (c *conn) Disconnect() error {
 
 func (c *conn) DestroyQueues() {
 	defer c.lock()()
-	if c.serving || c.flushes.Load() > 0 {
-		panic("fakedevice: DestroyQueues before Serve returned or beside Flush")
-	}
-	if c.noQP {
-		return
+	if c.serving || c.flushes.Load() > 0 || c.noQP {
+		panic("fakedevice: DestroyQueues before Serve returned, beside Flush, or twice")
 	}
 	c.noQP = true
 	c.id.c.d.left.Queues--
