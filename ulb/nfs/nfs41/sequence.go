@@ -107,7 +107,7 @@ func (s *Session) slot(i uint32) *slot {
 		return p.Load()
 	}
 	if s.ended.Load() {
-		l.releaseMemory() // Session.end may have missed the new slot
+		l.close() // Session.end may have missed the new slot
 	}
 	return l
 }

@@ -119,7 +119,7 @@ func (s *Session) end() {
 	s.endCalls()
 	for i := range s.slots {
 		if sl := s.slots[i].Load(); sl != nil {
-			sl.releaseMemory()
+			sl.close()
 		}
 	}
 	s.giveBack()

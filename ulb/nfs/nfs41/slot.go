@@ -133,8 +133,8 @@ func (l *slot) drop(turn uint64) {
 	}
 }
 
-// releaseMemory gives the slot's memory back. accept then begins no new request in the slot.
-func (l *slot) releaseMemory() {
+// close gives the slot's memory back. accept then begins no new request in the slot.
+func (l *slot) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.account(0)
