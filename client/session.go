@@ -53,8 +53,8 @@ type Session struct {
 	lease  time.Duration
 	links  []*link
 	turn   int // index in links where pick continues
-	// waiting has the compounds without a slot. parked has those that have a slot and wait for a
-	// connection. delayed has those that have a slot and wait for delay.
+	// waiting lists the compounds that wait for a slot. The others have a slot: parked lists the
+	// compounds that wait for a connection, delayed those that repeat after a delay.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is making a new session
 	// Tasks of the session's own goroutine; each is true until the goroutine begins the task.

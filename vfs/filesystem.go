@@ -1,7 +1,7 @@
 package vfs
 
-// A Cred is the user for whom a call is made, after squashing. The file system checks permissions
-// for this user as the kernel would.
+// A Cred is the identity of a caller, after squashing. The file system checks this user's
+// permissions as the kernel would.
 type Cred struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary, at most 65536, in any order

@@ -31,7 +31,7 @@ type Config struct {
 	MountPort int
 	// NFS is the version: "3" (the default), "4.1" or "4.2".
 	NFS string
-	// Workload is one of Workloads or, for NFS version 4, one of Workloads4.
+	// Workload is a name from the list Workloads or, for NFS version 4, from the list Workloads4.
 	Workload string
 	// Size is the number of bytes that a READ, WRITE or READDIRPLUS asks for; default 1 MiB. If the
 	// server accepts less, Run uses the server's maximum.

@@ -25,8 +25,8 @@ func late(err error) bool {
 		errors.Is(err, syscall.ETIMEDOUT)
 }
 
-// protocol returns the protocol that the target's provider speaks, as far as it is known before
-// there is a connection.
+// protocol returns the target's protocol for error texts. Before a connection exists, only the
+// provider is known: the software RNIC speaks iWARP, and a device may speak any protocol of RDMA.
 func protocol(t client.Target) string {
 	if p := t.Provider; p != nil && p.Name() != providers.IWARP {
 		return "RDMA"

@@ -266,7 +266,7 @@ func (x *receiver) reveal() bool {
 	return true
 }
 
-// spill moves the rest of what was read ahead to the ring.
+// spill moves the remaining bytes that were read ahead to the ring.
 func (x *receiver) spill() {
 	a := &x.ring.ahead
 	x.p.counters.misguessed.Add(1)

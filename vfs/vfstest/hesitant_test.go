@@ -70,8 +70,9 @@ func attemptsOf(seam reflect.Type, fs any, try bool) (blocked, reached []string)
 	return blocked, reached
 }
 
-// nobody has the methods of all interfaces, but each of them is nil.
-type nobody struct {
+// noMethods has the methods of all interfaces, but a call of one panics, because each interface is
+// nil.
+type noMethods struct {
 	vfs.FileSystem
 	vfs.Opener
 	vfs.Sparse
@@ -97,7 +98,7 @@ func TestHesitantFilesReachNothing(t *testing.T) {
 }
 
 // opening is a file system whose Open returns a File with nil methods.
-type opening struct{ nobody }
+type opening struct{ noMethods }
 
 func (opening) Open(*vfs.Op, vfs.Handle, vfs.OpenAccess) (vfs.File, error) {
 	return struct{ vfs.File }{}, nil
@@ -105,7 +106,7 @@ func (opening) Open(*vfs.Op, vfs.Handle, vfs.OpenAccess) (vfs.File, error) {
 
 func TestHesitantAttemptsReachNothing(t *testing.T) {
 	const methods = 29
-	none := nobody{}
+	none := noMethods{}
 	if blocked, reached := attempts(vfstest.Hesitant(none), true); len(blocked) < methods || len(reached) != 0 {
 		t.Errorf("attempts: %q would block, %q reached the file system", blocked, reached)
 	}

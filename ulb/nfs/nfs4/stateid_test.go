@@ -287,8 +287,8 @@ func TestReadsWithoutReservedMemory(t *testing.T) {
 	f.want(wire.NFS4OK, ops...)
 }
 
-// Two opens conflict if the access of one meets a deny mode of the other, whoever the owners
-// are. Otherwise both are granted.
+// Two opens conflict if the access of one meets a deny mode of the other. The owners of
+// the opens do not matter. Otherwise both are granted.
 func TestShareMatrix(t *testing.T) {
 	s := openSite(t)
 	f, other := newFiler(t, s, 1), newFiler(t, s, 1)

@@ -16,7 +16,7 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View holds the caller for whom the methods of FS walk the tree. The peer and the caller's
+// A View is the caller whose rights the methods of FS check when they walk the tree. The peer and the caller's
 // flavor decide which exports are visible, and the caller's rights apply in the exports'
 // directories.
 type View struct {
