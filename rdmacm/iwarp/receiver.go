@@ -163,7 +163,7 @@ func (x *receiver) run() {
 func (x *receiver) readReady(fd uintptr) bool {
 	x.taken = 0
 	for !x.life.stopping.Load() {
-		if x.taken >= RingSize {
+		if x.taken >= turnSize {
 			x.endTurn()
 		}
 		x.skipBehindFault()
@@ -200,8 +200,8 @@ func (x *receiver) readReady(fd uintptr) bool {
 	return true
 }
 
-// endTurn lets other receivers run after this one has read as much input as a ring holds. It
-// gives the ring back if another receiver waits for one, and yields the processor.
+// endTurn lets other receivers run after this one has read turnSize bytes. It gives the ring back
+// if another receiver waits for one, and yields the processor.
 func (x *receiver) endTurn() {
 	x.taken = 0
 	if x.p.rings.wanted() {

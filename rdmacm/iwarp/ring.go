@@ -56,7 +56,7 @@ func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Er
 
 // rings is a limited pool of rings. A receiver keeps a ring while it has input, and processes
 // that input without blocking. While other receivers wait for a ring, it gives its own back after
-// RingSize bytes of input (endTurn). So a receiver waits only for receivers that are processing
+// turnSize bytes of input (endTurn). So a receiver waits only for receivers that are processing
 // input, never for a peer.
 type rings struct {
 	most int

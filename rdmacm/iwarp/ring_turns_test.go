@@ -74,7 +74,7 @@ func TestFloodingPeersPassTheRingsOn(t *testing.T) {
 				taken = append(taken, f.rx.arrived.Load)
 			}
 			await.Until(t, "each flooder has had a turn", func() bool {
-				return !slices.ContainsFunc(taken, func(arrived func() uint64) bool { return arrived() < RingSize })
+				return !slices.ContainsFunc(taken, func(arrived func() uint64) bool { return arrived() < turnSize })
 			})
 			for range 10 {
 				ping()
