@@ -24,6 +24,10 @@ func open(k *Compound) Status {
 	if o.client, s = k.ClientOf(o.args.Owner.Clientid); s != wire.NFS4OK {
 		return s
 	}
+	if k.Op.Try && how.Opentype == wire.Open4Create {
+		// Blocked repeats the whole OPEN, but a file must not be created twice.
+		return k.Block(k.FS().Lane())
+	}
 	if k.Minor == 0 {
 		if o.owner, s = k.Program.state.OwnerOf(o.client, o.args.Owner.Owner, false); s != wire.NFS4OK {
 			return s

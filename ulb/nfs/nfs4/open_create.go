@@ -40,10 +40,6 @@ func (o *opening) create() Status {
 			return wire.NFS4ErrInvalid
 		}
 	}
-	if k.Op.Try {
-		// Under Try the OPEN may be run again, but a file must not be created twice.
-		return k.Block(k.FS().Lane())
-	}
 	if s := k.Program.state.RoomToOpen(o.client, state.DomainOf(k.FS())); s != wire.NFS4OK {
 		return s
 	}
