@@ -87,7 +87,8 @@ func (n *node[O]) before(first uint64, h *Holder[O]) bool {
 	return n.h.number < h.number
 }
 
-// measured updates reach, writes and hasWrite of n from its children.
+// measured computes reach, writes and hasWrite of n from its own range and from its children. It
+// returns n.
 func (n *node[O]) measured() *node[O] {
 	n.reach, n.writes, n.hasWrite = n.Last, n.Last, n.Write
 	for _, c := range [...]*node[O]{n.left, n.right} {
@@ -102,8 +103,8 @@ func (n *node[O]) measured() *node[O] {
 	return n
 }
 
-// split divides the subtree n into the ranges before the range of h that begins at first, and
-// the rest.
+// split divides the subtree n at the range of h whose first byte is first: into the ranges before
+// that range, and the rest.
 func (n *node[O]) split(first uint64, h *Holder[O]) (before, others *node[O]) {
 	if n == nil {
 		return nil, nil
@@ -137,7 +138,7 @@ func (t *Table[O]) add(h *Holder[O], r Range) {
 	t.root = joined(joined(before, n.measured()), others)
 }
 
-// without returns the subtree without the range of h that begins at first.
+// without returns the subtree without the range of h whose first byte is first.
 func (n *node[O]) without(first uint64, h *Holder[O]) *node[O] {
 	switch {
 	case n.h == h && n.First == first:
