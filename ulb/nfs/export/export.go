@@ -117,8 +117,9 @@ func (e *Export) within(path string) (string, bool) {
 	return strings.CutPrefix(path, prefix)
 }
 
-// stripes is the number of counters of an export. A connection always uses the same counter, chosen
-// by the connection's ID. Connections on different processors thus rarely write to the same memory.
+// stripes is the number of counters of running calls in an export. A connection always uses the
+// same counter, chosen by the connection's ID. Connections on different processors thus rarely
+// write to the same memory.
 const stripes = 16
 
 // use counts the calls that use an export's file system. The zero value is ready.

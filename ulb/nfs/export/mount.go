@@ -96,7 +96,7 @@ type Mount struct {
 	// left holds the channels that Retire returned for replaced exports of the mount. Calls may
 	// still use these exports.
 	left []<-chan struct{}
-	// entries is the number of calls that had entered the awake export at the latest Doze
+	// entries is the number of calls that had entered the awake export when Doze last ran
 	// (use.entries). rested is the time since which the mount seems unused: see Rested.
 	entries uint64
 	rested  time.Time
@@ -183,7 +183,8 @@ func (m *Mount) wake(try bool) (*Export, error) {
 	}
 }
 
-// waking is one step of wake. It returns the export, or an error, or the Open or Close to wait for.
+// waking is one step of wake. It returns the export if its file system is open, an error if no file
+// system can be opened now, or else the Open or Close for which wake has to wait.
 func (m *Mount) waking() (*Export, *work, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -258,9 +259,9 @@ func (m *Mount) offer(top *Export) {
 	}
 }
 
-// Doze begins to close the file system if no call has used it for long enough (after is how long),
-// and clients hold no state in it. The caller calls Doze from time to time. It returns false if the
-// file system is closed, and no Open or Close is running.
+// Doze begins to close the file system if no call has used it for the time after, and clients hold
+// no state in it. The caller calls Doze from time to time. Doze returns false if the file system is
+// closed, and no Open or Close is running.
 func (m *Mount) Doze(after time.Duration) (awake bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -86,7 +86,7 @@ func (f *Found) cloned() Found {
 	return c
 }
 
-// named returns the export with a name, not counting mounts, or nil.
+// named returns the export with the given name, or nil. It does not look among the mounts.
 func (s *set) named(name string) *Export {
 	if e := s.byID[idOf(name)]; e != nil && e.Name == name {
 		return e
