@@ -44,9 +44,8 @@ const (
 
 // GroupsConfig holds the settings of Groups.
 type GroupsConfig struct {
-	// Look returns the groups of a user; ok is false if there is no such user. It may block
-	// until ctx ends. An error means that no answer was available. Usually it is
-	// Map.GroupsOf.
+	// Look returns the groups of a user; ok is false if there is no such user. Look may block until
+	// ctx ends. An error means that no answer was available. Usually Look is Map.GroupsOf.
 	Look func(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error)
 	// Age is how long an answer is valid, and UnknownAge how long the answer "no such user" is. 0
 	// means DefaultAge and DefaultUnknownAge. Groups renews an answer in use before it expires. If
@@ -56,14 +55,14 @@ type GroupsConfig struct {
 	Failed func(uid uint32, err error)
 }
 
-// Groups returns the groups of users by number. It remembers answers, and looks users up in
-// the background for calls that may not block. Its methods may be called from any goroutine
-// and do not block.
+// Groups returns the groups of users by number. It remembers answers, and looks users up in the
+// background for calls that may not block. Its methods may be called from any goroutine and do not
+// block.
 //
 // Each call names the address of its client, and addresses take turns. An address that asks for
 // many users waits for its own look-ups only and gets only its share of the memory. The number of
-// goroutines and of processes does not grow with the addresses: for all addresses together there
-// are at most as many of each as the constant lookers says.
+// goroutines and of processes does not grow with the addresses: the constant lookers limits both,
+// for all addresses together.
 type Groups struct {
 	cfg GroupsConfig
 	ctx context.Context
@@ -243,7 +242,7 @@ func (g *Groups) mayWait(client netip.Addr, m *member, now time.Time) bool {
 }
 
 // stuck reports whether the first user in the queue of a client's address has waited for a look-up
-// for patience or longer. g.mu is held.
+// at least as long as patience. g.mu is held.
 func (g *Groups) stuck(client netip.Addr, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return a != nil && len(a.queue) > 0 && a.queue[0].hopeless(now)
@@ -258,8 +257,9 @@ type Wait struct {
 
 func (w *Wait) Error() string { return "identity: the groups of a user are being looked up" }
 
-// Await calls resume once: when the look-up has ended, and at the latest when it has taken
-// patience. resume runs on any goroutine, perhaps before Await returns. It must not block.
+// Await calls resume once: when the look-up has ended, but no later than the time patience after
+// the look-up was requested. resume runs on any goroutine, perhaps before Await returns. It must
+// not block.
 func (w *Wait) Await(resume func()) {
 	if !w.g.await(w, resume) {
 		resume()

@@ -88,7 +88,8 @@ func (k *known) keepNumber(id uint32, e *entry, now time.Time) {
 	r.numbers = keep(r.numbers, id, e, now)
 }
 
-// keep adds e to m, which holds at most maxKnown entries, and returns m.
+// keep adds e to m and returns m. If m already has maxKnown entries, keep first removes the expired
+// entries or, if none has expired, all entries.
 func keep[K comparable](m map[K]*entry, key K, e *entry, now time.Time) map[K]*entry {
 	if len(m) >= maxKnown && m[key] == nil {
 		for k, old := range m {

@@ -29,8 +29,8 @@ const (
 const (
 	DefaultAge        = 10 * time.Minute
 	DefaultUnknownAge = 30 * time.Second
-	// DefaultDomain is the domain if the machine's name has none. Other implementations use
-	// the same.
+	// DefaultDomain is the domain if the machine's name has none. Other implementations of NFSv4
+	// use the same default.
 	DefaultDomain = "localdomain"
 )
 
@@ -42,10 +42,10 @@ type Config struct {
 	// Passwd, Group and Switch (nsswitch.conf) are the paths of the files. If one is empty, the Map
 	// uses the file in /etc.
 	Passwd, Group, Switch string
-	// Ask looks a key up in a database ("passwd", "group", "initgroups") after the files. It
-	// returns the line about key (for initgroups the lines), or nil if there is none, or an
-	// error if it cannot tell. If Ask is nil, the Map asks the services of nsswitch.conf
-	// through getent(1).
+	// Ask looks a key up in a database ("passwd", "group", "initgroups"). The Map calls it after it
+	// has read the files. Ask returns the line about key (for initgroups the lines), nil if there
+	// is none, or an error if it cannot tell. If Ask is nil, the Map asks the services of
+	// nsswitch.conf through getent(1).
 	Ask func(ctx context.Context, database, key string) ([]byte, error)
 	// Age is how long a found answer is valid, and UnknownAge how long "not found" is. 0 means
 	// DefaultAge and DefaultUnknownAge.
@@ -61,7 +61,8 @@ type Map struct {
 	cfg   Config
 	files [2]string
 	known [2]known // by Kind
-	// names and numbers limit the look-ups that clients cause.
+	// names limits the look-ups by name that each client address can cause, numbers the look-ups by
+	// number.
 	names, numbers *looks
 }
 

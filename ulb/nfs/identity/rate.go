@@ -25,7 +25,7 @@ const (
 	maxAddresses = 4096
 )
 
-// looks counts the look-ups of addresses.
+// looks limits the look-ups that each client address may cause.
 type looks struct {
 	burst time.Duration // nameBurst or numberBurst, times every
 	every time.Duration
@@ -42,8 +42,9 @@ func newLooks(burst int, every time.Duration) *looks {
 	return &looks{burst: time.Duration(burst) * every, every: every, spent: make(map[netip.Addr]time.Time)}
 }
 
-// of returns the key in spent for a client's address, and the time in spent, or the current time if
-// the time in spent is past. mu is held.
+// of returns the key in spent for a client's address: the address itself or, if spent is full, the
+// zero address, which all further addresses share. It also returns the time in spent, or the
+// current time if the time in spent is past. mu is held.
 func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
 	address = clientaddr.Of(client)
 	spent, found := l.spent[address]
@@ -72,7 +73,8 @@ func (l *looks) sweep(now time.Time) {
 	}
 }
 
-// may reports whether an address has a look-up left. If it has and take is true, may uses one up.
+// may reports whether a client's address has a look-up left. If it has one and take is true, may
+// uses it up.
 func (l *looks) may(client netip.Addr, now time.Time, take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

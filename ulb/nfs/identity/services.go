@@ -12,8 +12,8 @@ type nssService struct {
 	last bool
 }
 
-// ownServices are the services that read files and the running system of this machine. They
-// are never down: if one does not answer, the machine has no data for it.
+// ownServices are the services that read files and the running system of this machine. They never
+// count as unavailable: if one does not answer, the machine has no data for it.
 var ownServices = []string{"files", "systemd", "compat", "db", "altfiles", "extrausers"}
 
 // servicesOf returns the services that a file in the format of nsswitch.conf names for the
