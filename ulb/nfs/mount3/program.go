@@ -1,9 +1,9 @@
-// Package mount3 is MOUNT version 3 (RFC 1813 appendix I). It turns the path of an export, or
-// of a directory beneath one, into the file handle with which NFSv3 begins. It is served on
-// NFS's own ports, so that clients need no port mapper (mountport=2049,mountproto=tcp).
+// Package mount3 is MOUNT version 3 (RFC 1813 appendix I). It turns the path of an export, or of a
+// directory beneath one, into the file handle with which NFSv3 begins. It is served on NFS's own
+// ports, so that clients need no port mapper (mount options mountport=2049,mountproto=tcp).
 //
-// The package keeps a list of clients and their mounts in memory, only for DUMP, which people
-// use. Nothing else depends on the list, and its length is limited (maxMounts).
+// The package keeps a list of clients and their mounts in memory, so that DUMP can show it to
+// people. Nothing else depends on the list, and its length is limited (maxMounts).
 package mount3
 
 import (
@@ -231,8 +231,8 @@ func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth in
 	defer e.Leave(v.Conn) // v.Conn, because after Detach the call may belong to another goroutine
 	lane := e.FS.Lane()
 	if was, _ := c.Progress.(stage); !c.Try && depth > was.depth && was.lane != lane {
-		// The walk continues in the executor lane of this export's file system. If it stalls
-		// there, it does not hold up calls in another lane.
+		// The walk continues in the executor's lane for this export's file system. If it stalls
+		// there, calls in other lanes do not wait for it.
 		c.Progress = stage{depth, lane}
 		c.Detach()
 		c.Resume(lane)
