@@ -12,10 +12,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Judge examines the file handle with which every procedure except NULL begins. It checks that
-// this server has issued the handle, that its export serves this caller from this port for this
-// procedure, and that the export accepts the caller. If not, the call is answered at once,
-// before the server reserves memory or fetches data for it.
+// Judge examines the file handle with which every procedure except NULL begins. It checks that this
+// server has issued the handle, that the handle's export serves the caller's address and port and
+// is writable if the procedure changes files, and that the export accepts the caller's flavor and
+// identity. If a check fails, the call is answered at once, before the server reserves memory or
+// fetches data for it.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	proc := wire.Procedure(a.Header.Procedure)
 	if proc == wire.ProcNull {
@@ -83,10 +84,10 @@ func changes(p wire.Procedure) bool {
 	return nfs.Binding3.Procedures[p].Once || p == wire.ProcCommit
 }
 
-// enter marks the export of the call as in use (export.Export.Enter). Since Judge, the export
-// may have been replaced or removed, or the file system of an idle mount may have been closed.
-// In these cases enter judges the call again, by the present export. blocks is true if a file
-// system must be opened and the call may not wait.
+// enter marks the export of the call as in use (export.Export.Enter). Since Judge, the export may
+// have been replaced or removed, or the file system of an idle mount may have been closed. In these
+// cases enter repeats the checks of Judge with the present export. blocks is true if a file system
+// must be opened and the call may not wait.
 func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *refusal, blocks bool) {
 	for e = o.Export; ; {
 		if e.Enter(c.Conn) {

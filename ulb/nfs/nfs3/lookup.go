@@ -70,7 +70,8 @@ func (r *request) child(name []byte) (e *export.Export, obj vfs.Object, err erro
 	return r.export, obj, err
 }
 
-// look returns the caller's view of the tree of names.
+// look returns a pseudo.View through which the procedure looks up names in other exports, with the
+// rights of the caller.
 func (r *request) look() *pseudo.View {
 	r.view.Conn, r.view.Caller, r.view.Op.Try = r.call.Conn, &r.call.Cred, r.op.Try
 	r.view.Looked = &r.looked // valid for a mount too, because a mount has the options of the export above it
@@ -111,10 +112,10 @@ func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 	return p.Export, obj, nil
 }
 
-// peek adds the attributes of an object in another export, if that export accepts the caller and
-// its file system has them without a wait. That file system may stall, and this call runs in the
-// executor lane of another one. If the attributes are missing, the client requests them in a
-// separate call.
+// peek adds the attributes of obj, an object of export e, if e accepts the caller and its file
+// system has them without a wait. peek must not wait, because this call runs in the executor's lane
+// for another file system. If the attributes are missing, the client requests them in a separate
+// call.
 func (r *request) peek(e *export.Export, obj *vfs.Object) {
 	if !e.Admits(r.call.Conn, &r.call.Cred) || e.Refuses(&r.call.Cred) {
 		return

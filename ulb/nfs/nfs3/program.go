@@ -135,9 +135,9 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return procedures[c.Header.Procedure](r)
 }
 
-// wait continues a call whose caller could not be identified because of err. If err is an
-// export.Pending, the call resumes when the answer is there, in the given executor lane.
-// Otherwise the client gets NFS3ERR_JUKEBOX.
+// wait handles a call whose caller could not be identified because of err. If err is an
+// export.Pending, a look-up is running: the executor runs the call again in the given lane when the
+// look-up has ended. Otherwise the client gets NFS3ERR_JUKEBOX.
 func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	pending, ok := errors.AsType[export.Pending](err)
 	if !ok {
