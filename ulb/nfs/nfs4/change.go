@@ -31,9 +31,9 @@ func (k *Compound) unchanged(err error) Status {
 	return k.Failed(err)
 }
 
-// leads checks that a name in directory o does not lead into an export, because the
-// operation must not touch such a name. If the name does, leads returns the given status.
-// Otherwise leads returns NFS4_OK, or the status of a failed lookup.
+// leads checks that a name in directory o does not lead into another export, because the operation
+// must not touch such a name. If the name does, leads returns the given status. Otherwise leads
+// returns NFS4_OK, or the status of a failed lookup.
 func (k *Compound) leads(o *Object, name []byte, status Status) Status {
 	e, s := k.belowOf(o, name)
 	if e != nil {

@@ -44,7 +44,7 @@ type Compound struct {
 	// Session is set by the package of the minor version. This package uses it only as a Limiter
 	// and as a Maintainer.
 	Session any
-	// Replay is the stored reply of a Replayed compound.
+	// Replay is the stored reply of a compound that was executed before: see Replayed.
 	Replay *rpc.Kept
 	// Status is the status of the last finished operation.
 	Status Status
@@ -118,7 +118,7 @@ func (k *Compound) brought() {
 // in k.Attr.
 func (k *Compound) Brought() bool { return k.broughtBy > 0 && k.broughtBy == k.Index }
 
-// KeepBody makes the engine send the body of the result although the status is not NFS4_OK.
+// KeepBody makes the Compound send the body of the result although the status is not NFS4_OK.
 func (k *Compound) KeepBody() { k.keepBody = true }
 
 // FS returns the file system of the current file handle.
@@ -290,8 +290,8 @@ func (k *Compound) stranger(answer rpc.AuthStat) {
 	k.Program.exports.Refused(&r)
 }
 
-// step executes one operation and writes its result. If the status is negative, the result
-// is incomplete. rpc then discards it before the next attempt (rpc.Call.Mark).
+// step executes one operation and writes its result. If the status is negative, the result is
+// incomplete. Package rpc then discards it before the next attempt (rpc.Call.Mark).
 func (k *Compound) step() Status {
 	k.Number = wire.OpNum(k.Args.Uint32())
 	if k.Minor == 0 {
@@ -451,8 +451,8 @@ func (k *Compound) enter(i int, o *Object) Status {
 	}
 	k.entered[i] = o.Export
 	if lane := o.Export.FS.Lane(); i == 0 && !k.Op.Try && k.on != lane {
-		// The compound continues in the executor lane of the export's file system. If the
-		// operation stalls there, it does not hold up calls in another lane.
+		// The compound continues in the executor's lane for this export's file system. If the
+		// operation stalls there, calls in other lanes do not wait for it.
 		return k.WaitFor(func() { k.Resume(lane) })
 	}
 	return wire.NFS4OK
@@ -476,16 +476,16 @@ func (k *Compound) leave() {
 }
 
 // WaitFor returns the status Waiting for an operation that has to wait for an event. After the
-// operation has returned, the engine calls the function start. It begins the wait and arranges
-// that Resume is called exactly once, from any goroutine, perhaps before start returns. It does
-// nothing else with the compound. After Resume the operation runs again and decodes its
-// arguments again.
+// operation has returned, the Program calls start. start begins the wait and arranges that Resume
+// is called exactly once, from any goroutine, perhaps before start returns. start does nothing else
+// with the compound. After Resume the operation runs again and decodes its arguments again.
 func (k *Compound) WaitFor(start func()) Status {
 	k.start = start
 	return Waiting
 }
 
-// Resume continues a waiting compound in the given executor lane. lane may be nil.
+// Resume continues a waiting compound in the given lane of the executor (see rpc.Call.Resume). lane
+// may be nil.
 func (k *Compound) Resume(lane any) {
 	k.on = lane
 	k.Call.Resume(lane)

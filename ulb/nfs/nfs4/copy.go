@@ -132,7 +132,8 @@ func (p *pair) overlaps(count uint64) bool {
 	return count > apart && p.k.Saved.key() == p.k.key()
 }
 
-// copy copies as much as one COPY may. It returns an error only if it has copied nothing.
+// copy copies the range, but stops after maxCopy bytes or after maxCopyTime. It returns an error
+// only if it has copied nothing.
 func (p *pair) copy() (done uint64, err error) {
 	start := time.Now()
 	left := min(p.count, maxCopy)

@@ -150,8 +150,8 @@ func (f *facts) cover() Status {
 	return wire.NFS4OK
 }
 
-// writeAttributes writes a fattr4 with the asked attributes that are supported and readable. It omits the
-// birth time if the object has none.
+// writeAttributes writes a fattr4 with the asked attributes that are supported and readable. It
+// omits the birth time if the object has none.
 func (f *facts) writeAttributes(w *xdr.Writer, asked *wire.Bitmap4) {
 	p := f.k.plan(asked)
 	if p.needs&needBirth != 0 && p.set.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {

@@ -63,8 +63,8 @@ func (k *Compound) look(e *export.Export) Status {
 	return wire.NFS4OK
 }
 
-// acts reports whether an operation on the current object depends on the caller's identity.
-// GETFH and SAVEFH do not. GETFH has no error status for an unknown caller.
+// acts reports whether an operation on the current object depends on the caller's identity. GETFH
+// and SAVEFH do not depend on it, and GETFH has no error status for an unknown caller.
 func (op *Operation) acts() bool { return op.Number != wire.OpGetFH && op.Number != wire.OpSaveFH }
 
 // counts reports whether an operation of minor version 0 uses up a seqid of an owner, even if

@@ -42,9 +42,9 @@ type Minor interface {
 // An Operation is one row of a minor version's table of operations.
 type Operation struct {
 	Number wire.OpNum
-	// Run decodes the arguments from k.Args and does the work. If the status is NFS4_OK, it
-	// writes the part of the result that follows the status to k.W. With another status, the
-	// engine discards what Run wrote, unless Run called k.KeepBody.
+	// Run decodes the arguments from k.Args and does the work. If the status is NFS4_OK, it writes
+	// the part of the result that follows the status to k.W. With another status, the Compound
+	// discards the bytes that Run wrote, unless Run called k.KeepBody.
 	Run func(k *Compound) Status
 	// Handle is true if the operation uses the current file handle. If none is set, the answer
 	// is NFS4ERR_NOFILEHANDLE. While the operation runs, k.Current.Export is marked as in use

@@ -35,15 +35,16 @@ func (k *Compound) checkName(name []byte) Status {
 	return wire.NFS4OK
 }
 
-// lookAround returns the caller's view of the tree of names.
+// lookAround returns a pseudo.View through which an operation looks up names in other exports, with
+// the rights of the compound's caller.
 func (k *Compound) lookAround() *pseudo.View {
 	k.view.Conn, k.view.Caller, k.view.Looked = k.Call.Conn, &k.Call.Cred, &k.looked
 	k.view.Op.Try = k.Op.Try
 	return &k.view
 }
 
-// mayLead reports whether a name in a directory of e could lead into an export. It does not
-// call the file system. If it returns true, below gives the exact answer.
+// mayLead reports whether a name in a directory of e could lead into another export. It does not
+// call the file system. If it returns true, the method below gives the exact answer.
 func (k *Compound) mayLead(e *export.Export, name []byte) bool {
 	names := k.Program.names
 	return names != nil && names.MayLead(e, name)

@@ -301,8 +301,9 @@ func (o *opening) truncate() Status {
 	return wire.NFS4OK
 }
 
-// granted returns nil if the caller has the permission for access, or access has OpenOwner.
-// Otherwise it returns EACCES, or the file system's error.
+// granted returns nil if the caller has permission for access. It does not check the permission if
+// access has the bit OpenOwner. It returns EACCES if the caller has no permission, or the error of
+// the file system.
 func (k *Compound) granted(h vfs.Handle, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 {
 		return nil

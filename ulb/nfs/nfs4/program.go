@@ -160,11 +160,11 @@ func (p *Program) recycle(k *Compound) {
 }
 
 // Judge examines the first file handle of a compound. It checks that this server has issued the
-// handle, that its export serves this caller, and that the export accepts the caller. If not,
-// the server reserves no payload memory and fetches no further data for the compound. It then
-// executes only the operations that have arrived, and refuses the caller in each operation that
-// such a caller may not do. Arguments that Judge does not see, such as data, are limited by
-// nfs.Binding4.
+// handle, that the handle's export serves the caller's address and port, and that the export
+// accepts the caller's flavor and identity. If not, the server reserves no payload memory and
+// fetches no further data for the compound. It then executes only the operations that have arrived,
+// and refuses the caller in each operation that such a caller may not do. Arguments that Judge does
+// not see, such as data, are limited by nfs.Binding4.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if a.Header.Procedure == wire.ProcNull {
 		return rpc.Done
@@ -192,10 +192,10 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// judgeByName judges a compound that does not begin with a file handle: it begins at the
-// root, or neither reads nor writes. Clients read and write by handle. A peer that has not
-// yet sent one of this server's handles therefore gets little memory, and the server
-// fetches little data for it.
+// judgeByName limits the memory and the length of a compound that does not begin with a file
+// handle, if the peer has not yet sent a genuine handle of this server. Such a compound begins at
+// the root, or neither reads nor writes. Clients read and write by handle, so a client loses
+// nothing by this limit.
 func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 	if a.Conn.Known() {
 		return
@@ -212,8 +212,9 @@ func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 	}
 }
 
-// nameless is the limit, in bytes, of the payload memory and of the message length for a
-// compound without a file handle from a peer that is not known.
+// nameless is the limit, in bytes, of the payload memory and of the message length for a compound
+// that does not begin with a file handle, from a peer that has not yet sent a genuine handle of
+// this server.
 const nameless = 64 << 10
 
 // minReply is the size, in bytes, of a reply with the longest tag and one operation that

@@ -27,9 +27,9 @@ type lister struct {
 	asked wire.Bitmap4
 	needs need
 	plus  bool
-	// maxcount is the client's limit for the result. left is the number of bytes that the
-	// result may still take. If hinted, dirLeft is the number of bytes that names and cookies
-	// may still take; it comes from dircount, which is a hint.
+	// maxcount is the client's limit for the result. left is the number of bytes that the result
+	// may still take. If hinted is true, dirLeft is the number of bytes that names and cookies may
+	// still take; it comes from dircount, which is a hint.
 	maxcount      uint32
 	left, dirLeft int
 	hinted        bool
@@ -101,7 +101,7 @@ func (l *lister) tooSmall() Status {
 	return l.k.tooBig()
 }
 
-// list writes the result.
+// list writes the result of the READDIR.
 func (l *lister) list() Status {
 	k := l.k
 	start := k.W.Len()

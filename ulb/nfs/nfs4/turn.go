@@ -48,8 +48,8 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 
 var seed = maphash.MakeSeed()
 
-// request returns the key by which the owner's stored reply is recognized. The arguments have
-// been decoded.
+// request returns a key of the running operation. A later operation of the owner with the same key
+// and the same seqid repeats this one. The arguments have been decoded.
 func (k *Compound) request() state.Request {
 	args := k.given[:len(k.given)-k.Args.Len()]
 	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}

@@ -95,8 +95,9 @@ func (k *Compound) admit(n wire.OpNum) Status {
 	return k.cannotSay(n, wire.NFS4ErrStale)
 }
 
-// admitSaved checks that an operation may use the saved object. RENAME and LINK do not
-// access a saved object of another export.
+// admitSaved checks that the export of the saved object accepts the caller's flavor. RENAME and
+// LINK need no check, because they do not access a saved object of another export: they return
+// NFS4ERR_XDEV.
 func (k *Compound) admitSaved(n wire.OpNum) Status {
 	if n == wire.OpRename || n == wire.OpLink || k.admits(&k.Saved) {
 		return wire.NFS4OK
