@@ -26,7 +26,8 @@ type Channel struct {
 	cred   rpc.AuthBytes
 	// protect, if set, protects the calls to a client whose SETCLIENTID used RPCSEC_GSS.
 	protect Protect
-	// up is true if the latest call reached the client. probing is true while a probe runs.
+	// up is true if the latest call reached the client. probing is true while a goroutine of Probe
+	// runs.
 	up, probing atomic.Bool
 
 	// mu guards target, conn and gone. turn, a channel of capacity 1, is the lock for making a
@@ -224,8 +225,8 @@ func (ch *Channel) abandon(c *connection) {
 	over.closeIdle()
 }
 
-// giveUp marks c as no longer usable. It returns c if no call uses c: the caller then ends c after
-// it has released ch.mu. Otherwise it returns nil. The caller holds ch.mu. c may be nil.
+// giveUp marks c as no longer usable. If no call uses c, it returns c: the caller then closes c
+// after it has released ch.mu. Otherwise it returns nil. The caller holds ch.mu. c may be nil.
 func (ch *Channel) giveUp(c *connection) *connection {
 	if c == nil {
 		return nil

@@ -36,7 +36,7 @@ var (
 	errGone      = errors.New("nfs40: the client is gone")
 )
 
-// A dialer makes the connections for callbacks. Its method end closes all of them.
+// A dialer makes the connections for callbacks. Its method stopAndWait closes all of them.
 type dialer struct {
 	dial rpc.Dialer
 	ctx  context.Context
@@ -75,9 +75,9 @@ func (d *dialer) addWork() bool {
 	return true
 }
 
-// countConnection counts a connection to an address. It returns false if there are too many connections, or if
-// the address already has as many connections as may still be made to all addresses. If countConnection
-// returns true, the caller later calls give.
+// countConnection counts a connection to an address. It returns false if there are too many
+// connections, or if the address already has as many connections as may still be made to all
+// addresses. If countConnection returns true, the caller later calls give.
 func (d *dialer) countConnection(to netip.Addr) bool {
 	to = clientaddr.Of(to)
 	d.mu.Lock()
@@ -173,8 +173,9 @@ func (c *connection) caller() rpc.Caller {
 	return c.client
 }
 
-// closeIdle closes a connection that is not in use; c may be nil. It does not wait for the client. If the
-// connection is protected, a goroutine first tells the client that the RPCSEC_GSS context ends.
+// closeIdle closes a connection that is not in use; c may be nil. It does not wait for the client.
+// If the connection is protected, a goroutine first tells the client that the RPCSEC_GSS context
+// ends.
 func (c *connection) closeIdle() {
 	if c == nil {
 		return

@@ -57,8 +57,8 @@ func (m *Minor) setClientID(k *nfs4.Compound) nfs4.Status {
 	}
 }
 
-// callbackOf returns the callback address in the request. It drops an address that is longer than
-// maxAddress.
+// callbackOf returns the program, the ident and the address for callbacks in the request. It drops
+// an address that is longer than maxAddress.
 func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
 	cb := state.Callback{Program: args.Callback.CBProgram, Ident: args.CallbackIdent}
 	if a := &args.Callback.CBLocation; len(a.RNetid) <= maxAddress && len(a.RAddr) <= maxAddress {
