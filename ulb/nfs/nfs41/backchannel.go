@@ -26,7 +26,7 @@ type calls struct {
 	ended  bool
 }
 
-// A backSlot holds the sequence number of one slot of the backchannel.
+// A backSlot is the server's view of one slot of the backchannel.
 type backSlot struct {
 	sequence uint32 // of the latest call that the client has seen
 	busy     bool

@@ -13,15 +13,16 @@ import (
 const maxCached = 8 << 10
 
 // Memory in bytes. slotCost is the memory of a slot without its reply. sessionCost is that of a
-// session without its slots, with its first connection and its ping. bindingCost is that of each
-// further connection.
+// session without its slots; it includes the first connection and one CB_NULL. bindingCost is that
+// of each further connection.
 const (
 	slotCost    = 256
 	sessionCost = 2 << 10
 	bindingCost = 256
 )
 
-// fewSlots is the number of slots of a small session.
+// fewSlots is the number of slots that a new session may still get when half of the memory for
+// sessions is in use: see session.
 const fewSlots = 8
 
 // cache accounts for the memory of sessions and of stored replies. One half of it is set aside
@@ -37,8 +38,8 @@ const fewSlots = 8
 // again, or uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that ask for a
 // cached reply get NFS4ERR_DELAY, except in slot 0.
 type cache struct {
-	// most is the limit of aside, and half is the limit of others. aside is the memory set aside,
-	// and others the other memory in use, in bytes.
+	// most is the limit of aside, and half is the limit of others, in bytes. aside is the memory
+	// set aside for sessions. others is the memory in use beyond that.
 	most, half    int64
 	aside, others atomic.Int64
 

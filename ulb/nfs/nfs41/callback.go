@@ -69,8 +69,8 @@ type call struct {
 	attempts int
 }
 
-// maxAttempts is how often the session sends a call at most, probes included, over one connection
-// or several.
+// maxAttempts is the maximum number of times that the session sends one call, over all connections
+// together. Probes for the call count as well.
 const maxAttempts = 4
 
 // Call starts a callback over any connection of the session that carries calls to the client. It
@@ -282,7 +282,7 @@ type answer struct {
 	rest   xdr.Decoder // the bytes after the status
 }
 
-// readAnswer decodes an answer.
+// readAnswer decodes the client's reply to the call c.
 func readAnswer(d *xdr.Decoder, c *call) (a answer) {
 	whole := wire.NFSStat4(d.Int32())
 	d.Opaque(maxResult) // tag

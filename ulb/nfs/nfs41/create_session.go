@@ -60,7 +60,8 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	return s
 }
 
-// replay writes the stored result of the latest CREATE_SESSION, and returns its status.
+// replay writes the stored result of the latest CREATE_SESSION, and returns its status. If there is
+// none, it returns NFS4ERR_SEQ_MISORDERED.
 func (c *client) replay(k *nfs4.Compound) nfs4.Status {
 	if c.last == nil {
 		return wire.NFS4ErrSeqMisordered

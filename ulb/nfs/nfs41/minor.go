@@ -111,7 +111,7 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 // mayWait reports whether a compound may end with NFS4ERR_DELAY at an operation. GETFH, SAVEFH and
 // RESTOREFH do not have that error (RFC 8881 §15.2). GETATTR and ACCESS often follow an operation
 // that created something. If the client then repeated the whole compound, it would fail because the
-// created thing exists. All five operations are quick.
+// created thing exists. All five operations are quick, so they run without waiting.
 func mayWait(op wire.OpNum) bool {
 	switch op {
 	case wire.OpGetFH, wire.OpSaveFH, wire.OpRestoreFH, wire.OpGetattr, wire.OpAccess:

@@ -27,8 +27,8 @@ func (p ping) giveUp(err error) {
 }
 
 // ping sends CB_NULL over k. CB_NULL needs no session, so it may reach the client before the reply
-// to CREATE_SESSION. If a CB_NULL is under way over another connection, ping cancels that one, and
-// pinged sends the new one. If a CB_NULL is under way over k, ping does nothing.
+// to CREATE_SESSION. If a CB_NULL is under way over another connection, ping cancels it, and the
+// method pinged then sends one over k. If a CB_NULL is under way over k, ping does nothing.
 func (s *Session) ping(k rpc.Caller) {
 	s.mu.Lock()
 	if s.calls.ended {
@@ -72,8 +72,8 @@ func (s *Session) ping(k rpc.Caller) {
 	}
 }
 
-// pinged records the end of the CB_NULL x. If ping was called for another connection meanwhile, it
-// sends CB_NULL over that.
+// pinged records the end of the CB_NULL x. If ping was called for another connection meanwhile,
+// pinged sends a CB_NULL over that connection.
 func (s *Session) pinged(x *rpc.Exchange) {
 	s.mu.Lock()
 	next := s.calls.ping.next

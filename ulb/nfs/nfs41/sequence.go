@@ -146,8 +146,8 @@ func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// startRequest begins a new request. It does not renew the client's lease, because the lease cannot expire
-// while the request runs: finish renews it.
+// startRequest begins a new request. It does not renew the client's lease, because the lease cannot
+// expire while the request runs: finish renews it.
 func (l *slot) startRequest(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) nfs4.Status {
 	if l.busy {
 		return wire.NFS4ErrSeqMisordered

@@ -239,7 +239,7 @@ func (c *channel) negotiate(a *wire.ChannelAttrs4, slots int) bool {
 	return true
 }
 
-// accept takes the limits of a backchannel as the client sets them. It returns false if none of the
+// accept adopts the limits that the client sets for a backchannel. It returns false if none of the
 // server's calls could fit.
 func (c *channel) accept(a *wire.ChannelAttrs4) bool {
 	c.ChannelAttrs4 = *a

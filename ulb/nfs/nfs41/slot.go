@@ -34,8 +34,8 @@ type slot struct {
 	cache bool   // the client asked the server to cache the reply
 	once  bool   // the request has run an operation that must not run twice
 	told  uint32 // highest slot for the client to use, as the last SEQUENCE reply in this slot said
-	// toldIn is the value of Session.turn after that reply. It is set only if told is not the
-	// session's last slot.
+	// toldIn is the value of Session.turn after the SEQUENCE reply that set told. It is set only if
+	// told is not the session's last slot.
 	toldIn uint64
 	spare  *rpc.Kept // memory of an earlier reply, to be reused
 }
