@@ -16,9 +16,9 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View is the caller whose rights the methods of FS check when they walk the tree. The peer and the caller's
-// flavor decide which exports are visible, and the caller's rights apply in the exports'
-// directories.
+// A View names the caller for whom the methods of FS walk the tree. Conn and Caller decide which
+// exports are visible: the exports that serve the peer and accept the caller's flavor. In the
+// exports' directories, the caller's permissions apply.
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
@@ -42,7 +42,7 @@ func (f *FS) Start(c *rpc.Conn, cred *rpc.Cred) Place {
 	return Place{f.export, t.root.handle}
 }
 
-// MayLead reports whether a name in a directory of e could lead into an export. It does not
+// MayLead reports whether a name in a directory of e could lead into another export. It does not
 // call the file system. If it returns true, Below gives the exact answer.
 func (f *FS) MayLead(e *export.Export, name []byte) bool {
 	if e == f.export {

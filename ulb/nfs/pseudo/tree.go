@@ -91,7 +91,8 @@ func (t *tree) add(parent *node, name, path string) *node {
 	n := &node{name: name, path: path, parent: parent, children: make(map[string]*node)}
 	n.handle, _ = vfs.MakeHandle(append([]byte{handleFormat}, sum[:16]...))
 	n.fileID = max(binary.BigEndian.Uint64(sum[16:]), 1)
-	// The cookie depends on the path alone, so that it stays valid when siblings come and go.
+	// The cookie depends on the path alone, so that it stays valid when other names are added to
+	// the directory or removed from it.
 	n.cookie = max(binary.BigEndian.Uint64(sum[24:])>>2, firstCookie)
 	t.byHandle[n.handle] = n
 	if parent != nil {
