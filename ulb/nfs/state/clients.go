@@ -341,10 +341,11 @@ func (m *Manager) inUse(c *Client) bool {
 	return m.holds(c) || x != nil && x.Active()
 }
 
-// yields reports whether c gives up its name to a client with another principal, which id
-// describes. If the principal of id is proven and that of c is not, c keeps the name only if it has
+// yields reports whether c gives up its name to a client with another principal. id describes that
+// client. If the principal of id is proven and that of c is not, c keeps the name only if it has
 // opens or locks, or may reclaim some. Its sessions do not count then, because anyone can create
-// sessions and renew them. In all other cases c keeps the name as long as atWork is true of it.
+// sessions and renew them. In all other cases c keeps the name as long as atWork returns true for
+// it.
 func (m *Manager) yields(c *Client, id *Identity) bool {
 	if id.Proven && !c.known.proven {
 		return !m.holds(c) && m.claimOf(c) == nil

@@ -27,7 +27,8 @@ const (
 	NameInUse
 )
 
-// An Event is news about the clients for the administrator.
+// An Event is a notice to the administrator about clients. Its Kind says what the other fields
+// mean.
 type Event struct {
 	Kind    EventKind
 	Clients []Record
@@ -61,8 +62,8 @@ func (m *Manager) tell(e *Event) {
 	}
 }
 
-// inUseBy returns a function that reports NameInUse: the request of id uses the name of the
-// client old.
+// inUseBy returns a function that reports the event NameInUse: the request of id uses the name of
+// the client old.
 func (m *Manager) inUseBy(old *Client, id *Identity) (after func()) {
 	e := Event{Kind: NameInUse, Clients: []Record{m.recordOf(old)}, By: clientaddr.Of(id.Address)}
 	return func() { m.tell(&e) }

@@ -9,8 +9,9 @@ type Exchange struct {
 	// Confirmed is true if the client had already confirmed itself.
 	Confirmed bool
 	Status    Status
-	// Expired, if not nil, is a client that blocks the request, and whose lease ran out or which
-	// the Manager is evicting already. The caller calls Evict for it, then repeats the request.
+	// Expired, if not nil, is the client that keeps the request from succeeding. Its lease ran out,
+	// or the Manager is evicting it already. The caller calls Evict for it, then repeats the
+	// request.
 	Expired *Client
 }
 
@@ -63,13 +64,13 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 		}
 		return Exchange{Status: nfs4wire.NFS4ErrDelay}, m.inUseBy(old, id)
 	}
-	// Cases 1, 4 and 5. In case 5 the Manager removes the state of the old incarnation when the new
-	// one confirms itself.
+	// Cases 1, 4 and 5 of RFC 8881 §18.35.4. In case 5 the Manager removes the state of the old
+	// incarnation when the new one confirms itself.
 	c, after := m.add(1, id)
 	return Exchange{Client: c}, after
 }
 
-// update does cases 6 to 9 of ExchangeID.
+// update does cases 6 to 9 of RFC 8881 §18.35.4: the request has EXCHGID4_FLAG_UPD_CONFIRMED_REC_A.
 func (m *Manager) update(id *Identity, old *Client) Exchange {
 	switch {
 	case old == nil:

@@ -204,8 +204,9 @@ func (m *Manager) drop(s *State, l *leftovers) {
 	}
 }
 
-// endOpen does what drop does, but does not call released: a caller that ends many opens calls released
-// once, afterwards. expired is true if the open ends because its client is being removed.
+// endOpen ends an open and all locks made through it. Unlike drop, it does not call released: a
+// caller that ends many opens calls released once, afterwards. expired is true if the open ends
+// because its client is being removed.
 func (m *Manager) endOpen(s *State, expired bool, l *leftovers) {
 	of := s.file
 	for _, lock := range s.locks {

@@ -51,8 +51,8 @@ const (
 	UseRemove
 )
 
-// deniedBy is the deny bit that forbids each Use, if there is one. An open that denies writing also
-// keeps others from removing the file's name (RFC 8881 §18.25.4).
+// deniedBy holds, for each Use, the deny bit that forbids it; 0 if none does. An open that denies
+// writing also keeps others from removing the file's name (RFC 8881 §18.25.4).
 var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove: AccessWrite}
 
 // ofNames reports whether the Use changes the names of a file.

@@ -13,16 +13,17 @@ import (
 type grace struct {
 	on atomic.Bool
 	// until is the planned end of the grace period, on the clock of Manager.now. The period ends
-	// later if clients are still reclaiming state: see endsAt. claimed is the time at which a client
-	// last reclaimed state, or at which a client with a claim last confirmed itself.
+	// later if clients are still reclaiming state: see endsAt. claimed is the time at which a
+	// client last reclaimed state, or at which a client that may reclaim state was last confirmed.
 	until, claimed time.Duration
 	// timer wakes the sweep at the end of the grace period, because the sweep's own ticks are an
 	// eighth of a lease apart.
 	timer *time.Timer
-	// ending is true once the Manager removes the records of the clients that did not reclaim their
-	// state. Clients can reclaim nothing more then.
+	// ending becomes true when the Manager begins to remove the records of the clients that did not
+	// reclaim their state. From then on no client can reclaim anything.
 	ending bool
-	// claims holds a claim for each client with a record from before the start.
+	// claims holds an entry for each client that has a record from before this start of the server.
+	// The entry is the client's right to reclaim its state.
 	claims map[name]*claim
 	// open is the number of claims that the method settle has not marked as done. At 0 the grace
 	// period ends early.
@@ -43,7 +44,7 @@ type claim struct {
 // reclaim tells how far a client has reclaimed its state from before the restart, and which record
 // it has.
 type reclaim struct {
-	// needed is true while the client has a claim and its RECLAIM_COMPLETE has not succeeded.
+	// needed is true while the client may reclaim state and its RECLAIM_COMPLETE has not succeeded.
 	needed atomic.Bool
 	// complete is true when a RECLAIM_COMPLETE of the client has succeeded.
 	complete bool
@@ -100,18 +101,18 @@ func (m *Manager) expectDenials(n int64) {
 	m.files.denials.all.Add(n)
 }
 
-// endsAt returns the time at which the grace period ends if no client reclaims anything more. That is
-// the planned endsAt or, if it is later, the time of the last reclaim plus a quarter of the planned
-// length. The grace period never takes more than twice the planned length.
+// endsAt returns the time at which the grace period ends if no client reclaims anything more. That
+// is the planned end (until) or, if it is later, the time of the last reclaim plus a quarter of the
+// planned length. The grace period never takes more than twice the planned length.
 func (g *grace) endsAt() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
 
 // keeps reports whether the Manager reserves a name for a recorded client that may still reclaim
 // its state, so that the client of id has to wait. A client with another principal waits until the
-// grace period ends. So does a client without integrity protection if the recorded client is
-// guarded. A client from another address whose principal is not proven waits until half the grace
-// period is over. The caller holds m.mu, and has found no confirmed client with the name.
+// grace period ends. So does a client without integrity protection if Record.Guarded is set. A
+// client from another address whose principal is not proven waits until half the grace period is
+// over. The caller holds m.mu, and has found no confirmed client with the name.
 func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	g := &m.grace
 	if !g.on.Load() || g.ending {

@@ -179,8 +179,8 @@ func (m *Manager) Status(c *Client) uint32 {
 
 // courtesy collects the clients whose state conflicts with a request.
 type courtesy struct {
-	// firm is true if one of these clients has a valid lease. The request then fails. clients are
-	// those without a valid lease. Once firm is true, blame adds no more of them.
+	// firm is true if a client with a valid lease conflicts. The request then fails. clients are
+	// the conflicting clients without a valid lease. Once firm is true, blame adds no more of them.
 	firm    bool
 	clients map[*Client]struct{}
 }

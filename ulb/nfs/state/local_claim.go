@@ -130,9 +130,9 @@ func (c *localClaim) drop() {
 	}
 }
 
-// claimWhole claims everything from the first to the last lock, in the strongest mode among them.
-// locks are all locks through the claimer, or those in the part that changed since the last
-// claimWhole. It returns false if the claim fails. The caller holds c.mu.
+// claimWhole makes one claim from the first to the last lock, in the strongest mode among them.
+// locks are all locks through the claimer or, if there is such a claim already, the locks in the
+// range that has changed since. claimWhole returns false if the claim fails. The caller holds c.mu.
 func (c *localClaim) claimWhole(locks []byterange.Range) bool {
 	wanted := c.whole
 	for _, l := range locks {

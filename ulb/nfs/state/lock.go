@@ -28,8 +28,8 @@ type LockArgs struct {
 	Claimer vfs.Claimer
 	// Claimed is true if the client reclaims a lock that it held before the server's restart.
 	Claimed bool
-	// Wait is true if the client will wait for the lock in case Lock denies it. Tag is for the
-	// LockNotice that tells the client that the lock is free.
+	// Wait is true if the client will wait for the lock in case Lock denies it. The LockNotice that
+	// later tells the client that the lock is free carries Tag.
 	Wait bool
 	Tag  any
 }
@@ -281,5 +281,5 @@ func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, sta
 	return id, status
 }
 
-// When a lock becomes free, the server reserves it for its first waiter. reservation is how long.
+// reservation is how long the server reserves a lock that has become free for its first waiter.
 const reservation = 3 * time.Second

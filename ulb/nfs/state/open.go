@@ -57,9 +57,9 @@ type OpenArgs struct {
 	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
 	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created a file since.
-	// Open then does not check again whether c may have more state and open files. If it failed
-	// now, the client would repeat its OPEN, and an OPEN that has to create the file would fail
-	// because the file exists.
+	// Open then does not check again whether the client may have more state and open files. If it
+	// failed now, the client would repeat its OPEN, and an OPEN that has to create the file would
+	// fail because the file exists.
 	Roomy bool
 	// By is the principal that opens the file. It may use File as long as the open has this access.
 	By Principal
@@ -166,7 +166,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	return o, nfs4wire.NFS4OK
 }
 
-// become sets the modes of s. It closes the open files for accesses that s no longer has.
+// become sets the modes of s to now. It closes the open files for accesses that s no longer has.
 func (m *Manager) become(s *State, now modes, l *leftovers) {
 	s.file.opens.remove(s)
 	s.modes = now

@@ -128,8 +128,8 @@ func (m *Manager) left(o *Owner, s *State) {
 
 func (o *Owner) holds() bool { return len(o.own) > 0 || len(o.states) > 0 }
 
-// rest stores that o holds no state from now on. In minor version 0 it adds o to the list for
-// prune.
+// rest stores that o holds no state from now on. In minor version 0 it adds o to holdings.idle,
+// from which prune forgets owners.
 func (m *Manager) rest(o *Owner) {
 	if o.Client.Minor == 0 && o.idle.IsZero() {
 		h := &o.Client.holding

@@ -10,7 +10,8 @@ import (
 
 // Records stores on stable storage which clients hold state, so that after a restart only these
 // clients may reclaim state (RFC 8881 §8.4.2). When a method returns, its effect is on stable
-// storage. The Manager calls Begin first and once, and never two methods at the same time.
+// storage. The Manager calls Begin once, before the other methods. It never calls two methods at
+// the same time.
 type Records interface {
 	// Begin counts this start of the server, and returns all records. starts is below 1<<24, and
 	// differs at each start.
@@ -95,7 +96,8 @@ func (m *Manager) startFromRecords() error {
 	return nil
 }
 
-// Epoch returns a multiple of 256 that no other start of the server uses.
+// Epoch returns the number of this start of the server in client IDs and stateids: a multiple of
+// 256 that no other start uses.
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
 // Record stores on stable storage that a client may hold opens with this deny mode. The caller

@@ -38,8 +38,9 @@ type SetClientIDResult struct {
 	Status  Status
 	// InUse is the callback of the client that uses the name, for NFS4ERR_CLID_INUSE.
 	InUse Callback
-	// Expired, if not nil, is a client that blocks the request, and whose lease ran out or which
-	// the Manager is evicting already. The caller calls Evict for it, then repeats the request.
+	// Expired, if not nil, is the client that keeps the request from succeeding. Its lease ran out,
+	// or the Manager is evicting it already. The caller calls Evict for it, then repeats the
+	// request.
 	Expired *Client
 }
 

@@ -67,14 +67,15 @@ type opens []openGroup
 
 type openGroup struct {
 	access, deny Access
-	// heads has one open of each client; never empty. The other opens of the client in the group
-	// follow it by State.next.
+	// heads has one open of each client; it is never empty. State.next links the other opens that
+	// the client has in the group to this one.
 	heads []*State
 	// byClient finds the head of a client. It is nil until there are more than fewHeads.
 	byClient map[*Client]*State
 }
 
-// fewHeads is the largest number of heads for which a group searches heads without byClient.
+// fewHeads is the largest length of heads at which a group searches heads itself instead of
+// byClient.
 const fewHeads = 8
 
 // group finds or makes the group of s.
@@ -150,7 +151,8 @@ func (all *opens) remove(s *State) {
 	s.prev, s.next = nil, nil
 }
 
-// without removes s from list. Each state in list stores its index in at.
+// without removes s from list and moves the last state to its place. The field at of each state is
+// its index in list.
 func without(list []*State, s *State) []*State {
 	last := len(list) - 1
 	list[s.at], list[last].at = list[last], s.at

@@ -25,8 +25,8 @@ type Config struct {
 	// Records stores across restarts which clients hold state. If it is nil, the server stores no
 	// records and has no grace period.
 	Records Records
-	// Event receives news for the administrator. It is called without a lock, and must not block.
-	// It may be nil.
+	// Event receives notices for the administrator. It is called without a lock, and must not
+	// block. It may be nil.
 	Event func(*Event)
 }
 
@@ -62,7 +62,7 @@ type token chan struct{}
 func (t token) lock()   { t <- struct{}{} }
 func (t token) unlock() { <-t }
 
-// New returns a Manager. Close ends its goroutine. An error is that of cfg.Records.
+// New returns a Manager. Close ends its goroutine. If cfg.Records returns an error, New returns it.
 func New(cfg Config) (*Manager, error) {
 	if cfg.Lease == 0 {
 		cfg.Lease = 90 * time.Second

@@ -14,7 +14,7 @@ import (
 var (
 	// Anonymous refers to no state.
 	Anonymous nfs4wire.StateID4
-	// Bypass is Anonymous for a READ that ignores deny modes.
+	// Bypass is like Anonymous, but a READ with it ignores deny modes.
 	Bypass = nfs4wire.StateID4{Seqid: 1<<32 - 1, Other: allOnes}
 	// CurrentID refers to the current stateid, from minor version 1 on.
 	CurrentID = nfs4wire.StateID4{Seqid: 1}

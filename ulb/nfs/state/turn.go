@@ -16,7 +16,7 @@ type Reply struct {
 	Status Status
 	// Body is the encoded reply after the status.
 	Body []byte
-	// Current is the current file handle after the request, in the form that nfs40 uses, or nil.
+	// Current is the current file handle after the request, as an nfs4.Object, or nil.
 	Current any
 }
 
@@ -43,8 +43,8 @@ type turn struct {
 	begun bool
 	seqid uint32
 	last  *Reply
-	// busy is true while the server executes a request. waiting are the functions to call at its
-	// end.
+	// busy is true while the server executes a request. waiting are the functions to call when that
+	// request has ended.
 	busy    bool
 	waiting []func()
 }
@@ -89,8 +89,8 @@ func (m *Manager) AfterTurn(o *Owner, again func()) {
 	again()
 }
 
-// EndTurn ends a request with the Verdict Proceed. reply is nil if the request does not count:
-// the client then sends its next one with the same number (RFC 7530 §9.1.7).
+// EndTurn ends a request for which BeginTurn returned Proceed. reply is nil if the request does not
+// use up its number: the client then sends its next request with the same number (RFC 7530 §9.1.7).
 func (m *Manager) EndTurn(o *Owner, seqid uint32, reply *Reply) {
 	m.mu.Lock()
 	t := &o.turn

@@ -35,7 +35,7 @@ func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.
 type LockNotice struct {
 	Client *Client
 	Owner  string
-	// Tag is LockArgs.Tag.
+	// Tag is the value that the caller of Lock passed in LockArgs.Tag.
 	Tag any
 }
 
@@ -158,9 +158,9 @@ func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 
 // released offers the locks that have become free to the waiters, in the order of their arrival,
 // and adds the notices to l. It stops after it has checked maxHindrances locks and waiters. If the
-// file has more than 128 waiters (the root of maxHindrances), released takes the first waiter of
-// each address first, then the first of each client. A client that waits for many locks then does
-// not keep others from their notices.
+// file has more than 128 waiters (the square root of maxHindrances), released takes the first
+// waiter of each address first, then the first of each client. A client that waits for many locks
+// then does not keep others from their notices.
 func (m *Manager) released(of *file, l *leftovers) {
 	if len(of.waiting) == 0 {
 		return
