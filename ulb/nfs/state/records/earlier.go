@@ -114,7 +114,8 @@ func each(tx *bolt.Tx, bucket string, f func(k, v []byte) error) error {
 	return nil
 }
 
-// addEarlier adds a client. The first byte of name is its minor version.
+// addEarlier adds a client from a database of an earlier version. The first byte of name is the
+// client's minor version, and the rest is the client's own name.
 func (c *content) addEarlier(name, principal, address string) error {
 	if name == "" {
 		return errors.New("a client in it is none")

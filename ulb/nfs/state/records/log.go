@@ -34,7 +34,8 @@ const (
 	changeRemove = 'R'
 )
 
-// Flags of a client. The bits from firstHeld on are state.Record.Held. All other bits are 0.
+// Flags in a client's record. The bits from firstHeld on are state.Record.Held. All other bits are
+// 0.
 const (
 	flagRevoked = 1 << iota // state.Record.Revoked
 	flagGuarded             // state.Record.Guarded
@@ -52,7 +53,7 @@ type key struct {
 
 func keyOf(r *state.Record) key { return key{r.Minor, r.Owner} }
 
-// content is the decoded content of a file.
+// content is the decoded content of a Store's file: the number of starts, and the records.
 type content struct {
 	starts uint32
 	all    map[key]state.Record

@@ -26,8 +26,8 @@ const patience = 2 * time.Second
 // possible number of clients takes.
 const largest = 1 << 28
 
-// slack is how many bytes of outdated content a file may have, in addition to twice its size when
-// it was last rewritten, before the Store rewrites it.
+// slack is a number of bytes. The Store rewrites the file when it is longer than slack plus twice
+// its size after the last rewrite, because then much of its content is outdated.
 const slack = 1 << 16
 
 // mostStarts is the largest number of starts. Beyond it, client IDs would repeat.
@@ -128,8 +128,8 @@ func (s *Store) load() (f *os.File, err error) {
 	return f, nil
 }
 
-// lock takes the lock that a server holds while it has the file open. It waits for the lock for
-// patience at most. It fails if another process replaced the file at s.path meanwhile.
+// lock takes the file lock that a server holds while it has the file open. It waits for the lock no
+// longer than patience. It fails if another process replaced the file at s.path meanwhile.
 func (s *Store) lock(f *os.File) error {
 	for until := time.Now().Add(patience); unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
