@@ -79,7 +79,7 @@ type node[O any] struct {
 	hasWrite      bool
 }
 
-// before reports whether n comes before the range of h that begins at first.
+// before reports whether n comes before the range of h whose first byte is first.
 func (n *node[O]) before(first uint64, h *Holder[O]) bool {
 	if n.First != first {
 		return n.First < first
