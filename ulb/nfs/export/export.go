@@ -47,8 +47,8 @@ type Options struct {
 	Squash           Squash
 	AnonUID, AnonGID uint32
 	// ManageGIDs makes the server ignore the supplementary groups that callers claim under
-	// AUTH_SYS. The server looks the groups up itself (rpc.mountd(8) has the same name). See
-	// Table.SetGroups.
+	// AUTH_SYS. The server looks the groups up itself, as with the option --manage-gids of
+	// rpc.mountd(8). See Table.SetGroups.
 	ManageGIDs bool
 	// RequireAccount makes the server refuse callers whose proven principal has no account here.
 	// Without this option they act as the anonymous user.

@@ -32,8 +32,8 @@ type Pending interface {
 // Without it, Replace refuses an export that manages groups.
 func (t *Table) SetGroups(g Groups) { t.groups = g }
 
-// Looked holds the groups that Look has found for the caller of one call. They hold for all exports
-// that the call enters. found is false until Look has stored groups.
+// Looked holds the groups that Look has found for the caller of one call. They are valid for all
+// exports that the call enters. found is false until Look has stored groups.
 type Looked struct {
 	groups []uint32
 	found  bool

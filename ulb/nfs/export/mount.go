@@ -259,9 +259,9 @@ func (m *Mount) offer(top *Export) {
 	}
 }
 
-// Doze begins to close the file system if no call has used it for the time after, and clients hold
-// no state in it. The caller calls Doze from time to time. Doze returns false if the file system is
-// closed, and no Open or Close is running.
+// Doze begins to close the file system if no call has used it for long enough (the parameter after
+// is that time), and if clients hold no state in it. The caller calls Doze from time to time. Doze
+// returns false if the file system is closed, and no Open or Close is running.
 func (m *Mount) Doze(after time.Duration) (awake bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -40,10 +40,10 @@ type set struct {
 	mounts *mounts
 }
 
-// A Tree holds the position of each export in the one tree of names that NFSv4 has (RFC 8881 §7.3).
-// If no export is the Root, each is at its name. Otherwise the Root is at "/", each export below
-// the Root is at the rest of its name, and all others are at their names. A Tree does not change: a
-// table with other exports has another Tree.
+// A Tree holds the path of each export in the one tree of names that NFSv4 has (RFC 8881 §7.3). If
+// no export is the Root, the path of each export is its name. Otherwise the path of the Root is
+// "/", the path of an export below the Root is the rest of its name, and the path of any other
+// export is its name. A Tree does not change: a table with other exports has another Tree.
 type Tree struct {
 	// ByPath holds the exports by clean absolute path.
 	ByPath map[string]*Export
