@@ -20,7 +20,7 @@ const (
 	// the client to repeat the call; NFSv3 clients do so after some seconds.
 	patience = 5 * time.Second
 	// failedFor is the time until Groups looks a user up again after a look-up that failed. A Map
-	// waits as long.
+	// waits for the same time.
 	failedFor = 5 * time.Second
 	// staleFor is how long Find uses the groups of a user without a newer answer. While the
 	// machine's services do not answer, Find uses answers that are older than GroupsConfig.Age.
@@ -192,7 +192,7 @@ func (g *Groups) remembered(uid uint32, now time.Time) *answer {
 // Find returns the groups of a user for a call of a client. The caller must not change them. A user
 // without an account has no groups. If a look-up is running, the error is a *Wait. If the look-up
 // takes too long or has failed, or the client asks for too many users, Find returns the user's
-// former groups or, without any, vfs.ErrDelay.
+// former groups or, if it remembers none, vfs.ErrDelay.
 func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	now := time.Now()
 	if a := g.remembered(uid, now); a != nil {
@@ -257,9 +257,8 @@ type Wait struct {
 
 func (w *Wait) Error() string { return "identity: the groups of a user are being looked up" }
 
-// Await calls resume once: when the look-up has ended, but no later than the time patience after
-// the look-up was requested. resume runs on any goroutine, perhaps before Await returns. It must
-// not block.
+// Await calls resume once: when the look-up has ended or, if it takes longer than patience, when
+// that time is over. resume runs on any goroutine, perhaps before Await returns. It must not block.
 func (w *Wait) Await(resume func()) {
 	if !w.g.await(w, resume) {
 		resume()

@@ -31,7 +31,7 @@ type waiter struct {
 }
 
 // hopeless reports whether a call should not wait for the user: the last look-up failed less than
-// failedFor ago, or the present one has taken patience already.
+// failedFor ago, or the present one has already taken the time patience or longer.
 func (m *member) hopeless(now time.Time) bool {
 	if !m.asked.IsZero() {
 		return now.Sub(m.asked) >= patience
