@@ -79,7 +79,8 @@ func mounting(e *export.Export, h vfs.Handle, p wire.Procedure) bool {
 	return (p == wire.ProcFsinfo || p == wire.ProcGetattr || p == wire.ProcFsstat) && h == e.FS.Root()
 }
 
-// changes reports whether a procedure changes a file system, or writes a file to its medium.
+// changes reports whether a procedure changes a file system, or brings a file's data to stable
+// storage (COMMIT).
 func changes(p wire.Procedure) bool {
 	return nfs.Binding3.Procedures[p].Once || p == wire.ProcCommit
 }
