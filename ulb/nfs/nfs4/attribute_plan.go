@@ -11,8 +11,8 @@ type plan struct {
 	asked wire.Bitmap4
 	minor uint32
 	made  bool
-	// or is the status of an operation that asks for these attributes: NFS4ERR_INVAL if one of
-	// them can only be set, and NFS4_OK otherwise.
+	// The field or is the status of an operation that asks for these attributes: NFS4ERR_INVAL if
+	// one of them can only be set, and NFS4_OK otherwise.
 	or Status
 	// set holds the asked attributes that the answer contains. needs is the set of facts
 	// that must be looked up for them.

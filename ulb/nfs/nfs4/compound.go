@@ -257,10 +257,10 @@ func (k *Compound) ended() rpc.Outcome {
 	return rpc.Done // also after a failure, because failures are counted by operation
 }
 
-// meet marks the connection of a client's session as known, if an export serves the client
-// and accepts its flavor. Judge cannot mark a connection that only renews a lease, because
-// no compound on it begins with a file handle. With RPCSEC_GSS any service is enough,
-// because a client may renew its lease under another service than its users' calls.
+// meet marks the connection of a client's session as that of a real client (rpc.Conn.MarkKnown), if
+// an export serves the client and accepts its flavor. Judge cannot mark a connection that only
+// renews a lease, because no compound on it begins with a file handle. With RPCSEC_GSS any service
+// is enough, because a client may renew its lease under another service than its users' calls.
 func (k *Compound) meet() {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {

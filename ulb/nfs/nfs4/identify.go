@@ -67,9 +67,9 @@ func (k *Compound) look(e *export.Export) Status {
 // and SAVEFH do not depend on it, and GETFH has no error status for an unknown caller.
 func (op *Operation) acts() bool { return op.Number != wire.OpGetFH && op.Number != wire.OpSaveFH }
 
-// counts reports whether an operation of minor version 0 uses up a seqid of an owner, even if
-// it fails. After a failure, NFS4ERR_DELAY included, the client goes on to the next seqid
-// (RFC 7530 §9.1.7).
+// counts reports whether an operation of minor version 0 uses up a seqid of an owner. It does even
+// if it fails: after most errors, NFS4ERR_DELAY included, the client goes on to the next seqid (RFC
+// 7530 §9.1.7 lists the other errors).
 func (op *Operation) counts() bool {
 	switch op.Number {
 	case wire.OpOpen, wire.OpOpenConfirm, wire.OpOpenDowngrade, wire.OpClose, wire.OpLock, wire.OpLocku:

@@ -252,7 +252,7 @@ func (o *opening) openFile(access vfs.OpenAccess) (vfs.File, error) {
 	return nil, k.granted(o.object.Handle, access)
 }
 
-// share records the open in the state. It fails if another open conflicts.
+// share records the open in the state manager. It fails if another open conflicts.
 func (o *opening) share() (s Status) {
 	k := o.k
 	a := state.OpenArgs{

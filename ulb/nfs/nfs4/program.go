@@ -206,8 +206,8 @@ func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 		beside += int(item.Length)
 	}
 	if a.MessageLen+beside > nameless {
-		// The operations received so far are executed. The compound ends where the missing
-		// part would begin.
+		// Serve executes the operations received so far. The compound ends where the missing part
+		// would begin.
 		j.Early, j.Payload = true, 0
 	}
 }

@@ -46,7 +46,7 @@ func (l *lister) turnAside() Status {
 	return l.shared()
 }
 
-// shared fills l.f with the facts of the listed directory again.
+// shared resets l.f, and looks up the facts that all entries of the listed directory share.
 func (l *lister) shared() Status {
 	l.f = l.k.newFacts(l.k.Current)
 	return l.f.gatherShared(l.needs)

@@ -30,7 +30,7 @@ func puts(n wire.OpNum) bool {
 }
 
 // secure checks the flavor for the object that the operation has made the current one. The
-// operation that follows decides whether the put may fail with NFS4ERR_WRONGSEC.
+// operation that follows decides whether this one may fail with NFS4ERR_WRONGSEC.
 func (k *Compound) secure() Status {
 	admits := k.admits(&k.Current)
 	k.maintains = (!admits || k.refused(k.Current.Export)) && k.willMaintain()
