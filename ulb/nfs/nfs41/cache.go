@@ -52,7 +52,7 @@ type cache struct {
 type share struct {
 	address netip.Addr
 	others  atomic.Int64
-	// relieving is held by the goroutine that frees memory of the share.
+	// The goroutine that frees memory of the share holds relieving.
 	relieving sync.Mutex
 
 	// The cache's mutex guards the fields below.

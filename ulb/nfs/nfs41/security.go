@@ -94,8 +94,8 @@ func (s *security) setSysCred(cred rpc.AuthBytes) {
 // newest returns the last maxContexts contexts.
 func newest(c []BackContext) []BackContext { return c[max(len(c)-maxContexts, 0):] }
 
-// with returns the credentials s and those of a later BACKCHANNEL_CTL (more) together: it adds the
-// new contexts to the earlier ones, and a new plain credential replaces the earlier one (RFC 8881
+// with combines the credentials s with those of a later BACKCHANNEL_CTL (more): it adds the new
+// contexts to the earlier ones, and a new plain credential replaces the earlier one (RFC 8881
 // §18.33.3).
 func (s *security) with(more *security, now time.Time) *security {
 	if !more.plain && len(more.contexts) == 0 {

@@ -30,7 +30,8 @@ type Session struct {
 	// slots are made at their first use.
 	slots []atomic.Pointer[slot]
 	ended atomic.Bool
-	// turn counts the replies that told the client to use fewer slots.
+	// turn counts the replies that told the client to use fewer slots. Slots store its value to
+	// tell requests before such a reply from later ones: see retire.
 	turn atomic.Uint64
 	// held is the memory for replies that the slots other than slot 0 use, in bytes.
 	held atomic.Int64
@@ -135,7 +136,7 @@ func (s *Session) binding(c *rpc.Conn) *binding {
 	return nil
 }
 
-// bound reports whether a connection is bound to the session.
+// bound reports whether any connection is bound to the session.
 func (s *Session) bound() bool { return len(*s.conns.Load()) > 0 }
 
 // bind binds a connection to channels of the session until the connection is closed. If the

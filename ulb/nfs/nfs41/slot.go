@@ -95,10 +95,10 @@ func (l *slot) finish(k *nfs4.Compound) {
 	l.mu.Unlock()
 }
 
-// keeps reports whether the slot stores the reply. It does not if the reply is incomplete.
-// Otherwise it does so if the client asked for that, or if the compound ran an operation that must
-// not run twice (once), the reply is small (maxUnasked), and there is enough memory for replies
-// (ample) or this is slot 0.
+// keeps reports whether the slot stores the reply. It never stores an incomplete reply. It stores a
+// reply that the client asked the server to cache. It also stores a small reply (maxUnasked) of a
+// compound that ran an operation that must not run twice (once), if there is enough memory for
+// replies (ample) or this is slot 0.
 func (l *slot) keeps(k *nfs4.Compound) bool {
 	switch {
 	case k.Status < 0, k.W.Overflow():
