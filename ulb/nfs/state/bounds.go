@@ -47,8 +47,8 @@ type Usage struct {
 const (
 	sizeState = 768
 	sizeOwner = 512
-	// sizeNumbered is what an owner of minor version 0 takes in addition: its last reply, and the
-	// open that it closed last.
+	// sizeNumbered is the additional memory of an owner of minor version 0: for its last reply, and
+	// for the open that it closed last.
 	sizeNumbered = 1 << 10
 	// sizeRange includes the kernel's memory for the local claim on the range, if there is one.
 	sizeRange  = 352

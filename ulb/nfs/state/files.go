@@ -64,7 +64,7 @@ type file struct {
 	locked  byterange.Table[*State]
 	waiting []*waiter
 	held    lockCount // locks of all clients in the file
-	// by has the lock counts of each *Client and of each *origin (address).
+	// The map by holds the lock counts of each *Client and of each *origin (address).
 	by map[any]lockCount
 }
 

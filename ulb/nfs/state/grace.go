@@ -63,10 +63,10 @@ type reclaim struct {
 // covers reports whether the client's record on stable storage has these kinds of state.
 func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.stored.Held == 0 }
 
-// beginGrace begins the grace period if a client has a record without Revoked. The period lasts
-// Config.Grace or, if that is longer, the longest lease that the server promised to a client,
-// because a client may stay silent for a whole lease before it notices the restart (RFC 8881
-// §8.4.2.1).
+// beginGrace begins the grace period if a client has a record whose Revoked flag is not set. The
+// period lasts Config.Grace or, if that is longer, the longest lease that the server promised to a
+// client, because a client may stay silent for a whole lease before it notices the restart (RFC
+// 8881 §8.4.2.1).
 func (m *Manager) beginGrace(known []Record) {
 	g := &m.grace
 	g.claims = map[name]*claim{}

@@ -199,10 +199,10 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 	}
 }
 
-// WouldWait is the status of a request with Try that would have to wait: for the disk, to evict
-// clients whose leases ran out and whose state conflicts with the request, or for the file system,
-// to give up local claims. The request has then granted and released nothing. But a LOCK with
-// LockArgs.Wait may already be in the queue for its lock.
+// WouldWait is the status of a request with Try that would have to wait. It would wait for the disk
+// if it had to evict clients whose leases ran out and whose state conflicts with the request. It
+// would wait for the file system if it had to give up local claims. The request has granted and
+// released nothing. But a LOCK with LockArgs.Wait may already be in the queue for its lock.
 const WouldWait Status = -1
 
 // settled calls f, which executes a request, with m.mu held. f passes the clients whose state

@@ -219,7 +219,8 @@ func (m *Manager) within(key FileKey, r byterange.Range) (all []byterange.Range)
 // byte after its last one.
 type edge struct {
 	at uint64
-	// n is 1 at the first byte of a range, and -1 after its last byte.
+	// n is 1 at the first byte of a range, and -1 after its last byte. The sum of n over all edges
+	// up to an offset is the number of ranges that contain the offset.
 	n     int
 	write bool
 }

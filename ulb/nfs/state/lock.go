@@ -242,8 +242,8 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 	return nil, nfs4wire.NFS4OK
 }
 
-// Unlock is LOCKU (RFC 8881 §18.12). If claimer is not nil, Unlock also gives up local claims, and
-// waits for the file system.
+// Unlock is LOCKU (RFC 8881 §18.12). If claimer is not nil, Unlock also gives up the server's
+// claims on the range in the local file system, and waits for that.
 func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (id nfs4wire.StateID4, status Status) {
 	r, ok := byterange.At(offset, length, false)
 	if !ok {

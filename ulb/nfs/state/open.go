@@ -61,7 +61,8 @@ type OpenArgs struct {
 	// failed now, the client would repeat its OPEN, and an OPEN that has to create the file would
 	// fail because the file exists.
 	Roomy bool
-	// By is the principal that opens the file. It may use File as long as the open has this access.
+	// By is the principal that opens the file. It may use File as long as the open has the access
+	// for which File is open.
 	By Principal
 	// File is open for Access; nil if the file system has no open files. If Open succeeds, the
 	// Manager owns File and closes it.

@@ -175,7 +175,7 @@ func (m *Manager) forgetOwner(o *Owner) {
 }
 
 // outlive keeps the stateid of s, which a CLOSE has just ended, for a repeated CLOSE. It drops the
-// stateid of o that it kept before. If s is nil, it only drops that one.
+// stateid of o that it kept before. If s is nil, it drops that stateid and keeps no other.
 func (m *Manager) outlive(o *Owner, s *State) {
 	if o.closed != nil {
 		m.files.slab.remove(o.closed, o.Client.holding.over)

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Access is a set of accesses. An open has two of them: the accesses of its owner, and those
-// that it denies to others.
+// Access is a set of kinds of access to a file: reading, writing, or both. An open has two such
+// sets: the accesses of its owner, and those that it denies to others.
 type Access uint8
 
 // Bits of Access, as OPEN has them (RFC 8881 §18.16).
@@ -18,8 +18,8 @@ const (
 	AccessBoth = AccessRead | AccessWrite
 )
 
-// modes is the set of modes in which an owner has a file open: one bit for each pair of access
-// and deny.
+// modes is a set of open modes. A mode is a pair of access and deny bits, and modes has one bit for
+// each pair.
 type modes uint16
 
 func mode(access, deny Access) modes { return 1 << (access | deny<<2) }

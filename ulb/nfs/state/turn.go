@@ -131,8 +131,9 @@ func (m *Manager) Number(o *Owner, seqid uint32) {
 	o.turn.begun, o.turn.seqid, o.turn.last = true, seqid, nil
 }
 
-// OwnerOfState returns the owner of a stateid of minor version 0 with the given kind. It also
-// finds the stateid that the owner closed last, because the client may repeat the CLOSE.
+// OwnerOfState returns the owner of a stateid of minor version 0. A stateid that is not of the
+// given kind gets NFS4ERR_BAD_STATEID. OwnerOfState also finds the stateid that the owner closed
+// last, because the client may repeat the CLOSE.
 func (m *Manager) OwnerOfState(id *nfs4wire.StateID4, kind Kind) (*Owner, Status) {
 	s, status := m.named(id, nil)
 	switch {
