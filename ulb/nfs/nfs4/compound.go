@@ -476,7 +476,7 @@ func (k *Compound) leave() {
 }
 
 // WaitFor returns the status Waiting for an operation that has to wait for an event. After the
-// operation has returned, the Program calls start. start begins the wait and arranges that Resume
+// operation has returned, run calls start. start begins the wait and arranges that Resume
 // is called exactly once, from any goroutine, perhaps before start returns. start does nothing else
 // with the compound. After Resume the operation runs again and decodes its arguments again.
 func (k *Compound) WaitFor(start func()) Status {
