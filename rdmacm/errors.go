@@ -46,8 +46,8 @@ func (e *RejectedError) Error() string {
 
 // A RefusedError means that the peer ended the connection because it refuses work that this
 // side posted. The error that Closed gets wraps it. Some providers call Done of a chain without
-// an error before the peer has the work. Then only this error names the refused work. It wraps
-// ErrNotExposed.
+// an error before the peer has the work. Then only this error names the refused work. A
+// RefusedError wraps ErrNotExposed.
 type RefusedError struct {
 	// Op is the kind of work. STag is the memory that the work named: the STag of
 	// Work.Remote, or Work.Invalidate.
@@ -61,7 +61,8 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return ErrNotExposed }
 
-// A LengthError means that a message is longer than the receive provided for it.
+// A LengthError means that a received message is longer than the receive provided for it, or
+// that a posted work request is larger than the device allows. Both fields are in bytes.
 type LengthError struct {
 	Length, Limit int
 }

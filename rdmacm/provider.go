@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// A Provider opens endpoints of one kind of device. Any goroutine may call its methods, but not
-// while its OS thread has the credentials of another user.
+// A Provider makes connections over one kind of device. Any goroutine may call its methods, but
+// not while the goroutine's OS thread has the credentials of another user.
 type Provider interface {
 	// Name is the provider's name in logs and metrics, such as "iwarp".
 	Name() string

@@ -21,9 +21,9 @@ type Seats interface {
 	// The listener calls AcceptFailed for each error of accept(2). AcceptFailed returns the
 	// time to wait before the next accept.
 	AcceptFailed(err error) (pause time.Duration)
-	// EvictStranger ends a connection whose peer is not known (see Seat.Known), unless there is
-	// none, or another connection is about to leave its seat. The provider calls it when it has
-	// no memory for another connection.
+	// EvictStranger ends a connection whose peer is not known (see Seat.Known). It does nothing
+	// if there is no such connection, or if a connection that was told to end has not left its
+	// seat yet. The provider calls it when it has no memory for another connection.
 	EvictStranger()
 }
 
@@ -35,7 +35,9 @@ type Seat interface {
 	// counter that grows with the connection's activity, or nil if the activity is not known. If
 	// Seats has already decided to end the connection, Hold calls h.End.
 	Hold(h Holder, moved *atomic.Uint64)
-	// Heard records that a whole message has arrived. The provider calls it. It takes no lock.
+	// Heard records that the peer has sent something. The provider calls it when a whole
+	// message has arrived; the software RNIC calls it at the peer's first FPDU. Heard takes no
+	// lock.
 	Heard()
 	// The ULP calls Known when it recognizes the peer as a client, because the peer has sent
 	// something that strangers do not have, such as a file handle or a session of the server.

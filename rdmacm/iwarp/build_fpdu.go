@@ -132,8 +132,8 @@ func (t *transmitter) notExposed() {
 	}, nil)
 	t.mu.Lock()
 	if t.terminate == nil {
-		// fault has queued no Terminate, because the connection was already ending. So nothing
-		// more may be sent.
+		// The method fault has queued no Terminate, because the connection was already ending.
+		// So nothing more may be sent.
 		t.broken = true
 	}
 	t.mu.Unlock()
@@ -265,8 +265,8 @@ func (k *marked) finishFPDU(b *batch, at int, crc bool) {
 
 const (
 	batchRecords = 96
-	// optionRoom is by how many bytes the payload of a segment may be smaller than TCP_MAXSEG, if
-	// the segment carries selective acknowledgements.
+	// optionRoom is the size in bytes of the largest TCP options, which selective
+	// acknowledgements need. They may make a segment's payload that much smaller than TCP_MAXSEG.
 	optionRoom = 40
 	// The segment size is read again after remeasureBytes bytes and remeasureTime, because
 	// a fast sender would otherwise read it thousands of times a second.

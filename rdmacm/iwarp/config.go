@@ -16,14 +16,15 @@ import (
 // either side asks, both generate and check, whatever the mode.
 type CRCMode uint8
 
-// Modes.
+// CRC modes.
 const (
 	// CRCPeer asks for CRCs when connecting, which is the default of RFC 5044. When
-	// accepting it leaves the choice to the peer; siw does not ask.
+	// accepting, it leaves the choice to the peer. A peer with Linux's siw does not ask for
+	// CRCs.
 	CRCPeer CRCMode = iota
-	// CRCOn asks in both roles.
+	// CRCOn asks for CRCs when connecting and when accepting.
 	CRCOn
-	// CRCOff never asks.
+	// CRCOff never asks. The connection then has CRCs only if the peer asks.
 	CRCOff
 )
 
@@ -129,8 +130,8 @@ type Config struct {
 	// peer to close the connection. 0 means 2 s.
 	LingerTimeout time.Duration
 	// Seats counts and limits accepted connections: their number, the time for their set-ups, and
-	// how long they may be silent. If it is nil, the provider counts its own connections, with
-	// SetupTimeout and a server's default limits.
+	// how long they may be silent. If it is nil, the provider makes Seats of its own, with
+	// SetupTimeout and the default limits.
 	Seats rdmacm.Seats
 	// Rings is the largest number of receive rings of RingSize bytes, which all connections share. 0
 	// means two for each processor, at least 8.

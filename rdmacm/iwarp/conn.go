@@ -104,7 +104,8 @@ func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	return c.tx.sendShort(local, invalidate)
 }
 
-// Flush sends the posted work that waits until calls of the Handler have returned.
+// Flush sends at once the work that the Handler has posted, which otherwise waits until the
+// Handler's calls have returned.
 func (c *Conn) Flush() { c.tx.flush() }
 
 // Unsent returns the number of chains whose Send TCP has not taken completely.

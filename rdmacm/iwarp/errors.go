@@ -16,8 +16,8 @@ type TerminateError struct {
 	wire.Cause
 	// Remote is true if the peer found the fault, and false if this side did.
 	Remote bool
-	// Dialect is the layout of a remote Terminate. With DialectUnknown the cause may also
-	// be Cause.Swapped.
+	// Dialect is the layout of a remote Terminate. With DialectUnknown the layout is
+	// uncertain, and the other possible cause is Cause.Swapped.
 	Dialect wire.Dialect
 	// Detail has the particulars of a fault found by this side, or nil.
 	Detail error

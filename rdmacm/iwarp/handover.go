@@ -25,8 +25,8 @@ func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	return own && t.transmit()
 }
 
-// unfence allows a responder to send, because the initiator's first FPDU has arrived. Waiting work
-// goes out with the next release.
+// unfence allows a responder to send, because the initiator's first FPDU has arrived. Work that
+// was posted before goes out when the receiver next calls release.
 func (t *transmitter) unfence() {
 	t.mu.Lock()
 	t.fenced = false

@@ -34,8 +34,8 @@ func (m *inboundMessage) lend() { m.state.Store(lent) }
 func (m *inboundMessage) back() bool { return !m.state.CompareAndSwap(lent, kept) }
 
 // messages is the pool of receive buffers of all connections, by size. The number in use is
-// limited by how many messages the connections promise to accept (rdmacm.Conn.Provide). Garbage
-// collections free the idle ones.
+// limited by how many messages the connections promise to accept (rdmacm.Conn.Provide). The
+// garbage collector frees buffers that are not in use.
 type messages struct {
 	classes [messageClasses]sync.Pool
 }
@@ -74,7 +74,8 @@ func (m *inboundMessage) recycle() {
 	}
 }
 
-// freeMessage is called when the Handler releases a message. It is the Free function of its Recv.
+// freeMessage is the function Free of each Recv. Recv.Release calls it when the Handler releases
+// the message.
 func freeMessage(r *rdmacm.Recv) {
 	m := r.Provider.(*inboundMessage)
 	if m.state.Swap(released) == kept {

@@ -112,8 +112,9 @@ func (l *lifecycle) conclude() {
 	close(l.done)
 }
 
-// peerClosed handles the end of the peer's half of the connection. It still sends posted work, as
-// long as the peer takes it.
+// peerClosed runs when the peer has closed its half of the connection. This side still sends the
+// posted work, for at most LingerTimeout. If the peer closed in the middle of an FPDU or a
+// message, peerClosed ends the connection at once.
 func (l *lifecycle) peerClosed() {
 	if l.rx.partial() && !l.faulty.Load() && !l.stopping.Load() {
 		l.end(&BrokenError{io.ErrUnexpectedEOF}, true)

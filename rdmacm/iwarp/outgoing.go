@@ -43,7 +43,7 @@ func (t *transmitter) next(b *batch) bool {
 	return true
 }
 
-// pick chooses the message that next begins. At most one of its results is not zero. mu is held.
+// pick chooses the message to begin next. At most one of its results is not zero. mu is held.
 func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm.Chain) {
 	if t.broken || t.fenced {
 		return
@@ -75,7 +75,8 @@ func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm
 	return 0, nil, ch
 }
 
-// answerTurns is how many answers are sent in a row while posted work waits.
+// answerTurns is the largest number of answers to RDMA Reads that the sender begins in a row
+// while posted work waits.
 const answerTurns = 4
 
 // nextPosted moves the cursor past chains with nothing to send. It reports whether the work

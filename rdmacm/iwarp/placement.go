@@ -86,7 +86,7 @@ func (r *outRead) skipFull() {
 // that goes straight to its destination. These are the trailer and the next header.
 const directTail = 64
 
-// largeStreak is how many short FPDUs may come between large ones while the receiver still
+// largeStreak is the number of short FPDUs that may come in a row while the receiver still
 // expects large ones (receiver.streak).
 const largeStreak = 2
 

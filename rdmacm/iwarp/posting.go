@@ -155,7 +155,8 @@ func checkWork(w *rdmacm.Work) error {
 	return nil
 }
 
-// Limits of work requests. RFC 5041 §5.2 keeps messages below 2^32 bytes.
+// Limits of work requests: maxSend and maxTagged in bytes, maxLocal in pieces of local
+// memory. RFC 5041 §5.2 keeps messages below 2^32 bytes.
 const (
 	maxSend   = 1 << 30
 	maxTagged = min(1<<32-1, math.MaxInt)
@@ -194,8 +195,8 @@ func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
 }
 
 // complete calls Done for the finished chains at the head, in order. Only one goroutine does so
-// at a time. If another one calls complete meanwhile, it returns at once, and the first one
-// completes its chains, too.
+// at a time. If a second goroutine calls complete meanwhile, the call returns at once, and the
+// first goroutine also completes the newly finished chains.
 func (t *transmitter) complete() {
 	t.mu.Lock()
 	if t.completing {
@@ -329,8 +330,9 @@ func (t *transmitter) sendShort(local [][]byte, invalidate uint32) bool {
 	return true
 }
 
-// takesShort reports whether a Send may go into the batch now: no goroutine is the sender,
-// sending is allowed, and no other work waits to be sent. mu is held.
+// takesShort reports whether a short Send may go into the batch now: no goroutine is the
+// sender, posting and sending are allowed, no other work waits to be sent, and this side
+// inserts no markers. mu is held.
 func (t *transmitter) takesShort() bool {
 	return !t.owned && !t.refusing && !t.fenced && !t.broken && !t.terminated && t.terminate == nil && t.rtr == 0 &&
 		t.cursor == nil && t.answers.first == nil && !t.out.active && t.marked == nil

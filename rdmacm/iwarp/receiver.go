@@ -23,9 +23,9 @@ type receiver struct {
 
 	// mu guards handed.
 	mu sync.Mutex
-	// handed holds the Reads on the wire that the transmitter has handed over (expect). due
-	// holds those that the receiving goroutine has taken over from handed. All Reads in
-	// handed are younger than all in due.
+	// handed and due hold this side's RDMA Reads whose responses are not complete. The
+	// transmitter puts each Read that it sends into handed, by the method expect. The
+	// receiving goroutine moves them to due. All Reads in handed are younger than all in due.
 	handed, due readQueue
 	waiting     atomic.Bool // handed is not empty
 	asked       answerQueue // answers to the peer's Reads, until release takes them over
@@ -80,7 +80,8 @@ type receiver struct {
 }
 
 const (
-	// stashSize is how many bytes a receiver keeps in small when it gives its ring back.
+	// stashSize is the largest number of bytes that a receiver keeps in the field small when
+	// it gives its ring back.
 	stashSize = 64
 	// directMin is the smallest payload of an FPDU, in bytes, that the receiver reads straight into
 	// its destination.

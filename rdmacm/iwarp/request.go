@@ -59,8 +59,8 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 	r.sock.SetDeadline(time.Time{})
 	r.p.counters.accepted.Add(1)
 	// The connection becomes the seat's holder before it starts, because once it runs it may end
-	// and leave the seat at any time. If the set-up lost the seat in between, Hold ends the
-	// connection.
+	// and leave the seat at any time. If Seats has meanwhile decided to end the connection, Hold
+	// ends it.
 	r.seat.Hold(rdmacm.HolderOf(c), &c.rx.arrived)
 	c.life.start()
 	return c, nil

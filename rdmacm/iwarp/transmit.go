@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A transmitter is the transmitting part of a connection. It holds posted work until that is
+// A transmitter is the transmitting part of a connection. It holds posted work until the work is
 // completed, and the answers to the peer's RDMA Reads. It has no goroutine of its own. The
 // goroutine that finds owned false and sets it becomes the sender. It clears owned when there is
 // nothing more to send.
@@ -57,8 +57,8 @@ type transmitter struct {
 	progress  atomic.Uint64
 	referring referring
 
-	// batch is borrowed while there is something to send. It belongs to the sender; while
-	// there is no sender, it holds short Sends (sendShort) and mu guards it.
+	// batch comes from a pool, and is nil while there is nothing to send. It belongs to the
+	// sender. While there is no sender, it holds short Sends (sendShort) and mu guards it.
 	batch *batch
 
 	// Only the sender uses the following fields.
@@ -308,8 +308,8 @@ func (t *transmitter) fillTerminate(b *batch) bool {
 	return true
 }
 
-// write writes the batch. If wait is true, it may wait for the socket. It returns false when the
-// socket takes no more, because the connection is at its end.
+// write writes the batch. If wait is true, it may wait for the socket. It returns false if the
+// socket reports an error; then nothing more is sent.
 func (t *transmitter) write(wait bool) bool {
 	t.wait, t.errno = wait, 0
 	err := t.raw.Write(t.ready)
@@ -317,7 +317,7 @@ func (t *transmitter) write(wait bool) bool {
 		return true
 	}
 	// The receiver finds out by its own reads how the connection ended. But the kernel reports a
-	// reset only once, to the reader or to the writer.
+	// reset only once, to the reader or to the writer, so the writer records it in t.reset.
 	t.referring.end(t.batch)
 	t.mu.Lock()
 	t.broken = true

@@ -16,8 +16,8 @@ type watch struct {
 	at     time.Time // when it fires
 	limits [limits]limit
 	over   bool // the watch has ended the connection, or the connection has ended
-	// seen has the last progress value for each duty of the peer, and since the time from which on
-	// this value has not changed.
+	// For each duty of the peer, seen holds the last progress value, and the field since holds the
+	// time of that value's last change.
 	seen  [watched]uint64
 	since [watched]time.Time
 }

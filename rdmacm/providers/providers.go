@@ -47,7 +47,8 @@ type Config struct {
 	Log func(text string)
 }
 
-// A Provider is an open provider.
+// A Provider is an rdmacm.Provider that Open has opened, with further methods for the server
+// and the tools.
 type Provider interface {
 	rdmacm.Provider
 	// Own returns the addresses at which this machine can reach a Listener of its own. The

@@ -205,7 +205,8 @@ func (c *Conn) Promised() int {
 	return n
 }
 
-// Progress returns the number of bytes of the work that was carried out.
+// Progress returns the number of bytes that the finished work requests of this end have
+// moved.
 func (c *Conn) Progress() uint64 { return c.carried.Load() }
 
 // Unsent returns the number of chains whose Send was not carried out yet.
@@ -359,8 +360,8 @@ func (c *Conn) Disconnect() {
 	c.leave()
 }
 
-// leave begins this end's part of an orderly end: later posts fail, and after Config.Patience
-// the connection is lost. The caller holds link.mu.
+// leave begins this end's part of an orderly end: later posts fail, and if the end takes
+// longer than Config.Patience, the connection is lost. The caller holds link.mu.
 func (c *Conn) leave() {
 	c.leaving = true
 	c.patience = time.AfterFunc(c.provider.cfg.Patience, func() {

@@ -146,7 +146,8 @@ func refused(w *rdmacm.Work, why error) error {
 	return errors.Join(&rdmacm.RefusedError{Op: w.Op, STag: stag}, why)
 }
 
-// fail ends the connection because work request i of p failed.
+// fail ends the connection because work request i of p failed. The error mine is the reason
+// at this end, and the error theirs at the other end.
 func (c *Conn) fail(p *posting, i int, mine, theirs error) {
 	p.ready, p.err, p.failed = true, mine, i
 	c.kill(mine, theirs)

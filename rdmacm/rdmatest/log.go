@@ -177,8 +177,8 @@ func (l *Log) Wait(ctx context.Context, match func(Event) bool) (Event, error) {
 	}
 }
 
-// Order asserts that the log has one event for each of matches, in this order. It searches for
-// each event after the event that it found before.
+// Order asserts that the log has one event for each function in matches, in this order. It
+// searches for the event of a function behind the event that it found for the function before.
 func (l *Log) Order(t testing.TB, matches ...func(Event) bool) {
 	t.Helper()
 	events := l.Events()

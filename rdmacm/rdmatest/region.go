@@ -99,7 +99,8 @@ func (p *Provider) retire(stag uint32) {
 	*oldest = stag
 }
 
-// reach returns the n bytes at remote, for an access by the peer of c. The caller holds link.mu.
+// reach returns the n bytes of c's exposed memory at remote, or an error if c's peer has no
+// right for the access want. The caller holds link.mu.
 func (c *Conn) reach(remote rdmacm.Remote, n int, want rdmacm.Access) ([]byte, error) {
 	r := c.regions[remote.STag]
 	switch {

@@ -34,8 +34,8 @@ func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *s
 	}
 }
 
-// comes waits until the function holds returns true. It fails the test if that takes longer than
-// Guard.
+// comes calls the function holds until it returns true. If that takes longer than Guard, comes
+// fails the test.
 func (s *suite) comes(what string, holds func() bool) {
 	s.Helper()
 	for end := time.Now().Add(Guard); !holds(); runtime.Gosched() {
@@ -78,7 +78,8 @@ func seatHeld(s *suite, c *census.Census) {
 	s.lives(a, b)
 }
 
-// known connects a pair, and marks the accepted connection's peer as known.
+// known connects a pair, and marks the accepted connection's peer as known
+// (rdmacm.Seat.Known).
 func (s *suite) known(l rdmacm.Listener) (a, b *Peer) {
 	s.Helper()
 	dialed := s.dial(l.Addr(), common())

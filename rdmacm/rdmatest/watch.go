@@ -9,9 +9,9 @@ import (
 // watchTicks is the number of times that the watch checks the connection during Config.Stall.
 const watchTicks = 4
 
-// A watch ends a connection if Done of its oldest chain is not called in time. It watches
-// chains and not bytes, because the device carries out each work request in one step. link.mu
-// guards it.
+// A watch ends a connection if chains are posted and Done of none is called during
+// Config.Stall. It watches chains and not bytes, because the device carries out each work
+// request in one step. link.mu guards it.
 type watch struct {
 	timer   *time.Timer
 	running bool

@@ -16,9 +16,9 @@ func (e *AsyncError) Error() string {
 	return fmt.Sprintf("verbs: the device ended the connection: %v", e.Type)
 }
 
-// takeAsync takes the asynchronous events of the device. keep calls it once every lookInterval,
-// so no thread waits for events. A connection that ends for an unknown reason calls it as well,
-// because the reason may be among the events.
+// takeAsync takes the asynchronous events of the device. The method keep calls it once every
+// lookInterval, so no thread waits for events. A connection that ends for an unknown reason
+// calls it as well, because the reason may be among the events.
 func (d *rnic) takeAsync() {
 	p := d.p
 	d.taking.Lock()

@@ -30,7 +30,8 @@ const (
 	// drainTimeout is the time that a device has to return its requests.
 	drainTimeout = 2 * time.Second
 	// refusalTimeout is the time that a device has to report that the peer refused work, after
-	// the peer has left. The refusal and the disconnect message take different ways.
+	// the peer has left. The report and the disconnect message come by different ways, so the
+	// report may come second.
 	refusalTimeout = 250 * time.Millisecond
 	// farewellTimeout is the time that the peer has to answer this side's disconnect message. It
 	// is twice the 4.3 s after which rdma_cm repeats a lost message.
@@ -167,7 +168,8 @@ func (c *Conn) ready() (goOn bool) {
 	}
 }
 
-// handleCompletions handles completions. Posts of the Handler wait until step hands them to the device.
+// handleCompletions passes received messages to the Handler, and records the results of completed
+// work. Work that the Handler posts meanwhile waits until step hands it to the device.
 func (c *Conn) handleCompletions(done []device.Completion) {
 	if len(done) == 0 {
 		return
@@ -231,8 +233,8 @@ func (c *Conn) step() (over bool) {
 	e := &c.ending
 	switch {
 	case e.phase == draining:
-		// The device does not report when the requests after signaled are done, so step does not
-		// wait for them.
+		// The requests from number out.signaled on cause no completion, so step does not wait
+		// for them.
 		empty := c.out.head >= c.out.signaled && c.in.posted == 0
 		return e.late || empty && (e.left || e.failed)
 	case e.failed, e.left, e.dirty:
@@ -379,7 +381,7 @@ func (c *Conn) conclude() {
 	for _, r := range exposed {
 		r.Deregister()
 	}
-	// From here on, Post itself calls Done of each chain.
+	// From here on, Post itself calls Done of each new chain.
 	c.mu.Lock()
 	c.over = true
 	c.comeBackLocked(true, flushed)
@@ -390,11 +392,12 @@ func (c *Conn) conclude() {
 	go c.farewell()
 }
 
-// farewell tells the peer of the end, unless step has done so, and waits for the answer. While
-// the ID exists, the kernel repeats the disconnect message until the peer answers. Without that,
-// if the message is lost, the peer keeps the connection. Meanwhile the connection keeps its
-// seat, so that the limits of Seats also limit the number of such IDs. If the port is down, the
-// seat is given up at once: no peer can make further connections over the port.
+// farewell tells the peer of the end, unless step has done so, and waits for the peer's answer
+// before it frees the ID. While the ID exists, the kernel repeats the disconnect message until
+// the peer answers. Without the ID, a lost message would leave the connection open at the peer.
+// During the wait the connection keeps its seat, so that the limits of Seats also limit the
+// number of such IDs. If the port is down, the seat is given up at once: no peer can make
+// further connections over the port.
 func (c *Conn) farewell() {
 	defer c.freeID()
 	defer c.seat.Leave()

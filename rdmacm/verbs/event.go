@@ -38,7 +38,7 @@ func (p *Provider) Stats() rdmacm.Stats {
 	return s
 }
 
-// The caller of statsLocked holds Provider.mu.
+// statsLocked describes d for metrics. The caller holds Provider.mu.
 func (d *rnic) statsLocked() rdmacm.DeviceStats {
 	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs, Active: d.Active, Events: d.eventsLocked()}
 	for i := range d.chunks {

@@ -49,7 +49,7 @@ func (p *Provider) reserve(d *rnic, peer netip.Addr, n int64) (share, error) {
 	return s, nil
 }
 
-// giveBack undoes take.
+// giveBack undoes reserve.
 func (p *Provider) giveBack(d *rnic, s share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,7 +57,8 @@ func (c *Conn) returnedLocked(done *device.Completion) {
 		if !s.done {
 			break
 		}
-		// siw may report work as done although an RDMA Read before it fails later.
+		// A request behind the first failed one (lost) counts as flushed. siw may have
+		// reported it as done although an RDMA Read before it failed later.
 		if o.head > o.lost {
 			s.fail(device.Flushed)
 		}

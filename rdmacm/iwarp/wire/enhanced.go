@@ -11,7 +11,7 @@ const DepthUnset = 0x3fff
 // RTR is a set of forms of the ready-to-receive message (RFC 6581 §9.2).
 type RTR uint8
 
-// Forms.
+// Forms of the ready-to-receive message.
 const (
 	RTRSend RTR = 1 << iota
 	RTRWrite

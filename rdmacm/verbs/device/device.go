@@ -45,7 +45,7 @@ type Work struct {
 	SGE        [SGEs]SGE
 }
 
-// A Receive is a request of a receive queue.
+// A Receive is a request of a receive queue: At is the memory for one message.
 type Receive struct {
 	ID uint64
 	At SGE

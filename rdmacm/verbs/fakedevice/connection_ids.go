@@ -243,7 +243,7 @@ func (i *id) part() {
 	i.tell(device.Event{Type: device.Disconnected})
 }
 
-// begin implements Connect.
+// begin implements device.Conn.Connect.
 func (i *id) begin(p device.Param) error {
 	d := i.c.d
 	if i.remote == (netip.AddrPort{}) || i.peer != nil || i.passive || len(p.Data) > requestData {
@@ -273,7 +273,7 @@ func (i *id) begin(p device.Param) error {
 	return nil
 }
 
-// answer implements Accept.
+// answer implements device.Conn.Accept.
 func (i *id) answer(p device.Param) error {
 	if !i.passive || i.accepted || len(p.Data) > acceptData {
 		return unix.EINVAL
