@@ -89,10 +89,11 @@ func (p *Pool) forgiveLocked(now time.Time) {
 	}
 }
 
-// withinLocked reports whether c stays within its fair part with n more pages in g. The fair part
-// is the arena divided by the number of clients that hold memory or wait for it. withinLocked is
-// also true if c holds nothing in g, or at most half a fair part there with n more pages. The
-// reason is that c may hold the rest in a file system that stalls, which is not the client's fault.
+// withinLocked reports whether the pages and the charged heap memory of c stay within its fair
+// part with n more pages in g. The fair part is the arena divided by the number of clients that
+// hold memory or wait for it. withinLocked is also true if c holds nothing in g, or at most half a
+// fair part there with n more pages. The reason is that c may hold the rest in a file system that
+// stalls, which is not the client's fault.
 func (c *Client) withinLocked(g *Group, n int32) bool {
 	p := c.pool
 	if p.active <= 1 {

@@ -90,9 +90,10 @@ func (p *Pool) nextLargeLocked() (next *requestQueue) {
 	return next
 }
 
-// nextOfGroupLocked is nextLargeLocked for one group. within is true if the client stays within its
-// fair part. If the limit of the group does not allow a request, the requests behind that one wait
-// too, because otherwise smaller requests would starve it.
+// nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. Clients
+// within their fair part come before others; within is true if the client of the queue is one of
+// them. If the limit of the group does not allow a request, the requests behind that one wait too,
+// because otherwise smaller requests would starve it.
 func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 	for c := g.waiting.First; c != nil; c = c.Next {
 		for q := c.First; q != nil; q = q.Next {
@@ -142,9 +143,9 @@ func (s *Share) fullLocked() *requestQueue {
 	return s.full
 }
 
-// passLocked ends the time in which q makes the other queues of its share wait (Share.full). The
-// caller has found that the first request of q is served or withdrawn, or waits for something other
-// than the limit of its share.
+// If the other queues of the share wait for q (Share.full), passLocked lets them continue. The
+// caller has found that the first request of q is served or withdrawn, or waits for something
+// other than the limit of its share.
 func (p *Pool) passLocked(q *requestQueue) {
 	if s := q.share; s.full == q {
 		s.full, p.again = nil, true
@@ -230,8 +231,8 @@ func (p *Pool) withdrawLocked(r *waiter) {
 	p.dequeueLocked(r)
 }
 
-// A Buffer is a contiguous block of payload memory. It begins on a page, and counts its references.
-// It implements xdr.Releaser.
+// A Buffer is a contiguous block of payload memory. It begins at the start of a page, and counts
+// its references. It implements xdr.Releaser.
 //
 // A Buffer starts with one reference. Releasing the last one returns the memory to its pool,
 // share and group; using Bytes after that is a programming error. All methods may be called from

@@ -119,7 +119,7 @@ func (m *pageMap) lastTouched(below, most int32) (e extent) {
 }
 
 // forget notes that the pages of e are not resident any more. It returns how many of them may have
-// been before.
+// been resident before.
 func (m *pageMap) forget(e extent) (pages int32) {
 	pages = unset(m.touched, e)
 	m.resident -= pages

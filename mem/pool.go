@@ -43,10 +43,11 @@ type Config struct {
 	Ceiling int64
 	// Share is the most that one Share may hold, in bytes. 0 means half of the ceiling.
 	Share int64
-	// Group limits the memory that one Group may hold, in bytes. 0 means half of the ceiling. There
-	// is a second limit: a Group may hold at most half of the memory that the other Groups do not
-	// hold. Neither limit counts the reserve. A Group that holds nothing may exceed both limits with
-	// one request. If Group is not less than the ceiling, neither limit applies.
+	// Group limits the memory that one Group may hold, in bytes. 0 means half of the ceiling.
+	// There is a second limit: a Group may hold at most half of the memory that the other Groups
+	// do not hold. Neither limit counts the reserve. A Group that holds nothing outside the
+	// reserve may exceed both limits with one request. If Group is not less than the ceiling,
+	// neither limit applies.
 	Group int64
 }
 
@@ -144,9 +145,9 @@ func (cfg *Config) pages(of string, limit int64) (int32, error) {
 // total returns how many pages the arena has.
 func (p *Pool) total() int32 { return p.main.total + p.reserve.total }
 
-// OnArena calls hook with the arena, and returns its error, or ErrClosed. If the hook succeeds,
-// Trim and Housekeep give no pages back any more, because the device keeps using the same pages. A
-// DeviceHook must not call OnArena.
+// OnArena calls hook with the arena, and returns the hook's error. If the pool is closed, it
+// returns ErrClosed instead. If the hook succeeds, Trim and Housekeep give no pages back any more,
+// because the device keeps using the same pages. A DeviceHook must not call OnArena.
 func (p *Pool) OnArena(hook DeviceHook) error {
 	p.mu.Lock()
 	if p.closed {

@@ -92,8 +92,8 @@ func (s *Share) look(tick uint64, now time.Time) {
 }
 
 // strainedLocked updates Pressed, and reports whether the sweeper has to run: because memory is
-// short, because free pages have to be given back (swollenLocked), or because a request waits for
-// the limit of its Group.
+// short (Pressed), because free pages have to be given back (swollenLocked), or because a request
+// waits for the limit of its Group.
 func (p *Pool) strainedLocked() bool {
 	p.short = p.current != nil || p.unfittable > 0 || p.starved > 0 || p.overdrawnLocked() > 0
 	if p.short != p.pressed.Load() {
@@ -113,7 +113,8 @@ func (p *Pool) strainedLocked() bool {
 // watchLocked starts the sweeper if it has to run (strainedLocked) and does not run.
 func (p *Pool) watchLocked() {
 	if p.strainedLocked() && p.sweeper == nil && !p.closed {
-		// A new tick makes the old records of the shares invalid.
+		// The sweeper has not run for a while, so the shares' records (progress) are out of
+		// date. After one more tick, look begins them anew.
 		p.tick++
 		p.sweeper = time.AfterFunc(sweepEvery, p.sweep)
 	}
@@ -179,9 +180,9 @@ func (p *Pool) tickLocked() {
 	p.grantLocked()
 }
 
-// promoteLocked moves small requests that have waited too long from the reserve to the queues of
-// their groups. There they are served from the main zone, even if many smaller requests keep
-// coming.
+// promoteLocked moves each queue of small requests whose first request has waited too long: from
+// the requests that wait for the reserve to those of its group that wait for the main zone.
+// There its turn comes, even if smaller requests keep taking every free page of the reserve.
 func (p *Pool) promoteLocked() {
 	for c := p.small.First; c != nil; {
 		nextClient := c.Next
@@ -201,9 +202,9 @@ func (p *Pool) promoteLocked() {
 func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > patienceTicks }
 
 // chooseVictimsLocked chooses, among the shares asked about progress, those whose connections have
-// to end. They have to be too slow for longer than Client.grace. The clients with the most bytes in
-// such shares come first, and the largest shares of each. It chooses no more than are needed to
-// serve the requests that have waited too long.
+// to end. They have to be too slow for longer than Client.grace. The clients with the most bytes
+// in such shares come first, and of each client its largest shares. It chooses no more shares than
+// are needed to serve the requests that have waited too long.
 //
 // It chooses no share for the sake of its own requests, and none whose memory would not help the
 // requests that wait: only memory held in a group helps requests that wait for the limit of that
@@ -247,8 +248,8 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 	return stuck
 }
 
-// wantLocked adds up the pages of the requests that have waited too long: in p.wants, or in
-// Group.wants for those that wait for the limit of their Group.
+// wantLocked adds up the pages of all requests in the queues whose first request has waited
+// too long: in p.wants, or in Group.wants if this request waits for the limit of its Group.
 func (p *Pool) wantLocked() {
 	p.wants = 0
 	for w := p.crowded.First; w != nil; w = w.Next {
@@ -263,9 +264,9 @@ func (p *Pool) wantLocked() {
 	}
 }
 
-// wantsLocked returns the sum to which the pages of q belong, if its first request has waited too
-// long: Group.wants if that waits for the limit of its Group, otherwise p.wants. It returns nil if
-// the request has not waited too long, or waits for the limit of its share.
+// wantsLocked returns the sum to which wantLocked adds the pages of q: Group.wants if the first
+// request of q waits for the limit of its Group, otherwise p.wants. It returns nil if this request
+// has not waited too long, or waits for the limit of its share.
 func (p *Pool) wantsLocked(q *requestQueue) *int64 {
 	s, g, n := q.share, q.group, q.need()
 	switch {
@@ -281,8 +282,9 @@ func (p *Pool) wantsLocked(q *requestQueue) *int64 {
 	return &p.wants
 }
 
-// helpsLocked reports whether the memory of s would help requests of other shares, of the same or
-// another client, that have waited too long.
+// helpsLocked reports whether the release of the memory of s would help requests of other shares,
+// of the same or another client, that have waited too long. It would also help if charges and
+// used pages exceed the ceiling.
 func (p *Pool) helpsLocked(s *Share) bool {
 	own := func(wants *int64) (pages int64) {
 		for q := s.queues; q != nil; q = q.sibling {

@@ -53,8 +53,9 @@ type clientQueue struct {
 	sibling *clientQueue // next clientQueue of the same client
 }
 
-// before reports whether c is served before d, which waits in another group: the client that was
-// served least recently comes first. Blamed clients come after all others.
+// before reports whether c is served before d, which waits in another group. Blamed clients come
+// after all others. Otherwise the client that was served least recently comes first, and of two
+// queues of one client the queue that was served least recently.
 func (c *clientQueue) before(d *clientQueue) bool {
 	switch {
 	case c.client.blamed != d.client.blamed:

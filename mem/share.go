@@ -68,9 +68,9 @@ func (p *Pool) OpenShare(client any, h Holder) *Share {
 }
 
 // Get asks for r.Size bytes. The caller must not change r until Granted is called, or Cancel
-// returns true. Of the requests in this share with the same Group, or without one, those of more
-// than 64 KiB are granted in the order of Get. Those of up to 64 KiB are too, but they may overtake
-// larger ones, and larger ones may overtake them. Get panics if r still waits.
+// returns true. Among the requests of this share in the same Group, or without a Group, those of
+// up to 64 KiB are granted in the order of Get, and so are the larger ones. But a request of one
+// kind may overtake one of the other kind. Get panics if r still waits.
 func (s *Share) Get(r *Request) {
 	p := s.pool
 	n := pagesOf(r.Size)

@@ -13,9 +13,9 @@ import (
 // is free, or could become free. It serves other requests meanwhile.
 
 const (
-	// A large request waits unfitTicks (3 s) as the next one to be served. Then the pool finds out
-	// whether a block for the request can become free. The blocks of a group that has released no
-	// memory for as long count as pinned.
+	// unfitTicks is how long a large request waits as the next one to be served before the pool
+	// finds out whether a block for it can become free: 3 s. A group's blocks count as pinned if
+	// the group has released no memory for 3 s.
 	unfitTicks = 12
 	// pinnedTicks is the age at which a held block counts as pinned in any case: 15 s. Pinned means
 	// that the pool does not expect the block to be released soon.
