@@ -39,7 +39,8 @@ const (
 	// vainShare is a divisor: polls that find nothing use at most 1/vainShare of one processor's
 	// time.
 	vainShare = 16
-	// mostCredit is the largest credit of a Group, see the package comment.
+	// mostCredit is the largest credit of a Group: the time that polls may find nothing (see
+	// the package comment).
 	mostCredit = 4 * time.Millisecond
 	// turn is how long a connection polls before it yields, see the package comment.
 	turn = 100 * time.Microsecond
@@ -75,8 +76,8 @@ type Config struct {
 	Procs func() int
 }
 
-// A Group is the shared state of a process's connections. Its methods may be called from any
-// goroutine; those of a nil Group do nothing.
+// A Group is the polling state that the connections of a process share. Its methods may be
+// called from any goroutine; those of a nil Group do nothing.
 type Group struct {
 	cfg Config
 	// last is the ID of the connection that was woken last. changed is when this field got its
@@ -248,8 +249,9 @@ func (m *Member) Polls() bool { return m.polls }
 // End(true) and Rest, and waits.
 func (m *Member) Yields() bool { return m.polls && m.yields }
 
-// Again reports whether the goroutine has to look for input once more. It returns false if the
-// Member does not poll.
+// Again reports whether the goroutine has to look for input once more. It returns false if
+// another connection was woken or Errand was called since the poll began, if the time of the
+// poll is over, or if the Member does not poll.
 func (m *Member) Again() bool {
 	g := m.group
 	return m.polls && time.Duration(g.changed.Load()) < m.began && g.errands.Load() == m.errands && g.cfg.Clock() < m.until

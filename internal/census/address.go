@@ -26,7 +26,7 @@ type address struct {
 
 // ports holds those seats of an address whose peers use ports of one kind, in one queue for each
 // stage; silent seats are in strangers. In arriving and strangers, the seat that entered its stage
-// first comes first. In known, the least recently used one does.
+// first comes first. In known, the seat that was used least recently comes first.
 type ports struct{ arriving, strangers, known queue }
 
 func (p *ports) n() int { return p.arriving.n + p.strangers.n + p.known.n }
@@ -109,12 +109,13 @@ func (c *Census) givesAway(a *address) *Seat {
 	return a.privileged.known.first
 }
 
-// givesItself returns the seat of a that is evicted for a newcomer p of the same address, or nil if
-// there is none. It is the oldest seat whose peer is not known or, without such a seat, that of the
-// known peer that has been idle longest, if that is at least leastIdle. A newcomer from a
-// privileged port may also displace a known peer from another port that is not idle
-// (privilegedPlaces). On Unix only root can use privileged ports. So other users of a client
-// machine cannot keep its own mounts from getting seats.
+// givesItself returns the seat of a that is evicted for a newcomer p of the same address, or nil
+// if there is none. It is the oldest seat whose peer is not known or, without such a seat, that of
+// the known peer that has been idle longest, if that is at least leastIdle. A newcomer from an
+// ordinary port takes no seat from a privileged port, unless a has too many of these
+// (manyPrivileged). A newcomer from a privileged port may also displace a known peer from an
+// ordinary port that is not idle (privilegedPlaces). On Unix only root can use privileged ports.
+// So other users of a client machine cannot keep its own mounts from getting seats.
 func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	if s := c.oldestStranger(a); s != nil {
 		return s

@@ -17,7 +17,8 @@ const (
 	defaultSetups = 1024
 )
 
-// Config sets the limits of a Census. For all numbers and times except Setups, 0 means no limit.
+// Config sets the limits of a Census. 0 means no limit, except for Setups, FirstTimeout and
+// QuietTimeout.
 type Config struct {
 	// Seats is how many connections there may be, and PerAddress how many from one client address
 	// (clientaddr.Of).
@@ -32,8 +33,8 @@ type Config struct {
 	// the peer. CallTimeout is how long it may last until the peer is known. If FirstTimeout is 0
 	// or longer than CallTimeout, it is CallTimeout.
 	FirstTimeout, CallTimeout time.Duration
-	// While fewer than Seats/64 seats belong to peers that are not known, a seat may stay in each
-	// of the stages Silent and Stranger for at least QuietTimeout. The reason is that a client may
+	// While fewer than Seats/64 seats are in the stages Silent and Stranger together, a seat may
+	// stay in each of these stages for at least QuietTimeout. The reason is that a client may
 	// connect before it has something to send.
 	QuietTimeout time.Duration
 	// Event, if set, is called for each connection that the Census refuses or ends, from any
@@ -282,7 +283,8 @@ func (c *Census) EvictStranger() {
 	c.mu.Lock()
 	a := c.ranks[byStrangers].top()
 	if a == nil || c.leaving > 0 {
-		// Those connections will release their descriptors.
+		// If c.leaving is not 0, connections that lost their seats earlier will release their
+		// descriptors.
 		c.mu.Unlock()
 		return
 	}

@@ -6,11 +6,11 @@ const (
 	// pressedSetup is a divisor: while more than half of Setups are under way, a set-up may take
 	// only SetupTimeout/pressedSetup.
 	pressedSetup = 5
-	// sampleEvery is the time between two samples of which known peers are active. Idle times have
-	// this precision.
+	// sampleEvery is the time between two calls of sample, which finds out which known peers are
+	// active. Idle times have this precision.
 	sampleEvery = 10 * time.Second
 	// quietPart is a divisor: QuietTimeout applies only while fewer than Seats/quietPart seats
-	// belong to peers that are not known.
+	// are in the stages Silent and Stranger together.
 	quietPart = 64
 )
 
@@ -36,9 +36,9 @@ func (c *Census) limit(stage Stage) time.Duration {
 	return 0
 }
 
-// quiet returns how long a seat of a peer that is not known may stay in its stage. That is
-// QuietTimeout if there are few such seats (quietPart), and limit is shorter but not 0. Otherwise
-// it is limit.
+// quiet returns how long a seat may stay in the stage Silent or Stranger. That is QuietTimeout if
+// few seats are in these stages (quietPart), and limit is shorter but not 0. Otherwise it is
+// limit.
 func (c *Census) quiet(limit time.Duration) time.Duration {
 	if limit > 0 && c.stages[Silent].n+c.stages[Stranger].n < c.cfg.Seats/quietPart {
 		return max(limit, c.cfg.QuietTimeout)

@@ -1,7 +1,7 @@
 package census
 
-// If no seat is free, a newcomer takes one by these rules. A stranger is a seat whose peer is not
-// known.
+// If no seat is free, a newcomer takes one by these rules. A stranger is here a seat in any stage
+// before Known.
 //
 //   - If strangers have at least an eighth of the seats, the Census takes the address
 //     with the most strangers and evicts its oldest stranger: the one that changed its
@@ -14,9 +14,12 @@ package census
 //     have to take each other's seats. A site with many addresses gets no more seats than others,
 //     because the rule compares sites before addresses.
 //
-// In both rules the newcomer's own address counts as if the newcomer had a seat already. If the
-// rule chooses that address, givesItself chooses the seat: a stranger's, otherwise that of an idle
-// known peer. If there is none, the newcomer is refused.
+// Within an address, strangers from ordinary ports are evicted before strangers from privileged
+// ports (below 1024), and known peers from ordinary ports before those from privileged ports. But
+// if the address has more than privilegedPlaces seats from privileged ports, its oldest stranger
+// is evicted, whatever its port. In both rules the newcomer's own address counts as if the
+// newcomer had a seat already. If the rule chooses that address, givesItself chooses the seat: a
+// stranger's, otherwise that of an idle known peer. If there is none, the newcomer is refused.
 //
 // The limit for one address (Config.PerAddress) comes before these rules: at this limit, a newcomer
 // takes a seat of its own address, which givesItself chooses, or is refused.
@@ -25,10 +28,10 @@ package census
 // seats, newcomers take only seats of such peers.
 const strangersPart = 8
 
-// privilegedPlaces is the number of seats from privileged ports that an address keeps, known or
-// not: newcomers from its other ports do not displace them. Up to this number, a newcomer from a
-// privileged port displaces a known peer from another port of its address, even one that is not
-// idle.
+// privilegedPlaces is the number of seats from privileged ports (below 1024) that an address
+// keeps, whether the peers are known or not: newcomers from other ports of the same address do
+// not displace them. Up to this number, a newcomer from a privileged port displaces a known peer
+// from another port of its address, even one that is not idle.
 const privilegedPlaces = 16
 
 // leavingPart and leastLeaving limit the number of connections that lost their seats and are not
@@ -42,9 +45,9 @@ const (
 // Config.Seats. The process must reserve descriptors for these connections as well.
 func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
-// makeRoom chooses the seats to take away for a newcomer of address a: at most one to make room for
-// its set-up, and one to make room for its seat. If why is 0, the newcomer may enter. The caller
-// holds c.mu.
+// makeRoom chooses the seats to take away for a newcomer of address a: at most one to make room
+// for its set-up, and one to make room for its seat. If why is 0, the newcomer may enter;
+// otherwise why is the reason to refuse it. The caller holds c.mu.
 func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reason) {
 	if c.crowded() {
 		return nil, Crowded

@@ -11,7 +11,8 @@ import (
 // File is the path of the list.
 const File = "/proc/self/mountinfo"
 
-// A Mount is a line of the file. Its strings keep the text of the whole file in memory.
+// A Mount is a line of /proc/self/mountinfo. Its strings keep the text of the whole file in
+// memory.
 type Mount struct {
 	// ID is the mount's ID, and Parent the ID of the mount on which it is mounted. The kernel uses
 	// an ID again once its mount is gone.

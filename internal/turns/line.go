@@ -156,7 +156,8 @@ func (l *Line[C, T]) Leave(p *Place[C, T]) {
 	}
 }
 
-// leave removes the Place of an address that neither waits nor holds a unit.
+// leave removes the Place a of an address from the Line, if the address neither waits nor
+// holds a unit.
 func (l *Line[C, T]) leave(a *Place[C, T]) {
 	if a.held == 0 && !a.Waits() {
 		delete(l.byAddress, a.key.address)
@@ -164,7 +165,8 @@ func (l *Line[C, T]) leave(a *Place[C, T]) {
 	}
 }
 
-// place returns a Place for an address, or for a connection whose address has the Place up.
+// place returns an empty Place for the given key. The key is an address, or a connection. For
+// a connection, up is the Place of its address.
 func (l *Line[C, T]) place(key conn[C], up *Place[C, T]) *Place[C, T] {
 	p := l.unused.first
 	if p == nil {
@@ -176,7 +178,7 @@ func (l *Line[C, T]) place(key conn[C], up *Place[C, T]) *Place[C, T] {
 	return p
 }
 
-// forget clears p, so that place can use it again.
+// forget clears p, so that the method place can use p again.
 func (l *Line[C, T]) forget(p *Place[C, T]) {
 	p.key, p.up = conn[C]{}, nil
 	l.unused.push(p)
