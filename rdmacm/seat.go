@@ -48,8 +48,8 @@ type Seat interface {
 	Leave()
 }
 
-// Seats calls a Holder to end the connection that has a seat, from any goroutine. Its methods
-// must not wait.
+// A Holder is the connection that has a seat. Seats calls its methods from any goroutine.
+// They must not wait.
 type Holder interface {
 	// End ends the connection. why is the reason. Seats calls End at most once.
 	End(why error)

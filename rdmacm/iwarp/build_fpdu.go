@@ -265,8 +265,8 @@ func (k *marked) finishFPDU(b *batch, at int, crc bool) {
 
 const (
 	batchRecords = 96
-	// optionRoom is the size in bytes of the largest TCP options, which selective
-	// acknowledgements need. They may make a segment's payload that much smaller than TCP_MAXSEG.
+	// optionRoom is the size of the longest TCP options, in bytes. A segment with selective
+	// acknowledgements may carry up to that much less payload than TCP_MAXSEG.
 	optionRoom = 40
 	// The segment size is read again after remeasureBytes bytes and remeasureTime, because
 	// a fast sender would otherwise read it thousands of times a second.

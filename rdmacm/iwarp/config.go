@@ -126,8 +126,9 @@ type Config struct {
 	// read, does not answer an RDMA Read, or stops in the middle of a message. Disconnect also
 	// waits at most this long. 0 means 30 s.
 	StallTimeout time.Duration
-	// LingerTimeout is how long this side waits after a Terminate for TCP to send it and for the
-	// peer to close the connection. 0 means 2 s.
+	// LingerTimeout limits two waits at the end of a connection: after a Terminate or a
+	// rejection, for the peer to close the connection; and after the peer has closed its half,
+	// for TCP to take this side's remaining work. 0 means 2 s.
 	LingerTimeout time.Duration
 	// Seats counts and limits accepted connections: their number, the time for their set-ups, and
 	// how long they may be silent. If it is nil, the provider makes Seats of its own, with

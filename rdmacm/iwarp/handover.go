@@ -33,8 +33,9 @@ func (t *transmitter) unfence() {
 	t.mu.Unlock()
 }
 
-// nudge sends another ready-to-receive message, unless a goroutine is sending. It returns
-// false when the connection is at its end.
+// nudge sends an empty RDMA Write, as another ready-to-receive message, unless a goroutine is
+// sending already. It returns false if the connection is ending, so that no further nudge is
+// needed.
 func (t *transmitter) nudge() bool {
 	t.mu.Lock()
 	refusing, own := t.refusing, false
@@ -72,7 +73,8 @@ func (t *transmitter) lastFPDU(fpdu []byte) bool {
 	return true
 }
 
-// leave closes this side's half of the connection once all posted work is done.
+// leave makes later posts fail, and closes this side's half of the connection once all posted
+// work is done.
 func (t *transmitter) leave() {
 	t.mu.Lock()
 	t.refusing, t.leaving = true, true

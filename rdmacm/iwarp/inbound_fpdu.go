@@ -338,9 +338,9 @@ func (x *receiver) brought() bool {
 	return f.ulpdu > wire.UntaggedSize || f.untagged.Last
 }
 
-// countEmpty counts an FPDU that brought nothing (see brought), and ends the connection after
-// mostEmpty of them in a row. Each of them costs this side more than the peer, and no other
-// rule limits their number.
+// countEmpty counts an FPDU that brought nothing (see brought), and ends the connection when
+// mostEmpty of them have come since the last complete Send or Read Response. Each of them
+// costs this side more than the peer, and no other rule limits their number.
 func (x *receiver) countEmpty() {
 	x.p.counters.emptyIn.Add(1)
 	if x.empty++; x.empty == mostEmpty {

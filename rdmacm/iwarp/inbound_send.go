@@ -20,7 +20,7 @@ type inboundMessage struct {
 }
 
 // States of an inboundMessage that was passed to the Handler. If the Handler releases it
-// before Received returns, the receiver uses it again for the next message.
+// before Received returns, the receiver may use it again for the next message.
 const (
 	lent     uint32 = iota // Received has not returned
 	kept                   // Received has returned, and the Handler still has the message

@@ -241,7 +241,9 @@ func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	return read, at, gap
 }
 
-// reveal processes the next part that was read ahead. It returns false when none is left.
+// reveal processes the next part of the bytes that were read ahead. If the part is not the
+// payload that was guessed, reveal moves it and the rest to the ring (spill). It returns
+// false when no part is left.
 func (x *receiver) reveal() bool {
 	a, f := &x.ring.ahead, &x.fpdu
 	if a.left == 0 {

@@ -26,9 +26,9 @@ type Config struct {
 	CRC, FPDU string
 	// Seats decides which accepted connections may stay, and gives each of them a seat.
 	Seats rdmacm.Seats
-	// SetupTimeout is the time limit of the set-up of a connection. StallTimeout is the time
-	// after which a connection ends if its peer lets none of the posted work complete. 0 means
-	// the provider's default.
+	// SetupTimeout is the time limit of the set-up of a connection. With the provider "verbs"
+	// it does not limit Dial. StallTimeout is the time after which a connection ends if its
+	// peer lets none of the posted work complete. 0 means the provider's default.
 	SetupTimeout, StallTimeout time.Duration
 	// Event, unless nil, is called for each event of a connection. It must not block.
 	Event func(rdmacm.Event)

@@ -180,7 +180,7 @@ func At(r rdmacm.Region, offset int) rdmacm.Remote {
 	return rdmacm.Remote{STag: r.STag(), Offset: r.Offset() + uint64(int64(offset))}
 }
 
-// Expose registers memory.
+// Expose registers memory, so that the other side can access it.
 func (p *Peer) Expose(memory []byte, access rdmacm.Access) rdmacm.Region {
 	p.t.Helper()
 	r, err := p.Conn().Register(memory, access)

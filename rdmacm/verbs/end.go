@@ -292,9 +292,9 @@ func (c *Conn) beforeDrainLocked() time.Duration {
 	return 0
 }
 
-// leftFlushesLocked reports whether the requests came back flushed because the peer has left. An
-// iWARP device flushes them in that case, as siw does. Other devices flush them only for a
-// fault, or after this side has left.
+// leftFlushesLocked reports whether flushed requests mean only that the peer has left, and no
+// fault. An iWARP device flushes the requests when the peer leaves, as siw does. Other devices
+// flush them only for a fault, or after this side has left.
 func (c *Conn) leftFlushesLocked() bool { return c.ending.left && c.rnic.IWARP }
 
 // comeBackLocked calls Done of the chains at the front of the queue that are done. If ended is

@@ -20,7 +20,9 @@ type Config struct {
 	// Arena when the first device is used; the memory stays mapped from then on. Arena may be
 	// nil.
 	Arena func() []byte
-	// SetupTimeout is the time limit of a connection's set-up; 0 means 10 s.
+	// SetupTimeout is how long a peer's request for a connection may wait for Accept, and the
+	// set-up time limit of the Seats that the provider makes; 0 means 10 s. It does not limit
+	// Dial.
 	SetupTimeout time.Duration
 	// StallTimeout is the time after which a connection ends if its peer lets none of the posted
 	// work complete; 0 means 30 s.

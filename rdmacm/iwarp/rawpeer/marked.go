@@ -17,7 +17,8 @@ type Marked struct {
 	seen []byte
 }
 
-// Marked starts a stream with markers.
+// Marked returns a reader of FPDUs from a stream with markers. The next byte that p receives
+// must be the first of that stream.
 func (p *Peer) Marked() *Marked { return &Marked{p: p} }
 
 // read receives n bytes without the markers between them, and checks the markers.

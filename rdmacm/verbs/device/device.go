@@ -89,7 +89,8 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint32(s))
 }
 
-// Caps are the sizes of a queue pair.
+// Caps are the sizes of a queue pair: the requests in the send queue and in the receive
+// queue, and the SGEs in one request.
 type Caps struct {
 	Sends, Receives, SGEs uint32
 }
@@ -216,7 +217,8 @@ type Device interface {
 	Retire()
 }
 
-// An ID is one end of a connection that is being made, or a listener.
+// An ID (rdma_cm_id) is a listener, or one end of a connection until Create gives the ID to a
+// Conn.
 type ID interface {
 	Number() uint64
 	// Port returns the port of the ID.

@@ -256,7 +256,7 @@ func (i *id) Attributes() (device.Attributes, error) {
 // sysfs is the directory with one folder for each device that processes can use.
 const sysfs = "/sys/class/infiniband_verbs"
 
-// An rnic is a device, by an ID that is bound to an address of the device.
+// An rnic is a device that was opened by an ID, which is bound to an address of the device.
 type rnic struct {
 	id
 	attributes device.Attributes
