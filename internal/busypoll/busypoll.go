@@ -130,8 +130,8 @@ func (g *Group) Stats() Stats {
 	}
 }
 
-// A goroutine that is not the receiving goroutine of a connection calls Errand when it begins to
-// work.
+// Errand ends the poll that is under way, if any. Each goroutine that is not the receiving
+// goroutine of a connection calls it when it begins to work.
 func (g *Group) Errand() {
 	if g != nil && g.taken.Load() {
 		g.errands.Add(1)

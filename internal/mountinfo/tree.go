@@ -52,8 +52,9 @@ func (t *Tree) below(top uint64, dir string, under *Mount, visit func(m, under *
 	}
 }
 
-// hidden reports whether points has a path between a directory and the path p, which is below the
-// directory. start is the length of the directory's path and the slash behind it.
+// hidden reports whether one of the mount points in points lies between a directory and the path
+// p, which is below the directory. The mount at that point hides p. start is the length of the
+// directory's path and the slash behind it.
 func hidden(points map[string]int, p string, start int) bool {
 	for p = path.Dir(p); len(p) > start; p = path.Dir(p) {
 		if _, there := points[p]; there {

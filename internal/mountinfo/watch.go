@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Watcher waits for changes of the mounts. The kernel reports them by poll(2) on the file
-// (proc(5)).
+// A Watcher waits for changes of the mounts. The kernel reports them by poll(2) on
+// /proc/self/mountinfo (proc(5)).
 type Watcher struct {
 	fd, stop int
 }
