@@ -43,7 +43,8 @@ func (t *transmitter) next(b *batch) bool {
 	return true
 }
 
-// pick chooses the message to begin next. At most one of its results is not zero. mu is held.
+// pick chooses the message to begin next. At most one of its results is not zero. If no
+// answer and no Terminate waits, pick first appends the waiting short Sends to b. mu is held.
 func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm.Chain) {
 	if t.broken || t.fenced {
 		return

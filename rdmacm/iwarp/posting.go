@@ -132,7 +132,7 @@ func (t *transmitter) sent(st *posting) {
 	}
 }
 
-// maxHeld is the largest number of posted chains that wait until the transmitter is released. The
+// maxHeld is the largest number of posted chains that wait until the receiver calls release. The
 // goroutine that posts chain number maxHeld sends all of them.
 const maxHeld = 64
 

@@ -94,7 +94,8 @@ func (s *rings) borrow(x *receiver) *ring {
 	return <-x.lent
 }
 
-// giveBack passes a ring to the receiver that waits next. If none waits, the ring becomes free.
+// giveBack passes a ring to the next of the receivers that wait for one. If none waits, the
+// ring becomes free.
 func (s *rings) giveBack(r *ring) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,8 @@ type Config struct {
 }
 
 // Limits of all connections: maxSend in bytes, maxLocal in pieces of one work. If a device has a
-// lower limit, the provider divides a work into several requests.
+// lower limit, the provider divides a Write or a Read into several requests, and joins the
+// pieces of a Send.
 const (
 	maxSend  = 256 << 10
 	maxLocal = device.SGEs

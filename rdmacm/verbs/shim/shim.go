@@ -440,8 +440,8 @@ func (c *conn) Poll(flags int) (done []device.Completion, more bool, err error) 
 		return nil, false, failed("ibv_poll_cq", n)
 	}
 	done = c.completions[:n]
-	// vb_poll fills at most half of the completions with receives. If it has filled so many,
-	// there may be more.
+	// vb_poll fills at most half of the completions with receives. If it has filled that
+	// half, there may be more.
 	half := len(c.completions) / 2
 	return done, len(done) == cap(done) || len(done) >= half && done[half-1].Receive != 0, nil
 }
