@@ -29,8 +29,8 @@ type Client struct {
 	blamed bool
 	until  time.Time
 
-	// stuck is the number of bytes that shares of this client hold whose peers make no progress.
-	// Only the sweeper uses it.
+	// stuck is the number of bytes held by those shares of this client whose peers make no
+	// progress. Only the sweeper uses it.
 	stuck int64
 }
 

@@ -61,8 +61,9 @@ func (g *Group) InUse() int64 {
 	return int64(held) * PageSize
 }
 
-// roomLocked reports whether the limit allows g to hold n more pages of the main zone. A Group that
-// holds none of them may always have them.
+// roomLocked reports whether the limit allows g to hold n more pages of the main zone. A Group
+// that holds no page of the main zone may always have n pages. The requests that name no Group
+// have no limit.
 func (g *Group) roomLocked(n int32) bool {
 	p := g.pool
 	if g == &p.ungrouped || g.main == 0 || p.groupLimit == noLimit {

@@ -180,9 +180,9 @@ func (p *Pool) tickLocked() {
 	p.grantLocked()
 }
 
-// promoteLocked moves each queue of small requests whose first request has waited too long: from
-// the requests that wait for the reserve to those of its group that wait for the main zone.
-// There its turn comes, even if smaller requests keep taking every free page of the reserve.
+// If the first request of a queue of small requests has waited too long, promoteLocked moves the
+// queue from the waitingPlace of the reserve to that of its group, for the main zone. There its
+// turn comes, even if smaller requests keep taking every free page of the reserve.
 func (p *Pool) promoteLocked() {
 	for c := p.small.First; c != nil; {
 		nextClient := c.Next
@@ -283,8 +283,8 @@ func (p *Pool) wantsLocked(q *requestQueue) *int64 {
 }
 
 // helpsLocked reports whether the release of the memory of s would help requests of other shares,
-// of the same or another client, that have waited too long. It would also help if charges and
-// used pages exceed the ceiling.
+// of the same or another client, that have waited too long. It also returns true if charges and
+// used pages together exceed the ceiling.
 func (p *Pool) helpsLocked(s *Share) bool {
 	own := func(wants *int64) (pages int64) {
 		for q := s.queues; q != nil; q = q.sibling {
