@@ -39,7 +39,7 @@ const (
 	// vainShare is a divisor: polls that find nothing use at most 1/vainShare of one processor's
 	// time.
 	vainShare = 16
-	// mostCredit is the largest credit of a Group: the time that polls may find nothing (see
+	// mostCredit is the largest credit of a Group: the time that polls may spend in vain (see
 	// the package comment).
 	mostCredit = 4 * time.Millisecond
 	// turn is how long a connection polls before it yields, see the package comment.

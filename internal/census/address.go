@@ -115,7 +115,7 @@ func (c *Census) givesAway(a *address) *Seat {
 // ordinary port takes no seat from a privileged port, unless a has too many of these
 // (manyPrivileged). A newcomer from a privileged port may also displace a known peer from an
 // ordinary port that is not idle (privilegedPlaces). On Unix only root can use privileged ports.
-// So other users of a client machine cannot keep its own mounts from getting seats.
+// So the other users of a client machine cannot keep the mounts of root from getting seats.
 func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	if s := c.oldestStranger(a); s != nil {
 		return s
