@@ -77,10 +77,10 @@ func (fs *FS) dirToChange(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, err
 
 // namesInMemory reports whether a call with Op.Try may change names. All of this must hold: the
 // file system is in memory; the caller is the daemon's own identity, so that no thread is
-// switched; the change need not be made durable; and there is no index to write to.
+// switched; and there is no index to write to.
 func (fs *FS) namesInMemory(op *vfs.Op) bool {
 	_, byKernel := fs.resolver.(kernelResolver)
-	return fs.kind.pages && byKernel && (!fs.cfg.Sync || op.Async) && fs.asIs(op.Cred)
+	return fs.volatile && byKernel && fs.asIs(op.Cred)
 }
 
 // newName returns nil if an object with this name can be made, and the error otherwise.

@@ -183,7 +183,7 @@ func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, st
 	if offset > math.MaxInt64 || offset+uint64(total) > math.MaxInt64 {
 		return 0, 0, ch, syscall.EFBIG
 	}
-	if op.Try && (stable != vfs.Unstable || fs.noTryWrites.Load()) {
+	if op.Try && (stable != vfs.Unstable && !fs.volatile || fs.noTryWrites.Load()) {
 		return 0, 0, ch, vfs.ErrWouldBlock
 	}
 	if err = fs.makeRoomForData(op, n); err != nil {

@@ -51,12 +51,12 @@ func (n *node) mark() mark {
 	return m
 }
 
-// durable waits until the changes since the marks are durable. If Config.Sync is false or op.Async
-// is set, it returns at once. The caller has references to the marks' nodes. A removal or a rename
+// durable waits until the changes since the marks are durable. If Config.Sync is false, op.Async is
+// set or fs.volatile is true, it returns at once. The caller has references to the marks' nodes. A removal or a rename
 // marks its directories. A creation marks its directory and also the file, unless the file
 // system's log holds both in one transaction.
 func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
-	if !fs.cfg.Sync || op.Async {
+	if !fs.cfg.Sync || op.Async || fs.volatile {
 		return nil
 	}
 	errs := make(chan error, 2)
@@ -156,6 +156,9 @@ func (d *durability) holdWritersLocked(n *node) (others []*node) {
 
 // wrote records that data was stored through n and is not synced yet.
 func (n *node) wrote() {
+	if n.fs.volatile {
+		return
+	}
 	d := &n.inode.durability
 	d.mu.Lock()
 	d.changes++

@@ -89,6 +89,10 @@ type FS struct {
 	sweeperEnd chan struct{}
 	closed     atomic.Bool
 	stats      counters
+	// volatile is true if the file system loses everything with the machine's memory, so that a
+	// sync makes nothing durable. With a SyncHook it is false, because the hook shall see syncs on
+	// every file system.
+	volatile bool
 	// noTryReads and noTryWrites are true if the file system does not support RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
 	noUnnamed               atomic.Bool // true if the file system has no O_TMPFILE
@@ -147,6 +151,7 @@ func (fs *FS) open() error {
 		return err
 	}
 	fs.kind, fs.reads = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0), readKindOf(&sfs)
+	fs.volatile = fs.kind.pages && fs.cfg.SyncHook == nil
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
 	on, top := mountOf(fs.mount)

@@ -29,13 +29,33 @@ type world struct {
 func newWorld(t *testing.T, cfg local.Config) *world {
 	t.Helper()
 	if cfg.Root == "" {
-		cfg.Root = t.TempDir()
+		cfg.Root = diskFolder(t)
 	}
 	if cfg.StateDir == "" {
 		cfg.StateDir = t.TempDir()
 	}
 	self := local.Identity()
 	return &world{t, open(t, cfg), cfg, &vfs.Op{Cred: &self}}
+}
+
+// diskFolder returns a new folder outside tmpfs, which syncs nothing. It is in /var/tmp if t.TempDir is
+// on a tmpfs.
+func diskFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Type != unix.TMPFS_MAGIC {
+		return dir
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "local-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func (w *world) ok(err error, what ...any) {

@@ -10,8 +10,8 @@ import (
 )
 
 // On a file system in memory, a call with Op.Try creates and removes files. It returns
-// ErrWouldBlock for durable changes, callers other than the daemon's user, further attributes,
-// large files, and all other file systems.
+// ErrWouldBlock for callers other than the daemon's user, further attributes, large files, and all
+// other file systems.
 func TestNamesInMemoryAreTried(t *testing.T) {
 	memory, ok := places(t)["tmpfs"]
 	if !ok || os.Geteuid() != 0 {
@@ -28,7 +28,7 @@ func TestNamesInMemoryAreTried(t *testing.T) {
 	}{
 		{"a new file", memory, false, vfs.Op{}, guarded, nil},
 		{"a caller who does not want it durable", memory, true, vfs.Op{Async: true}, guarded, nil},
-		{"made durable", memory, true, vfs.Op{}, guarded, vfs.ErrWouldBlock},
+		{"with Sync, which changes nothing in memory", memory, true, vfs.Op{}, guarded, nil},
 		{"another user", memory, false, vfs.Op{Cred: &vfs.Cred{UID: 1000, GID: 1000}}, guarded, vfs.ErrWouldBlock},
 		{"on a disk", places(t)["tmp"], false, vfs.Op{}, guarded, vfs.ErrWouldBlock},
 		{"with a size", memory, false, vfs.Op{}, vfs.CreateHow{Mode: vfs.Guarded, Attr: vfs.SetAttr{SetSize: true, Size: 1}}, vfs.ErrWouldBlock},
@@ -91,5 +91,29 @@ func TestTryRemove(t *testing.T) {
 		if gone := os.IsNotExist(err); gone != (want == nil || name == "absent") {
 			t.Errorf("%s is gone: %v", name, gone)
 		}
+	}
+}
+
+// On a file system in memory, a call with Op.Try makes stable WRITEs and COMMITs, and nothing is
+// synced.
+func TestStableWritesInMemoryAreTried(t *testing.T) {
+	memory, ok := places(t)["tmpfs"]
+	if !ok {
+		t.Skip("a tmpfs cannot be mounted")
+	}
+	w := newWorld(t, local.Config{Root: memory(t), Sync: true})
+	f := w.create(w.fs.Root(), "f")
+	op := vfs.Op{Cred: w.op.Cred, Try: true}
+	for _, stable := range []vfs.Stability{vfs.Unstable, vfs.DataSync, vfs.FileSync} {
+		n, got, _, err := w.fs.Write(&op, f, 0, [][]byte{[]byte("data")}, stable)
+		w.ok(err, "Write")
+		if n != 4 || got < stable {
+			t.Errorf("%v: %d bytes, %v", stable, n, got)
+		}
+		_, err = w.fs.Commit(&op, f, 0, 0)
+		w.ok(err, "Commit")
+	}
+	if s := w.fs.Stats(); s.Syncs != 0 || s.Unsynced != 0 {
+		t.Errorf("%+v", s)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // places returns functions that make directories for the tests, by the kind of file system: the
 // one with the temporary directory and those that the test may mount.
 func places(t *testing.T) map[string]func(*testing.T) string {
-	on := map[string]func(*testing.T) string{"tmp": func(t *testing.T) string { return t.TempDir() }}
+	on := map[string]func(*testing.T) string{"tmp": diskFolder}
 	probe := t.TempDir()
 	if unix.Mount("local-test", probe, "tmpfs", 0, "") == nil {
 		unix.Unmount(probe, unix.MNT_DETACH)
