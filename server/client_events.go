@@ -28,7 +28,8 @@ var whys = map[state.Why][2]string{
 	state.Greedy: {"clients of its address held so much that others got nothing", "raise memory.state, or find the program there that opens and locks so many files"},
 }
 
-// clientEvent writes a log line for an event of a client's state. It is state.Config.Event.
+// clientEvent writes a log line for an event of a client's state. It is the callback
+// state.Config.Event.
 func (s *Server) clientEvent(e *state.Event) {
 	switch e.Kind {
 	case state.GraceBegan:

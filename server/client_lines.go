@@ -56,7 +56,8 @@ func (c *clientLines) write(level zapcore.Level, text string, client netip.Addr,
 	c.writeAbout(level, text, client, text, fields)
 }
 
-// writeAbout is write with a subject that may differ from the text.
+// writeAbout is like write, but the subject (about) by which lines are limited may differ from the
+// text.
 func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.Addr, about string, fields func() []zap.Field) {
 	line := c.log.Check(level, text)
 	if line == nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// quietTimeout is how long a client may stay silent after it connected, as long as only few
-// clients do so. Linux's server closes idle connections after the same time.
+// quietTimeout is how long a client may stay silent after it has connected. It applies only while
+// few clients do so; otherwise SetupTimeout and FirstCallTimeout of config.Limits apply. Linux's
+// server closes idle connections after the same time.
 const quietTimeout = 6 * time.Minute
 
 // newCensus makes the census, which counts and limits the connections of all listeners.
@@ -42,7 +43,7 @@ func (s *Server) newCensus() *census.Census {
 // acceptLineEvery is the shortest time between two lines about a failed accept(2).
 const acceptLineEvery = time.Minute
 
-// acceptFailed logs an accept(2) that failed, at most once in acceptLineEvery. It is
+// acceptFailed logs an accept(2) that failed, at most once in acceptLineEvery. It is the callback
 // census.Config.AcceptFailed.
 func (s *Server) acceptFailed(err error) {
 	now := time.Now().UnixNano()
@@ -71,13 +72,13 @@ func (s *Server) seatEvent(e census.Event) {
 		zap.String("reason", e.Why.String()), zap.Stringer("stage", e.Stage), zap.Duration("age", e.Age.Round(time.Millisecond)), zap.NamedError("because", e.Why))
 }
 
-// rdmaEvent logs an event of an RDMA connection. It is providers.Config.Event.
+// rdmaEvent logs an event of an RDMA connection. It is the callback providers.Config.Event.
 func (s *Server) rdmaEvent(e rdmacm.Event) {
 	s.connectionEvent("rdma", e.Kind.String(), e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
 }
 
-// rdmaFault logs a message that the server did not serve. It is rdma.Config.Event. The level is
-// debug, because a peer can cause any number of faults, and metrics count each one.
+// rdmaFault logs a message that the server did not serve. It is the callback rdma.Config.Event.
+// The level is debug, because a peer can cause any number of faults, and metrics count each one.
 func (s *Server) rdmaFault(e rdma.Event) {
 	if !s.log.Core().Enabled(zapcore.DebugLevel) {
 		return
@@ -87,7 +88,7 @@ func (s *Server) rdmaFault(e rdma.Event) {
 		zap.Uint32("xid", e.XID), zap.NamedError("because", e.Fault))
 }
 
-// tcpEvent logs an event of a TCP connection. It is tcp.Config.Event.
+// tcpEvent logs an event of a TCP connection. It is the callback tcp.Config.Event.
 func (s *Server) tcpEvent(e tcp.Event) {
 	s.connectionEvent("tcp", e.Kind.String(), e.Peer, e.Err, e.Fault())
 }

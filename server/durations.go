@@ -42,7 +42,8 @@ func (d *durations) add(p rpc.Program) {
 	d.of[programVersion{p.Number(), version}] = make([]atomic.Pointer[prometheus.Observer], len(p.Binding(version).Procedures))
 }
 
-// observe adds a call's duration to the histogram of its procedure. It is rpc.Config.Observe.
+// observe adds a call's duration to the histogram of its procedure. It is the callback
+// rpc.Config.Observe.
 func (d *durations) observe(e *rpc.Event) {
 	of := d.of[programVersion{e.Program, e.Version}]
 	if e.Nanoseconds == 0 || e.Name == "" || int(e.Procedure) >= len(of) {

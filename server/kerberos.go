@@ -24,9 +24,9 @@ type principals struct {
 	account func(user string) (uid, gid uint32, groups []uint32, ok bool, err error)
 }
 
-// identify returns the user of a principal. The configuration names users for some principals.
-// Any other principal of the server's realm is the user of the same name. It is
-// gss.Config.Identify.
+// identify returns the user of a principal. The configuration names users for some principals. Any
+// other principal of the server's realm is the user of the same name. The server passes identify
+// as gss.Config.Identify.
 func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if user, named := p.named[principal]; named {
 		return p.account(user)
@@ -87,8 +87,8 @@ const contextTime = 10 * time.Second
 // protectCallbacks returns a function that sets up Kerberos for callbacks to an NFSv4.0 client
 // (RFC 7530 §3.3.3). The callbacks have the protection of the client's calls. They go to the
 // principal of the client's calls, from the server principal that the client called. If the
-// client's principal is a user's and not a service's, there are no callbacks. It is
-// nfs40.Config.Protect.
+// client's principal is a user's and not a service's, there are no callbacks. The server passes
+// protectCallbacks as nfs40.Config.Protect.
 func (s *Server) protectCallbacks(c *rpc.Cred) nfs40.Protect {
 	if !krb5.IsService(c.Principal) || !krb5.IsService(c.Target) {
 		return nil
@@ -114,8 +114,8 @@ func (s *Server) protectCallbacks(c *rpc.Cred) nfs40.Protect {
 	}
 }
 
-// backContext returns the context that a client made for callbacks, or nil. It is
-// nfs41.Config.BackContext.
+// backContext returns the RPCSEC_GSS context that a client made for callbacks, or nil. The server
+// passes it as nfs41.Config.BackContext.
 func (s *Server) backContext(by *rpc.Cred, server, client []byte, service rpc.GSSService) nfs41.BackContext {
 	if b := s.gss.Back(server, client, service, by.Principal); b != nil {
 		return b

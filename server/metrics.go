@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// A collector makes metrics from the packages' own counters when Prometheus asks for them, so
-// that metrics cost nothing during a call.
+// A collector makes metrics from the packages' own counters when Prometheus asks for them. So an
+// RPC call only increments counters, and makes no metrics.
 type collector struct {
 	s     *Server
 	descs []*prometheus.Desc // one for each entry of metrics, in its order
@@ -49,8 +49,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // metricsConnections is the largest number of connections to the metrics endpoint at a time.
-// Further ones are not accepted until one ends, so that they use no descriptors of files and
-// clients.
+// Further ones are not accepted until one ends, so that they do not take the descriptors for files
+// and clients.
 const metricsConnections = 16
 
 // serveMetrics starts to serve metrics if they are configured. The function stop stops that. If

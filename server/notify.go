@@ -32,8 +32,9 @@ func (s *Server) notifyReloading() {
 	}
 }
 
-// notifyStopping reports that the daemon ends within this time. It asks systemd for that time and
-// a second for the process to exit, because TimeoutStopSec= of the unit may be shorter.
+// notifyStopping tells systemd that the daemon ends within the given time. Because TimeoutStopSec=
+// of the unit may be shorter, it asks systemd to wait for that time, and one second longer for the
+// exit of the process.
 func (s *Server) notifyStopping(within time.Duration) {
 	s.tellSystemd(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, (within + time.Second).Microseconds()))
 }

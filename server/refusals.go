@@ -89,7 +89,7 @@ func (s *Server) principalRefused(c *rpc.Conn, e *export.Export, principal strin
 // restart of the server, for example, a client simply makes a new context.
 var usualReasons = []gss.Reason{gss.UnknownHandle, gss.SeqExhausted, gss.Stale, gss.Replayed, gss.RefusedHandle, gss.Evicted}
 
-// contextRefused logs that a Kerberos context or a call under one was refused. It is
+// contextRefused logs that a Kerberos context or a call under one was refused. It is the callback
 // gss.Config.Notify.
 func (s *Server) contextRefused(e *gss.Event) {
 	if slices.Contains(usualReasons, e.Reason) {

@@ -25,9 +25,10 @@ type reloads struct {
 // Reload does what SIGHUP requests: it calls the function read for the new configuration, and
 // serves the exports of this configuration from then on. Running calls end with the export that
 // they began with; its file system is closed after the last of them. Later calls get the new
-// export with its options, or NFS4ERR_STALE if the export was removed. Changes of other
-// configuration keys wait for the next start. The groups of users, and the users of principals,
-// are looked up anew. On an error, Reload writes a log line, and everything stays as it was.
+// export with its options, or the error NFS3ERR_STALE or NFS4ERR_STALE if the export was removed.
+// Changes of other configuration keys wait for the next start. The groups of users, and the users
+// of principals, are looked up anew. On an error, Reload writes a log line, and everything stays
+// as it was.
 //
 // Reload may be called from any goroutine, and may block as long as the opening of directories
 // blocks. While another goroutine reloads, Reload returns at once, and that goroutine reloads

@@ -292,7 +292,8 @@ func (s *Server) announce() {
 	s.notifyReady("serving")
 }
 
-// keepHouse returns unused memory to the system.
+// keepHouse returns unused memory to the system, once in each period of housekeeping, until the
+// server ends.
 func (s *Server) keepHouse(ended <-chan struct{}) {
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()

@@ -50,8 +50,8 @@ func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.
 	return e.result()
 }
 
-// part sends the last replies and ends the connections. The argument within is the time that
-// peers have for this; part then cuts the remaining connections.
+// part sends the last replies and ends the connections. Peers have the given time for this; part
+// then cuts the remaining connections.
 func (s *Server) part(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -26,7 +26,8 @@ type failedGroups struct {
 	leftOut int
 }
 
-// failed logs that the groups of a user cannot be looked up. It is identity.GroupsConfig.Failed.
+// failed logs that the groups of a user cannot be looked up. It is the callback
+// identity.GroupsConfig.Failed.
 func (f *failedGroups) failed(uid uint32, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
