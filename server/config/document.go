@@ -204,7 +204,8 @@ func usual(t reflect.Type) string {
 	return `"..."`
 }
 
-// misfit returns what to write instead of a value of a wrong kind, or "" if the kind is right.
+// misfit checks that the value v can be decoded to the Go type t. If it cannot, misfit returns an
+// error text that says what to write instead; otherwise it returns "".
 func misfit(t reflect.Type, v *unstable.Node) string {
 	found := shown(v)
 	switch {
@@ -245,7 +246,7 @@ func misfit(t reflect.Type, v *unstable.Node) string {
 	return fmt.Sprintf("%s: write it in quotes: %q", found, found)
 }
 
-// misfitList is misfit for a list of addresses.
+// misfitList is like misfit, for a key that takes a list of addresses.
 func misfitList(v *unstable.Node, found string) string {
 	if v.Kind != unstable.Array {
 		if v.Kind == unstable.Integer {
@@ -263,7 +264,7 @@ func misfitList(v *unstable.Node, found string) string {
 	return ""
 }
 
-// misfitWords is misfit for a list of words.
+// misfitWords is like misfit, for a key that takes a list of words.
 func misfitWords(v *unstable.Node) string {
 	if v.Kind != unstable.Array {
 		word := shown(v)

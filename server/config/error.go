@@ -32,8 +32,7 @@ type KeyError struct {
 func (e *KeyError) Error() string { return e.Err.Error() }
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// badValue returns the error for a key that cannot have its value. The argument found is the
-// value.
+// badValue returns the error for a key whose value is not allowed; found is that value.
 func badValue(key string, found any, remedy string) error {
 	return &KeyError{key, fmt.Errorf("%s = %v: %s", lastPart(key), found, remedy)}
 }

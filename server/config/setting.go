@@ -70,9 +70,9 @@ func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most
 		check: func(k *checker) { within(k, key, at(k.c), usual, least, most) }}
 }
 
-// optional returns the setting of a number that has no default. If the user sets the number, it must
-// lie between least and most. The documentation shows the text in the parameter without in place of
-// a default.
+// optional returns the setting of a number that has no default. If the user sets the number, it
+// must lie between least and most. The last parameter but one is the text that the documentation
+// shows in place of a default.
 func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, without, meaning string) setting {
 	return setting{key: key, usual: without, meaning: meaning,
 		check: func(k *checker) {
