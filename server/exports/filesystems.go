@@ -38,8 +38,8 @@ type directoryKey struct{ dev, ino, mount uint64 }
 type openFilesystem struct {
 	fs      *local.FS
 	exports int
-	// exports is the number of exports that use fs. When it falls to 0, LetGo closes fs, and then
-	// the channel.
+	// exports above is the number of exports that use fs. When it falls to 0, LetGo closes fs, and
+	// then this channel.
 	closed chan struct{}
 }
 

@@ -249,8 +249,9 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 	return fs, nil
 }
 
-// mayOpen reports whether m may be opened now, and counts it as being opened. If w.most mounts
-// are open, mayOpen first closes the mount that has been idle for longest.
+// mayOpen reports whether m may be opened now. If it may, mayOpen counts m as being opened; at
+// most mostOpening mounts are. If w.most mounts are open, mayOpen first closes the mount that has
+// been idle for longest, and returns false if none is idle.
 func (w *mounts) mayOpen(m *export.Mount) bool {
 	for {
 		w.mu.Lock()

@@ -113,19 +113,19 @@ func boot() string {
 	return strings.TrimSpace(string(b))
 }
 
-// mayBe reports whether d can be the directory that the argument describes. If the file system
-// has no identity that lasts over reboots, and the machine has booted since, only the file
-// handles are compared.
+// mayBe reports whether d can be the same directory as the argument, which describes a directory
+// at an earlier time. If the file system has no identity that lasts over reboots, and the machine
+// has booted since, only the file handles are compared.
 func (d directory) mayBe(was directory) bool {
 	_, boot, only := strings.Cut(d.FSID, inBoot)
 	_, before, onlyThen := strings.Cut(was.FSID, inBoot)
 	return d.Handle == was.Handle && (d.FSID == was.FSID || only && onlyThen && boot != before)
 }
 
-// is reports whether r is the same root as its argument, an earlier root, or differs only by
-// another file system that is mounted at the same place. Because only the administrator can
-// mount, such a difference is intended. In this case the directory that has the mount point must
-// be the same as before.
+// r.is compares r with an earlier root of the same export. It returns true if both are the same
+// directory, or if they differ only because another file system is mounted at the same place: only
+// the administrator can mount, so such a difference is intended. The directory that has the mount
+// point must then be the same as before.
 func (r *root) is(was *root) bool {
 	now, before := r.directory, was.directory
 	for i := 0; !now.mayBe(before); i++ {
@@ -156,8 +156,8 @@ func readRoots(state string) (r roots, err error) {
 	return r, nil
 }
 
-// write stores r in the state directory, unless it is equal to the roots that are stored there
-// already.
+// write stores r in the state directory, unless r is equal to before, the roots that are stored
+// there.
 func (r roots) write(state string, before roots) error {
 	if reflect.DeepEqual(r, before) {
 		return nil
@@ -179,9 +179,10 @@ type lostRoot struct{ why string }
 func (e *lostRoot) Error() string { return e.why }
 
 // openDirectory opens the file system of export i, and returns it with the export's root. If the
-// export was opened with this path before, known is true, and the argument was is its root at
-// that time. If the path leads to another directory than before, and lies within another export,
-// that export's clients may have put the directory there, and openDirectory returns a *lostRoot.
+// export was opened with this path before, known is true, and the fourth argument is the export's
+// root at that time. If the path leads to another directory than before, and lies within another
+// export, that export's clients may have put the directory there, and openDirectory returns a
+// *lostRoot.
 func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
 	way, err := ways.walk(i)
@@ -209,8 +210,8 @@ func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known 
 }
 
 // keep returns the file system with which the export is served at present, and counts one more
-// export of it. It returns nil if the export is not served, or was not opened from the configured
-// path (known is false).
+// export of it. It returns nil if no export with this name is served, or if known is false: an
+// export of this name was not yet opened from the configured path.
 func (o *Opening) keep(name string, was root, known bool) vfs.FileSystem {
 	for _, e := range o.Now {
 		if e.Name == name && known && o.Filesystems.again(e.FS) {

@@ -110,8 +110,8 @@ func namesIn(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// rootOf returns the path of another export with a given directory, or "". The argument here has
-// the device and inode of this directory.
+// rootOf returns the path of an export whose root is the directory with the device and inode in
+// the second argument, or "" if there is none. It leaves out the export with the given number.
 func (w *ways) rootOf(export int, here *unix.Statx_t) string {
 	this := inodeOf(here)
 	for i, l := range w.at {
