@@ -45,7 +45,7 @@ func osMode(mode uint32) fs.FileMode {
 	return m
 }
 
-// types has the vfs.Type of each file type but regular files.
+// types has the vfs.Type of each file type except regular files.
 var types = map[fs.FileMode]vfs.Type{
 	fs.ModeDir:                        vfs.Directory,
 	fs.ModeSymlink:                    vfs.Symlink,

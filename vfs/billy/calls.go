@@ -90,9 +90,9 @@ func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error 
 	return err
 }
 
-// The method at calls the function do, which calls the program's file system, with the path of n
-// or of a name in the directory n. It converts the error of do to one of package vfs. If n was
-// removed, the error is ESTALE.
+// f.at calls the function do, which calls the program's file system, with the path of n or, if
+// name is not empty, of name in the directory n. It converts the error of do to one of package
+// vfs. If n was removed, the error is ESTALE.
 func (f *FS) at(n *node, name string, do func(path string) error) error {
 	path, err := f.components(n)
 	if err != nil {

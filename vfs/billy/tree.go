@@ -19,8 +19,8 @@ type node struct {
 	directory
 	// seen holds the attributes that lstat last returned; zero if none yet.
 	seen vfs.Attr
-	// stamp grows with each change that a call saw or made. If the file system has no ctime, stamp
-	// is the ctime.
+	// stamp is the file's Change. It grows with each change that a call saw or made. If the file
+	// system has no ctime, stamp is also the ctime that clients get.
 	stamp int64 // nanoseconds since 1970
 	// mtime is the time of a client's change, if the file system did not update its own mtime.
 	mtime     vfs.Time
@@ -51,7 +51,8 @@ const (
 	theirsAt = 1 + 8 // offset of the handler's handle
 )
 
-// salt returns the upper bits of every cookie, by which other processes' cookies are recognized.
+// salt returns the upper bits of every cookie. They differ from process to process, so that
+// cookies of an earlier process are recognized.
 func (t *tree) salt() uint64 { return t.life & (1<<22 - 1) << 40 }
 
 func hash(parts ...string) uint64 {
@@ -63,7 +64,7 @@ func hash(parts ...string) uint64 {
 	return h.Sum64() | 1
 }
 
-// The method is reports whether a can be the attributes of the file n.
+// n.is(a) reports whether a can be the attributes of the file n.
 func (n *node) is(a *vfs.Attr) bool {
 	return a.Type == n.kind && (a.FileID == 0 || !n.inode || a.FileID == n.id)
 }
