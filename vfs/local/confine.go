@@ -88,9 +88,9 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 	return nil
 }
 
-// knownBelow returns nil if the directory dir, whose handle is h, lies below the root. It calls
-// climb only if the cache has no node of dir that was checked while FS.moves had the value of the
-// argument moves.
+// knownBelow returns nil if the directory dir, whose handle is h, lies below the root. If the
+// cache has a node of dir that was checked while FS.moves had the value in the last argument, that
+// check is enough; otherwise knownBelow calls climb.
 func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	if n := fs.nodes.cached(&h); n != nil {
 		known := n.confinedAt.Load() == moves
@@ -179,8 +179,8 @@ func (fs *FS) depth(dir int) (int, error) {
 		if up == nil {
 			if n, err = fs.pathOf(next, &buf); err == nil && n == 1 {
 				unix.Close(next)
-				// Going up from the top stays at the top. So there may be fewer than step levels
-				// above the directory at.
+				// Going up from the top stays at the top. So there may be fewer levels above the present
+				// directory (at) than the number in step.
 				up, err = syscall.EXDEV, syscall.ENAMETOOLONG
 			}
 		}

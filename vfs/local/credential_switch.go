@@ -13,8 +13,8 @@ import (
 // no effective capabilities except the two that it needs to switch back. The system calls that
 // switch it are raw, because the functions of Go and C would change every thread of the process.
 
-// The method as runs f with c's identity and returns its error. EPERM: this process cannot act as
-// c, and f did not run. f may only make system calls: it starts no goroutine and waits for none.
+// fs.as(c, f) runs f with c's identity and returns its error. EPERM: this process cannot act as c,
+// and f did not run. f may only make system calls: it starts no goroutine and waits for none.
 //
 // If a switch is needed, f runs on a goroutine of its own. If the thread's identity cannot be
 // restored afterwards, that goroutine keeps its thread locked, and the runtime ends the thread
@@ -100,7 +100,8 @@ func setThreadIDs(uid, gid uint32) bool {
 	return rawSetfsid(unix.SYS_SETFSUID, noID) == uid && rawSetfsid(unix.SYS_SETFSGID, noID) == gid
 }
 
-// restoreThread gives the calling thread, which was switched to c, the daemon's identity again.
+// restoreThread gives the calling thread, which was switched to c, the daemon's identity again. It
+// reports whether that succeeded.
 func restoreThread(c *vfs.Cred, own *identity) bool {
 	if !setThreadIDs(own.uid, own.gid) {
 		return false

@@ -11,8 +11,8 @@ import (
 )
 
 // mayUseData returns nil if the caller may read a file's data, or write it if write is set. It
-// asks the kernel, and adds two rules of NFS, which has no open (RFC 1813 §4.4): the owner may do
-// both, and a caller that may execute may read.
+// asks the kernel, and adds two rules of NFSv3, which has no call to open a file (RFC 1813 §4.4):
+// the owner may do both, and a caller that may execute may read.
 func (fs *FS) mayUseData(op *vfs.Op, n *node, is *look, write bool) error {
 	if fs.owns(op.Cred, &is.Stat_t) {
 		return nil
@@ -77,6 +77,7 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 	}
 	end := offset + uint64(got)
 	// The attributes read above are still valid if the read did not wait and nothing changed.
+	// Otherwise read them now.
 	if judged || !op.Try || !quiet || !n.inode.version.still(is.change) || end > uint64(is.Size) {
 		if err = fs.lookAndJudge(op, n, &is, judged); err != nil {
 			return 0, false, err
@@ -174,7 +175,8 @@ func (fs *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stab
 	return fs.writeAndSync(op, n, offset, data, stable, false)
 }
 
-// writeAndSync writes to n, a regular file. judged: see read.
+// writeAndSync writes to n, a regular file. If judged is true, it does not check the caller's
+// rights: see read.
 func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, stable vfs.Stability, judged bool) (done int, _ vfs.Stability, ch vfs.Change, err error) {
 	total := 0
 	for _, p := range data {
@@ -255,8 +257,8 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 	return done, nil
 }
 
-// store writes as many of the pieces as it can. Apart from ErrWouldBlock, it returns an error only
-// if it wrote nothing.
+// store writes as many bytes of data, from offset on, as it can. Apart from ErrWouldBlock, it
+// returns an error only if it wrote nothing.
 func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error) {
 	pool := iovecs.Get().(*[]unix.Iovec)
 	iov := (*pool)[:0]
@@ -322,8 +324,8 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 	return fs.commit(op, n, false)
 }
 
-// commit syncs n, a regular file. judged: see read. If judged is not set, commit checks that
-// op.Cred may write, unless this user has the file open for writing.
+// commit syncs n, a regular file. If judged is not set (see read), commit checks that op.Cred may
+// write, unless this user has the file open for writing.
 func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error) {
 	m := n.mark()
 	var is look

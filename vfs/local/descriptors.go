@@ -22,7 +22,7 @@ type Descriptors struct {
 	members map[*FS]struct{}
 }
 
-// NewDescriptors returns a budget of limit descriptors.
+// NewDescriptors returns a budget: the FSs that share it may open limit descriptors together.
 func NewDescriptors(limit int) *Descriptors {
 	return &Descriptors{limit: limit, members: make(map[*FS]struct{})}
 }
@@ -59,8 +59,8 @@ func (d *Descriptors) Held() int {
 const (
 	// minPart is the number of descriptors that an FS needs at least.
 	minPart = 32
-	// fixedDescriptors is at least the number of descriptors that an FS always has open: for its
-	// mount, /proc and the index.
+	// fixedDescriptors is an upper bound of the number of descriptors that an FS always has open: for
+	// its mount, /proc and the index.
 	fixedDescriptors = 4
 	// maxDescriptors is the largest default budget. There is such a limit because the sweeper
 	// visits each open file every second.
@@ -100,12 +100,12 @@ func (d *Descriptors) leave(fs *FS) {
 	}
 }
 
-// Half of an FS's part is for nodes (files open with O_PATH), half for files open for data. In the
-// second half, files with data that is not on stable storage may take an eighth before the FS
-// syncs the oldest, and a quarter before a writer has to wait for such a sync. Files that clients
-// have open may take five eighths, because an NFSv4 client keeps files open for as long as it
-// likes. The FS cannot close the files of these two kinds to make room, but it can close the files
-// in the remaining eighth.
+// Half of an FS's part of the budget is for nodes (files open with O_PATH), half for files open
+// for data. Of the second half, files with data that is not on stable storage may take an eighth
+// before the FS syncs the oldest of them, and a quarter before a writer has to wait for such a
+// sync. Files that clients have open may take five eighths, because an NFSv4 client keeps files
+// open for as long as it likes. The FS cannot close the files of these two kinds to make room, but
+// it can close the files in the remaining eighth.
 
 func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptors }
 

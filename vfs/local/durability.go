@@ -20,7 +20,7 @@ type durability struct {
 	// failed describes the last sync call that failed; nil if none has.
 	failed atomic.Pointer[SyncError]
 	// confirmed is the device's number of failed syncs at the last sync of this inode that was
-	// verified (syncAndConfirm). Only the running call uses it.
+	// verified (syncAndConfirm). Only the goroutine whose sync call is running uses it.
 	confirmed uint64
 	// writers are the nodes that stored data which is not known to be stable. All of them are
 	// synced, because the kernel reports a failure only to descriptors that were open when it

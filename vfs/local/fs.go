@@ -22,8 +22,9 @@ import (
 type Config struct {
 	// Root is the directory that is served.
 	Root string
-	// StateDir holds the index of names, which must outlive the process, if handles need one.
-	// Otherwise it is unused and may be empty.
+	// StateDir is the directory for the index of names. The FS needs the index if the kernel cannot
+	// open files by handle; the index must then outlive the process. Otherwise StateDir is unused and
+	// may be empty.
 	StateDir string
 	// Sync makes each change of names and attributes durable before its call returns. Without Sync
 	// they become durable when the file system writes them. Promises about data hold in either

@@ -20,7 +20,8 @@ type fsKind struct {
 	// rawAttr is true if fstat reads nothing but the inode in memory and waits for no lock that is
 	// held during I/O. Then fstat may be a raw call (raw_syscall.go).
 	rawAttr bool
-	// links is true if a file without a name has a link count of 0. (FUSE servers invent counts.)
+	// links is true if a file without a name has a link count of 0. (A FUSE server may report any
+	// link count.)
 	links bool
 	// reserves is true if the file system keeps blocks in reserve for some users.
 	reserves bool

@@ -40,8 +40,8 @@ func ownIdentity() identity {
 	return id
 }
 
-// The method is reports whether c has exactly the user and the groups of id. The method within
-// reports whether c has the user and the group of id, and no group that id lacks.
+// id.is(c) reports whether c has exactly the user and the groups of id. id.within(c) reports
+// whether c has the user and the group of id, and no group that id lacks.
 func (id *identity) is(c *vfs.Cred) bool {
 	if c.UID != id.uid || c.GID != id.gid || !id.holds(c.Groups) {
 		return false

@@ -17,13 +17,13 @@ type resolver interface {
 	// directory that does not lie below the root. ErrDelay: a search for it has to begin or to end
 	// first.
 	Open(h vfs.Handle) (int, error)
-	// Note records that the file h has name in the directory dir. It never waits.
+	// Note records that name in the directory dir belongs to the file h. Note never waits.
 	Note(dir, h vfs.Handle, name []byte)
 	// Room reports whether Note can take more names. If too many names wait to be written to disk,
 	// Room waits until fewer do, unless try is set.
 	Room(try bool) bool
-	// Gone records that name in dir no longer belongs to h. last is true if h has no name any
-	// more. It never waits.
+	// Gone records that name in dir no longer belongs to h. last is true if h has no name any more.
+	// Gone never waits.
 	Gone(dir, h vfs.Handle, name []byte, last bool)
 	Close() error
 }

@@ -26,9 +26,9 @@ type node struct {
 	confinedAt atomic.Uint32
 	inode      *inode
 
-	// opens is the number of Files that callers have open, plus one while there are claims.
-	// nameless is true if the file has no name any more, so that the node stays only for them. The
-	// mutex of the node's shard guards both.
+	// opens is the number of Files that callers have open, plus one while there are claims. nameless
+	// is true if the file has no name any more; the cache then drops the node when opens falls to 0.
+	// The mutex of the node's shard guards both.
 	opens    int
 	nameless bool
 

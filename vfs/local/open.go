@@ -80,8 +80,8 @@ func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, e
 	return fs.pin(op, n, write)
 }
 
-// mayOpen checks the caller's rights for an Open of n. The argument is holds n's attributes, just
-// read.
+// mayOpen checks the caller's rights for an Open of n. The third argument has n's attributes,
+// which the caller has just read.
 func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 && fs.owns(op.Cred, &is.Stat_t) {
 		return nil

@@ -46,8 +46,9 @@ func rawCapget() (capSets, error) {
 	return d.sets(), errnoErr(e)
 }
 
-// rawSetfsid makes the system call trap, which is SYS_SETFSUID or SYS_SETFSGID, for the calling
-// thread and returns the id that it had before. The kernel writes a new credential.
+// rawSetfsid sets the calling thread's fsuid or fsgid and returns the former ID. The first
+// argument is the number of the system call, SYS_SETFSUID or SYS_SETFSGID. The kernel writes a new
+// credential in memory and nothing else.
 func rawSetfsid(trap uintptr, id uint32) uint32 {
 	was, _, _ := syscall.RawSyscall(trap, uintptr(id), 0, 0)
 	return uint32(was)

@@ -160,12 +160,12 @@ type listing struct {
 	dir  *node
 	plus bool
 	emit func(*vfs.DirEntry) bool
-	// looks holds dir's attributes at the start. settled is true if the list may be remembered
-	// with the Change in looks.
+	// looks holds dir's attributes at the start. settled is true if the entries may be remembered as
+	// those that dir has at the Change in looks.
 	looks   look
 	settled bool
-	// at is the number of entries of dir that come before the next one, without "." and "..". It
-	// is unknownPlace if that is not known.
+	// at is the number of entries of dir, without "." and "..", that come before the entry that is
+	// emitted next. It is unknownPlace if that number is not known.
 	at int
 	// mount is the ID of dir's mount; 0: not known yet.
 	mount int32

@@ -25,8 +25,9 @@ func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
 }
 
 // attributes fills in the handle and the attributes of an entry, and returns what to remember of
-// it. It returns false if the entry does not exist any more. If the entry cannot be opened (a
-// mount point) or its attributes cannot be read, it gets none, and nothing is remembered of it.
+// it. It returns false if the entry does not exist any more. If the entry cannot be opened, for
+// example because it is a mount point, or if its attributes cannot be read, it gets neither handle
+// nor attributes, and nothing is remembered of it.
 func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	if known, ok = l.dir.findName(e.Name); ok && l.open(e, &known) {
 		return known, true
@@ -90,7 +91,7 @@ func (l *listing) open(e *vfs.DirEntry, known *knownName) bool {
 	return ok
 }
 
-// tell fills in the entry of the file of node n. The argument is holds n's attributes.
+// tell fills in the entry of the file of node n. The last argument holds n's attributes.
 func (l *listing) tell(e *vfs.DirEntry, n *node, is *look) {
 	e.Handle, e.HasAttr, e.FileID = n.handle, true, n.ino
 	n.fill(&e.Attr, is)

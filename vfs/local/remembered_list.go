@@ -33,8 +33,9 @@ type listedName struct {
 // have.
 const unknownPlace = -1
 
-// listFrom returns the remembered entries after cookie and the number of entries before them. The
-// caller has just read d's attributes.
+// listFrom returns the remembered entries after cookie, whether they reach to the end of the
+// directory (whole), and the number of entries before them (at). The caller has just read d's
+// attributes.
 func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int) {
 	r := &d.list
 	r.mu.Lock()
@@ -52,10 +53,11 @@ func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int
 	return r.entries[at:len(r.entries):len(r.entries)], r.whole, at
 }
 
-// add appends e to the list and returns the number of entries up to it. The argument at is the
-// number of entries before e; if the list has more entries, it has e already. add adds nothing and
-// returns unknownPlace if l.settled is not set, the list is for another Change, or a limit of
-// names is reached. A list for another Change is emptied first if at is 0.
+// add appends e to the list and returns the number of entries up to and including e. The last
+// argument is the number of entries before e; if the list has more entries than that, it has e
+// already. If the list is for another Change, add empties it first if e is the first entry, and
+// otherwise adds nothing. It also adds nothing if l.settled is not set or a limit of names is
+// reached. If add adds nothing, it returns unknownPlace.
 func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at int) int {
 	if at == unknownPlace || !l.settled {
 		return unknownPlace

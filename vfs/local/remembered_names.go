@@ -42,9 +42,9 @@ func (d *node) findName(name []byte) (n knownName, ok bool) {
 }
 
 // rememberName remembers that name in d is the file n. The argument in holds d's attributes, read
-// before the name was looked up. If a limit of names is reached (maxDirNames, maxAllNames), the
-// names remembered before stay, so that the next listing of a directory that does not fit finds
-// part of it.
+// before the name was looked up. If a limit of names is reached (maxDirNames, maxAllNames), name
+// is not remembered. The names remembered before stay, so that the next listing of a directory
+// with too many names finds some of them.
 func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
 	if !in.still {
 		return

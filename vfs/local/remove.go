@@ -65,8 +65,8 @@ type named struct {
 	seen bool
 }
 
-// The method before is called before the change of the name and the method after is called after
-// it, because that change also changes the file's ctime and link count.
+// v.before is called before the change of the name, and v.after afterwards, because the change of
+// the name also changes the file's ctime and link count.
 func (v *named) before() {
 	if v.inode != nil {
 		v.inode.version.before()

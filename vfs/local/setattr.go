@@ -39,7 +39,7 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 }
 
 // setAttr applies s to n. judged is true if s sets only the size and the caller has n open for
-// writing.
+// writing; then setAttr checks no rights.
 func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change, judged bool) error {
 	if s.SetSize {
 		if err := fs.makeRoomForData(op, n); err != nil {
@@ -77,8 +77,8 @@ func checkOwners(s *vfs.SetAttr) error {
 	return nil
 }
 
-// maySetAttr predicts the kernel's decision on each part of s, so that nothing is applied if
-// another part would be refused. The kernel still checks each part.
+// maySetAttr predicts the kernel's decision on each part of s, so that no part is applied if the
+// kernel would refuse another. The kernel still checks each part.
 func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged bool) error {
 	c := op.Cred
 	owner := c.UID == 0 || fs.owns(c, &is.Stat_t)

@@ -22,8 +22,9 @@ const (
 )
 
 // sweep is the sweeper's goroutine. Every second it calls sweepOnce and wakes the flusher, until
-// Close. sweepOnce closes idle descriptors, because a descriptor keeps a removed file's space,
-// makes exec fail with ETXTBSY, and prevents leases of local programs.
+// Close. sweepOnce closes idle descriptors, because an open descriptor keeps a removed file's
+// space, makes exec of the file fail with ETXTBSY, and prevents that local programs get leases of
+// the file (fcntl(2)).
 func (fs *FS) sweep() {
 	defer close(fs.sweeperEnd)
 	var flushing sync.WaitGroup
@@ -106,7 +107,8 @@ type Stats struct {
 	Syncs, SyncFailures uint64
 	// Searches counts walks of the whole tree by the index.
 	Searches uint64
-	// Climbs counts checks that a directory lies below the root by going up to it.
+	// Climbs counts how often the FS went up from a directory, level by level, to check that it lies
+	// below the root.
 	Climbs uint64
 	// Forgotten counts names that the index dropped, because too many waited to be written.
 	Forgotten uint64

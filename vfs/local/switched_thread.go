@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// switchedThreads are threads that only act as callers. They are used after KeepThreadsClean,
-// which keeps the other threads of the process unswitched.
+// switchedThreads are threads that do nothing but act as callers, with the callers' user and group
+// IDs. They are used after KeepThreadsClean, which makes the process switch no other threads.
 //
 // Each switch gives a thread a new credential, and switching back makes another one: the kernel
 // never gives a thread its first credential back. A driver that compares the credential of a call

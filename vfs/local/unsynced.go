@@ -99,9 +99,9 @@ func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 // idleFor returns the number of the sweeper's rounds since the last write.
 func (p *unsyncedFile) idleFor(round uint32) uint32 { return roundsSince(round, p.lastWrite.Load()) }
 
-// roundsSince returns the number of rounds from the round was to the round now. If was is the
-// later round, it returns 0; that happens if a round begins after the caller read the number for
-// now.
+// roundsSince returns by how many rounds the first argument is later than the second. If it is
+// earlier, roundsSince returns 0; that happens if a round begins after the caller has read the
+// number for the first argument.
 func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
 
 // hold takes a reference. It returns false if the last reference was released already.
@@ -154,8 +154,9 @@ func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	return nil
 }
 
-// flusher is the goroutine that syncs data that is too old, or is in too many files. It is
-// separate from the sweeper, so that the sweeper keeps its pace while a disk is slow.
+// flusher is the goroutine that syncs files whose data has been unsynced for too long, and the
+// oldest files if too many have unsynced data. It is separate from the sweeper, so that the
+// sweeper keeps its pace while a disk is slow.
 func (fs *FS) flusher() {
 	for {
 		select {

@@ -96,8 +96,8 @@ func (fs *FS) settled(l *look) bool {
 	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= grainOf(l.Ctim.Nsec)
 }
 
-// rights returns the subset of want that op's caller has on n. The argument is holds n's
-// attributes, just read.
+// rights returns the subset of want that op's caller has on n. The third argument holds n's
+// attributes, which the caller has just read.
 func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	caller := fs.callers.number(op.Cred)
 	known, has := n.findVerdict(caller)

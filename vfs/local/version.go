@@ -60,11 +60,12 @@ const (
 	movesNow   = 1<<32 - 1
 )
 
-// A look is one reading of an inode's attributes, with the Change that names their state.
+// A look is one reading of an inode's attributes, with the Change that identifies the state that
+// was read.
 type look struct {
 	unix.Stat_t
-	change uint64 // names this state or an older one
-	still  bool   // change names this state: no change through the process ran during the look
+	change uint64 // identifies this state or an older one
+	still  bool   // change identifies this state: no change through the process ran during the look
 	moves  uint64 // the version's moves when the look began
 }
 
@@ -79,9 +80,9 @@ func fingerprint(st *unix.Stat_t) uint64 {
 	return max(h, 1)
 }
 
-// init sets v for an inode that the inode table does not have. st has the inode's attributes. If the
-// table had the inode earlier, the argument was has the values that it kept of the inode's version
-// then; otherwise it is zero.
+// init sets v for an inode that is not in the inode table. st has the inode's attributes. If the
+// table had the inode earlier, the last argument has the part of its version that the table kept;
+// otherwise the last argument is zero.
 func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.ctime = stamp(st)
 	v.seen.Store(fingerprint(st))
@@ -152,8 +153,8 @@ func (v *version) after(changed bool, l *look) (alone bool) {
 	return alone
 }
 
-// still reports whether the inode is in the state that change names, as far as looks have shown,
-// and no change through the process runs.
+// still reports whether two things hold: change identifies the inode's present state, as far as
+// looks have shown, and no change through this process is running.
 func (v *version) still(change uint64) bool {
 	return v.moves.Load()&movesNow == 0 && v.change.Load() == change
 }
@@ -235,8 +236,8 @@ func (v *version) undisturbed(fs *FS) bool {
 }
 
 // A change is one change of a file through the process, from the call of before to the call of
-// after. Every change calls these two methods, with one exception: for the file of a name that
-// changes (type named), only the methods before and after of its version are called.
+// after. Every change calls these two methods, with one exception: if a name of a file is made or
+// removed, the file (type named) gets only the calls of before and after of its version.
 type change struct {
 	n     *node
 	ch    *vfs.Change

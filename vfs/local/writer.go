@@ -50,7 +50,8 @@ func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]by
 	return done, err
 }
 
-// asWriter makes a call with the identity c, which writesAs returned.
+// asWriter runs the function call with the identity c, which writesAs returned. If c is nil, the
+// daemon's own identity is used.
 func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
 	if c == nil {
 		return call()
