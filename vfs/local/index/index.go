@@ -94,8 +94,8 @@ func newIndex(tree Tree, file string, root vfs.Handle) (*Index, error) {
 // because too many waited to be written.
 func (x *Index) Stats() (walks, forgotten uint64) { return x.walks.Load(), x.forgotten.Load() }
 
-// indexFiles are the index files that this process has open. If one tree is exported twice with
-// different options, each FS has an index file of its own.
+// indexFiles are the index files that this process has open. If two FSs serve the same directory,
+// for example through two mounts, each has an index file of its own.
 var indexFiles = fileClaims{m: map[string]bool{}}
 
 type fileClaims struct {

@@ -50,7 +50,7 @@ func (l *learnt) apply(ps places) places {
 	return out
 }
 
-// Note records that the file h has name in the directory dir. It never waits.
+// Note records that name in the directory dir belongs to the file h. It never waits.
 func (x *Index) Note(dir, h vfs.Handle, name []byte) {
 	if h == x.root {
 		return
@@ -75,8 +75,8 @@ func (x *Index) Note(dir, h vfs.Handle, name []byte) {
 	delete(x.dead, h)
 }
 
-// Gone records that name in dir no longer belongs to h. last is true if h has no name any more. It
-// never waits.
+// Gone records that name in dir no longer belongs to h. last is true if h has no name any more.
+// Gone never waits.
 func (x *Index) Gone(dir, h vfs.Handle, name []byte, last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -102,7 +102,8 @@ func (x *Index) Gone(dir, h vfs.Handle, name []byte, last bool) {
 	}
 }
 
-// pendLocked returns the entry for changes of h, or nil if there are 2*maxPending entries.
+// pendLocked returns the entry of x.pending for h, and makes it if there is none. If there are
+// 2*maxPending entries already, it makes none and returns nil.
 func (x *Index) pendLocked(h vfs.Handle) *learnt {
 	l := x.pending[h]
 	if l == nil {
@@ -193,7 +194,7 @@ func (x *Index) flush() {
 	x.mu.Unlock()
 }
 
-// write applies l to the places on disk of the file with handle h.
+// write applies the changes in l to the list of places on disk of the file h.
 func (l *learnt) write(b *bolt.Bucket, h []byte) error {
 	was := decodePlaces(b.Get(h))
 	switch is := l.apply(was); {

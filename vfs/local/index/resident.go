@@ -18,7 +18,7 @@ import (
 // and costs some 50 ns for each 4-KiB page in memory; so it is made at most once in residentFor.
 // One risk remains: within that time the kernel drops a page and the disk hangs.
 
-// residentFor is how long pages are assumed to stay in memory.
+// residentFor is how long pages are assumed to stay in memory after populate has read them.
 const residentFor = time.Second
 
 // residence holds the address and the size of a database's memory mapping. The zero value is

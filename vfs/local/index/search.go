@@ -59,8 +59,8 @@ type missing struct {
 	late bool
 }
 
-// find waits for a search for h, which has none of its known names any more, and opens it. ESTALE:
-// a search did not find it. ErrDelay: no search has found h yet; the client tries again.
+// find waits for a search for the file h, whose known names are all gone, and opens the file.
+// ESTALE: a search did not find it. ErrDelay: no search has found h yet; the client tries again.
 func (x *Index) find(h *vfs.Handle) (int, error) {
 	met, err := x.want(h)
 	if met == nil {
@@ -172,8 +172,9 @@ func (x *Index) SearchAgain() {
 }
 
 // search runs on a goroutine of its own. After the given pause it looks for the files in
-// s.missing. Of those that it did not find, the next search looks for the late ones (x.wanted).
-// All other files that it did not find count as stale (x.vain), unless the search was partial.
+// s.missing. It may not find all of them. If calls asked for such a file only after the search had
+// begun to read directories, the next search looks for the file again (x.wanted). All other files
+// that it did not find count as stale (x.vain), unless the search was partial.
 func (x *Index) search(s *search, pause time.Duration) {
 	defer close(s.ended)
 	timer := time.NewTimer(pause)
