@@ -195,7 +195,8 @@ func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
 		rest.SetUID, rest.SetGID = false, false
 	}
 	if !rest.IsZero() {
-		// An owner set at creation does not clear the set-id bits.
+		// If the caller is user 0 or has the file's group, setting the owner here does not clear the
+		// set-id bits.
 		bits := n.attr.Mode
 		f.set(c, n, &rest, now)
 		if c.UID == 0 || inGroup(c, n.attr.GID) {

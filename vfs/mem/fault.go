@@ -129,10 +129,10 @@ func (f *FS) wishes() *faults {
 	return p
 }
 
-// Stall makes calls of the given methods wait until release is called. Without methods, all
-// calls wait. A call with Op.Try returns vfs.ErrWouldBlock instead. If several calls of Stall name
-// a method, its calls wait until all their release functions were called. release may be called
-// more than once.
+// Stall makes calls of the given methods wait until release is called. Without methods, all calls
+// wait. A call with Op.Try returns vfs.ErrWouldBlock instead. If several calls of Stall name the
+// same method, calls of that method wait until each Stall's release was called. release may be
+// called more than once.
 func (f *FS) Stall(ms ...Method) (release func()) {
 	if len(ms) == 0 {
 		for m := range methods {

@@ -80,8 +80,8 @@ func mayOpen(c *vfs.Cred, a *vfs.Attr, access vfs.OpenAccess) error {
 	return nil
 }
 
-// The method is returns nil if f is open for the given access, and the error otherwise. If access
-// is 0, f may be open for any access. The caller holds the node's lock.
+// f.is(access) returns nil if f is open for that access, and the error otherwise. f.is(0) returns
+// nil if f is open at all. The caller holds the node's lock.
 func (f *file) is(access vfs.OpenAccess) error {
 	switch {
 	case f.closed.Load(), access != 0 && f.access&access == 0:
