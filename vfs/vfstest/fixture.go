@@ -237,7 +237,7 @@ func (x *fixture) ok(err error, what ...any) {
 	}
 }
 
-// The method is fails the test unless err is one of the errors in want.
+// x.is(err, ...) fails the test unless err is one of the errors in want.
 func (x *fixture) is(err error, what string, want ...error) {
 	x.Helper()
 	for _, w := range want {

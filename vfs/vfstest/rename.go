@@ -19,7 +19,7 @@ var renameTests = []Test{
 	{"remove/names", testRemoveNames},
 }
 
-// Kinds of objects for user.make. unreachable is the text of the symlinks that it makes.
+// Kinds of objects that user.make makes. unreachable is the text of its symlinks.
 const (
 	nothing     = "nothing"
 	aFile       = "file"
