@@ -1,5 +1,5 @@
 // Package loop mounts a file system from an image file, through a loop device with direct I/O. So
-// each access to the disk is an access to the image file, past its caches.
+// each access to the disk is an access to the image file, which bypasses the page cache.
 package loop
 
 import (
