@@ -6,7 +6,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A gate makes requests wait on demand. Every request passes it before it is served.
+// A gate makes the kernel's requests to the serving process wait on demand. Before a request is
+// served, the serving process calls wait.
 type gate struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -21,7 +22,7 @@ func newGate() *gate {
 	return g
 }
 
-// wait returns when the request may pass.
+// wait returns when the request may be served.
 func (g *gate) wait() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,8 +37,8 @@ func (g *gate) wait() {
 	g.waiting--
 }
 
-// stall makes requests wait until open is called. The argument after is the number of requests
-// that still pass first.
+// stall makes requests wait until open is called. The argument is the number of requests that
+// still pass first.
 func (g *gate) stall(after int) {
 	g.mu.Lock()
 	g.stalled, g.pass = true, after
@@ -58,8 +59,8 @@ func (g *gate) held() int {
 	return g.waiting
 }
 
-// gated passes requests to RawFileSystem after they passed the gate. Requests that a caller waits
-// for pass the gate; notifications, which no caller waits for (Forget, Release), do not.
+// gated passes requests to RawFileSystem. For a request whose answer a caller waits for, it first
+// calls gate.wait. For a notification (Forget, Release), which no caller waits for, it does not.
 type gated struct {
 	fuse.RawFileSystem
 	gate *gate
@@ -152,7 +153,8 @@ func (g gated) Create(c cancelled, in *fuse.CreateIn, name string, out *fuse.Cre
 	return g.RawFileSystem.Create(c, in, name, out)
 }
 
-// Tmpfile returns ENOSYS, because the server finds files by name.
+// Tmpfile returns ENOSYS, because the serving process finds files by name, and this file would
+// have none.
 func (g gated) Tmpfile(cancelled, *fuse.CreateIn, *fuse.CreateOut) fuse.Status {
 	g.gate.wait()
 	return fuse.Status(fuse.ENOSYS)
