@@ -46,7 +46,7 @@ type HandlerOptions struct {
 	DrainTimeout config.Duration
 	// Rpcbind registers NFS and MOUNT with rpcbind, as a daemon does.
 	Rpcbind bool
-	// Log receives the log lines of a daemon; nil for none.
+	// Log receives the log lines that a daemon would write; nil means no log.
 	Log *zap.Logger
 }
 

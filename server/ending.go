@@ -72,7 +72,8 @@ func (e *ending) within(limit time.Duration) time.Time {
 	return e.half()
 }
 
-// startStep starts a step, which calls the function do. The context of do ends at the time until.
+// startStep starts a step, which calls the function do. The context that do gets ends at the
+// step's deadline, the second argument.
 func (e *ending) startStep(name string, until time.Time, do func(context.Context) error) *step {
 	st := &step{name: name, until: until, done: make(chan struct{})}
 	e.steps = append(e.steps, st)
@@ -110,8 +111,7 @@ func (e *ending) do(name string, until time.Time, do func(context.Context) error
 	return e.wait(e.startStep(name, until, do))
 }
 
-// leave records something that the ending leaves behind. The argument what is its description for
-// the log.
+// leave records something that the ending leaves behind. The argument describes it for the log.
 func (e *ending) leave(what string) { e.left = append(e.left, what) }
 
 // result returns nil if everything has ended, even if late, and else an *Unfinished. It writes

@@ -64,7 +64,7 @@ type toldRecords struct {
 	last time.Time // time of the last line; zero: the last write succeeded
 }
 
-// tellAgain is the time after which the line about failing writes is repeated.
+// tellAgain is the shortest time between two log lines about failing writes.
 const tellAgain = time.Minute
 
 func (r *toldRecords) Put(more []state.Record) error    { return r.tell(r.Records.Put(more)) }
