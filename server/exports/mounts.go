@@ -94,8 +94,9 @@ func (w *mounts) exportsChanged() {
 	w.survey()
 }
 
-// startWatch starts to watch the machine's mounts, unless w watches them already. The first call takes
-// one part in mountsPart of the descriptors for files away from the exports, for mounts.
+// startWatch starts to watch the machine's mounts, unless w watches them already. The first call
+// gives the mounts one part in mountsPart of the descriptors for files, which the exports had
+// alone before.
 func (w *mounts) startWatch() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
@@ -170,8 +171,9 @@ func (w *mounts) survey() {
 	}
 }
 
-// findMounts returns the mounts below exports with crossmnt. The list of exports is sorted, the
-// longest names first. So a mount below two exports is found for the inner export first.
+// findMounts returns the mounts below exports with crossmnt. The caller passes a sorted list of
+// exports, the longest names first. So a mount below two exports is found for the inner export
+// first.
 func findMounts(exports []*export.Export) (found []export.Found, err error) {
 	var tree *mountinfo.Tree
 	for _, top := range exports {

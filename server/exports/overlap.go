@@ -154,8 +154,8 @@ func locateFD(dir int) (*location, error) {
 }
 
 // placeOnDevice returns the file system that a mount shows, and the path of a directory from the
-// root of the file system. The argument name is the directory's path in this process. Both are
-// empty if unknown.
+// root of the file system. The argument name is the directory's path in this process. Both results
+// are empty if unknown.
 func placeOnDevice(mount uint64, name string) (device, path string) {
 	all, err := mountinfo.Read()
 	if err != nil {

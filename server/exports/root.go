@@ -156,8 +156,8 @@ func readRoots(state string) (r roots, err error) {
 	return r, nil
 }
 
-// write stores r in the state directory, unless r is equal to before, the roots that are stored
-// there.
+// write stores r in the state directory, unless r is equal to the roots that are stored there, the
+// second argument.
 func (r roots) write(state string, before roots) error {
 	if reflect.DeepEqual(r, before) {
 		return nil

@@ -138,8 +138,8 @@ func (s *Set) All() []*export.Export {
 	return all
 }
 
-// Names returns the names of the exports whose file system has a lane, which is a key for the
-// storage behind it (vfs.FileSystem).
+// Names returns the names of the exports whose file system has the given lane. A lane is a key for
+// the storage behind a file system (vfs.FileSystem).
 func (s *Set) Names(lane any) (names []string) {
 	for _, e := range s.All() {
 		if e.FS.Lane() == lane && !slices.Contains(names, e.Name) {
