@@ -145,8 +145,8 @@ func (f *FS) observe(n *node, a *vfs.Attr) error {
 	return nil
 }
 
-// note gives n a new stamp, because n's attributes differ from those in n.seen, or a call changed
-// n.
+// note records a change of n: it gives n a new stamp. It is called if n's attributes differ from
+// those in n.seen, or if a call changed n.
 func (f *FS) note(n *node, seen *vfs.Attr) {
 	first := n.seen.Type == 0
 	stamp := time.Now().UnixNano()

@@ -99,8 +99,8 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 	return page, i == len(d.order), nil
 }
 
-// list reads the names in d from the file system and updates d.directory. A listing calls it at
-// its start.
+// list reads the names in d from the file system and updates d.directory. Each listing of the
+// directory begins with a call of list.
 func (f *FS) list(d *node) error {
 	var infos []fs.FileInfo
 	err := f.at(d, "", func(path string) (err error) { infos, err = f.bfs.ReadDir(path); return })
