@@ -137,7 +137,7 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 }
 
 // made finishes the creation of n: if err is nil, it makes the new name durable; then it releases
-// n. dir is the mark of the directory. If n is nil, no object was made.
+// n. dir is the mark (see type mark) of the directory. If n is nil, no object was made.
 func (fs *FS) made(op *vfs.Op, n *node, dir mark, c *dirChange, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
 	if n == nil {
 		return o, ch, err
@@ -340,8 +340,8 @@ func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.opened() < fs.maxOpen()
 }
 
-// createNew makes the file by opening it. The new descriptor is open for writing whatever the
-// file's mode, and is kept for the file's data.
+// createNew makes the file by opening it with O_CREAT. The new descriptor is open for writing
+// whatever the file's mode, and is kept for the file's data.
 func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
 	fs.makeRoomToOpen()
 	d := c.d

@@ -88,8 +88,9 @@ func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	return err == nil && is == want || rawCapset(want) == nil
 }
 
-// setThreadIDs sets fsgid and fsuid, and reads them back to check. The calls report no failure,
-// and if only one ID is mapped in the user namespace they always fail.
+// setThreadIDs sets fsgid and fsuid, reads them back, and returns false if they are not as they
+// should be. The system calls themselves report no failure, and if only one ID is mapped in the
+// user namespace they always fail.
 func setThreadIDs(uid, gid uint32) bool {
 	if rawSetfsid(unix.SYS_SETFSGID, noID) != gid {
 		rawSetfsid(unix.SYS_SETFSGID, gid)

@@ -22,7 +22,7 @@ type Descriptors struct {
 	members map[*FS]struct{}
 }
 
-// NewDescriptors returns a budget: the FSs that share it may open limit descriptors together.
+// NewDescriptors returns a budget of the given number of descriptors for all FSs that use it.
 func NewDescriptors(limit int) *Descriptors {
 	return &Descriptors{limit: limit, members: make(map[*FS]struct{})}
 }

@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A device is a file system of this machine. Several FSs of the process may show it.
+// A device is one file system of this machine, identified by st_dev. Several FSs of the process
+// may show it.
 type device struct {
 	failures atomic.Uint64    // number of failed syncs
 	shown    map[*FS]struct{} // the FSs that show it

@@ -51,10 +51,10 @@ func (n *node) mark() mark {
 	return m
 }
 
-// durable waits until the changes since the marks are durable. If Config.Sync is false, op.Async is
-// set or fs.volatile is true, it returns at once. The caller has references to the marks' nodes. A removal or a rename
-// marks its directories. A creation marks its directory and also the file, unless the file
-// system's log holds both in one transaction.
+// durable makes the changes since the marks durable, and waits for that. If Config.Sync is false,
+// op.Async is set or fs.volatile is true, it does nothing. The caller has references to the marks'
+// nodes. A removal or a rename marks its directories. A creation marks its directory and also the
+// file, unless the file system's log holds both in one transaction.
 func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
 	if !fs.cfg.Sync || op.Async || fs.volatile {
 		return nil

@@ -204,8 +204,9 @@ func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	}
 }
 
-// forget removes n from the cache, because its file has no name any more. If callers have the file
-// open, it returns false and n stays until the last of them closes it.
+// forget removes n from the cache and returns true. It is called if n's file has no name any more.
+// The root stays in any case. If callers have the file open, forget returns false, and n stays
+// until the last of them closes the file.
 func (c *nodeCache) forget(n *node) bool {
 	if n == c.fs.root {
 		return true
@@ -305,8 +306,8 @@ func (c *nodeCache) drain() {
 	}
 }
 
-// node returns the node of h with a reference. It makes sure that a directory lies below the
-// root.
+// node returns the node of h with a reference. If the file is a directory, node makes sure that it
+// lies below the root.
 func (fs *FS) node(op *vfs.Op, h vfs.Handle) (*node, error) {
 	n := fs.nodes.cached(&h)
 	if n == nil {

@@ -153,8 +153,8 @@ func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) 
 	return known, true
 }
 
-// sight is the part of complete for a file without a node: it reads the file's attributes to is
-// and fills in e. It returns false if it cannot read them.
+// sight is the part of complete for a file without a node: it reads the file's attributes into its
+// last argument, and fills in e. It returns false if the attributes cannot be read.
 func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is *look) bool {
 	g := inodes.sight(&h)
 	if fstatAt(dir, name, &is.Stat_t) != nil {

@@ -29,8 +29,8 @@ type listedName struct {
 	knownName
 }
 
-// unknownPlace is the position of a listing that continues from a cookie which the list does not
-// have.
+// unknownPlace is the position of a listing that continues from a cookie which the remembered list
+// does not have.
 const unknownPlace = -1
 
 // listFrom returns the remembered entries after cookie, whether they reach to the end of the
@@ -82,8 +82,8 @@ func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at in
 	return at + 1
 }
 
-// ended records that a listing stopped after the number of entries given in at, and that the
-// caller will continue there with cookie. eof is true if the listing reached the end of the
+// ended records that a listing stopped after the number of entries in the argument at, and that
+// the caller will continue there with cookie. eof is true if the listing reached the end of the
 // directory.
 func (r *rememberedList) ended(change, cookie uint64, at int, eof bool) {
 	r.mu.Lock()

@@ -32,7 +32,7 @@ const (
 	roundUp = 2 * 4096
 )
 
-// nearsReserve reports whether a write of this number of bytes may use reserved blocks.
+// nearsReserve reports whether a write of this number of bytes could use reserved blocks.
 func (fs *FS) nearsReserve(bytes int) bool {
 	if !fs.kind.reserves {
 		return false

@@ -66,8 +66,8 @@ type covered struct {
 	ino   uint64
 }
 
-// inode returns the inode number. It returns false if the number has not been read yet and try is
-// set.
+// inode returns the inode number of the covered directory. If try is set and the number has not
+// been read yet, it returns false.
 func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
 	if !c.known.Load() {
 		if try {

@@ -50,8 +50,8 @@ func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]by
 	return done, err
 }
 
-// asWriter runs the function call with the identity c, which writesAs returned. If c is nil, the
-// daemon's own identity is used.
+// asWriter calls the function in its last argument with the identity c, which writesAs returned.
+// If c is nil, the daemon's own identity is used.
 func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
 	if c == nil {
 		return call()
@@ -59,9 +59,9 @@ func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
 	return fs.as(c, call)
 }
 
-// clearSetID clears the set-id bits that the kernel would clear if c itself wrote to the file. was
-// holds the file's attributes before the write. This is needed if the process still has CAP_FSETID
-// (see DropCapabilities), because the kernel then keeps the bits.
+// clearSetID clears the set-id bits that the kernel would clear if c itself wrote to the file. The
+// last argument holds the file's attributes before the write. The call is needed if the process
+// still has CAP_FSETID (see DropCapabilities), because the kernel then keeps the bits.
 func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
 	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {

@@ -63,7 +63,8 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	return got, nil
 }
 
-// nodeToLookAt returns the node of h with a reference, and reads its attributes to is.
+// nodeToLookAt returns the node of h with a reference, and reads its attributes into the last
+// argument.
 func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock // extended attributes may be in disk blocks of their own
