@@ -151,7 +151,8 @@ func (x *Index) places(h *vfs.Handle) (ps places) {
 	return since[1].apply(since[0].apply(ps))
 }
 
-// write is the goroutine that writes changes to disk, writeBehind after the first of them.
+// write is the goroutine that writes changes to disk. It waits for the time writeBehind after the
+// first change, so that it writes many at once.
 func (x *Index) write() {
 	defer close(x.ended)
 	for {
@@ -194,7 +195,7 @@ func (x *Index) flush() {
 	x.mu.Unlock()
 }
 
-// write applies the changes in l to the list of places on disk of the file h.
+// write applies the changes in l to the list of places that is stored on disk for the file h.
 func (l *learnt) write(b *bolt.Bucket, h []byte) error {
 	was := decodePlaces(b.Get(h))
 	switch is := l.apply(was); {

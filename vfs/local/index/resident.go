@@ -42,8 +42,8 @@ func (r *residence) view(db *bolt.DB, f func(*bolt.Tx) error) error {
 	return db.View(f)
 }
 
-// update is db.Update, but first calls populate, for the same reason. Only one goroutine at a time
-// may call it.
+// update is db.Update, but first calls populate, as view does. Only one goroutine at a time may
+// call it.
 func (r *residence) update(db *bolt.DB, f func(*bolt.Tx) error) error {
 	r.populate()
 	if err := db.Update(f); err != nil {

@@ -14,8 +14,9 @@ type Tree interface {
 	OpenName(dir int, name []byte) (fd int, err error)
 	// Identify returns the handle of the file open on fd, and whether it is a directory.
 	Identify(fd int) (h vfs.Handle, directory bool, err error)
-	// Names calls the function each for every name in the directory dir except "." and "..", until
-	// each returns false. The name is valid only during that call.
+	// Names calls a function, its last argument, for every name in the directory dir except "." and
+	// "..", until the function returns false. The name is valid only during that call of the
+	// function.
 	Names(dir int, each func(name []byte) bool) error
 }
 
