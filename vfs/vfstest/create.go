@@ -166,7 +166,7 @@ func testCreated(x *fixture) {
 	create(exclusive, true) // a repeated exclusive Create reports the file as new, too
 }
 
-// An exclusive Create sets the requested attributes but times and size, also if it is repeated
+// An exclusive Create sets the requested attributes except times and size, also if it is repeated
 // (RFC 8881 §18.16.3, EXCLUSIVE4_1).
 func testExclusiveAttributes(x *fixture) {
 	if x.opt.NoExclusive || x.opt.NoOwnership {

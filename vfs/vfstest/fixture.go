@@ -40,8 +40,8 @@ func (x *fixture) use(fs vfs.FileSystem) {
 	}
 }
 
-// concurrent turns off the checks of trying that need a file system without other callers. Tests
-// with several goroutines call it.
+// concurrent turns off those checks of the type trying that need a file system without other
+// callers. Tests with several goroutines call it.
 func (x *fixture) concurrent() {
 	if f, ok := x.fs.(*trying); ok {
 		f.check = false

@@ -14,10 +14,10 @@ type hesitant struct {
 
 // Hesitant wraps fs to test callers of a file system. If Op.Try is set, each method returns
 // vfs.ErrWouldBlock and does nothing, so the caller has to undo or keep its preparations and call
-// again. Otherwise each method calls that of fs. If the argument only is not empty, just the
-// methods that it names ("GetAttr", "Open", "File.Read") return vfs.ErrWouldBlock. vfs.As finds
-// the optional interfaces of fs. If fs has all of vfs.Opener, vfs.Sparse, vfs.Copier and
-// vfs.Xattrs, their methods are wrapped as well.
+// again. Otherwise each method calls that of fs. If names of methods are given ("GetAttr", "Open",
+// "File.Read"), no other methods return vfs.ErrWouldBlock. vfs.As still finds the optional
+// interfaces of fs. If fs has all of vfs.Opener, vfs.Sparse, vfs.Copier and vfs.Xattrs, their
+// methods are wrapped as well.
 func Hesitant(fs vfs.FileSystem, only ...string) vfs.FileSystem {
 	h := hesitant{FileSystem: fs, only: only}
 	if all, ok := fs.(further); ok {

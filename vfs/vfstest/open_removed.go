@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// removed opens a file twice, to write and to read, and then calls gone, which removes the file's
-// only name. It returns both open files.
+// removed opens a file twice, to write and to read, and then calls the function gone, which
+// removes the file's only name. It returns both open files.
 func (x *fixture) removed(h vfs.Handle, gone func() error) (w, r *opened) {
 	x.Helper()
 	u := x.self

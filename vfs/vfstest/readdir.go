@@ -165,7 +165,8 @@ func testRemoveWhileListing(x *fixture) {
 	}
 }
 
-// A listing has each entry that stays exactly once, while other entries are added and removed.
+// While some entries are added and removed, a listing shows each of the other entries exactly
+// once.
 func testListWhileChanging(x *fixture) {
 	u := x.self
 	x.concurrent()

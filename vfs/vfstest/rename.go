@@ -19,7 +19,7 @@ var renameTests = []Test{
 	{"remove/names", testRemoveNames},
 }
 
-// Kinds of objects that user.make makes. unreachable is the text of its symlinks.
+// Kinds of objects that user.make makes. unreachable is the text of the symlinks that it makes.
 const (
 	nothing     = "nothing"
 	aFile       = "file"
