@@ -51,7 +51,7 @@ func serve(backing, mountpoint string) error {
 		AllowOther:        true,
 		// The kernel checks permissions itself, by the attributes that this server returns.
 		Options: []string{"default_permissions"},
-		// Let open_by_handle_at find files again, because NFS servers need that.
+		// Let open_by_handle_at open files of this file system, because NFS servers need that.
 		ExtraCapabilities: fuse.CAP_EXPORT_SUPPORT,
 		RememberInodes:    true,
 		// With FUSE passthrough, data would bypass the gate.
@@ -66,7 +66,7 @@ func serve(backing, mountpoint string) error {
 	return nil
 }
 
-// obey executes the commands that it reads from the argument in.
+// obey reads commands from its argument and executes them.
 func (g *gate) obey(in io.Reader) {
 	for s := bufio.NewScanner(in); s.Scan(); {
 		var what string
