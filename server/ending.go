@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// closing is the longest time that a Server takes to end after the drain: after all calls are
-// answered, or the drain timeout is over. The Server has to finish its steps (see ending) in the
-// first three quarters; the process exits in the last quarter.
+// closing is how long a Server takes to end, at most, after the drain timeout is over. The Server
+// has to finish its steps (see ending) in the first three quarters of this time; the process exits
+// in the last quarter.
 const closing = 2 * time.Second
 
 // EndsWithin returns the longest time that a Server takes to end, even if something hangs: the
@@ -33,8 +33,8 @@ func (e *Unfinished) Error() string {
 }
 
 // An ending ends a Server in named steps with one deadline. If a step does not end in its time,
-// the ending leaves it behind and continues with the next. Each step gets half of the remaining
-// time, so that some is left for those after it.
+// the ending leaves it behind and continues with the next. A step usually gets half of the
+// remaining time, so that some is left for those after it.
 type ending struct {
 	log      *zap.Logger
 	began    time.Time

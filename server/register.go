@@ -74,9 +74,10 @@ func (r *registration) soon() {
 	}
 }
 
-// compare registers NFS and MOUNT with rpcbind, unless rpcbind has them already. It writes a log
-// line if the result differs from the last one. A failure is not serious: without rpcbind, the
-// user of a client names the ports in the mount options.
+// compare registers NFS and MOUNT with rpcbind, unless rpcbind has them already. It leaves the
+// registration of another server that answers. It writes a log line if the result differs from the
+// last one. A failure is not serious: without rpcbind, the user of a client names the ports in the
+// mount options.
 func (r *registration) compare(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +108,8 @@ func (r *registration) compare(ctx context.Context) {
 	}
 }
 
-// remove removes the registration. The server does not listen any more when it is called.
+// remove removes the registration, but not one at whose address another server answers. When
+// remove is called, this server has stopped listening.
 func (r *registration) remove(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,8 +15,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// farewell is how long peers may take to receive the last replies and end their connections. A
-// peer that is gone does not delay the shutdown for longer.
+// farewell is how long peers may take, at most, to receive the last replies and end their
+// connections, so that a peer that is gone does not delay the shutdown for longer. If less of the
+// drain timeout is left, peers have only that.
 const farewell = 5 * time.Second
 
 // shutDown ends a Server that serves. Its first step is to call stopListening.
@@ -149,7 +150,8 @@ func (s *Server) release(e *ending) {
 
 // releaseExports closes the exports that nothing uses, all at the same time, and reports whether
 // it closed every export. If idle is false, connections may still use any export, and it closes
-// none. The list busy has the calls that still run; their exports stay open.
+// none. The list busy has the calls that still run; their exports stay open. If it has calls of
+// unknown exports, every export stays open.
 func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all bool) {
 	e.do("asking for unsynced data", e.half(), func(context.Context) error {
 		s.logUnsynced()
