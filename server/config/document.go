@@ -281,7 +281,7 @@ func misfitWords(v *unstable.Node) string {
 	return ""
 }
 
-// words returns the strings of a list.
+// words returns the elements of a list as text.
 func words(list *unstable.Node) []string {
 	var out []string
 	for all := list.Children(); all.Next(); {
