@@ -44,8 +44,8 @@ type openFilesystem struct {
 }
 
 // NewFilesystems returns a Filesystems without file systems. state is the state directory, where
-// they store the index of file handles if the kernel makes no handles. descriptors is the largest
-// number of descriptors that all file systems together keep open between calls.
+// they store the index of file handles if the kernel cannot open files by handle. descriptors is
+// the largest number of descriptors that all file systems together keep open between calls.
 func NewFilesystems(state string, log *zap.Logger, descriptors int) *Filesystems {
 	return &Filesystems{
 		Descriptors: local.NewDescriptors(descriptors), state: state,
@@ -134,8 +134,8 @@ func (t *Filesystems) again(fs vfs.FileSystem) bool {
 }
 
 // share counts one more export of the open file system of a directory, and returns it. If shared
-// is false, it counts nothing: the file system is being closed, or is not open, and the result is
-// nil.
+// is false, it counts nothing: either the file system is not open and there is nil, or it is being
+// closed and the caller can wait for there.closed.
 func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

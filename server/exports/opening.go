@@ -22,8 +22,8 @@ type Opening struct {
 	Now []*export.Export
 }
 
-// Open opens the directories of all exports. If it fails, it closes the directories that it has
-// opened.
+// Open opens the directories of all exports, and stores in the state directory which directories
+// they are. If it fails, it closes those that it has opened.
 func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
 	before, err := readRoots(o.Filesystems.state)
 	if err != nil {
