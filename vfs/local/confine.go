@@ -105,9 +105,9 @@ func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 // maxMoves is how often climb tries if the directory moves meanwhile.
 const maxMoves = 8
 
-// climb computes how much deeper dir is than the root, goes up that many steps, and returns nil
-// if this ends at the root. Arriving there is the proof: the depths themselves may be out of
-// date.
+// climb computes how much deeper dir is than the root, goes up that many steps, and returns nil if
+// this ends at the root. Arriving there is the proof: the depths themselves may be out of date.
+// ErrDelay: dir moved during each of the tries.
 func (fs *FS) climb(dir int) error {
 	fs.stats.climbs.Add(1)
 	last := -1

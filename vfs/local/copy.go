@@ -13,7 +13,7 @@ import (
 
 const (
 	// copyAtOnce is the largest number of bytes that one system call copies. Other writers of the
-	// file wait during that call.
+	// target file wait during that call.
 	copyAtOnce = 16 << 20
 	// copyMost is the largest number of bytes that one CopyRange copies. After the time copyFor,
 	// CopyRange begins no further system call. CopyRange has these limits because its caller waits

@@ -76,7 +76,7 @@ func (fs *FS) dirToChange(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, err
 }
 
 // namesInMemory reports whether a call with Op.Try may change names. All of this must hold: the
-// file system is in memory; the caller is the daemon's own identity, so that no thread is
+// file system is in memory; the caller has the daemon's own identity, so that no thread is
 // switched; and there is no index to write to.
 func (fs *FS) namesInMemory(op *vfs.Op) bool {
 	_, byKernel := fs.resolver.(kernelResolver)

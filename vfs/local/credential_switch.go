@@ -16,9 +16,9 @@ import (
 // fs.as(c, f) runs f with c's identity and returns its error. EPERM: this process cannot act as c,
 // and f did not run. f may only make system calls: it starts no goroutine and waits for none.
 //
-// If a switch is needed, f runs on a goroutine of its own. If the thread's identity cannot be
-// restored afterwards, that goroutine keeps its thread locked, and the runtime ends the thread
-// with the goroutine.
+// If a switch is needed, f runs on another goroutine, whose thread is switched. If the thread's
+// identity cannot be restored afterwards, that goroutine keeps its thread locked, and the runtime
+// ends the thread with the goroutine.
 func (fs *FS) as(c *vfs.Cred, f func() error) error { return fs.asWith(c, 0, f) }
 
 // asWith runs f like FS.as. The argument keep is a set of capabilities; the thread also keeps
@@ -59,11 +59,11 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 	return fs.self.is(c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
 }
 
-// switchThread makes the calling thread act as c. The thread is locked to its goroutine. If
-// switchThread returns false, the caller has to restore the thread. The argument keep is a set of
-// capabilities; the thread also gets those of them that the process is permitted to have. A call
-// that changes an identity or a capability costs microseconds. So switchThread first reads the
-// present values and changes only those that differ.
+// switchThread makes the calling thread act as c. The thread is locked to its goroutine. The
+// caller has to restore the thread, even if switchThread returns false. The argument keep is a set
+// of capabilities; the thread also gets those of them that the process is permitted to have. A
+// call that changes an identity or a capability costs microseconds. So switchThread first reads
+// the present values and changes only those that differ.
 func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
 		if rawSetgroups(groups) != nil {

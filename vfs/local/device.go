@@ -46,8 +46,8 @@ func (t *deviceTable) leave(fs *FS) {
 }
 
 // moved increments FS.moves of the FSs on the file system dev, so that they check again where
-// their directories lie. It is called after a rename that gave a directory another parent. The
-// last argument is the FS that made the rename; its own FS.moves stays.
+// their directories lie. It is called after a rename that gave, or may have given, a directory
+// another parent. The last argument is the FS that made the rename; its own FS.moves stays.
 func (t *deviceTable) moved(dev uint64, by *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -50,7 +50,7 @@ const inodeShards = 64
 // of its ctime.
 const maxPushed = 1 << 16
 
-// inodeTable holds the inodes in use by nodes. The process has one: inodes.
+// inodeTable holds the inodes in use by nodes and calls. The process has one: inodes.
 type inodeTable struct {
 	seed   maphash.Seed
 	pushed int // largest number of entries in a shard's pushed
@@ -60,8 +60,8 @@ type inodeTable struct {
 type inodeShard struct {
 	mu sync.Mutex
 	m  map[inodeKey]*inode
-	// pushed holds, for inodes removed from m, a Change that is ahead of the ctime, because a
-	// Change must never go back.
+	// pushed holds, for inodes removed from m, a Change that is or may be ahead of the ctime, because
+	// a Change must never go back.
 	pushed map[inodeKey]lastTold
 	taken  atomic.Uint64 // number of inodes put into m so far
 }

@@ -133,7 +133,8 @@ func namesInode(handle []byte, ino uint64) bool {
 
 // complete fills in the attributes of an entry with the handle h, and returns what to remember of
 // it. The file is the one called name in the directory dir; if name is empty, dir is a descriptor
-// of the file itself.
+// of the file itself. complete returns false if the attributes cannot be read, or if they do not
+// belong to the handle.
 func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known knownName, ok bool) {
 	var is look
 	known.handle = h

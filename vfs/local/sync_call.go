@@ -49,7 +49,8 @@ func (e *SyncError) Unwrap() error {
 	return syscall.EIO
 }
 
-// sync makes one sync call on fd and returns its error.
+// sync makes one sync call on fd and returns its error. On a file system that can lose its log
+// (losesLog), it also returns an error if the log is lost.
 func (fs *FS) sync(what SyncCall, fd int) error {
 	fs.stats.syncs.Add(1)
 	var err error

@@ -22,8 +22,8 @@ const (
 )
 
 // A verdict is the kernel's answer about a caller's rights on a file. The field change is the
-// file's Change at that time. The verdict is valid while the file's mode, owner and ACL are
-// unchanged.
+// file's Change at that time. The verdict is used only while the file still has this Change,
+// because a change of the mode, the owner or the ACL gives the file another one.
 type verdict struct {
 	caller uint32 // number in FS.callers
 	round  uint32 // round of the sweeper (one a second) when the kernel was asked
@@ -97,7 +97,7 @@ func (fs *FS) settled(l *look) bool {
 }
 
 // rights returns the subset of want that op's caller has on n. The third argument holds n's
-// attributes, which the caller has just read.
+// attributes, which the caller has just read; rights may read them again.
 func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	caller := fs.callers.number(op.Cred)
 	known, has := n.findVerdict(caller)
