@@ -20,7 +20,7 @@ import (
 // searches may take only a tenth of the time (searchShare).
 const (
 	searchShare = 10      // searches may take 1/searchShare of the time
-	maxWalk     = 4 << 20 // most names that one search reads
+	maxWalk     = 4 << 20 // most names that one search reads; a search that reads so many counts as complete
 	maxWanted   = 1 << 12 // most files that one search looks for
 	maxVain     = 1 << 16 // most files in searches.vain
 	vainFor     = time.Minute
