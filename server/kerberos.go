@@ -25,8 +25,8 @@ type principals struct {
 }
 
 // identify returns the user of a principal. The configuration names users for some principals. Any
-// other principal of the server's realm is the user of the same name. The server passes identify
-// as gss.Config.Identify.
+// other principal of the server's realm whose name has no '/' is the user of the same name; for
+// all others ok is false. The server passes identify as gss.Config.Identify.
 func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if user, named := p.named[principal]; named {
 		return p.account(user)
@@ -87,8 +87,8 @@ const contextTime = 10 * time.Second
 // protectCallbacks returns a function that sets up Kerberos for callbacks to an NFSv4.0 client
 // (RFC 7530 §3.3.3). The callbacks have the protection of the client's calls. They go to the
 // principal of the client's calls, from the server principal that the client called. If the
-// client's principal is a user's and not a service's, there are no callbacks. The server passes
-// protectCallbacks as nfs40.Config.Protect.
+// client's principal or the principal that it called is not a service's, there are no callbacks.
+// The server passes protectCallbacks as nfs40.Config.Protect.
 func (s *Server) protectCallbacks(c *rpc.Cred) nfs40.Protect {
 	if !krb5.IsService(c.Principal) || !krb5.IsService(c.Target) {
 		return nil

@@ -17,10 +17,10 @@ func (s *Server) MountCommands() []string {
 	return mountCommands(s.exports.All()[0].Name, only3, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }
 
-// mountCommands returns, for each address that another machine could use, the commands that mount
-// an export over RDMA and over TCP. A client uses the highest version that is served. If only
-// NFSv3 is served, the commands also name the port of the MOUNT program. Clients call MOUNT over
-// TCP, even if they call NFS over RDMA.
+// mountCommands returns, for each address of this machine except link-local IPv6 addresses, the
+// commands that mount an export over RDMA and over TCP. A client uses the highest version that is
+// served. If only NFSv3 is served, the commands also name the port of the MOUNT program. Clients
+// call MOUNT over TCP, even if they call NFS over RDMA.
 func mountCommands(name string, only3 bool, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) []string {
 	if only3 && len(tcpAddrs) == 0 {
 		return []string{"# Nothing can be mounted: for NFSv3, Linux asks for the export by TCP, and this server does not listen for TCP (--tcp)."}
