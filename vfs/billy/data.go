@@ -44,9 +44,9 @@ func using(open func() (gobilly.File, error), do func(file gobilly.File) error) 
 	return do(file)
 }
 
-// writing opens n's file, calls the function do to write to it, and closes it. A client may write
-// to a file that it created even if the mode is read-only. If such a mode prevents opening the
-// file, writing changes the mode for a moment.
+// writing opens n's file, calls the function do to write to it, and closes it. Clients may write
+// to a file that one of them created even if its mode is read-only. If such a mode prevents
+// opening the file, writing changes the mode for a moment.
 func (f *FS) writing(n *node, do func(file gobilly.File) error) error {
 	return f.at(n, "", func(path string) error {
 		return using(func() (gobilly.File, error) {

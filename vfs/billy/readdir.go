@@ -22,7 +22,7 @@ const (
 // change it.
 type directory struct {
 	names map[string]*entry // nil if the node is not a directory
-	order []*entry          // sorted by cookie; removed entries stay until they outnumber the others
+	order []*entry          // sorted by cookie; detach takes out removed entries when there are many
 	last  uint64            // the latest cookie given out
 }
 

@@ -61,7 +61,7 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 
 // rename moves the file at the path from to the path to; old is the file that it replaces, or nil.
 // Package os, and file systems built on it, refuse to replace an empty directory by a directory.
-// In that case rename removes the empty directory first.
+// In that case rename removes the empty directory and tries again.
 func (f *FS) rename(from, to string, old *node) error {
 	err := f.bfs.Rename(from, to)
 	if old == nil || old.kind != vfs.Directory || errno(err) != syscall.EEXIST {

@@ -102,7 +102,7 @@ func (f *FS) altering(n *node, do func(path string) error) error {
 
 // setMode calls Chmod with a mode that the file system understands. File systems in memory take
 // the argument as the whole mode, so that the mode of a directory needs its type bit. Other file
-// systems use only the permissions in it.
+// systems ignore the type bit. A file system without inode numbers counts as one in memory.
 func (f *FS) setMode(n *node, mode uint32) error {
 	m := osMode(mode)
 	if n.kind == vfs.Directory && !n.inode {
@@ -145,9 +145,9 @@ func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 	return nil
 }
 
-// dropSetID clears the set-id bits of a file whose content has changed. A kernel does that itself,
-// except for the superuser, and the program may run as the superuser. The argument a holds the
-// attributes before the change.
+// dropSetID clears the set-id bits of a file whose content has changed (set-group-id only if the
+// group may execute the file). A kernel does that itself, except for the superuser, and the
+// program may run as the superuser. The argument a holds the attributes before the change.
 func (f *FS) dropSetID(n *node, a *vfs.Attr) {
 	mode := a.Mode &^ setUID
 	if mode&groupExec != 0 {

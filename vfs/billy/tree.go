@@ -17,7 +17,7 @@ type node struct {
 	kind   vfs.Type
 	links  []*entry // its names; empty for the root and for a removed file
 	directory
-	// seen holds the attributes that lstat last returned; zero if none yet.
+	// seen holds the attributes that note last recorded, without Atime and Used; zero if none yet.
 	seen vfs.Attr
 	// stamp is the file's Change. It grows with each change that a call saw or made. If the file
 	// system has no ctime, stamp is also the ctime that clients get.
