@@ -84,8 +84,8 @@ type RNIC struct {
 // Limits has the limits of connections, of their calls and of their times.
 type Limits struct {
 	// Connections is the largest number of connections over both transports; 0 for as many as the
-	// limit of open files allows. PerClient is the largest number for one client address; 0 for
-	// half of Connections.
+	// limit of open files allows, but at most 32768. PerClient is the largest number for one client
+	// address; 0 for half of Connections.
 	Connections int `toml:"connections"`
 	PerClient   int `toml:"connections_per_client"`
 	// SetupTimeout is the time limit for the set-up of an RDMA connection, and, over either

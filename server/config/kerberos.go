@@ -12,7 +12,8 @@ type Kerberos struct {
 	// Realm is the realm whose principals act as the users of this machine that have the same
 	// names. Empty means the default realm of krb5.conf.
 	Realm string `toml:"realm"`
-	// Principals maps other principals to the users as which they act. Each entry is PRINCIPAL=USER.
+	// Principals maps principals of any realm to the users as which they act. Each entry is
+	// PRINCIPAL=USER.
 	Principals []Choice `toml:"principals"`
 }
 

@@ -45,7 +45,7 @@ func (l Listen) String() string {
 	return l.Addr.String()
 }
 
-// Size is a number of bytes: 4096, 64K, 256M, 2G, with or without "iB".
+// Size is a number of bytes: 4096, 64K, 256M, 2G, with or without "B" or "iB".
 type Size int64
 
 // UnmarshalText parses a size.
