@@ -56,8 +56,8 @@ type FS struct {
 	// A rename between two directories holds renames, so that no directory gets another parent
 	// meanwhile.
 	renames sync.Mutex
-	// If Options.Unsynced is set, every call locks world shared (ReadDir only at its start), and
-	// Crash locks it exclusively.
+	// If Options.Unsynced is set, every call with an Op locks world shared (ReadDir only at its
+	// start), and Crash locks it exclusively.
 	world  sync.RWMutex
 	faults atomic.Pointer[faults]
 	// failing is locked while faults is created.

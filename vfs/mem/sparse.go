@@ -142,7 +142,8 @@ func (f *FS) Seek(op *vfs.Op, file vfs.File, offset uint64, what vfs.SeekWhat) (
 	return at, at == size, nil
 }
 
-// nextData returns the first offset at or after off that has storage.
+// nextData returns the first offset at or after off that has storage, or maxFileSize if there is
+// none.
 func (d *fileData) nextData(off uint64) uint64 {
 	best := uint64(maxFileSize)
 	for i, c := range d.chunks {

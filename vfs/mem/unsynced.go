@@ -78,9 +78,9 @@ func (f *FS) revert(n *node) {
 }
 
 // Crash simulates a power cut and the following restart. Data that was written and not synced is
-// lost, all other data stays, every File is closed, and Verifier changes. Each call of another
-// method happens entirely before or after the Crash. Without Options.Unsynced all data counts as
-// synced, so Crash loses none.
+// lost, all other data stays, every File is closed, and Verifier changes. With Options.Unsynced,
+// each call of a method that takes an Op, except ReadDir, happens entirely before or after the
+// Crash. Without it, all data counts as synced, so Crash loses none.
 func (f *FS) Crash() {
 	f.world.Lock()
 	defer f.world.Unlock()
