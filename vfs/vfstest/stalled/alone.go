@@ -25,7 +25,8 @@ var silence = 30 * time.Second
 
 // Alone runs the calling test in a separate process with GOMAXPROCS=processors. In that process it
 // returns true, and the test does its work. In the original process it waits for the separate
-// process, fails the test if that process failed or froze, and returns false.
+// process, fails the test if that process failed or froze, skips it if that process skipped it,
+// and returns false.
 //
 // With one processor, a goroutine that keeps this processor during a system call stops the whole
 // process, including any watchdog in it. So the watchdog is in the original process.

@@ -125,7 +125,7 @@ func (m *FileSystem) command(format string, args ...any) int {
 	return n
 }
 
-// Stall makes all later operations hang until LetGo or the end of the test.
+// Stall makes all later requests hang (see StallAfter), until LetGo or the end of the test.
 func (m *FileSystem) Stall() { m.StallAfter(0) }
 
 // StallAfter serves n more requests and makes all later ones hang. A request is a message
