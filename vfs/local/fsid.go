@@ -15,10 +15,10 @@ import (
 )
 
 // fsid returns the identity of the file system with device number dev; fd is on that file system.
-// The identity is the same after a restart of the daemon or the machine. If the kernel derives
-// its FSID from the file system's UUID, as on ext4 and btrfs, fsid uses that. XFS, FAT and others
-// derive it from the device number, which may differ after a reboot; then fsid uses a hash of the
-// UUID.
+// The identity is the same after a restart of the daemon. It is the same after a reboot, too,
+// unless fsid has to use the device number (see fsidOf). If the kernel derives its FSID from the
+// file system's UUID, as on ext4 and btrfs, fsid uses that. XFS, FAT and others derive it from the
+// device number, which may differ after a reboot; then fsid uses a hash of the UUID.
 func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	if v, ok := fs.fsids.Load(dev); ok {
 		return v.(uint64)

@@ -14,9 +14,9 @@ const (
 	// kernelHandle: the kernel's handle type, one byte, and the kernel's handle. It contains the
 	// inode's generation, so that a reused inode number makes another handle.
 	kernelHandle = 1
-	// inodeHandle: inode number and time of birth in nanoseconds, 8 bytes each, big-endian, for
-	// file systems without handles. If there is no time of birth either, it is 0, and a reused
-	// inode number goes unnoticed.
+	// inodeHandle: inode number and time of birth in nanoseconds, 8 bytes each, big-endian, for files
+	// of which the kernel returns no handle, or one that is too long. If there is no time of birth
+	// either, it is 0, and a reused inode number goes unnoticed.
 	inodeHandle = 2
 )
 
