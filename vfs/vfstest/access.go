@@ -128,7 +128,9 @@ func testAccessRoot(x *fixture) {
 	}
 }
 
-// Each operation succeeds or fails as the rights that Access returns predict.
+// Each operation succeeds or fails as the mode of the file or directory says. In addition, the
+// owner of a file may read and write it, and a user that may execute it may read it (RFC 1813
+// §4.4).
 func testOperationsAgree(x *fixture) {
 	x.users()
 	file, dir := x.owned("f", false), x.owned("d", true)

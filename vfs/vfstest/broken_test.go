@@ -12,12 +12,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// which is the environment variable that tells a process of TestSuiteFindsFaults which of the
-// broken file systems to test.
+// TestSuiteFindsFaults sets this environment variable in the processes that it starts. It tells
+// TestBroken which of the broken file systems to test.
 const which = "VFSTEST_BROKEN"
 
-// broken has file systems with one fault each, by the name of the fault. by is the test of the
-// suite that must find the fault.
+// broken has file systems with one fault each, by the name of the fault. The field "by" has the
+// name of the suite's test that must find the fault.
 var broken = map[string]struct {
 	by   string
 	make func(*memfs.FS) vfs.FileSystem

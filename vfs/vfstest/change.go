@@ -27,7 +27,8 @@ func (x *fixture) around(h vfs.Handle) around {
 
 // check compares ch, which a call returned, with r.before and with the file's present attributes.
 // ch may lack the attributes before or after, but those that it has must be right, even if Atomic
-// is false, because no other goroutine uses the file system.
+// is false, because no other goroutine uses the file system. changed is true if the call must have
+// changed the file.
 func (r around) check(what string, ch vfs.Change, changed bool) {
 	x := r.x
 	x.Helper()
@@ -154,7 +155,7 @@ func testChangeDirectories(x *fixture) {
 	step("Rmdir", func() (vfs.Change, error) { return x.fs.Rmdir(u.op, d, []byte("sub")) })
 }
 
-// A failed call changes nothing, and returns the directory's true attributes.
+// A failed call changes nothing, and the attributes that it returns are right.
 func testChangeFailures(x *fixture) {
 	u := x.self
 	u.create(x.dir, "f", 0o644)

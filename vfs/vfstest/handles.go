@@ -14,8 +14,8 @@ var handleTests = []Test{
 	{"handles/not used again", testHandlesNotReused},
 }
 
-// every calls each method that takes a handle, with the handle h, and passes the method's name and
-// error to f.
+// every calls each method that takes a handle, except Info and Usage, with the handle h, and
+// passes the method's name and error to f.
 func (u *user) every(h vfs.Handle, f func(what string, err error)) {
 	x, op, a, n := u.x, u.op, vfs.Attr{}, []byte("name")
 	file := u.create(x.dir, "beside", 0o644)

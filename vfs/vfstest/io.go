@@ -105,7 +105,8 @@ func testPieces(x *fixture) {
 	}
 }
 
-// READ, WRITE and truncation of a directory, a symlink or a FIFO return errors.
+// READ, WRITE and truncation of a directory, a symlink or a FIFO return errors, and so do ReadLink
+// and ReadDir of a file.
 func testKinds(x *fixture) {
 	u := x.self
 	try := func(what string, h vfs.Handle, want ...error) {

@@ -155,8 +155,7 @@ func testSeek(x *fixture) {
 	}
 }
 
-// After any sequence of writes, allocations and deallocations, holes read as zeros, and Seek finds
-// data and holes in turn.
+// After many writes and deallocations, holes read as zeros, and Seek finds data and holes in turn.
 func testHolesAgree(x *fixture) {
 	s, o := x.sparse()
 	const size = 2 << 20
