@@ -36,8 +36,8 @@ func overlapping(claims []vfs.Change) (n int) {
 	return n
 }
 
-// No Atomic change of a directory through one export overlaps a change through another export,
-// even if one export lies within the other.
+// No two Atomic changes of a directory overlap, even if they come through two exports, or one
+// export lies within the other.
 func TestChangesThroughTwoFSAreOrdered(t *testing.T) {
 	for name, within := range map[string]string{"one tree": "", "nested": "sub"} {
 		t.Run(name, func(t *testing.T) {

@@ -191,7 +191,8 @@ func (m matrix) setID(c *vfs.Cred) {
 	}
 }
 
-// others checks that each caller has exactly the rights that the kernel gives it.
+// others checks that each caller has exactly the rights that the kernel gives it, and those that
+// NFS adds (RFC 1813 §4.4).
 func (m matrix) others(self *vfs.Cred) {
 	ann, ben := id(1001, 1001), id(1002, 1002)
 	root := id(0, 0)

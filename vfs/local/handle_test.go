@@ -315,7 +315,7 @@ func TestIndexAfterAKill(t *testing.T) {
 	}
 }
 
-// Two exports of one tree have separate index files, so that neither waits for the other's.
+// Two FSs of one tree have separate index files, so that neither waits for the other.
 func TestTwoOfOneTree(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})
 	f := w.create(w.fs.Root(), "f")

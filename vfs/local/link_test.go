@@ -19,9 +19,9 @@ func protectedLinks() bool {
 	return err == nil && strings.TrimSpace(string(b)) != "0"
 }
 
-// links checks that a caller may link a file of another user, as POSIX requires, even if this
-// machine forbids that to its own users. The caller still needs the right to make names in the
-// directory, and cannot link another user's set-id program.
+// links checks that a caller may link a file of another user, as POSIX requires. If this machine
+// forbids that to its own users (protectedLinks), callers may do it only if LinksForOthers is
+// true, and not with set-id programs. They always need the right to make names in the directory.
 func (m matrix) links(self *vfs.Cred) {
 	ann, ben := id(1001, 1001), id(1002, 1002)
 	s := mode(0o777)

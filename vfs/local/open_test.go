@@ -177,7 +177,7 @@ func TestOpenOfAReadOnlyExport(t *testing.T) {
 	w.open(h, vfs.OpenRead)
 }
 
-// Reads and writes through a File allocate no more than those by handle.
+// Reads and writes through a File allocate no memory.
 func TestFilesAllocateNothing(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	h := w.used("f")
