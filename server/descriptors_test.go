@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// The largest numbers of descriptors for the daemon, calls, files and connections,
-// including connections that are being closed, never add up to more than the limit, and
-// files get at least a quarter.
+// The largest numbers of descriptors for the daemon, calls, files and connections, including
+// connections that are being closed, never add up to more than the limit, and files get at least a
+// fifth, up to mostForFiles.
 func TestDescriptorsAreSharedOut(t *testing.T) {
 	for _, wanted := range []int{0, 10, 5000, 1 << 20} {
 		last := 0

@@ -32,8 +32,8 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// ownLoopback returns a loopback address that no other test uses, so that fixed ports are
-// free there.
+// ownLoopback returns a random loopback address, which hardly any other test uses at the same
+// time. So fixed ports are free there.
 func ownLoopback() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// The server registers its listening addresses with rpcbind.
+// The server registers one listening address of each netid with rpcbind.
 func TestMappings(t *testing.T) {
 	listen := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:2049"), netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("[::]:3049")}
 	var got []string

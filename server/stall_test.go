@@ -207,7 +207,8 @@ func TestFileSystemThatStalls(t *testing.T) {
 
 // Calls to a stalled file system hold at most half of the payload memory, even if they ask for
 // more than there is; the rest of them wait. The other export still gets memory. Its calls get
-// memory even on connections that have stalled calls, up to the connection's limit.
+// memory even on connections that have stalled calls, up to the connection's limit; only a TCP
+// connection with WRITEs stops at the first call that gets no memory.
 func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 	const conns, calls, size = 8, 16, 1 << 20
 	for _, transport := range []string{"tcp", "rdma"} {
