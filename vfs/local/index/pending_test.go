@@ -53,8 +53,8 @@ func TestIndexThatCannotWrite(t *testing.T) {
 	w.ok(w.ask(f), "Open")
 }
 
-// The index returns exactly the places that Note and Gone reported, the latest first, whether they
-// are on disk, being written or pending, and also after a restart.
+// The index returns exactly the places that Note reported and Gone did not remove, the latest
+// first, whether they are on disk, being written or pending, and also after a restart.
 func TestIndexAgainstAModel(t *testing.T) {
 	w, state := newWorld(t), t.TempDir()
 	open := func() *index.Index {
