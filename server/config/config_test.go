@@ -112,8 +112,7 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 	}
 }
 
-// A key that the file does not set has its default. V1-103: by default the daemon serves
-// TCP at port 2049 as well as RDMA.
+// A key has the value that the file sets, and otherwise its default. So do the options of exports.
 func TestConfigDefaultsAndValues(t *testing.T) {
 	dir := t.TempDir()
 	c, err := parseConfig("f", []byte(`
