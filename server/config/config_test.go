@@ -113,6 +113,7 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 }
 
 // A key has the value that the file sets, and otherwise its default. So do the options of exports.
+// V1-103: the file has addresses for TCP as well as for RDMA.
 func TestConfigDefaultsAndValues(t *testing.T) {
 	dir := t.TempDir()
 	c, err := parseConfig("f", []byte(`
