@@ -183,14 +183,6 @@ func (all opens) denied() (deny Access) {
 	return deny
 }
 
-// wanted returns all access bits of the opens, ORed.
-func (all opens) wanted() (access Access) {
-	for i := range all {
-		access |= all[i].access
-	}
-	return access
-}
-
 // denials holds the denied accesses of all files that are open with a deny mode. Readers do not
 // take Manager.mu; writers hold it.
 type denials struct {
