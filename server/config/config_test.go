@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,8 +113,19 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 	}
 }
 
+// V1-103: if the configuration names no address, the daemon serves TCP on port 2049 as well as RDMA
+// on port 20049.
+func TestDefaultListeners(t *testing.T) {
+	c, err := parseConfig("f", []byte("[[export]]\npath = \""+t.TempDir()+"\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(c.TCP, c.RDMA); got != "[:2049] [:20049]" {
+		t.Errorf("listen on %s", got)
+	}
+}
+
 // A key has the value that the file sets, and otherwise its default. So do the options of exports.
-// V1-103: the file has addresses for TCP as well as for RDMA.
 func TestConfigDefaultsAndValues(t *testing.T) {
 	dir := t.TempDir()
 	c, err := parseConfig("f", []byte(`
