@@ -1,9 +1,11 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
@@ -95,7 +97,7 @@ func New(cfg Config) (*Provider, error) {
 	}
 	channel, err := cfg.Library.Open()
 	if err != nil {
-		return nil, fmt.Errorf("verbs: no connection manager: %w; load its module: modprobe rdma_ucm", err)
+		return nil, cannotOpen(err)
 	}
 	p := &Provider{
 		cfg: cfg, channel: channel, ended: make(chan struct{}), closing: make(chan struct{}),
@@ -103,6 +105,19 @@ func New(cfg Config) (*Provider, error) {
 	}
 	go p.takeEvents()
 	return p, nil
+}
+
+// cannotOpen returns the error of a Provider for which the library opens no event channel. The
+// library fails with ENODEV if the process can open no device, and with ENOENT if only the node of
+// the connection manager is missing.
+func cannotOpen(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENODEV):
+		return fmt.Errorf("verbs: no RDMA device that this process can open: %w: 'rdma link' shows the machine's devices, and modprobe ib_uverbs makes their nodes; a container needs --device /dev/infiniband/uverbsN for each", err)
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("verbs: no connection manager: %w: modprobe rdma_ucm makes its node; a container also needs --device /dev/infiniband/rdma_cm", err)
+	}
+	return fmt.Errorf("verbs: no connection manager: %w: nfsrdmad doctor tries the nodes in /dev/infiniband", err)
 }
 
 // Name returns "verbs".
