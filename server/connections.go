@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -102,18 +103,23 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 		fields = append(fields, zap.NamedError("because", err))
 	}
 	if fault {
-		remedy := faultRemedy
-		if errors.Is(err, rdmacm.ErrNoMemory) {
-			remedy = "raise device_memory in [rnic], or the limit of locked memory (LimitMEMLOCK= in the unit, ulimit -l)"
-		}
 		level, what = zapcore.InfoLevel, what+" by a fault"
-		fields = append(fields, zap.String("remedy", remedy))
+		fields = append(fields, zap.String("remedy", faultRemedy(err)))
 	}
 	s.connectionLine(level, "connection "+what, transport, peer, fields...)
 }
 
-// faultRemedy is the advice for connections that end by faults.
-const faultRemedy = "nothing, if it is rare: the client connects again. Else see whether the client restarts or stands still, packets are lost on the way, or a firewall or address translation forgets connections"
+// faultRemedy returns the advice for a connection that a fault ended or kept from being set up. If
+// the limit of locked memory is too small for a connection, the driver's error is ENOMEM.
+func faultRemedy(err error) string {
+	switch {
+	case errors.Is(err, rdmacm.ErrNoMemory):
+		return "raise device_memory in [rnic], or the limit of locked memory (LimitMEMLOCK= in the unit, ulimit -l)"
+	case errors.Is(err, syscall.ENOMEM):
+		return "raise the limit of locked memory (LimitMEMLOCK= in the unit, ulimit -l, --ulimit memlock=-1:-1 for a container): nfsrdmad doctor says how much is needed"
+	}
+	return "nothing, if it is rare: the client connects again. Else see whether the client restarts or stands still, packets are lost on the way, or a firewall or address translation forgets connections"
+}
 
 // connectionLine writes a log line about a connection. Lines above the level debug are limited in
 // number for each client.
