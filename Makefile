@@ -44,10 +44,11 @@ test-all:
 	$(GO) test -tags hostile -count 1 -timeout 20m -run TestDisk ./test/disk -server knfsd -faults 12
 	$(GO) test -tags hostile -count 1 -timeout 1h ./test/restarts -restarts 200
 
-# make setup installs Debian packages and the lab's kernels. It is needed once for each machine.
+# make setup installs Debian packages, and the lab's kernels and systemd. It is needed once for each
+# machine.
 setup:
 	@command -v apt-get >/dev/null || { echo "make test sets up its Debian packages and test kernels with apt-get, which this machine does not have: use Debian 12, or run 'make test-unit', which needs only Go and gcc" >&2; exit 1; }
-	$(GO) run ./test/kernel/setup packages uml 6.1 6.12
+	$(GO) run ./test/kernel/setup packages uml 6.1 6.12 systemd-254
 
 # The time limit of a package is five minutes, many times what it needs, so that a test that hangs
 # ends soon. The packages in SLOW, with daemons and real file systems, have a longer limit. They

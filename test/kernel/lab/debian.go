@@ -65,13 +65,18 @@ func (a *archive) kernelImage() (string, error) {
 	return "", fmt.Errorf("linux-image-amd64 depends on no kernel image")
 }
 
-// unpack downloads a package and unpacks it into a folder without installing it.
-func (a *archive) unpack(name, into string) error {
+// download downloads a package without installing it, and returns the path of its file.
+func (a *archive) download(name string) (file string, err error) {
 	// The user that apt uses for downloads cannot write to this folder, so root downloads.
 	if err := a.apt("-o", "APT::Sandbox::User=root", "download", "-q", name); err != nil {
-		return err
+		return "", err
 	}
-	file, err := one(filepath.Join(a.recipe.folder, name+"_*.deb"))
+	return one(filepath.Join(a.recipe.folder, name+"_*.deb"))
+}
+
+// unpack downloads a package and unpacks it into a folder without installing it.
+func (a *archive) unpack(name, into string) error {
+	file, err := a.download(name)
 	if err != nil {
 		return err
 	}

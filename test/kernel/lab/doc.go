@@ -13,6 +13,9 @@
 // and each guest has an address 10.0.2.N on its own tap. Daemons run on this machine inside that
 // namespace. All processes in a Network end with it; the lab kills them by process id.
 //
+// A Machine is systemd as process 1 of namespaces of its own, on this machine's kernel and root. It
+// tests the unit file with every restriction that systemd and the kernel really enforce.
+//
 // The package knows nothing about what the tests test. It needs root, /dev/net/tun and the
-// packages and kernels that Setup installs.
+// packages, kernels and systemd that Setup installs.
 package lab

@@ -1,10 +1,5 @@
 package lab
 
-import (
-	"fmt"
-	"slices"
-)
-
 // Kernel is the name of a kernel that a guest can run.
 type Kernel string
 
@@ -14,17 +9,6 @@ const (
 	Stock6_1  Kernel = "6.1"  // Debian 12's own kernel, under QEMU's emulation
 	Stock6_12 Kernel = "6.12" // the kernel of bookworm-backports, under QEMU's emulation
 )
-
-// Kernels has all kernels of the lab.
-var Kernels = []Kernel{UserMode, Stock6_1, Stock6_12}
-
-// ParseKernel returns the Kernel with that name.
-func ParseKernel(name string) (Kernel, error) {
-	if !slices.Contains(Kernels, Kernel(name)) {
-		return "", fmt.Errorf("there is no kernel %q in the lab: there are %v", name, Kernels)
-	}
-	return Kernel(name), nil
-}
 
 // Ready reports whether the kernel has been set up with the present ingredients of the lab.
 func (k Kernel) Ready() bool {

@@ -15,7 +15,8 @@ import (
 )
 
 // Leftovers returns descriptions of what remains of this process's networks: namespaces,
-// processes in them, and folders of guests. It returns nothing when every test has ended.
+// processes in them, control groups, and folders of guests. It returns nothing when every test has
+// ended.
 func Leftovers() []string {
 	var found []string
 	for _, name := range networks(func(owner int) bool { return owner == os.Getpid() }) {
@@ -24,8 +25,11 @@ func Leftovers() []string {
 			found = append(found, fmt.Sprintf("process %d in %s", id, name))
 		}
 	}
-	folders, _ := filepath.Glob(filepath.Join("/dev/shm", fmt.Sprintf("%s%d-*", networkPrefix, os.Getpid())))
-	return append(found, folders...)
+	for _, parent := range []string{"/dev/shm", groupsRoot()} {
+		folders, _ := filepath.Glob(filepath.Join(parent, fmt.Sprintf("%s%d-*", networkPrefix, os.Getpid())))
+		found = append(found, folders...)
+	}
+	return found
 }
 
 // networks returns the names of those network namespaces of the lab for whose owner, a process id,
@@ -62,7 +66,8 @@ func processesIn(network string) []int {
 	return ids
 }
 
-// endNetwork kills every process in a network and then removes the network.
+// endNetwork kills every process in a network, and then removes the network and the control groups
+// of its Machine.
 func endNetwork(name string) error {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		ids := processesIn(name)
@@ -79,7 +84,7 @@ func endNetwork(name string) error {
 	if out, err := exec.Command("ip", "netns", "del", name).CombinedOutput(); err != nil {
 		return fmt.Errorf("removing network %s: %w: %s", name, err, out)
 	}
-	return nil
+	return endGroup(name)
 }
 
 // sweepOnce removes the networks and folders of processes that have ended without removing them.

@@ -28,9 +28,9 @@ var packages = []string{
 	"xfsprogs", "btrfs-progs", "dosfstools",
 	// For building the container image.
 	"buildah",
-	// For testing that systemd accepts the unit file, and that the unit file permits the daemon's
-	// system calls.
-	"systemd", "strace",
+	// For running the daemon under systemd, for testing that systemd accepts the unit file, and that
+	// the unit file permits the daemon's system calls.
+	"systemd", "dbus", "strace",
 }
 
 // MissingPackages returns the packages of the test suite that are not installed on this machine.

@@ -21,7 +21,10 @@ type process struct {
 // the process when this program ends, however it ends.
 func startProcess(cmd *exec.Cmd, output io.Writer) (*process, error) {
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	// Without WaitDelay, a grandchild that keeps the output open would delay Wait.
 	cmd.WaitDelay = 2 * time.Second
 	p := &process{cmd: cmd, done: make(chan struct{})}

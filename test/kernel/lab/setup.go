@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// Setup installs the Debian packages and then the kernels named, each unless it is present. It
-// writes a line to progress for each slow step. It must run as root if anything is missing.
-func Setup(progress io.Writer, kernels ...Kernel) error {
+// Setup installs the Debian packages and then sets up the parts named, each unless it is present.
+// It writes a line to progress for each slow step. It must run as root if anything is missing.
+func Setup(progress io.Writer, parts ...Part) error {
 	if err := InstallPackages(progress); err != nil {
 		return err
 	}
-	for _, kernel := range kernels {
-		if kernel.Ready() {
+	for _, part := range parts {
+		if part.Ready() {
 			continue
 		}
 		if os.Geteuid() != 0 {
-			return fmt.Errorf("kernel %s is not built yet, and setting it up must be done as root", kernel)
+			return fmt.Errorf("%s is not set up yet, and setting it up must be done as root", part)
 		}
 		begin := time.Now()
-		fmt.Fprintf(progress, "lab: setting up kernel %s (%s)\n", kernel, kernel.effort())
-		if err := kernel.build(); err != nil {
-			return fmt.Errorf("setting up kernel %s: %w", kernel, err)
+		fmt.Fprintf(progress, "lab: setting up %s (%s)\n", part, part.effort())
+		if err := part.build(); err != nil {
+			return fmt.Errorf("setting up %s: %w", part, err)
 		}
-		fmt.Fprintf(progress, "lab: kernel %s is ready after %s\n", kernel, time.Since(begin).Round(time.Second))
+		fmt.Fprintf(progress, "lab: %s is ready after %s\n", part, time.Since(begin).Round(time.Second))
 	}
 	return nil
 }

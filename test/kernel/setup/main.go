@@ -1,7 +1,7 @@
-// Command setup installs the Debian packages and the kernels that the kernel lab and the other
-// tests need. It does nothing if everything is present.
+// Command setup installs the Debian packages, the kernels and the systemd that the kernel lab and
+// the other tests need. It does nothing if everything is present.
 //
-//	go run ./test/kernel/setup [packages|uml|6.1|6.12]...
+//	go run ./test/kernel/setup [packages|uml|6.1|6.12|systemd-254]...
 //
 // Without arguments it sets up everything.
 package main
@@ -14,22 +14,22 @@ import (
 )
 
 func main() {
-	kernels := []lab.Kernel{}
+	parts := []lab.Part{}
 	for _, name := range os.Args[1:] {
 		if name == "packages" {
 			continue
 		}
-		kernel, err := lab.ParseKernel(name)
+		part, err := lab.ParsePart(name)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "setup:", err)
 			os.Exit(2)
 		}
-		kernels = append(kernels, kernel)
+		parts = append(parts, part)
 	}
 	if len(os.Args) == 1 {
-		kernels = lab.Kernels
+		parts = lab.Parts()
 	}
-	if err := lab.Setup(os.Stderr, kernels...); err != nil {
+	if err := lab.Setup(os.Stderr, parts...); err != nil {
 		fmt.Fprintln(os.Stderr, "setup:", err)
 		os.Exit(1)
 	}
