@@ -103,8 +103,8 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 	if wraps {
 		st.sealed = true
 		if c.MessageLen > len(c.Message) || c.MessageLen > maxUnwrapAtOnce {
-			// The server unwraps them in startInPlace, and only then calls Judge, because Judge has to
-			// read the arguments.
+			// The arguments have not all arrived, or are long. startInPlace unwraps them later, and
+			// only then calls Judge, because Judge has to read the arguments.
 			st.planned(row.MaxResults, 0, most)
 			return st.plan, true
 		}
@@ -296,8 +296,8 @@ func (s *Server) deny(c *Call, why AuthStat) (Plan, bool) {
 // memory.
 const laneReply = 2048
 
-// maxIdleLanes is a number of groups in laneGroups. If there are as many or more, newGroup deletes
-// the idle groups (mem.Group.Idle) before it adds another.
+// If laneGroups has at least maxIdleLanes groups, newGroup deletes the idle ones (mem.Group.Idle)
+// before it adds another.
 const maxIdleLanes = 64
 
 // laneGroups holds the memory group of each lane. A lane stands for one resource that calls may

@@ -153,8 +153,8 @@ func (rc *replyCache) mayExecute(s *Server, c *Call) bool {
 			return false
 		default:
 			if c.state.apart = e == nil; c.state.apart {
-				// Execute c after the end of the running call, because of two WRITEs the older must
-				// not end last.
+				// Execute c only after the running call has ended: if both are WRITEs, the older
+				// must not overwrite the data of the newer.
 				e = m.running
 				e.owner.succeeded = true
 			} else {
@@ -261,8 +261,8 @@ func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
 	return e
 }
 
-// finish stores the result of the call of e. It returns the calls that wait for it, and the result
-// to answer them with.
+// finish stores the result of the call of e. It returns the calls that wait for the end of that
+// call, and the result to answer them with.
 func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (waiting []*Call, kept Kept) {
 	if !out.Dropped {
 		e.kept.Keep(c, w, out) // e is running: only e.waiting is shared with other goroutines

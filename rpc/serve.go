@@ -60,8 +60,9 @@ func (s *Server) beginLater(c *Call) {
 // Progress.
 func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
 
-// startLane is the lane of calls that have not run yet and that the executor begins (beginLater).
-// They move to another lane before they may block, so this lane does not stall.
+// startLane is the lane of the calls that beginLater gives to the executor, until they run for the
+// first time. Before such a call may block, it moves to the lane of the resource that it waits for.
+// So calls in startLane do not delay each other.
 type startLane struct{}
 
 // startInPlace starts a call that has arrived. It runs the call with Call.Try, so that the call does not

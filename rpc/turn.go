@@ -60,8 +60,8 @@ func (s *Server) ServeOrLend(c *Call, l *Lender) *Turn {
 	return t
 }
 
-// submit passes c to the executor. If c has a Lender, and the executor allows it, the Lender gets a
-// Turn, so that c runs on this goroutine.
+// submit passes c to the executor. But if c has a Lender, and the executor allows it, submit gives
+// the Lender a Turn, so that the calling goroutine runs c itself.
 func (s *Server) submit(c *Call, lane any) {
 	l := c.state.lender
 	c.state.lender = nil
