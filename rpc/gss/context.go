@@ -29,7 +29,7 @@ type serverContext struct {
 	expiry    time.Time
 
 	window window
-	// used is when the context was last used, in seconds since 1970.
+	// used is the time of the context's last use, in seconds since 1970.
 	used atomic.Int64
 	// who has the caller's user and group numbers. refreshing is true while they are looked up
 	// again.

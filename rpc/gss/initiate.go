@@ -89,7 +89,8 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 		Cred:    rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: w.Bytes()},
 		Args:    func(w *xdr.Writer) { w.Opaque(token) },
 		MaxArgs: 4 + padded(len(token)),
-		// Servers other than this package's may send tokens that are longer than maxReplyToken.
+		// Allow four times maxReplyToken, because servers other than this package's may send longer
+		// tokens.
 		MaxResults: 4 + maxHandle + 3*4 + 4 + 4*maxReplyToken,
 	}
 	return rpc.Do(ctx, i.k, &x, func(d *xdr.Decoder) error {

@@ -27,8 +27,8 @@ var making = rpc.Procedure{
 	MaxResults: 4 + handleSize + 3*4 + 4 + maxReplyToken,
 }
 
-// makeLane is the lane of calls that make contexts. They have a lane of their own, because a
-// mechanism computes for long and may wait for files.
+// makeLane is the rpc.Outcome.Lane of calls that make contexts. They have a lane of their own,
+// because a mechanism computes for long and may wait for files.
 type makeLane struct{}
 
 // String returns the lane's name.
@@ -159,7 +159,7 @@ func (m *maker) begun(token []byte) (*serverContext, error) {
 	if x == nil || !s.halves.remove(x) {
 		return nil, &Error{Major: NoContext, Text: "a context that was to be made on is not known"}
 	}
-	// A fresh copy, because other goroutines may still read x.
+	// Return a fresh copy, because other goroutines may still read x.
 	return &serverContext{acceptor: x.acceptor, mechanism: x.mechanism}, nil
 }
 
