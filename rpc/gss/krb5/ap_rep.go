@@ -43,7 +43,7 @@ func (r *apRep) encode(session key) []byte {
 	return frame(idAPRep, message)
 }
 
-// parseAPRep decodes the message of a token that answers an AP-REQ.
+// parseAPRep decodes the AP-REP in the acceptor's token, and decrypts it with the session key.
 func parseAPRep(message []byte, session key) (*apRep, error) {
 	var outer messages.APRep
 	if err := guarded(func() error { return outer.Unmarshal(message) }); err != nil {

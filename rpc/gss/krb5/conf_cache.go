@@ -28,7 +28,7 @@ func confCache(path string) (name string, err error) {
 }
 
 // maxConfDepth is the largest depth of included files. maxConfFiles is the largest number of files
-// that are read. maxConfSize is the number of bytes that are read of each.
+// that are read. maxConfSize is the largest number of bytes that are read of one file.
 const (
 	maxConfDepth = 10
 	maxConfFiles = 256

@@ -14,7 +14,7 @@ const blockSize = aes.BlockSize
 // has the same length.
 type ctsKey struct {
 	block cipher.Block
-	// These are chains for reuse. They are stored because a new chain has to copy the key schedule.
+	// These fields store chains for reuse, because a new chain would have to copy the key schedule.
 	encrypters, decrypters chains
 }
 

@@ -10,8 +10,9 @@ import (
 	"github.com/jcmturner/gokrb5/v8/krberror"
 )
 
-// answers lists the KDC's errors that have a remedy (RFC 4120 §7.5.9). says describes the error and
-// its remedy. byCache, if set, replaces says for an initiator with a credential cache.
+// answers lists the KDC's errors that have a remedy (RFC 4120 §7.5.9). The field says is the text
+// with the error and its remedy. If byCache is set, it replaces that text for an initiator that
+// uses a credential cache.
 var answers = []struct {
 	code          int32
 	says, byCache string
@@ -26,9 +27,8 @@ var answers = []struct {
 	{code: errorcode.KDC_ERR_CLIENT_REVOKED, says: "the KDC has locked the principal: see kadmin's getprinc"},
 }
 
-// explained returns an error that says what to do, if err is the library's error about an exchange
-// with the KDC, and its cause is in answers or is that no KDC could be reached. It returns any
-// other error unchanged.
+// explained replaces an error of the Kerberos library by one that says what to do, if the error has
+// a code that is in answers, or if no KDC could be reached. It returns any other error unchanged.
 func (m *Mechanism) explained(err error) error {
 	var e krberror.Krberror
 	if !errors.As(err, &e) {
