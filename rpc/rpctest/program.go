@@ -63,8 +63,8 @@ const (
 	// PutCompound.
 	COMPOUND
 
-	// CRASH: void CRASH(unsigned how) = 16 panics. how is one of the constants with the prefix
-	// Crash.
+	// CRASH: void CRASH(unsigned how) = 16 panics. The argument how is one of the constants with
+	// the prefix Crash.
 	CRASH
 
 	procedures

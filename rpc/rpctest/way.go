@@ -44,8 +44,7 @@ type Call struct {
 	Words    []byte
 	Payloads []xdr.Payload // Data is in Reply; Ref was released
 	Detached bool
-	// Lent has the same payloads, not copied: they are in the program's memory, as a transport gets
-	// them.
+	// Lent has the payloads as a transport gets them: not copied, in the program's memory.
 	Lent [][]byte
 
 	w       xdr.Writer
