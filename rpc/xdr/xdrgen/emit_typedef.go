@@ -1,6 +1,6 @@
 package main
 
-// emitTypedef writes a type for d, unless d gives no Go type (vanishes).
+// emitTypedef writes a type for d, unless xdrgen generates none for d (vanishes).
 func (e *emitter) emitTypedef(d *typedefDef) {
 	if e.m.vanishes(d) {
 		return
@@ -19,8 +19,8 @@ func (e *emitter) emitTypedef(d *typedefDef) {
 	e.emitSizes(d.name, name)
 }
 
-// vanishes reports whether t gives no Go type, because it only renames a scalar, a defined type, a
-// list, optional data or an eligible opaque.
+// vanishes reports whether xdrgen generates no Go type for t, because t only renames a scalar, a
+// defined type, a list, optional data or an eligible opaque.
 func (m *model) vanishes(t *typedefDef) bool {
 	if t.decl.kind == declPlain {
 		return t.decl.spec.builtin != builtinQuadruple

@@ -103,8 +103,8 @@ func (l *lexer) skipLine(rest string) {
 	}
 }
 
-// comment handles a comment before token t. It adds an annotation to t.notes. Any other comment
-// becomes t.doc.
+// comment handles a comment before token t. A comment that starts with "@" is an annotation:
+// comment adds it to t.notes. Any other comment becomes t.doc.
 func (l *lexer) comment(t *token, body string) error {
 	if note, ok := strings.CutPrefix(body, "@"); ok {
 		if err := t.notes.add(note); err != nil {
