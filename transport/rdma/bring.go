@@ -82,7 +82,7 @@ func (c *call) ask() {
 func pages(n int) int { return (n + mem.PageSize - 1) &^ (mem.PageSize - 1) }
 
 // callGranted is the function Granted of a call's request. It runs on a goroutine that released
-// memory or closes a share. So it only starts the RDMA Reads and leaves everything else to the
+// memory or closes a mem.Share. So it only starts the RDMA Reads and leaves everything else to the
 // executor.
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)

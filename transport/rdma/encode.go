@@ -77,8 +77,8 @@ func (e *exchange) offer(q *requester, place bool) int {
 		results += sinks
 	} else {
 		for _, s := range x.Sinks {
-			// These are placeholders until the memory is exposed. If the result is to come inline,
-			// because its sink is empty, the chunk has no segments.
+			// These segments are placeholders until the memory is exposed. A chunk for an empty
+			// sink has no segments, so its result comes inline.
 			from := len(e.segments)
 			for range q.pieces(len(s)) {
 				e.segments = append(e.segments, wire.Segment{})

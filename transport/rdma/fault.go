@@ -80,7 +80,8 @@ const (
 	answerClose
 )
 
-// String names the answer as RFC 8166 does.
+// String returns the name of the answer. For an RDMA_ERROR, it is the name of the error code in RFC
+// 8166.
 func (a Answer) String() string {
 	return [...]string{"drop", "ERR_VERS", "ERR_CHUNK", "close"}[a]
 }
@@ -162,7 +163,7 @@ func Faults() iter.Seq[Fault] {
 	}
 }
 
-// refusals maps the rpc package's reasons to refuse a call to Faults.
+// refusals has the Fault for each reason for which package rpc refuses a call.
 var refusals = [...]Fault{
 	rpc.RefuseNotACall: faultNotACall,
 	rpc.RefuseChunk:    faultIneligible,

@@ -52,7 +52,8 @@ func (s *responder) hold(m *inbound) bool {
 	h.mu.Unlock()
 	s.ledger.Add(heldCost + cap(m.recv.Bytes))
 	s.k.stats.Held.Add(1)
-	// The last call under way may have ended meanwhile, and found no held message.
+	// The last call under way may have ended before the message was added. Without goOn, nothing
+	// would then start the message's call.
 	s.goOn()
 	return true
 }
@@ -105,8 +106,8 @@ func (s *responder) resume() {
 	}
 }
 
-// nextHeld removes and returns the oldest held message. ok is false if there is none, or if
-// the connection is full. Then resume ends, and goOn starts it again later.
+// nextHeld removes and returns the oldest held message. ok is false if no message is held, or if
+// the connection may start no call now (full). resume then ends, and goOn starts it again later.
 func (s *responder) nextHeld() (m inbound, ok bool) {
 	h := &s.held
 	h.mu.Lock()

@@ -81,9 +81,9 @@ func (m *inbound) judge() Fault {
 	case !ok:
 		return faultShort
 	case p.Proc == wire.ProcError:
-		// RDMA_ERROR is checked before the length of other headers, because ERR_CHUNK is shorter.
-		// It is checked before the version, because the peer may have copied the version from a
-		// faulty message.
+		// An RDMA_ERROR is accepted before the length is checked, because with ERR_CHUNK it is
+		// shorter than other headers. It is accepted before the version is checked, because the
+		// peer may have copied the version from a faulty message.
 		return faultNone
 	case len(m.recv.Bytes) < wire.MinHeader:
 		return faultShort

@@ -33,7 +33,8 @@ type readQueue struct {
 // until the call has left the queue, the queue's lock guards these fields. After that only unread
 // changes: it counts the incomplete Reads, down to 0.
 type reads struct {
-	// prefix is the start of a Position-Zero Read chunk, if the call was admitted by it, or nil.
+	// prefix holds the start of the call's Position-Zero Read chunk, if the call was admitted on
+	// the basis of that start. Otherwise it is nil.
 	prefix   *prefix
 	reading  []wire.ReadSegment
 	cut      []wire.ReadSegment // buffer for reading at stagePrefix
@@ -95,8 +96,8 @@ func (q *readQueue) pump() {
 	q.mu.Unlock()
 }
 
-// takeLocked returns the next Read of the first call in the queue, or nil if that has none. After
-// its last Read the call leaves the queue.
+// takeLocked returns the next Read of the first call in the queue, or nil if that call has no Read
+// left. After its last Read, the call leaves the queue.
 func (q *readQueue) takeLocked() *read {
 	c := q.head
 	at := &c.reads
@@ -124,8 +125,8 @@ func (q *readQueue) takeLocked() *read {
 	return r
 }
 
-// remote returns an address in the segment s of the peer's memory. at is its distance from the
-// start of s, in bytes.
+// remote returns an address in the segment s of the peer's memory. The parameter at is its distance
+// from the start of s, in bytes.
 func remote(s wire.Segment, at uint32) rdmacm.Remote {
 	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }
@@ -252,8 +253,8 @@ func (q *readQueue) claimOfLocked(g *mem.Group) *readClaim {
 	return cl
 }
 
-// enter requests the memory of c, a call with RDMA Reads. If they do not fit the readClaim of its
-// group, c waits until leave finds that they do.
+// enter requests memory for c, a call with RDMA Reads. If these Reads exceed the limits of the
+// readClaim for c's mem.Group, c first waits until leave finds that they fit.
 func (q *readQueue) enter(c *call) {
 	for _, s := range c.list.segments {
 		c.claimed.pieces += (int(s.Length) + maxRead - 1) / maxRead

@@ -57,8 +57,9 @@ func (q *requester) enqueueLocked(e *exchange) (next *exchange) {
 	return next
 }
 
-// beginLocked lets the calling goroutine send calls, by pump, and returns the first call to send.
-// It returns nil if another goroutine sends calls already, or if there is nothing to send.
+// beginLocked makes the calling goroutine the one that sends calls, and returns the first call to
+// send, for pump. It returns nil if another goroutine already sends calls, or if there is nothing
+// to send.
 func (q *requester) beginLocked() *exchange {
 	if q.pumping {
 		return nil
@@ -91,9 +92,9 @@ func (q *requester) pump(e *exchange) {
 	}
 }
 
-// stuckLocked reports whether a call waits for a credit while cancelled calls use all credits,
-// which the server may never answer. On a connection to a client it always returns false, because
-// calls to a client have no time-out: the client decides when to end the connection.
+// stuckLocked reports whether a call waits for a credit while cancelled calls use all credits. The
+// server may never answer the cancelled calls. On a connection to a client it always returns false,
+// because calls to a client have no time-out: the client decides when to end the connection.
 func (q *requester) stuckLocked() bool {
 	return q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
 }
@@ -239,7 +240,8 @@ func (e *exchange) part(q *requester) {
 func (e *exchange) sent(err error, failed int) {
 	q := e.q
 	if err != nil && failed >= 0 && !flushed(err) && q.claimEnd(e) {
-		// This side stays ready to receive the answer, which will not come; that does no harm.
+		// This side stays ready to receive an answer to this call, although none will come. That
+		// does no harm.
 		q.settle(e, err)
 		q.mu.Lock()
 		q.credits.inFlight--

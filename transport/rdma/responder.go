@@ -193,7 +193,8 @@ func (c *call) leaveRun() {
 	}
 	c.inRun = false
 	s := c.responder
-	// The run counts as a call too, so the connection cannot finish draining meanwhile.
+	// k.calls is not 0 here, because it counts the run as one call. So a connection that drains has
+	// not disconnected yet.
 	s.k.calls.Add(1)
 	n := callCost + cap(c.in.recv.Bytes)
 	if c.reply.short != nil {

@@ -1,6 +1,7 @@
 package rdma
 
-// seated is a connection in its role as the rdmacm.Holder of its rdmacm.Seat.
+// seated is a connection in its role as an rdmacm.Holder: the census of connections may end it (see
+// rdmacm.Seat).
 type seated connection
 
 // End implements rdmacm.Holder.
