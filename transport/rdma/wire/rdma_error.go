@@ -9,7 +9,7 @@ type ErrorCode uint32
 const (
 	// ErrVers: the version is not supported; the supported range follows.
 	ErrVers ErrorCode = 1
-	// ErrChunk: the Transport stream cannot be served.
+	// ErrChunk: the receiver of the message cannot decode its header, or cannot process its chunks.
 	ErrChunk ErrorCode = 2
 )
 
