@@ -39,8 +39,8 @@ type call struct {
 // message and its reply.
 const callCost = 2 << 10
 
-// keptRoom is the largest size of the buffer own that an unused call keeps, in bytes, and of the
-// buffer room. room grows in steps of roomStep bytes.
+// keptRoom limits two buffers of a call, in bytes. An unused call keeps call.own only if it is not
+// larger, and call.room is never larger. call.room grows in steps of roomStep bytes.
 const (
 	keptRoom = 4 << 10
 	roomStep = 512

@@ -44,9 +44,9 @@ func (k *chunk) Release() {
 	}
 }
 
-// tail returns a chunk with room for n more bytes, and sets *k to it. This is *k, which is first
-// emptied if all its bytes were sent, or a new chunk if *k has too little room. n is at most
-// chunkSize.
+// tail returns a chunk with room for n more bytes. If all bytes of *k were sent, tail first empties
+// *k. If *k then has enough room, tail returns *k. Otherwise it makes a new chunk, and sets *k to
+// it. n is at most chunkSize.
 func tail(k **chunk, n int) *chunk {
 	now := *k
 	switch {

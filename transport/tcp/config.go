@@ -16,8 +16,8 @@ type Config struct {
 	// Pool supplies memory for large records and for the payload of results. Required.
 	Pool *mem.Pool
 	// Census limits the connections of all listeners of the process, and ends connections at its
-	// deadlines. If it is nil, the server makes a Census of its own, with MaxConns seats (default
-	// 10,000) and no deadlines.
+	// deadlines. If it is nil, the server makes a Census of its own, which admits MaxConns
+	// connections (default 10,000) and has no deadlines.
 	Census   *census.Census
 	MaxConns int
 	// MaxInFlight is how many calls of a connection may run on other goroutines or wait for memory

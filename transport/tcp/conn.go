@@ -296,9 +296,10 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for size bytes of memory. in is the Group that the memory counts for, or nil. The
-// time of the wait does not count against the deadlines of the peer. If the connection ends first,
-// reserve returns errClosing. It returns another error if the pool can never grant so much.
+// reserve waits for size bytes of memory. The parameter in is the Group that the memory counts for,
+// or nil. The time of the wait does not count against the deadlines of the peer. If the connection
+// ends first, reserve returns errClosing. It returns another error if the pool can never grant so
+// much.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	if b, ok := c.share.TryGetIn(in, size); ok {
 		return b, nil

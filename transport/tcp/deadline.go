@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// A record may take recordDeadlines times Config.Stall, however steadily the peer sends.
+// A record must arrive within recordDeadlines times Config.Stall, even if the peer sends steadily.
 const recordDeadlines = 10
 
 // deadlines holds the counters of a connection as earlier sweeps found them. The code that serves
@@ -30,9 +30,10 @@ func (c *conn) sweep(now time.Time) {
 	moved(&m.records, c.records.Load(), &m.record)
 	moved(&m.written, c.out.written.Load(), &m.output)
 	if doing == atWork && !m.last.IsZero() {
-		// The connection does not wait for its peer, so this time does not count against
-		// the peer. The record's start moves forward by the same time. It is not set to
-		// now, because then a peer that sends one byte between sweeps would never be late.
+		// This side is at work, and does not wait for the peer. So the time since the last sweep
+		// does not count against the peer: m.record, the time at which the record began, moves
+		// forward by that time. It is not set to now, because then a peer that sends one byte
+		// between sweeps would never be late.
 		m.input, m.record = now, earlier(now, m.record.Add(now.Sub(m.last)))
 	}
 	m.last = now

@@ -12,9 +12,9 @@ type EventKind uint8
 
 // Kinds of events.
 const (
-	// EventConnected: a connection got a seat from the Census, and is served.
+	// EventConnected: the Census has admitted a connection, which the server now serves.
 	EventConnected EventKind = iota + 1
-	// EventRefused: a connection was closed at once, because the Census had no seat for it, or
+	// EventRefused: a connection was closed at once, because the Census did not admit it, or
 	// because the server was being closed.
 	EventRefused
 	// EventClosed: a connection has ended.

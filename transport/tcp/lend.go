@@ -18,8 +18,8 @@ const (
 // lending is the part of a receiver for running calls that may block (rpc.Turn).
 type lending struct {
 	lender rpc.Lender // Replace is nil if the goroutine may only receive
-	// turn is the call that the goroutine must run now, or nil. resumed is true from leaves to
-	// resume, while the goroutine runs the call or another goroutine replaces it.
+	// turn is the call that the goroutine must run now, or nil. resumed is true between the methods
+	// leaves and resume, while the goroutine runs the call, or until another goroutine replaces it.
 	turn    *rpc.Turn
 	resumed bool
 	// more is true if the last read did not read all input. emptied is the number of records begun
@@ -58,8 +58,9 @@ func (c *conn) serve(k *call) {
 	c.turn = c.rpc.ServeOrLend(&k.Call, &c.lender)
 }
 
-// receives serves input until its end. If over is false, another goroutine has replaced this one as
-// the receiver, because a call ran on this one for a long time.
+// receives reads and serves the connection's input until the input ends; over is then true. If a
+// call runs on this goroutine for a long time, another goroutine continues to receive. receives
+// then returns over as false at the end of that call.
 func (c *conn) receives() (over bool, err error) {
 	for {
 		err = c.stream.receive(c.ready)
@@ -81,8 +82,8 @@ func (c *conn) leaves() {
 	c.resumed = true
 }
 
-// resume continues the connection after leaves. If the goroutine may poll for the next call
-// (package busypoll), it begins to poll. Otherwise resume calls Rest and Wake, as if the
+// resume continues the connection after the method leaves. If the goroutine may poll for the next
+// call (package busypoll), it begins to poll. Otherwise resume calls Rest and Wake, as if the
 // goroutine had waited in the runtime's poller.
 func (c *conn) resume() {
 	c.resumed = false

@@ -42,9 +42,10 @@ func adjoin(a, b []byte) bool {
 
 var zeros [4]byte
 
-// message appends a message and returns its length in bytes. Its mark and words are in b; the
-// payloads go between the words. k is the memory in which b lies, or nil. of is the exchange to
-// which the payloads belong, or nil.
+// message appends a record to p and returns the record's length in bytes. b has the record mark and
+// the words, which are the record's data except for the payloads; the payloads go between the
+// words. k is the memory in which b lies, or nil. The parameter of is the exchange to which the
+// payloads belong, or nil.
 func (p *pieces) message(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) (size int) {
 	put := func(b []byte) {
 		switch {
@@ -148,22 +149,23 @@ func (o *output) appendBatch(batch *pieces, size int) {
 	*batch = (*batch)[:0]
 }
 
-// smallReply is the most words of a message, in bytes, that are copied into a chunk that messages
-// share. A short reply may wait for a long time, and must not keep a much larger chunk of its own
-// in memory.
+// smallReply is the largest size of a message's words, in bytes, that the output copies into a
+// chunk that several messages share. A short reply may wait for a long time, and must not keep a
+// much larger chunk of its own in memory.
 const smallReply = chunkSize / 2
 
-// appendMessage appends one message, with its mark and words in b. It writes the queue, unless the receiving
-// goroutine has called hold and will flush. If b has up to smallReply bytes, they are copied.
-// Otherwise they stay where they are: in k or, if k is nil, on the Go heap.
+// appendMessage appends one message to the queue. b has the message's record mark and words.
+// appendMessage then writes the queue, unless the receiving goroutine has called hold and will
+// flush. If b has up to smallReply bytes, they are copied. Otherwise they stay where they are: in k
+// or, if k is nil, on the Go heap.
 func (o *output) appendMessage(k counted, b []byte, payloads []xdr.Payload) {
 	o.mu.Lock()
 	o.appendLocked(k, b, payloads, nil)
 	o.writeUnlessHeld()
 }
 
-// enqueue appends the message of a call. of is the exchange that owns its payloads. enqueue writes
-// nothing; push does.
+// enqueue appends the message of a call to the queue. The parameter of is the exchange that owns
+// the payloads. enqueue does not write the queue; push does.
 func (o *output) enqueue(b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	o.mu.Lock()
 	o.appendLocked(nil, b, payloads, of)

@@ -8,10 +8,10 @@ import (
 )
 
 // This file makes raw system calls by the rule in vfs/local/raw_syscall.go: in a raw call the
-// kernel does no I/O, asks no other program, and waits for no lock that is held while either is
-// done. A system call that is not raw informs Go's scheduler. If the process was idle before, that
-// wakes the runtime's monitoring thread by a futex. With a client that makes one call at a time,
-// every call would cause such a wake-up.
+// kernel does no I/O, asks no other program, and waits for no lock whose holder may do I/O or ask
+// another program. A system call that is not raw informs Go's scheduler. If the process was idle
+// before, that wakes the runtime's monitoring thread by a futex. With a client that makes one call
+// at a time, every call would cause such a wake-up.
 //
 // A non-blocking socket copies the available bytes, or as many as it has room for, and returns. The
 // kernel holds the socket's lock while it copies. So this package makes raw calls only for up to

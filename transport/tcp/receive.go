@@ -16,10 +16,10 @@ const ringRecord = 8 << 10
 // is more input.
 const batchLimit = 64 << 10
 
-// batchChanges is the number of gathered replies to calls that change the file system with which
-// all gathered replies are sent, although there is more input. Such a call takes several times as
-// long as a call that only reads. A client that has sent 16 of them can prepare the next ones after
-// the first replies, instead of waiting for all 16.
+// When batchChanges of the gathered replies are for calls that change the file system, all gathered
+// replies are sent, although there is more input. Such a call takes several times as long as a call
+// that only reads. A client that has sent, for example, 16 such calls can then prepare its next
+// calls after 8 replies, instead of waiting for all 16.
 const batchChanges = 8
 
 // receiver is the state of a connection's receiving goroutine between two reads.

@@ -11,7 +11,8 @@ const ringSize = 64 << 10
 // A ring is the buffer into which a connection reads while there is input.
 type ring struct {
 	b [ringSize]byte
-	// beyond is true if ringsLent rings were already lent when this one was.
+	// beyond is true if ringsLent other rings were already lent when a connection borrowed this
+	// ring.
 	beyond bool
 }
 
@@ -70,8 +71,8 @@ func (r *receiver) borrow() {
 	r.stash = r.stash[:0]
 }
 
-// keptStash is the size of the stash, in bytes, that a connection keeps although the stash is
-// empty. A larger stash is released.
+// keptStash is the largest size of an empty stash, in bytes, that a connection keeps for reuse. The
+// connection releases a larger one.
 const keptStash = 512
 
 // giveBack gives the ring back before the goroutine waits. It keeps a copy of the bytes that are
@@ -106,7 +107,8 @@ func (c *conn) step(wait func()) {
 	c.borrow()
 }
 
-// freeStash is the largest stash that is not charged to the ledger, in bytes.
+// freeStash is the largest stash, in bytes, whose memory is not charged to the connection's
+// mem.Ledger. The stash holds the bytes that giveBack keeps.
 const freeStash = 8 << 10
 
 // chargeStash charges the memory of the peer's incomplete record to the ledger.

@@ -88,8 +88,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// serve serves a connection on a goroutine of its own, if the Census has a seat for it. Otherwise
-// it closes the connection.
+// serve serves a connection on a goroutine of its own, if the Census admits it. Otherwise it closes
+// the connection.
 func (s *Server) serve(nc net.Conn) {
 	peer, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
 	seat, err := s.cfg.Census.Enter(census.Peer{Addr: peer, Transport: "tcp"}, &fresh{nc})
@@ -145,7 +145,8 @@ func (s *Server) refuse(nc net.Conn, peer, local netip.AddrPort, why error) {
 	s.cfg.event(Event{Kind: EventRefused, Peer: peer, Local: local, Err: why})
 }
 
-// fresh is the census.Holder of a connection that has a seat and is not served yet.
+// fresh is the census.Holder of a connection that the Census has admitted and that is not served
+// yet.
 type fresh struct{ nc net.Conn }
 
 // End implements census.Holder.
@@ -154,7 +155,7 @@ func (f *fresh) End(error) { f.nc.Close() }
 // Busy implements census.Holder.
 func (f *fresh) Busy() bool { return false }
 
-// seated is a conn in its role as the census.Holder of its seat.
+// seated is a conn in its role as a census.Holder: the Census may end it (see census.Seat).
 type seated conn
 
 // End implements census.Holder.

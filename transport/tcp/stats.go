@@ -15,7 +15,7 @@ type counters struct {
 // Stats is a snapshot of a Server's counters.
 type Stats struct {
 	// Connections is the present number of connections, and Accepted the number since the start.
-	// Refused counts connections that got no seat from the Census, or came while the server was
+	// Refused counts connections that the Census did not admit, or that came while the server was
 	// being closed.
 	Connections       int
 	Accepted, Refused uint64

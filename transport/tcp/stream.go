@@ -33,8 +33,8 @@ type stream interface {
 	readable() bool
 	// tryWrite writes as much as it can at once. If that is not all, it returns errAgain.
 	tryWrite(bufs [][]byte) (int, error)
-	// transmit calls ready each time there may be room for output, until ready
-	// returns false or the stream ends. In ready, tryWrite may block.
+	// transmit calls ready each time there may be room for output, until ready returns false or the
+	// stream ends. If ready calls tryWrite, tryWrite may block.
 	transmit(ready func() (more bool)) error
 	// gone reports whether the peer is known to have ended the stream abruptly, even if
 	// receive has not noticed. Any goroutine may call it at any time.
@@ -97,8 +97,8 @@ type socketConn interface {
 
 func newSocket(nc socketConn, raw syscall.RawConn) *socket {
 	s := &socket{nc: nc, raw: raw, fd: -1}
-	// The descriptor is used only within raw.Read and raw.Write, or while the user of the socket
-	// does not let it be closed.
+	// The socket uses the descriptor only within raw.Read and raw.Write, which keep it open, or
+	// while the socket's user keeps it open.
 	raw.Control(func(fd uintptr) {
 		s.fd = int(fd)
 		s.inq = unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil
