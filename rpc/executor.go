@@ -58,8 +58,8 @@ type lane struct {
 	unused  *lane
 }
 
-// lanePlace is an entry in the queue of a lane (package turns). The entry is that of a waiting
-// call, or that of a client address, which counts the address's running calls.
+// lanePlace is an entry in a lane's queue (package turns). The queue has an entry for each waiting
+// call. It also has one for each client address, which counts the running calls of that address.
 type lanePlace = turns.Place[*Conn, *Call]
 
 // A worker is a goroutine that runs calls.

@@ -18,10 +18,10 @@ import (
 // A repeated call has the same replyKey as the first, but another client's call may have that key
 // as well. So an entry has an owner: the newest connection that made the call. A call with the key
 // of an entry is a copy of the entry's call if it comes from the owner's connection, or if it can
-// only come from the owner's client (matchLocked). The server does not execute a copy: it answers
-// it with the entry's reply, once the entry's call has ended. A call of another client with the
-// same key is executed, after the entry's call has ended. It then has an entry of its own with the
-// same key; such entries are twins.
+// only come from the owner's client (matchLocked). The server does not execute a copy. It answers
+// the copy with the entry's reply, once the entry's call has ended. A call of another client with
+// the same key is executed, after the entry's call has ended. It then has an entry of its own with
+// the same key; such entries are twins.
 //
 // The cache deletes a reply that it did not send for replyLife, and also replies for lack of memory
 // (linkLocked). If a call was refused for its credential, or dropped, the cache deletes its entry
@@ -174,7 +174,7 @@ func (rc *replyCache) mayExecute(s *Server, c *Call) bool {
 	}
 }
 
-// A match is the result of a search for entries of a call.
+// A match is the result of a search for the entry that answers a call.
 type match struct {
 	entry *reply // the entry whose reply answers the call, or nil
 	// The other fields are used only if entry is nil. others is the number of entries with the
@@ -218,7 +218,7 @@ func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now tim
 	return m
 }
 
-// ownerLocked returns the owner that represents c.
+// ownerLocked returns the replyOwner of c. It makes one if c has none.
 func (rc *replyCache) ownerLocked(c *Conn) *replyOwner {
 	if c.owner == nil {
 		c.owner = &replyOwner{id: c.ID, peer: c.Peer, conn: c, window: cmp.Or(c.Window, defaultWindow)}

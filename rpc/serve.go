@@ -188,8 +188,9 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	s.leave()
 }
 
-// putEnd turns w into the reply for out. w holds the results that the call has written. putEnd
-// returns false if the reply's verifier cannot be written.
+// putEnd completes the reply for the outcome out in w, which already holds the results that the
+// call has written. putEnd returns the call's Status. It returns false if the reply's verifier
+// cannot be written.
 func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	if out.Auth == AuthOK && out.Stat == Success {
 		if s.wrap(c, w) {

@@ -142,7 +142,8 @@ func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	return t
 }
 
-// takeTurn returns an unused Turn. putTurn stores it for reuse.
+// takeTurn returns a Turn for another call: an unused one, or a new one if there is none. putTurn
+// stores a Turn for reuse.
 func (x *executor) takeTurn() *Turn {
 	t := x.turns
 	if t == nil {
