@@ -56,8 +56,8 @@ const maxUnderWay = 1024
 type Client struct {
 	k   rpc.Caller
 	cfg ClientConfig
-	// ends is the context.Context for making new security contexts. Close calls end, which cancels
-	// ends.
+	// The field ends is the context.Context for making new security contexts. Close calls the
+	// function end, which cancels it.
 	ends   context.Context
 	end    context.CancelCauseFunc
 	making sync.WaitGroup

@@ -207,7 +207,7 @@ const (
 
 // refresher looks up identities in the background. asking is the number of look-ups that run.
 // waiting has the contexts whose identities are to be looked up again. running is the number of
-// goroutines that do so.
+// goroutines that look up the identities of these contexts.
 type refresher struct {
 	mu      sync.Mutex
 	asking  int
