@@ -30,7 +30,8 @@ const (
 	delegationTag = 1
 )
 
-// wishes has the contents of an authenticator's checksum field.
+// wishes has the contents of an authenticator's checksum field: the initiator's channel bindings,
+// and flags for the properties that the initiator wants the context to have.
 type wishes struct {
 	bindings [bindingsSize]byte
 	flags    uint32

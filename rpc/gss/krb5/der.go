@@ -21,7 +21,8 @@ const (
 func application(n byte) byte { return 0x60 | n }
 func explicit(n byte) byte    { return 0xa0 | n }
 
-// der returns the encoding of a value. Its content is the concatenation of parts.
+// der returns the DER encoding of a value with the given tag. The value's content is the
+// concatenation of parts.
 func der(tag byte, parts ...[]byte) []byte {
 	n := length(parts)
 	out := append(make([]byte, 0, n+6), tag)

@@ -20,7 +20,7 @@ func newMACKey(p *profile, key []byte) *macKey {
 }
 
 // padded returns the state of p's hash after the key XORed with pad. The key must not be longer
-// than the hash's block. No derived key is.
+// than the hash's block; derived keys are shorter.
 func padded(p *profile, key []byte, pad byte) []byte {
 	h := p.hash()
 	block := make([]byte, h.BlockSize())

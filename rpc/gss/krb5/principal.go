@@ -45,8 +45,8 @@ func IsMachine(principal string) bool {
 	return len(components) == 2 && slices.Contains([]string{"nfs", "host", "root"}, components[0])
 }
 
-// parsePrincipal splits a principal in a configuration into components and realm. realm is "" if
-// text has none. It returns an error for a text with a backslash.
+// parsePrincipal splits text, a principal from a configuration, into components and realm. realm is
+// "" if text has none. It returns an error for a text with a backslash.
 func parsePrincipal(text string) (components []string, realm string, err error) {
 	name, realm, named := strings.Cut(text, "@")
 	components = strings.Split(name, "/")

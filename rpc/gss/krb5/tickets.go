@@ -196,8 +196,8 @@ func (m *Mechanism) ticketByCache(server []string, realm string, now time.Time) 
 	return grant(c, conf, t, granting.Key, server, realm)
 }
 
-// cached returns the cache's ticket for a server, or nil if there is none that has not expired. If
-// realm is "", the ticket may be of any realm.
+// cached returns a ticket for a server from the cache, or nil if the cache has none, or only
+// expired ones. If realm is "", the ticket may be of any realm.
 func cached(cache *credentials.CCache, server []string, realm string, now time.Time) *credentials.Credential {
 	for _, c := range cache.GetEntries() {
 		if slices.Equal(c.Server.PrincipalName.NameString, server) && (realm == "" || c.Server.Realm == realm) && now.Before(c.EndTime) {
