@@ -12,7 +12,9 @@ import (
 // Number is the test program's number, from the range for local administrators (RFC 5531 §8.3).
 const Number = 0x2000_0f5d
 
-// Procedures of the test program, in XDR language:
+// Procedures of the test program, in XDR language. An eligible item is one that is eligible for
+// direct data placement (DDP). A lane is a number that a test chooses: a call that waits in a lane
+// continues when the test calls Program.Release with this number.
 const (
 	// NULL: void NULL(void) = 0.
 	NULL = iota
@@ -108,8 +110,8 @@ type Program struct {
 	// Served counts executions, by procedure. It does not count a Serve that returned WouldBlock or
 	// Pending; it counts a LATER when the call completes.
 	Served [procedures]atomic.Int64
-	// Tried counts the calls of Serve that returned WouldBlock. A Serve that an operation with How
-	// set to Blocking interrupted counts twice.
+	// Tried counts the calls of Serve that returned WouldBlock. A Serve that ended at an operation
+	// whose Op.How is Blocking counts twice.
 	Tried atomic.Int64
 	// Steps counts the executed operations of COMPOUNDs.
 	Steps atomic.Int64
