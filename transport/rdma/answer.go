@@ -46,8 +46,8 @@ func (q *requester) replied(m *inbound) {
 	q.answeredLocked(e, &m.Prefix, false)
 	e.stage = stageEnded
 	e.recv = m.recv
-	// Only calls that are queued now need resume: the goroutine that starts a later call also sends
-	// it.
+	// If no call is queued now, resume is not needed: the goroutine that starts a later call also
+	// sends it.
 	more := q.queue.head != nil
 	fence := len(e.regions) > 0
 	last := !fence && e.parts.Add(-1) == 0

@@ -243,7 +243,7 @@ func (r *readList) sort(l wire.ReadList, most int) Fault {
 	}
 	total := 0
 	for _, s := range r.segments {
-		// most is at most 1 GiB, so total cannot overflow.
+		// The parameter most is at most 1 GiB, so total cannot overflow.
 		if int64(s.Length) > int64(most-total) {
 			return faultTooMuch
 		}

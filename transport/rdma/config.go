@@ -55,8 +55,8 @@ type Config struct {
 	// InlineSend and InlineReceive are the largest messages that the server sends and
 	// accepts, in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.
 	InlineSend, InlineReceive int
-	// maxCall is how many bytes the Read list of one call may move, at most, and the largest length
-	// of a call in a Position-Zero Read chunk.
+	// maxCall is the largest number of bytes that the Read list of one call may move. It is also
+	// the largest length of a call in a Position-Zero Read chunk, in bytes.
 	maxCall int
 	// maxReply is how much memory a call in a Position-Zero Read chunk may reserve for its reply,
 	// in bytes, at most. The call reserves it before its procedure is known.

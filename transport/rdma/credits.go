@@ -56,9 +56,10 @@ const overrunSlack = 16
 // and sent as many new calls, before this side learns of it.
 func (s *responder) mostCalls() int64 { return 2*int64(s.k.granted.Load()) + spareReceives }
 
-// overrun ends the connection and returns true if the peer has more calls outstanding than
-// mostCalls, even by the count that favours the peer most. n is the number of calls under way. A
-// call is not outstanding any more once its answer was handed to the network.
+// overrun counts the peer's outstanding calls. Where the number is uncertain, it takes the lowest
+// possible one. If there are more than mostCalls, overrun ends the connection and returns true. n
+// is the number of calls under way. A call is not outstanding any more once its answer was handed
+// to the network.
 func (s *responder) overrun(n int64) bool {
 	outstanding := n - s.answers()
 	outstanding += min(int64(s.k.device.Unsent()), n-outstanding)

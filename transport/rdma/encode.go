@@ -35,7 +35,7 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 			header += e.reduce(q)
 		}
 		if header+e.left > q.k.sendLimit {
-			// The whole Payload stream goes by RDMA, in one more chunk.
+			// The whole Payload stream goes by RDMA, in one more Read chunk.
 			e.proc = wire.ProcNoMsg
 			header += q.pieces(e.left) * wire.ReadSegmentSize
 			memory = pages(e.left)

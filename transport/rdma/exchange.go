@@ -41,7 +41,7 @@ type exchange struct {
 	// still uses a credit until its answer comes.
 	gaveUp bool
 
-	// The message of the call, and what it needs.
+	// The RPC message of the call, and data for encoding it.
 	write     xdr.Writer
 	words     []byte
 	elsewhere []int32 // for each payload, the index of its Read segment, or -1

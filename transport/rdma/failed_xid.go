@@ -61,7 +61,7 @@ func (f *failedPart) add(peer netip.Addr, xid uint32) {
 	f.count.Store(int32(len(f.entries)))
 }
 
-// take reports whether the call is remembered, and forgets it.
+// take reports whether f remembers the call. If so, f forgets it.
 func (f *failedPart) take(peer netip.Addr, xid uint32) (found bool) {
 	if f.count.Load() == 0 {
 		return false

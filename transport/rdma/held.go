@@ -58,8 +58,8 @@ func (s *responder) hold(m *inbound) bool {
 	return true
 }
 
-// goOn starts held calls, unless the connection is full. They start on a goroutine of their own,
-// because the goroutine that calls goOn may belong to another connection.
+// goOn starts held calls, unless the connection may start no call now (full). They start on a
+// goroutine of their own, because the goroutine that calls goOn may belong to another connection.
 func (s *responder) goOn() {
 	h := &s.held
 	if h.count.Load() == 0 || s.full() {
@@ -94,8 +94,8 @@ func (s *responder) lookLaterLocked() {
 	})
 }
 
-// resume starts held calls, one after the other. nextHeld checks before each call whether
-// the connection is full, because the call before it may have used the memory.
+// resume starts held calls, one after the other. nextHeld calls full before each of them, because
+// the call before it may have used the memory.
 func (s *responder) resume() {
 	for m, ok := s.nextHeld(); ok; m, ok = s.nextHeld() {
 		if s.k.enter() > 0 {

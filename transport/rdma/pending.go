@@ -61,7 +61,7 @@ func (p *pending) remove(xid uint32) {
 	delete(p.others, xid)
 }
 
-// all calls f for each call. f may remove the call that it gets.
+// The method all passes each call to f. f may remove the call that it gets.
 func (p *pending) all(f func(e *exchange)) {
 	for _, e := range p.slots {
 		if e != nil {

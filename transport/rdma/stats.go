@@ -21,7 +21,7 @@ type Stats struct {
 	Held atomic.Int64
 	// Dropped counts calls that the responder dropped without an answer.
 	Dropped atomic.Int64
-	// ErrVers and ErrChunk count the RDMA_ERRORs sent with that code.
+	// ErrVers and ErrChunk count the RDMA_ERRORs that were sent with these codes.
 	ErrVers, ErrChunk atomic.Int64
 	// Discarded counts messages that were neither served nor answered.
 	Discarded atomic.Int64
