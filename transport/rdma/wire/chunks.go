@@ -140,8 +140,8 @@ func (c WriteChunk) Bytes() uint64 {
 // included.
 func (c WriteChunk) size() int { return 4 + len(c.segments) }
 
-// putUsed writes c to b as a reply returns it: with all its segments. used is the number of bytes
-// that were written to the chunk; the lengths of the segments add up to it (RFC 8166 §3.4.6). It
+// putUsed writes to b the Write chunk that a reply returns for c. It has all segments of c. Their
+// lengths add up to used, the number of bytes that were written to the chunk (RFC 8166 §3.4.6). It
 // returns the length written, in bytes.
 func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	binary.BigEndian.PutUint32(b, uint32(c.Len()))
@@ -205,9 +205,9 @@ func (l *WriteList) Next() WriteChunk {
 // size returns the length of l on the wire, in bytes.
 func (l WriteList) size() int { return len(l.chunks) + 4 }
 
-// putUsed writes l to b as a reply returns it. used[i] is the number of bytes that were written to
-// chunk i, and the lengths of its segments add up to it; chunks for which used has no entry get
-// lengths of 0. It returns the length written, in bytes.
+// putUsed writes to b the Write list that a reply returns for l. used[i] is the number of bytes
+// that were written to chunk i; the lengths of the chunk's segments add up to it. Chunks for which
+// used has no entry get lengths of 0. It returns the length written, in bytes.
 func (l *WriteList) putUsed(b []byte, used []uint64) int {
 	n := copy(b, l.chunks)
 	for at := 0; at < n; {
@@ -255,8 +255,8 @@ func putSegments(b []byte, segments []Segment) int {
 	return n
 }
 
-// A ReplyChunk is the memory for a reply that is too long for a Send (RFC 8166 §4.3.3). It
-// aliases the message. The zero ReplyChunk is absent.
+// A ReplyChunk is the memory for a reply that is too long for a Send (RFC 8166 §4.3.3). It aliases
+// the message. The zero ReplyChunk stands for an absent chunk.
 type ReplyChunk struct {
 	WriteChunk
 	Present bool
@@ -281,7 +281,7 @@ func parseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
 	return ReplyChunk{}, 0, ErrDiscriminator
 }
 
-// size returns the length of the field on the wire, in bytes.
+// size returns the length of the Reply chunk field on the wire, in bytes.
 func (c ReplyChunk) size() int {
 	if !c.Present {
 		return 4
@@ -289,9 +289,10 @@ func (c ReplyChunk) size() int {
 	return 4 + c.WriteChunk.size()
 }
 
-// putUsed writes the field to b as a reply returns it. used is the number of bytes that were
-// written to the chunk, and the lengths of its segments add up to it. An offered chunk that was not
-// used is present with lengths of 0 (RFC 8166 §4.3.3). It returns the field's length in bytes.
+// putUsed writes the Reply chunk field of a reply to b. used is the number of bytes that were
+// written to the chunk; the lengths of the returned segments add up to it. An offered chunk that
+// was not used is present with lengths of 0 (RFC 8166 §4.3.3). It returns the field's length in
+// bytes.
 func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
 	if !c.Present {
 		binary.BigEndian.PutUint32(b, 0)
@@ -301,8 +302,8 @@ func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
 	return 4 + c.WriteChunk.putUsed(b[4:], used)
 }
 
-// putReplyChunk writes the field to b, which must have room for it, and returns its length.
-// nil segments mean that the chunk is absent.
+// putReplyChunk writes the Reply chunk field to b, which must have room for it, and returns the
+// field's length. If segments is nil, the chunk is absent.
 func putReplyChunk(b []byte, segments []Segment) int {
 	if segments == nil {
 		binary.BigEndian.PutUint32(b, 0)
@@ -312,7 +313,7 @@ func putReplyChunk(b []byte, segments []Segment) int {
 	return 4 + putSegments(b[4:], segments)
 }
 
-// replyChunkSize returns the length of the field on the wire, in bytes.
+// replyChunkSize returns the length of the Reply chunk field on the wire, in bytes.
 func replyChunkSize(segments []Segment) int {
 	if segments == nil {
 		return 4

@@ -126,9 +126,9 @@ func (o *Offer) ReplySize() int {
 	return PrefixSize + 4 + o.Writes.size() + o.Reply.size()
 }
 
-// PutReply writes the header of a reply to the call to the first ReplySize bytes of b. used[i] is
-// the number of bytes written to Write chunk i; a chunk without an entry there got none. replied is
-// the number of bytes written to the Reply chunk (RFC 8166 §3.4.6, §4.3.3).
+// PutReply writes the header of the call's reply to the first ReplySize bytes of b. used[i] is the
+// number of bytes written to Write chunk i; for a chunk without an entry in used, the number is 0.
+// replied is the number of bytes written to the Reply chunk (RFC 8166 §3.4.6, §4.3.3).
 func (o *Offer) PutReply(b []byte, p Prefix, used []uint64, replied uint64) {
 	p.Put(b)
 	binary.BigEndian.PutUint32(b[PrefixSize:], 0) // no Read list
