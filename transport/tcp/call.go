@@ -39,8 +39,8 @@ type call struct {
 // message and its reply.
 const callCost = 2 << 10
 
-// keptRoom limits two buffers of a call, in bytes. An unused call keeps call.own only if it is not
-// larger, and call.room is never larger. call.room grows in steps of roomStep bytes.
+// keptRoom limits two buffers of a call, in bytes. An unused call keeps the buffer call.own only if
+// own has at most keptRoom bytes. call.room never has more; it grows in steps of roomStep bytes.
 const (
 	keptRoom = 4 << 10
 	roomStep = 512
@@ -134,8 +134,8 @@ func (c *call) place(size int) {
 	c.charge()
 }
 
-// charge makes the ledger of the connection count what the call occupies now, if it is detached
-// (Detach).
+// If the call is detached (Detach), charge makes the connection's ledger count the memory that the
+// call occupies now.
 func (c *call) charge() {
 	if !c.detached {
 		return

@@ -183,9 +183,9 @@ func (k *caller) idle() bool {
 	return len(k.calls) == 0
 }
 
-// claim removes and returns the exchange to which a reply belongs, or returns nil. A peer may
-// answer before it has received the whole call, so claim also makes sure that the output no longer
-// uses the exchange's memory.
+// claim removes and returns the exchange that waits for a reply with this XID. It returns nil if
+// there is none. A peer may answer before it has received the whole call, so claim also makes sure
+// that the output no longer uses the exchange's memory.
 func (k *caller) claim(xid uint32) *rpc.Exchange {
 	k.mu.Lock()
 	c := k.calls[xid]
@@ -222,8 +222,8 @@ type incoming struct {
 	places [][]byte
 	most   int // the reply's length if known, otherwise the largest allowed, in bytes
 	// The message consists of the bytes before the result for the sink, the result with its
-	// padding, and the rest. from is the offset of the second part in the message, and to the
-	// offset of the third.
+	// padding, and the rest. The field from is the offset of the second part in the message. The
+	// field to is the offset of the third part.
 	from, to int
 	item     []xdr.Excised
 	padding  [4]byte

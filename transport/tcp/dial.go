@@ -91,8 +91,8 @@ func NewConn(nc net.Conn, cfg DialConfig) *Conn {
 	return d
 }
 
-// unserved returns the rpc.Server that makes the rpc.Conns of connections that serve no
-// calls.
+// unserved returns an rpc.Server without programs. It makes the rpc.Conns of connections that serve
+// no calls.
 var unserved = sync.OnceValue(func() *rpc.Server { return rpc.NewServer(rpc.Config{}) })
 
 func (d *Conn) sweep() {

@@ -39,7 +39,8 @@ type Event struct {
 	Peer, Local netip.AddrPort
 	// Conn is the connection as RPC programs see it. It is nil in an EventRefused.
 	Conn *rpc.Conn
-	// Err is the reason; io.EOF after an orderly end.
+	// Err is the reason for the refusal or the end of the connection. It is io.EOF after an orderly
+	// end.
 	Err error
 }
 

@@ -62,7 +62,7 @@ func (c *conn) admitLargeRecord() bool {
 		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
 	}
 	c.placed = true
-	// The rest of the record may take long to arrive, and the replies must not wait for it.
+	// Send the gathered replies now, because the rest of the record may take long to arrive.
 	c.pause()
 	// Copy the bytes received so far to the record's own memory, as if they had arrived
 	// only now.

@@ -24,8 +24,8 @@ type lending struct {
 	resumed bool
 	// more is true if the last read did not read all input. emptied is the number of records begun
 	// when the input was last used up between two records. alone is the number of calls in a row
-	// that came alone; after 4 mistakes in a row it starts at -doubt. wrong is the number of
-	// mistakes in a row.
+	// that came alone (see oneAtATime). After 4 mistakes in a row, it starts at -doubt. wrong is
+	// the number of mistakes in a row.
 	more                bool
 	emptied             uint64
 	alone, doubt, wrong int
@@ -83,8 +83,8 @@ func (c *conn) leaves() {
 }
 
 // resume continues the connection after the method leaves. If the goroutine may poll for the next
-// call (package busypoll), it begins to poll. Otherwise resume calls Rest and Wake, as if the
-// goroutine had waited in the runtime's poller.
+// call (package busypoll), it begins to poll. Otherwise resume calls the methods Rest and Wake of
+// c.member, as if the goroutine had waited in the runtime's poller in between.
 func (c *conn) resume() {
 	c.resumed = false
 	if c.begins() {

@@ -17,7 +17,7 @@ import (
 // kernel holds the socket's lock while it copies. So this package makes raw calls only for up to
 // rawMost bytes, and raw reads only while no larger write is under way.
 
-// rawMost is the most bytes that a raw call copies. To copy so many takes some ten microseconds.
+// rawMost is the largest number of bytes that a raw call copies. That takes about ten microseconds.
 const rawMost = 64 << 10
 
 // rawRecvmsg is recvmsg on a non-blocking socket, of at most rawMost bytes.

@@ -40,8 +40,8 @@ type receiver struct {
 	inRing     int  // the longest record that may stay in the ring, in bytes
 
 	// If skip is set, the rest of the record is dropped. If placed is set, the rest goes to the
-	// buffer place and then to the buffers in further. These belong to large, if the record is a
-	// call, or to reply.
+	// buffer place and then to the buffers in further. These buffers belong to the call in the
+	// field large, if the record is a call, otherwise to the field reply.
 	skip    bool
 	placed  bool
 	place   []byte
@@ -150,8 +150,8 @@ func (c *conn) serveInput(fresh bool) (more bool) {
 	return false
 }
 
-// begins reports whether the goroutine now polls for the next call, before it waits (package
-// busypoll). If so, it has sent the replies.
+// begins lets the goroutine poll for the next call before it waits, if package busypoll allows
+// that. It reports whether the goroutine polls now. If so, begins has sent the replies.
 func (c *conn) begins() bool {
 	begun := c.records.Load()
 	alone := !c.within && begun-c.served == 1 && c.inFlight.Load() == 0

@@ -59,7 +59,8 @@ func (r *ring) release() {
 	}
 }
 
-// borrow makes sure that the receiver has a ring, with the stash in it.
+// borrow makes sure that the receiver has a ring. It copies the stash (the bytes that are not
+// processed yet) into a new ring.
 func (r *receiver) borrow() {
 	if r.ring != nil {
 		return
@@ -132,8 +133,8 @@ func (c *conn) space() (space []byte, direct bool) {
 	if c.r == c.w && !inRing {
 		c.r, c.w, c.start, c.end = 0, 0, 0, 0
 	} else if ringSize-c.w < ringSize/4 {
-		// Move the bytes of the message so far to the front, and then the bytes that are not
-		// processed yet. The headers of the fragments between them are left out.
+		// Move the bytes received of the record to the front of the ring, and the bytes that are
+		// not processed yet directly behind them. The fragment headers between the two are dropped.
 		if !inRing {
 			c.start, c.end = c.r, c.r
 		}

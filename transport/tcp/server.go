@@ -114,7 +114,7 @@ func (s *Server) serve(nc net.Conn) {
 	s.count.accepted.Add(1)
 	s.wg.Add(1)
 	s.mu.Unlock()
-	// From here on only c closes the descriptor of nc.
+	// From here on only c closes nc, so the Census has to end the connection through c.
 	seat.Hold((*seated)(c), &c.received)
 	live := func() {
 		over, err := c.run()
