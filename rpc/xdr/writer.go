@@ -51,8 +51,8 @@ func (w *Writer) Reset(buf []byte) {
 	w.payloads = w.inline[:0]
 }
 
-// Rebase copies the bytes written to buf, and makes w continue there, up to cap(buf). The payloads
-// do not change. If the bytes do not fit, Rebase sets Overflow.
+// Rebase copies the bytes that w has written so far into buf, and makes w continue there, up to
+// cap(buf). The payloads do not change. If the bytes do not fit, Rebase sets Overflow.
 func (w *Writer) Rebase(buf []byte) {
 	if cap(buf) < len(w.buf) {
 		w.overflow = true
