@@ -123,8 +123,9 @@ func (k *connection) received(r *rdmacm.Recv) {
 	}
 }
 
-// refuse handles a message with a faulty header. If it can be a reply to a pending call, or the
-// answer to the fault is answerDrop, refuse drops it. Otherwise the responder sends an RDMA_ERROR.
+// refuse handles a message with a faulty header. refuse drops the message if the answer to the
+// fault is answerDrop, if this side opened the connection, or if the message may be a reply to a
+// pending call. Otherwise the responder sends an RDMA_ERROR.
 func (k *connection) refuse(f Fault, m *inbound) {
 	if faults[f].answer == answerDrop || k.dialed || k.mayBeReply(f, m) {
 		k.drop(f, m)

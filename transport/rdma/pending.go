@@ -13,8 +13,8 @@ type pending struct {
 // mostSlots is the largest number of slots of one connection, however many credits it requests.
 const mostSlots = 1024
 
-// newPending returns an empty table with at least as many slots as calls, but at most
-// mostSlots. The first put allocates the slots.
+// newPending returns an empty table with at least as many slots as calls, but at most mostSlots.
+// The first insert allocates the slots.
 func newPending(calls int) pending {
 	p := pending{size: 1}
 	for p.size < min(calls, mostSlots) {

@@ -273,8 +273,8 @@ func (q *readQueue) enter(c *call) {
 	c.ask()
 }
 
-// leave makes the readClaim of c no longer count its Reads. Waiting calls that fit after that
-// request their memory.
+// leave makes the readClaim of c no longer count its Reads. Each waiting call whose Reads fit now
+// then requests its memory.
 func (q *readQueue) leave(c *call) {
 	cl := c.claimed.claim
 	if cl == nil {

@@ -144,7 +144,7 @@ func (c *call) Send() {
 	c.post()
 }
 
-// sendWords is Send for a call that offers no chunks, and for a reply without payloads.
+// sendWords does the work of Send if the call offers no chunks and the reply has no payloads.
 func (c *call) sendWords() {
 	words := c.reply.write.Bytes()
 	size := wire.MinHeader + len(words)

@@ -76,9 +76,9 @@ func (k *holder) End(why error) {
 	(*connection)(k).endConnection(faultStarved, why)
 }
 
-// arrived begins the call m, on the receiving goroutine, or holds it while the connection is full.
-// A call with a faulty header goes the same way, because until its RDMA_ERROR is sent it occupies
-// as much memory.
+// arrived begins the call m on the receiving goroutine. While the connection may start no call
+// (full), arrived holds m instead. A call with a faulty header goes the same way, because until its
+// RDMA_ERROR is sent it occupies as much memory.
 func (s *responder) arrived(m *inbound) {
 	if s.full() && s.hold(m) {
 		return
