@@ -150,8 +150,8 @@ func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	return n
 }
 
-// putLengths reduces the lengths of the segments in b, from the last one backwards, until they add
-// up to used bytes.
+// putLengths sets the lengths of the segments in b so that they add up to used bytes. The first
+// used bytes of the segments count; the segments behind them get shorter, or length 0.
 func putLengths(b []byte, used uint64) {
 	for at := 4; at < len(b); at += segmentSize {
 		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
