@@ -75,8 +75,9 @@ func (c *conn) receives() (over bool, err error) {
 	}
 }
 
-// leaves sends the replies and gives the ring back before the goroutine runs a call that may block.
-// After that, resume continues the connection, on this goroutine or on one that replaces it.
+// The method leaves sends the replies and gives the ring back, before the goroutine runs a call
+// that may block. After that, resume continues the connection, on this goroutine or on one that
+// replaces it.
 func (c *conn) leaves() {
 	c.drained()
 	c.resumed = true

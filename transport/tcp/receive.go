@@ -99,8 +99,8 @@ func (c *conn) ready() (more bool) {
 	return more
 }
 
-// serveInput reads and serves for ready. fresh is true if the goroutine has just resumed the
-// connection (resume).
+// serveInput does the work of ready: it reads input and serves calls. fresh is true if the
+// goroutine has just resumed the connection (resume).
 func (c *conn) serveInput(fresh bool) (more bool) {
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()
@@ -275,7 +275,8 @@ func (c *conn) longestInRing() int {
 	return ringRecord
 }
 
-// gather takes the bytes of the current fragment that are in the ring.
+// gather processes the bytes of the current fragment that are in the ring: it adds them to the
+// record, or skips them.
 func (c *conn) gather() {
 	n := min(c.left, c.w-c.r)
 	b := c.ring.b[c.r : c.r+n]

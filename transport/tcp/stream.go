@@ -65,11 +65,11 @@ func newStream(nc net.Conn) stream {
 // A socket is a stream on a descriptor. It makes the system calls itself, so that it can read
 // several times between two waits, and write many buffers without allocating memory.
 //
-// The runtime reports that input has come only once (edge-triggered), and remembers it only during
-// one RawConn.Read. So receive calls it once, and all reads run within that call. At each read, the
-// kernel also reports how much input is left (TCP_INQ). So the socket can wait for more input
-// without another read that finds nothing. A read that does not fill its buffer does not prove that
-// nothing is left, because the end of the stream may follow the last bytes.
+// The runtime reports new input only once (edge-triggered), and remembers the report only during
+// one RawConn.Read. So receive calls RawConn.Read once, and all reads run within that call. At each
+// read, the kernel also reports how much input is left (TCP_INQ). So the socket can wait for more
+// input without another read that finds nothing. A read that does not fill its buffer does not
+// prove that nothing is left, because the end of the stream may follow the last bytes.
 type socket struct {
 	nc   socketConn
 	raw  syscall.RawConn
