@@ -24,8 +24,8 @@ import (
 // the same key; such entries are twins.
 //
 // The cache deletes a reply that it did not send for replyLife, and also replies for lack of memory
-// (linkLocked). If a call was refused for its credential, or dropped, the cache deletes its entry
-// at the end of the call.
+// (linkLocked). At the end of a call, the cache deletes the call's entry if the call was refused
+// for its credential, if it was dropped, or if its reply takes more than a quarter of the cache.
 //
 // The server answers every call on the connection on which it arrived, as long as that connection
 // lives.

@@ -141,9 +141,9 @@ func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
 }
 
 // conclude sends the reply of the call, and answers the copies of the call that wait for it. Other
-// calls that wait for its end (callState.apart) then begin. It answers each copy on the copy's own
-// connection, because the client may wait there: an NFSv4 client repeats a call only on a new
-// connection (RFC 7530 §3.1.1).
+// calls that wait for its end (callState.apart) then begin. conclude answers each copy on the
+// copy's own connection, because the client may wait there: an NFSv4 client repeats a call only on
+// a new connection (RFC 7530 §3.1.1).
 func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	st := &c.state
 	if out.Block || out.Pending || out.Stat > AcceptSystemErr {
