@@ -199,7 +199,7 @@ func (q *question) answer(id *identity, now time.Time) {
 
 // maxRefreshers is the largest number of goroutines that refresh identities. maxRefreshes is the
 // largest number of contexts that wait for them. The identities of further contexts are refreshed
-// at their next calls.
+// at their next calls or at the next sweep.
 const (
 	maxRefreshers = 4
 	maxRefreshes  = 1024
