@@ -98,7 +98,7 @@ func (e *exchange) offer(q *requester, place bool) int {
 
 // largestResults returns how many bytes the results may have at most, without the data for sinks.
 // If withPayload is true, that includes payload that comes inline. known is false if the exchange
-// has neither MaxResults nor a Binding. Then the reply has to fit into a Send.
+// has neither MaxResults nor a Binding. Without Sinks, the reply then has to fit into a Send.
 func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	x := e.x
 	if x.MaxResults > 0 {

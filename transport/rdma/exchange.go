@@ -44,7 +44,7 @@ type exchange struct {
 	// The RPC message of the call, and data for encoding it.
 	write     xdr.Writer
 	words     []byte
-	elsewhere []int32 // for each payload, the index of its Read segment, or -1
+	elsewhere []int32 // for each payload, 0 if it travels in a Read chunk, or -1
 	beside    []rpc.Placed
 	args      xdr.Decoder // decodes the arguments to measure the results
 	shape     rpc.Shape
@@ -145,7 +145,7 @@ func (e *exchange) reset() {
 }
 
 // finish passes the outcome to the caller of x. The results are valid until Done has returned. mu
-// is the lock of the requester, which finish locks.
+// is the mutex of the type caller; finish locks it.
 func (e *exchange) finish(mu *sync.Mutex, err error) {
 	x := e.x
 	mu.Lock()

@@ -11,8 +11,8 @@ import (
 
 // Limits of failedXIDs.
 const (
-	failedXIDsMost = 64 // largest number of calls that a part remembers
-	failedXIDsLife = 2 * time.Minute
+	failedXIDsMost = 64              // largest number of calls that a part remembers
+	failedXIDsLife = 2 * time.Minute // how long a part remembers a call
 	failedParts    = 64
 )
 

@@ -11,7 +11,7 @@ import (
 // table faults describes each Fault: code that finds a fault only names it.
 type Fault uint8
 
-// The faults, in the order of their checks.
+// The faults. Those in headers are in the order of their checks.
 const (
 	faultNone Fault = iota
 

@@ -7,9 +7,9 @@ import (
 )
 
 // While memory is short, a connection with at least pressedChains incomplete chains starts no
-// further calls. A chain is an RDMA Read that the peer has to answer, or a reply that it has to
-// take. Calls that wait for a file system do not count, because later calls may be for another file
-// system.
+// further calls. A chain is an RDMA Read that the peer has to answer, or a reply or call that the
+// peer has to take. Calls that wait for a file system do not count, because later calls may be for
+// another file system.
 const pressedChains = 4
 
 // heldCost is an estimate of the bytes that a held message occupies in addition to its own.

@@ -157,9 +157,10 @@ func (k *connection) refused(m *inbound) {
 	}
 }
 
-// isReply determines the direction of a message. On a bidirectional connection the RPC
-// message type decides (RFC 8167 §5). If the message has no Payload stream, its lists
-// decide: a call in chunks has a Read list, a reply has none (RFC 8166 §4.3.1).
+// isReply determines the direction of a message. On a bidirectional connection the RPC message type
+// decides (RFC 8167 §5). If the Payload stream is not inline, the lists decide: a call in chunks
+// has a Read list, a reply has none (RFC 8166 §4.3.1). If the peer opened the connection, a reply
+// also has the XID of a pending call.
 func (k *connection) isReply(m *inbound) bool {
 	if k.responder == nil {
 		return true

@@ -273,8 +273,8 @@ func (q *readQueue) enter(c *call) {
 	c.ask()
 }
 
-// leave makes the readClaim of c no longer count its Reads. Each waiting call whose Reads fit now
-// then requests its memory.
+// leave makes the readClaim of c no longer count its Reads. Then the waiting calls request their
+// memory, in order, until the Reads of one do not fit.
 func (q *readQueue) leave(c *call) {
 	cl := c.claimed.claim
 	if cl == nil {

@@ -342,7 +342,8 @@ var (
 	longPool  = sync.Pool{New: func() any { return new([wordsSize]byte) }}
 )
 
-// replyWords returns a buffer for n bytes of words, or of wordsSize bytes if n is larger.
+// replyWords returns a buffer for n bytes of words. It has shortWords bytes if they are enough,
+// otherwise wordsSize bytes, even if n is larger.
 func (c *call) replyWords(n int) []byte {
 	if n <= shortWords && c.reply.long == nil {
 		if c.reply.short == nil {
