@@ -117,7 +117,8 @@ func (c *call) place(size int) {
 	case size > chunkSize && size <= len(c.words):
 		c.frame = c.words[:size]
 	case size > chunkSize:
-		// The reply is longer than planned: it comes from the reply cache.
+		// There is no payload memory for these words. A reply from the reply cache may be longer
+		// than planned, or the pool can never grant so much.
 		c.frame = make([]byte, size)
 	case !c.detached:
 		k := tail(&c.conn.chunk, size)

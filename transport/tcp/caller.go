@@ -251,9 +251,10 @@ func (in *incoming) takeBack() {
 	in.mu.Unlock()
 }
 
-// admitReply finds memory for a reply. m is the start of the reply, and known is the sum of the fragment
-// lengths received so far; if final is set, there is no further fragment. admitReply returns nil if no
-// exchange waits for the reply, or if the reply is too long for its exchange.
+// admitReply finds memory for a reply. m is the start of the reply, and known is the sum of the
+// fragment lengths received so far; if final is set, there is no further fragment. admitReply
+// returns nil if no exchange waits for the reply, or if the reply is too long for its exchange,
+// which then ends with ErrReplyTooLong.
 func (k *caller) admitReply(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()

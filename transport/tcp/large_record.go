@@ -4,8 +4,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// admitLargeRecord finds memory for a record that is too large for the ring. It returns false if the
-// connection has ended.
+// admitLargeRecord is called when the start of a record has arrived that is too large for the ring.
+// It admits the call, or finds the exchange of the reply, and gets memory for the record. It
+// returns false if the connection has ended.
 func (c *conn) admitLargeRecord() bool {
 	m := c.ring.b[c.start:c.end]
 	known := c.size + c.left

@@ -87,9 +87,9 @@ func (p pieces) release() {
 	}
 }
 
-// output is a connection's queue of bytes to be written. One goroutine at a time writes: the
-// goroutine that calls flush or, while the stream takes nothing, a goroutine that waits for the
-// stream.
+// output is a connection's queue of bytes to be written. One goroutine at a time writes: a
+// goroutine that calls flush, push or appendMessage or, while the stream takes no more, a goroutine
+// that waits for the stream (transmit).
 type output struct {
 	stream stream
 	// The output calls these functions: fail when it can write no more, room when the queue has

@@ -45,9 +45,9 @@ func NewServer(cfg Config) *Server {
 	}
 }
 
-// Serve accepts connections from l until l is closed. Shutdown and Close close l; then Serve
-// returns ErrServerClosed. After any other error of l, Serve waits for a moment and continues
-// (census.Census.AcceptFailed).
+// Serve accepts connections from l until l is closed. If Shutdown or Close has closed l, Serve
+// returns ErrServerClosed, otherwise the error of l. After any other error of l, Serve waits for a
+// moment and continues (census.Census.AcceptFailed).
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.closing {

@@ -39,8 +39,8 @@ type stream interface {
 	// gone reports whether the peer is known to have ended the stream abruptly, even if
 	// receive has not noticed. Any goroutine may call it at any time.
 	gone() bool
-	// left reports whether the peer has closed its side, or does not acknowledge the
-	// output. Any goroutine may call it at any time; after close it returns true.
+	// left reports whether the stream knows that the peer has closed its side, or does not
+	// acknowledge the output. Any goroutine may call it at any time, also after close.
 	left() bool
 	// interrupt makes receive return, now or at its next call; resume undoes that.
 	interrupt()
@@ -203,7 +203,7 @@ func (s *socket) gone() (gone bool) {
 }
 
 // left asks the kernel for the state of the TCP connection, because a read does not show that the
-// peer has closed its side while there is unread input.
+// peer has closed its side while there is unread input. After close, left returns true.
 func (s *socket) left() (left bool) {
 	err := s.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
