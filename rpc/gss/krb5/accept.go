@@ -104,7 +104,7 @@ func freshSequence() uint32 {
 
 // unknownToken returns a KRB-ERROR that tells the initiator that the acceptor does not know the
 // kind of its token, so that it may send another kind (RFC 4121 §4.1). If err has another reason,
-// or the keytab cannot be read, it returns nil.
+// or m has no service key, it returns nil.
 func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 	if e := (*gss.Error)(nil); !errors.As(err, &e) || e.Major != gss.ContinueNeeded {
 		return nil

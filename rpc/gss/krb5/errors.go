@@ -48,7 +48,7 @@ func failed(major gss.Major, c code, format string, args ...any) *gss.Error {
 	return &gss.Error{Major: major, Minor: c.minor(), Text: text}
 }
 
-// codeOf returns the code of an error that failed has made, or generic for any other error.
+// codeOf returns the code of Kerberos in a *gss.Error, or generic if err contains no such code.
 func codeOf(err error) code {
 	var e *gss.Error
 	if errors.As(err, &e) {

@@ -30,7 +30,7 @@ type keytabFile struct {
 	read atomic.Pointer[keytabRead]
 	// failed is Config.KeytabFailed.
 	failed func(error)
-	silent atomic.Bool // failed was called, and the file was not read since
+	silent atomic.Bool // failed was called, and the file was not read successfully since
 }
 
 // keytabRead has the keys of the file, and the state of the file when it was read. It is immutable.

@@ -12,9 +12,10 @@ import (
 type Config struct {
 	// Keytab is the path of the acceptor's keytab (default /etc/krb5.keytab).
 	Keytab string
-	// KeytabFailed, if not nil, is called if the keytab has changed and cannot be read. The
-	// Mechanism then continues to use the previous keys. After one call, it is not called again
-	// until the keytab was read successfully. Any goroutine may call it.
+	// KeytabFailed, if not nil, is called if the keytab was read before, has changed, and cannot be
+	// read now. The Mechanism then continues to use the previous keys. KeytabFailed is not called
+	// if the file does not exist. After one call, it is not called again until the keytab was read
+	// successfully. Any goroutine may call it.
 	KeytabFailed func(error)
 	// Service is the first component of the acceptor's principals (default nfs). The acceptor uses
 	// all keys of such principals in the keytab, for any host.

@@ -8,9 +8,8 @@ import (
 
 var escapes = strings.NewReplacer(`\`, `\\`, `/`, `\/`, `@`, `\@`, "\n", `\n`, "\t", `\t`, "\b", `\b`, "\x00", `\0`)
 
-// principalText returns a principal as text, such as user@REALM or nfs/host@REALM. It puts a
-// backslash before each character that would change the name's meaning, so that no two principals
-// have the same text.
+// principalText returns a principal as text, such as user@REALM or nfs/host@REALM. It escapes
+// special characters with a backslash, so that no two principals have the same text.
 func principalText(components []string, realm string) string {
 	var b strings.Builder
 	for i, c := range components {
