@@ -56,7 +56,8 @@ const maxMappings = 4096
 
 // Errors of a Client, besides those of its Dialer and *rpc.ReplyError.
 var (
-	// ErrTaken means that another owner has registered the service.
+	// ErrTaken means that rpcbind refuses to register the service, because it is registered
+	// already, as a rule by another owner.
 	ErrTaken = errors.New("rpcbind: another owner has registered the service")
 	// ErrElsewhere means that rpcbind has the address of another server for the service, and that
 	// this other server answers.
@@ -98,7 +99,8 @@ func (c *Client) Set(ctx context.Context, m Mapping) error {
 }
 
 // Unset removes the registration of m's program, version and netid. An empty netid means all
-// netids. A missing registration is not an error.
+// netids. It returns no error if there is no such registration, or if rpcbind refuses because
+// another owner made it.
 func (c *Client) Unset(ctx context.Context, m Mapping) error {
 	if m.Owner == "" {
 		m.Owner = c.Owner
