@@ -23,10 +23,10 @@ const (
 )
 
 // A Call is an rpc.Call with a Way that records the end of the call. It panics if package rpc
-// violates the rules of rpc.Way: if it ends the call twice, or calls Writer or Detach after the
-// end. At the end of the call, it overwrites the message and the reply's buffer, as a transport
-// does that reuses them. So if code still uses a slice of them, it reads wrong bytes, and the test
-// fails.
+// violates the rules of rpc.Way: if it ends the call twice, calls Writer or Detach after the end,
+// or sends a reply that does not fit. At the end of the call, it overwrites the message and the
+// reply's buffer, as a transport does that reuses them. So if code still uses a slice of them, it
+// reads wrong bytes, and the test fails.
 type Call struct {
 	rpc.Call
 	// The test sets Space. The method Room returns it, as a transport returns the room for a reply.
@@ -63,7 +63,7 @@ func NewCall(conn *rpc.Conn, message []byte) *Call {
 	return c
 }
 
-// Again reuses c for a new call. It keeps Space.
+// Again reuses c for a new call. It keeps Space and Places.
 func (c *Call) Again(conn *rpc.Conn, message []byte) {
 	c.Conn, c.Way = conn, c
 	c.arrived = append(c.arrived[:0], message...)
