@@ -1,6 +1,7 @@
 package main
 
-// emitTypedef writes a type for d, unless xdrgen generates none for d (vanishes).
+// emitTypedef writes a type for d, unless xdrgen generates none for d (vanishes). If d is annotated
+// @external, it writes only the constants for the sizes.
 func (e *emitter) emitTypedef(d *typedefDef) {
 	if e.m.vanishes(d) {
 		return

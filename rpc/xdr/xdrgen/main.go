@@ -5,8 +5,9 @@
 //	xdrgen -package P -o FILE DEFINITION.x
 //
 // Comments of the form /*@name value*/ before a definition, a declaration or a procedure are
-// annotations; notes.go lists them. Other comments become the documentation of the definition or
-// declaration after them.
+// annotations; notes.go lists them. Any other comment of the form /* text */ becomes the
+// documentation of the definition or declaration after it, unless an empty line follows the
+// comment.
 //
 // Types map to Go as follows:
 //
