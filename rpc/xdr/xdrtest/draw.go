@@ -191,7 +191,7 @@ var (
 // largestEnum is larger than all enum values of the NFS protocols.
 const largestEnum = 20000
 
-// knownValues returns the named values of enum t up to largestEnum, or nil if t is not an enum.
+// knownValues returns the named values of enum t from 0 to largestEnum, or nil if t is not an enum.
 func knownValues(t reflect.Type) []int64 {
 	isKnown, ok := t.MethodByName("Known")
 	if !ok {
