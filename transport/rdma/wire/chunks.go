@@ -150,8 +150,9 @@ func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	return n
 }
 
-// putLengths sets the lengths of the segments in b so that they add up to used bytes. The first
-// used bytes of the segments count; the segments behind them get shorter, or length 0.
+// putLengths sets the lengths of the segments in b so that they add up to used bytes. It keeps the
+// lengths of the first segments, shortens the segment with which the sum would exceed used, and
+// sets the lengths of the segments behind it to 0.
 func putLengths(b []byte, used uint64) {
 	for at := 4; at < len(b); at += segmentSize {
 		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
