@@ -99,7 +99,7 @@ func (c *Client) Set(ctx context.Context, m Mapping) error {
 }
 
 // Unset removes the registration of m's program, version and netid. An empty netid means all
-// netids. It returns no error if there is no such registration, or if rpcbind refuses because
+// netids. Unset returns no error if there is no such registration, or if rpcbind refuses because
 // another owner made it.
 func (c *Client) Unset(ctx context.Context, m Mapping) error {
 	if m.Owner == "" {
