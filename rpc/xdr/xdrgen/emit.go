@@ -100,7 +100,7 @@ func (e *emitter) emitConstants() {
 // emitMethods writes the methods Decode and Encode of the type called name. decode and encode are
 // their statements.
 func (e *emitter) emitMethods(name, decode, encode string) {
-	e.printf("// Decode reads v from d; errors stick to d.\nfunc (v *%s) Decode(d *xdr.Decoder) %s\n\n", name, body(decode))
+	e.printf("// Decode reads v from d. d.Err returns the error, if any.\nfunc (v *%s) Decode(d *xdr.Decoder) %s\n\n", name, body(decode))
 	e.printf("// Encode appends v to w.\nfunc (v *%s) Encode(w *xdr.Writer) %s\n\n", name, body(encode))
 }
 

@@ -25,16 +25,16 @@ func (e *emitter) emitEnum(d *enumDef) {
 	}
 	e.printf(")\n\n")
 	e.printf("var names%s = map[%s]string{\n%s}\n\n", name, name, table.String())
-	e.printf("// String is the name that the definition gives v.\nfunc (v %s) String() string {\n"+
+	e.printf("// String returns the name that the definition gives v.\nfunc (v %s) String() string {\n"+
 		"if s, ok := names%s[v]; ok {\nreturn s\n}\n"+
 		"return \"%s(\" + strconv.Itoa(int(v)) + \")\"\n}\n\n", name, name, d.name)
-	e.printf("// Known says whether the definition has a name for v.\nfunc (v %s) Known() bool {\nreturn %s\n}\n\n",
+	e.printf("// Known reports whether the definition has a name for v.\nfunc (v %s) Known() bool {\nreturn %s\n}\n\n",
 		name, ranges(values))
 	if d.notes.open {
-		e.printf("// Decode reads v from d, known or not; errors stick to d.\n"+
+		e.printf("// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.\n"+
 			"func (v *%s) Decode(d *xdr.Decoder) { *v = %s(d.Int32()) }\n\n", name, name)
 	} else {
-		e.printf("// Decode reads v from d; errors stick to d. A value without a name is one.\n"+
+		e.printf("// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.\n"+
 			"func (v *%s) Decode(d *xdr.Decoder) {\n*v = %s(d.Int32())\n"+
 			"if !v.Known() {\nd.Fail(xdr.ErrBadValue)\n}\n}\n\n", name, name)
 	}

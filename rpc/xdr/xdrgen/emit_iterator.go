@@ -27,16 +27,16 @@ func (e *emitter) iteratorType(d *declaration, owner, limit string, elem shape) 
 			"{{NEXT}}", next,
 			"{{ENCODE}}", elem.encode("elem"),
 		).Replace(`
-// {{N}} is an array of {{E}}, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// {{N}} is an encoded array of {{E}}, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type {{N}} struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *{{N}}) Decode(d *xdr.Decoder) {
 	v.left = d.Count({{LIMIT}}, {{MIN}})
 	v.at = *d
@@ -46,10 +46,10 @@ func (v *{{N}}) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *{{N}}) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *{{N}}) Next(elem *{{E}}) bool {
 	if v.left == 0 {
 		return false
@@ -60,8 +60,8 @@ func (v *{{N}}) Next(elem *{{E}}) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *{{N}}) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))

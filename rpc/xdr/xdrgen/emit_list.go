@@ -8,12 +8,12 @@ func (e *emitter) listType(node string) string {
 	name := elem + "List"
 	e.later(name, func() {
 		e.expand(`
-// {{N}} is a linked list of {{E}}, as it stands in a stream.
+// {{N}} is an encoded linked list of {{E}}, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type {{N}} struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *{{N}}) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem {{E}}
@@ -25,7 +25,7 @@ func (v *{{N}}) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *{{N}}) Next(elem *{{E}}) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -35,8 +35,8 @@ func (v *{{N}}) Next(elem *{{E}}) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *{{N}}) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem {{E}}

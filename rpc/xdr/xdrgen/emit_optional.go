@@ -11,7 +11,7 @@ func (e *emitter) optionalType(elem shape) string {
 	name := "Opt" + strings.ToUpper(t[:1]) + t[1:]
 	e.later(name, func() {
 		e.expand(`
-// {{N}} is {{E}}, or nothing: Value has meaning where Present is true.
+// {{N}} is an optional {{E}}. Value is valid only if Present is true.
 type {{N}} struct {
 	Present bool `+"`xdr:\"switch case=0\"`"+`
 	Value   {{E}} `+"`xdr:\"case=1\"`"+`

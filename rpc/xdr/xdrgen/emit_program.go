@@ -34,7 +34,7 @@ func (e *emitter) emitProcedures(v *versionDef, prefix, suffix string) {
 	for _, c := range v.procedures {
 		e.printf("%s: %q,\n", procedureName(prefix, &c.header), c.name)
 	}
-	e.printf("}\n\n// String is the name that the definition gives p.\nfunc (p %s) String() string {\n"+
+	e.printf("}\n\n// String returns the name that the definition gives p.\nfunc (p %s) String() string {\n"+
 		"if s, ok := names%s[p]; ok {\nreturn s\n}\nreturn \"procedure \" + strconv.Itoa(int(p))\n}\n\n", t, t)
 }
 

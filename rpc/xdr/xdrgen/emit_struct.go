@@ -59,7 +59,7 @@ func (e *emitter) maxTag(d *declaration) string {
 // emitHeadTail writes the methods EncodeHead and EncodeTail. head and tail are the statements
 // before and after the type's only iterator.
 func (e *emitter) emitHeadTail(name, head, tail string) {
-	const text = "// Encode%[2]s appends what stands %[3]s v's list to w.\n" +
+	const text = "// Encode%[2]s appends the fields of v %[3]s its list to w.\n" +
 		"func (v *%[1]s) Encode%[2]s(w *xdr.Writer) %[4]s\n\n"
 	e.printf(text, name, "Head", "before", body(head))
 	e.printf(text, name, "Tail", "after", body(tail))

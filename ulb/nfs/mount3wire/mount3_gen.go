@@ -24,7 +24,7 @@ const FileHandleSize = 64
 // A file handle of NFS version 3.
 type FileHandle3 []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FileHandle3) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(FileHandleSize)
 }
@@ -41,7 +41,7 @@ const FileHandle3MaxSize = 68
 // A path on the server.
 type DirPath []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DirPath) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(PathLen)
 }
@@ -58,7 +58,7 @@ const DirPathMaxSize = 1028
 // The name of a host or a group of hosts.
 type Name []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Name) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(NameLen)
 }
@@ -103,7 +103,7 @@ var namesStat3 = map[Stat3]string{
 	ErrServerFault: "MNT3ERR_SERVERFAULT",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v Stat3) String() string {
 	if s, ok := namesStat3[v]; ok {
 		return s
@@ -111,7 +111,7 @@ func (v Stat3) String() string {
 	return "mountstat3(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v Stat3) Known() bool {
 	return 0 <= v && v <= 2 ||
 		v == 5 ||
@@ -123,7 +123,7 @@ func (v Stat3) Known() bool {
 		v == 10006
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *Stat3) Decode(d *xdr.Decoder) { *v = Stat3(d.Int32()) }
 
 // Encode appends v to w.
@@ -132,16 +132,16 @@ func (v *Stat3) Encode(w *xdr.Writer) { w.Int32(int32(*v)) }
 // Stat3MaxSize is the largest encoding of Stat3, in bytes.
 const Stat3MaxSize = 4
 
-// AuthFlavors is an array of int32, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// AuthFlavors is an encoded array of int32, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type AuthFlavors struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *AuthFlavors) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -151,10 +151,10 @@ func (v *AuthFlavors) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *AuthFlavors) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *AuthFlavors) Next(elem *int32) bool {
 	if v.left == 0 {
 		return false
@@ -165,8 +165,8 @@ func (v *AuthFlavors) Next(elem *int32) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *AuthFlavors) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -183,7 +183,7 @@ type MountRes3OK struct {
 	AuthFlavors AuthFlavors
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *MountRes3OK) Decode(d *xdr.Decoder) {
 	v.FileHandle.Decode(d)
 	v.AuthFlavors.Decode(d)
@@ -195,12 +195,12 @@ func (v *MountRes3OK) Encode(w *xdr.Writer) {
 	v.AuthFlavors.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *MountRes3OK) EncodeHead(w *xdr.Writer) {
 	v.FileHandle.Encode(w)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *MountRes3OK) EncodeTail(w *xdr.Writer) {}
 
 // MountRes3 is the XDR union mountres3.
@@ -211,7 +211,7 @@ type MountRes3 struct {
 	ResOK  MountRes3OK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *MountRes3) Decode(d *xdr.Decoder) {
 	*v = MountRes3{}
 	v.Status.Decode(d)
@@ -232,7 +232,7 @@ func (v *MountRes3) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *MountRes3) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -242,7 +242,7 @@ func (v *MountRes3) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *MountRes3) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case OK:
@@ -257,7 +257,7 @@ type Mount struct {
 	Directory DirPath `xdr:"max=1024"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mount) Decode(d *xdr.Decoder) {
 	v.Hostname.Decode(d)
 	v.Directory.Decode(d)
@@ -278,7 +278,7 @@ type Group struct {
 	Name Name `xdr:"max=255"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Group) Decode(d *xdr.Decoder) {
 	v.Name.Decode(d)
 }
@@ -299,7 +299,7 @@ type Export struct {
 	Groups GroupList
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Export) Decode(d *xdr.Decoder) {
 	v.Dir.Decode(d)
 	v.Groups.Decode(d)
@@ -311,20 +311,20 @@ func (v *Export) Encode(w *xdr.Writer) {
 	v.Groups.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Export) EncodeHead(w *xdr.Writer) {
 	v.Dir.Encode(w)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Export) EncodeTail(w *xdr.Writer) {}
 
-// GroupList is a linked list of Group, as it stands in a stream.
+// GroupList is an encoded linked list of Group, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type GroupList struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *GroupList) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem Group
@@ -336,7 +336,7 @@ func (v *GroupList) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *GroupList) Next(elem *Group) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -346,8 +346,8 @@ func (v *GroupList) Next(elem *Group) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *GroupList) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem Group
@@ -394,7 +394,7 @@ var namesProcedure = map[Procedure]string{
 	ProcExport:  "MOUNTPROC3_EXPORT",
 }
 
-// String is the name that the definition gives p.
+// String returns the name that the definition gives p.
 func (p Procedure) String() string {
 	if s, ok := namesProcedure[p]; ok {
 		return s
@@ -402,12 +402,12 @@ func (p Procedure) String() string {
 	return "procedure " + strconv.Itoa(int(p))
 }
 
-// MountList is a linked list of Mount, as it stands in a stream.
+// MountList is an encoded linked list of Mount, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type MountList struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *MountList) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem Mount
@@ -419,7 +419,7 @@ func (v *MountList) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *MountList) Next(elem *Mount) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -429,8 +429,8 @@ func (v *MountList) Next(elem *Mount) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *MountList) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem Mount
@@ -449,12 +449,12 @@ func PutMount(w *xdr.Writer, elem *Mount) {
 // EndMountList ends a list that is being written to w.
 func EndMountList(w *xdr.Writer) { w.Bool(false) }
 
-// ExportList is a linked list of Export, as it stands in a stream.
+// ExportList is an encoded linked list of Export, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type ExportList struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *ExportList) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem Export
@@ -466,7 +466,7 @@ func (v *ExportList) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *ExportList) Next(elem *Export) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -476,8 +476,8 @@ func (v *ExportList) Next(elem *Export) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *ExportList) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem Export

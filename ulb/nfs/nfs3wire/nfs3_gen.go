@@ -60,7 +60,7 @@ const FSF3CanSetTime = 0x0010
 // A name in a directory.
 type Filename3 []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Filename3) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(xdr.NoLimit)
 }
@@ -73,7 +73,7 @@ func (v *Filename3) Encode(w *xdr.Writer) {
 // CookieVerf3 is the XDR type cookieverf3.
 type CookieVerf3 [CookieVerfSize]byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CookieVerf3) Decode(d *xdr.Decoder) {
 	d.FixedOpaqueTo((*v)[:])
 }
@@ -89,7 +89,7 @@ const CookieVerf3MaxSize = 8
 // CreateVerf3 is the XDR type createverf3.
 type CreateVerf3 [CreateVerfSize]byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CreateVerf3) Decode(d *xdr.Decoder) {
 	d.FixedOpaqueTo((*v)[:])
 }
@@ -105,7 +105,7 @@ const CreateVerf3MaxSize = 8
 // WriteVerf3 is the XDR type writeverf3.
 type WriteVerf3 [WriteVerfSize]byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *WriteVerf3) Decode(d *xdr.Decoder) {
 	d.FixedOpaqueTo((*v)[:])
 }
@@ -188,7 +188,7 @@ var namesNFSStat3 = map[NFSStat3]string{
 	NFS3ErrJukebox:     "NFS3ERR_JUKEBOX",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v NFSStat3) String() string {
 	if s, ok := namesNFSStat3[v]; ok {
 		return s
@@ -196,7 +196,7 @@ func (v NFSStat3) String() string {
 	return "nfsstat3(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v NFSStat3) Known() bool {
 	return 0 <= v && v <= 2 ||
 		5 <= v && v <= 6 ||
@@ -210,7 +210,7 @@ func (v NFSStat3) Known() bool {
 		10001 <= v && v <= 10008
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *NFSStat3) Decode(d *xdr.Decoder) { *v = NFSStat3(d.Int32()) }
 
 // Encode appends v to w.
@@ -251,7 +251,7 @@ var namesFType3 = map[FType3]string{
 	NF3Fifo: "NF3FIFO",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v FType3) String() string {
 	if s, ok := namesFType3[v]; ok {
 		return s
@@ -259,12 +259,12 @@ func (v FType3) String() string {
 	return "ftype3(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v FType3) Known() bool {
 	return 1 <= v && v <= 7
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *FType3) Decode(d *xdr.Decoder) {
 	*v = FType3(d.Int32())
 	if !v.Known() {
@@ -285,7 +285,7 @@ type SpecData3 struct {
 	Minor uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SpecData3) Decode(d *xdr.Decoder) {
 	v.Major = d.Uint32()
 	v.Minor = d.Uint32()
@@ -306,7 +306,7 @@ type FileHandle3 struct {
 	Data []byte `xdr:"max=64"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FileHandle3) Decode(d *xdr.Decoder) {
 	v.Data = d.Opaque(FileHandleSize)
 }
@@ -326,7 +326,7 @@ type NFSTime3 struct {
 	Nanoseconds uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *NFSTime3) Decode(d *xdr.Decoder) {
 	v.Seconds = d.Uint32()
 	v.Nanoseconds = d.Uint32()
@@ -363,7 +363,7 @@ type Fattr3 struct {
 	Ctime  NFSTime3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fattr3) Decode(d *xdr.Decoder) {
 	v.Type.Decode(d)
 	v.Mode = d.Uint32()
@@ -408,7 +408,7 @@ type PostOpAttr struct {
 	Attributes       Fattr3 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *PostOpAttr) Decode(d *xdr.Decoder) {
 	*v = PostOpAttr{}
 	v.AttributesFollow = d.Bool()
@@ -440,7 +440,7 @@ type WccAttr struct {
 	Ctime NFSTime3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *WccAttr) Decode(d *xdr.Decoder) {
 	v.Size = d.Uint64()
 	v.Mtime.Decode(d)
@@ -464,7 +464,7 @@ type PreOpAttr struct {
 	Attributes       WccAttr `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *PreOpAttr) Decode(d *xdr.Decoder) {
 	*v = PreOpAttr{}
 	v.AttributesFollow = d.Bool()
@@ -495,7 +495,7 @@ type WccData struct {
 	After  PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *WccData) Decode(d *xdr.Decoder) {
 	v.Before.Decode(d)
 	v.After.Decode(d)
@@ -517,7 +517,7 @@ type PostOpFH3 struct {
 	Handle        FileHandle3 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *PostOpFH3) Decode(d *xdr.Decoder) {
 	*v = PostOpFH3{}
 	v.HandleFollows = d.Bool()
@@ -558,7 +558,7 @@ var namesTimeHow = map[TimeHow]string{
 	SetToClientTime: "SET_TO_CLIENT_TIME",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v TimeHow) String() string {
 	if s, ok := namesTimeHow[v]; ok {
 		return s
@@ -566,12 +566,12 @@ func (v TimeHow) String() string {
 	return "time_how(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v TimeHow) Known() bool {
 	return 0 <= v && v <= 2
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *TimeHow) Decode(d *xdr.Decoder) {
 	*v = TimeHow(d.Int32())
 	if !v.Known() {
@@ -592,7 +592,7 @@ type SetMode3 struct {
 	Mode  uint32 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetMode3) Decode(d *xdr.Decoder) {
 	*v = SetMode3{}
 	v.SetIt = d.Bool()
@@ -623,7 +623,7 @@ type SetUID3 struct {
 	UID   uint32 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetUID3) Decode(d *xdr.Decoder) {
 	*v = SetUID3{}
 	v.SetIt = d.Bool()
@@ -654,7 +654,7 @@ type SetGID3 struct {
 	GID   uint32 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetGID3) Decode(d *xdr.Decoder) {
 	*v = SetGID3{}
 	v.SetIt = d.Bool()
@@ -685,7 +685,7 @@ type SetSize3 struct {
 	Size  uint64 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetSize3) Decode(d *xdr.Decoder) {
 	*v = SetSize3{}
 	v.SetIt = d.Bool()
@@ -716,7 +716,7 @@ type SetAtime struct {
 	Atime NFSTime3 `xdr:"case=2"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetAtime) Decode(d *xdr.Decoder) {
 	*v = SetAtime{}
 	v.SetIt.Decode(d)
@@ -747,7 +747,7 @@ type SetMtime struct {
 	Mtime NFSTime3 `xdr:"case=2"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetMtime) Decode(d *xdr.Decoder) {
 	*v = SetMtime{}
 	v.SetIt.Decode(d)
@@ -782,7 +782,7 @@ type Sattr3 struct {
 	Mtime SetMtime
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Sattr3) Decode(d *xdr.Decoder) {
 	v.Mode.Decode(d)
 	v.UID.Decode(d)
@@ -812,7 +812,7 @@ type DirOpArgs3 struct {
 	Name Filename3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DirOpArgs3) Decode(d *xdr.Decoder) {
 	v.Dir.Decode(d)
 	v.Name.Decode(d)
@@ -830,7 +830,7 @@ type Getattr3Args struct {
 	Object FileHandle3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Getattr3Args) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 }
@@ -848,7 +848,7 @@ type Getattr3ResOK struct {
 	ObjAttributes Fattr3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Getattr3ResOK) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 }
@@ -868,7 +868,7 @@ type Getattr3Res struct {
 	ResOK  Getattr3ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Getattr3Res) Decode(d *xdr.Decoder) {
 	*v = Getattr3Res{}
 	v.Status.Decode(d)
@@ -900,7 +900,7 @@ type SattrGuard3 struct {
 	ObjCtime NFSTime3 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SattrGuard3) Decode(d *xdr.Decoder) {
 	*v = SattrGuard3{}
 	v.Check = d.Bool()
@@ -931,7 +931,7 @@ type Setattr3Args struct {
 	Guard         SattrGuard3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Setattr3Args) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 	v.NewAttributes.Decode(d)
@@ -953,7 +953,7 @@ type Setattr3ResOK struct {
 	ObjWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Setattr3ResOK) Decode(d *xdr.Decoder) {
 	v.ObjWcc.Decode(d)
 }
@@ -971,7 +971,7 @@ type Setattr3ResFail struct {
 	ObjWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Setattr3ResFail) Decode(d *xdr.Decoder) {
 	v.ObjWcc.Decode(d)
 }
@@ -992,7 +992,7 @@ type Setattr3Res struct {
 	ResFail Setattr3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Setattr3Res) Decode(d *xdr.Decoder) {
 	*v = Setattr3Res{}
 	v.Status.Decode(d)
@@ -1024,7 +1024,7 @@ type Lookup3Args struct {
 	What DirOpArgs3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lookup3Args) Decode(d *xdr.Decoder) {
 	v.What.Decode(d)
 }
@@ -1041,7 +1041,7 @@ type Lookup3ResOK struct {
 	DirAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lookup3ResOK) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 	v.ObjAttributes.Decode(d)
@@ -1063,7 +1063,7 @@ type Lookup3ResFail struct {
 	DirAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lookup3ResFail) Decode(d *xdr.Decoder) {
 	v.DirAttributes.Decode(d)
 }
@@ -1084,7 +1084,7 @@ type Lookup3Res struct {
 	ResFail Lookup3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lookup3Res) Decode(d *xdr.Decoder) {
 	*v = Lookup3Res{}
 	v.Status.Decode(d)
@@ -1117,7 +1117,7 @@ type Access3Args struct {
 	Access uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Access3Args) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 	v.Access = d.Uint32()
@@ -1138,7 +1138,7 @@ type Access3ResOK struct {
 	Access        uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Access3ResOK) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 	v.Access = d.Uint32()
@@ -1158,7 +1158,7 @@ type Access3ResFail struct {
 	ObjAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Access3ResFail) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 }
@@ -1179,7 +1179,7 @@ type Access3Res struct {
 	ResFail Access3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Access3Res) Decode(d *xdr.Decoder) {
 	*v = Access3Res{}
 	v.Status.Decode(d)
@@ -1211,7 +1211,7 @@ type Readlink3Args struct {
 	Symlink FileHandle3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readlink3Args) Decode(d *xdr.Decoder) {
 	v.Symlink.Decode(d)
 }
@@ -1230,7 +1230,7 @@ type Readlink3ResOK struct {
 	Data              xdr.Eligible
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readlink3ResOK) Decode(d *xdr.Decoder) {
 	v.SymlinkAttributes.Decode(d)
 	v.Data.Decode(d, xdr.NoLimit)
@@ -1251,7 +1251,7 @@ type Readlink3ResFail struct {
 	SymlinkAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readlink3ResFail) Decode(d *xdr.Decoder) {
 	v.SymlinkAttributes.Decode(d)
 }
@@ -1272,7 +1272,7 @@ type Readlink3Res struct {
 	ResFail Readlink3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readlink3Res) Decode(d *xdr.Decoder) {
 	*v = Readlink3Res{}
 	v.Status.Decode(d)
@@ -1307,7 +1307,7 @@ type Read3Args struct {
 	Count      uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Read3Args) Decode(d *xdr.Decoder) {
 	v.FileHandle.Decode(d)
 	v.Offset = d.Uint64()
@@ -1332,7 +1332,7 @@ type Read3ResOK struct {
 	Data           xdr.Eligible
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Read3ResOK) Decode(d *xdr.Decoder) {
 	v.FileAttributes.Decode(d)
 	v.Count = d.Uint32()
@@ -1357,7 +1357,7 @@ type Read3ResFail struct {
 	FileAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Read3ResFail) Decode(d *xdr.Decoder) {
 	v.FileAttributes.Decode(d)
 }
@@ -1378,7 +1378,7 @@ type Read3Res struct {
 	ResFail Read3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Read3Res) Decode(d *xdr.Decoder) {
 	*v = Read3Res{}
 	v.Status.Decode(d)
@@ -1422,7 +1422,7 @@ var namesStableHow = map[StableHow]string{
 	FileSync: "FILE_SYNC",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v StableHow) String() string {
 	if s, ok := namesStableHow[v]; ok {
 		return s
@@ -1430,12 +1430,12 @@ func (v StableHow) String() string {
 	return "stable_how(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v StableHow) Known() bool {
 	return 0 <= v && v <= 2
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *StableHow) Decode(d *xdr.Decoder) {
 	*v = StableHow(d.Int32())
 	if !v.Known() {
@@ -1459,7 +1459,7 @@ type Write3Args struct {
 	Data       xdr.Eligible
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Write3Args) Decode(d *xdr.Decoder) {
 	v.FileHandle.Decode(d)
 	v.Offset = d.Uint64()
@@ -1489,7 +1489,7 @@ type Write3ResOK struct {
 	Verf      WriteVerf3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Write3ResOK) Decode(d *xdr.Decoder) {
 	v.FileWcc.Decode(d)
 	v.Count = d.Uint32()
@@ -1513,7 +1513,7 @@ type Write3ResFail struct {
 	FileWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Write3ResFail) Decode(d *xdr.Decoder) {
 	v.FileWcc.Decode(d)
 }
@@ -1534,7 +1534,7 @@ type Write3Res struct {
 	ResFail Write3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Write3Res) Decode(d *xdr.Decoder) {
 	*v = Write3Res{}
 	v.Status.Decode(d)
@@ -1577,7 +1577,7 @@ var namesCreateMode3 = map[CreateMode3]string{
 	Exclusive: "EXCLUSIVE",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v CreateMode3) String() string {
 	if s, ok := namesCreateMode3[v]; ok {
 		return s
@@ -1585,12 +1585,12 @@ func (v CreateMode3) String() string {
 	return "createmode3(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v CreateMode3) Known() bool {
 	return 0 <= v && v <= 2
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *CreateMode3) Decode(d *xdr.Decoder) {
 	*v = CreateMode3(d.Int32())
 	if !v.Known() {
@@ -1612,7 +1612,7 @@ type CreateHow3 struct {
 	Verf          CreateVerf3 `xdr:"case=2"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CreateHow3) Decode(d *xdr.Decoder) {
 	*v = CreateHow3{}
 	v.Mode.Decode(d)
@@ -1649,7 +1649,7 @@ type Create3Args struct {
 	How   CreateHow3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Create3Args) Decode(d *xdr.Decoder) {
 	v.Where.Decode(d)
 	v.How.Decode(d)
@@ -1668,7 +1668,7 @@ type Create3ResOK struct {
 	DirWcc        WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Create3ResOK) Decode(d *xdr.Decoder) {
 	v.Obj.Decode(d)
 	v.ObjAttributes.Decode(d)
@@ -1690,7 +1690,7 @@ type Create3ResFail struct {
 	DirWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Create3ResFail) Decode(d *xdr.Decoder) {
 	v.DirWcc.Decode(d)
 }
@@ -1711,7 +1711,7 @@ type Create3Res struct {
 	ResFail Create3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Create3Res) Decode(d *xdr.Decoder) {
 	*v = Create3Res{}
 	v.Status.Decode(d)
@@ -1744,7 +1744,7 @@ type Mkdir3Args struct {
 	Attributes Sattr3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mkdir3Args) Decode(d *xdr.Decoder) {
 	v.Where.Decode(d)
 	v.Attributes.Decode(d)
@@ -1763,7 +1763,7 @@ type Mkdir3ResOK struct {
 	DirWcc        WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mkdir3ResOK) Decode(d *xdr.Decoder) {
 	v.Obj.Decode(d)
 	v.ObjAttributes.Decode(d)
@@ -1785,7 +1785,7 @@ type Mkdir3ResFail struct {
 	DirWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mkdir3ResFail) Decode(d *xdr.Decoder) {
 	v.DirWcc.Decode(d)
 }
@@ -1806,7 +1806,7 @@ type Mkdir3Res struct {
 	ResFail Mkdir3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mkdir3Res) Decode(d *xdr.Decoder) {
 	*v = Mkdir3Res{}
 	v.Status.Decode(d)
@@ -1839,7 +1839,7 @@ type SymlinkData3 struct {
 	SymlinkData       xdr.Eligible
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SymlinkData3) Decode(d *xdr.Decoder) {
 	v.SymlinkAttributes.Decode(d)
 	v.SymlinkData.Decode(d, xdr.NoLimit)
@@ -1861,7 +1861,7 @@ type Symlink3Args struct {
 	Symlink SymlinkData3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Symlink3Args) Decode(d *xdr.Decoder) {
 	v.Where.Decode(d)
 	v.Symlink.Decode(d)
@@ -1880,7 +1880,7 @@ type Symlink3ResOK struct {
 	DirWcc        WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Symlink3ResOK) Decode(d *xdr.Decoder) {
 	v.Obj.Decode(d)
 	v.ObjAttributes.Decode(d)
@@ -1902,7 +1902,7 @@ type Symlink3ResFail struct {
 	DirWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Symlink3ResFail) Decode(d *xdr.Decoder) {
 	v.DirWcc.Decode(d)
 }
@@ -1923,7 +1923,7 @@ type Symlink3Res struct {
 	ResFail Symlink3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Symlink3Res) Decode(d *xdr.Decoder) {
 	*v = Symlink3Res{}
 	v.Status.Decode(d)
@@ -1956,7 +1956,7 @@ type DeviceData3 struct {
 	Spec          SpecData3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DeviceData3) Decode(d *xdr.Decoder) {
 	v.DevAttributes.Decode(d)
 	v.Spec.Decode(d)
@@ -1979,7 +1979,7 @@ type MknodData3 struct {
 	PipeAttributes Sattr3      `xdr:"case=6,7"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *MknodData3) Decode(d *xdr.Decoder) {
 	*v = MknodData3{}
 	v.Type.Decode(d)
@@ -2014,7 +2014,7 @@ type Mknod3Args struct {
 	What  MknodData3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mknod3Args) Decode(d *xdr.Decoder) {
 	v.Where.Decode(d)
 	v.What.Decode(d)
@@ -2033,7 +2033,7 @@ type Mknod3ResOK struct {
 	DirWcc        WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mknod3ResOK) Decode(d *xdr.Decoder) {
 	v.Obj.Decode(d)
 	v.ObjAttributes.Decode(d)
@@ -2055,7 +2055,7 @@ type Mknod3ResFail struct {
 	DirWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mknod3ResFail) Decode(d *xdr.Decoder) {
 	v.DirWcc.Decode(d)
 }
@@ -2076,7 +2076,7 @@ type Mknod3Res struct {
 	ResFail Mknod3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Mknod3Res) Decode(d *xdr.Decoder) {
 	*v = Mknod3Res{}
 	v.Status.Decode(d)
@@ -2108,7 +2108,7 @@ type Remove3Args struct {
 	Object DirOpArgs3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Remove3Args) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 }
@@ -2123,7 +2123,7 @@ type Remove3ResOK struct {
 	DirWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Remove3ResOK) Decode(d *xdr.Decoder) {
 	v.DirWcc.Decode(d)
 }
@@ -2141,7 +2141,7 @@ type Remove3ResFail struct {
 	DirWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Remove3ResFail) Decode(d *xdr.Decoder) {
 	v.DirWcc.Decode(d)
 }
@@ -2162,7 +2162,7 @@ type Remove3Res struct {
 	ResFail Remove3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Remove3Res) Decode(d *xdr.Decoder) {
 	*v = Remove3Res{}
 	v.Status.Decode(d)
@@ -2194,7 +2194,7 @@ type Rmdir3Args struct {
 	Object DirOpArgs3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rmdir3Args) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 }
@@ -2209,7 +2209,7 @@ type Rmdir3ResOK struct {
 	DirWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rmdir3ResOK) Decode(d *xdr.Decoder) {
 	v.DirWcc.Decode(d)
 }
@@ -2227,7 +2227,7 @@ type Rmdir3ResFail struct {
 	DirWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rmdir3ResFail) Decode(d *xdr.Decoder) {
 	v.DirWcc.Decode(d)
 }
@@ -2248,7 +2248,7 @@ type Rmdir3Res struct {
 	ResFail Rmdir3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rmdir3Res) Decode(d *xdr.Decoder) {
 	*v = Rmdir3Res{}
 	v.Status.Decode(d)
@@ -2281,7 +2281,7 @@ type Rename3Args struct {
 	To   DirOpArgs3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rename3Args) Decode(d *xdr.Decoder) {
 	v.From.Decode(d)
 	v.To.Decode(d)
@@ -2299,7 +2299,7 @@ type Rename3ResOK struct {
 	ToDirWcc   WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rename3ResOK) Decode(d *xdr.Decoder) {
 	v.FromDirWcc.Decode(d)
 	v.ToDirWcc.Decode(d)
@@ -2320,7 +2320,7 @@ type Rename3ResFail struct {
 	ToDirWcc   WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rename3ResFail) Decode(d *xdr.Decoder) {
 	v.FromDirWcc.Decode(d)
 	v.ToDirWcc.Decode(d)
@@ -2343,7 +2343,7 @@ type Rename3Res struct {
 	ResFail Rename3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rename3Res) Decode(d *xdr.Decoder) {
 	*v = Rename3Res{}
 	v.Status.Decode(d)
@@ -2376,7 +2376,7 @@ type Link3Args struct {
 	Link       DirOpArgs3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Link3Args) Decode(d *xdr.Decoder) {
 	v.FileHandle.Decode(d)
 	v.Link.Decode(d)
@@ -2394,7 +2394,7 @@ type Link3ResOK struct {
 	LinkDirWcc     WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Link3ResOK) Decode(d *xdr.Decoder) {
 	v.FileAttributes.Decode(d)
 	v.LinkDirWcc.Decode(d)
@@ -2415,7 +2415,7 @@ type Link3ResFail struct {
 	LinkDirWcc     WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Link3ResFail) Decode(d *xdr.Decoder) {
 	v.FileAttributes.Decode(d)
 	v.LinkDirWcc.Decode(d)
@@ -2438,7 +2438,7 @@ type Link3Res struct {
 	ResFail Link3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Link3Res) Decode(d *xdr.Decoder) {
 	*v = Link3Res{}
 	v.Status.Decode(d)
@@ -2473,7 +2473,7 @@ type Readdir3Args struct {
 	Count      uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readdir3Args) Decode(d *xdr.Decoder) {
 	v.Dir.Decode(d)
 	v.Cookie = d.Uint64()
@@ -2499,7 +2499,7 @@ type Entry3 struct {
 	Cookie uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Entry3) Decode(d *xdr.Decoder) {
 	v.FileID = d.Uint64()
 	v.Name.Decode(d)
@@ -2519,7 +2519,7 @@ type DirList3 struct {
 	EOF     bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DirList3) Decode(d *xdr.Decoder) {
 	v.Entries.Decode(d)
 	v.EOF = d.Bool()
@@ -2531,20 +2531,20 @@ func (v *DirList3) Encode(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *DirList3) EncodeHead(w *xdr.Writer) {}
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *DirList3) EncodeTail(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// Entry3List is a linked list of Entry3, as it stands in a stream.
+// Entry3List is an encoded linked list of Entry3, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type Entry3List struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *Entry3List) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem Entry3
@@ -2556,7 +2556,7 @@ func (v *Entry3List) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *Entry3List) Next(elem *Entry3) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -2566,8 +2566,8 @@ func (v *Entry3List) Next(elem *Entry3) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *Entry3List) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem Entry3
@@ -2593,7 +2593,7 @@ type Readdir3ResOK struct {
 	Reply         DirList3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readdir3ResOK) Decode(d *xdr.Decoder) {
 	v.DirAttributes.Decode(d)
 	v.CookieVerf.Decode(d)
@@ -2607,14 +2607,14 @@ func (v *Readdir3ResOK) Encode(w *xdr.Writer) {
 	v.Reply.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Readdir3ResOK) EncodeHead(w *xdr.Writer) {
 	v.DirAttributes.Encode(w)
 	v.CookieVerf.Encode(w)
 	v.Reply.EncodeHead(w)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Readdir3ResOK) EncodeTail(w *xdr.Writer) {
 	v.Reply.EncodeTail(w)
 }
@@ -2624,7 +2624,7 @@ type Readdir3ResFail struct {
 	DirAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readdir3ResFail) Decode(d *xdr.Decoder) {
 	v.DirAttributes.Decode(d)
 }
@@ -2645,7 +2645,7 @@ type Readdir3Res struct {
 	ResFail Readdir3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readdir3Res) Decode(d *xdr.Decoder) {
 	*v = Readdir3Res{}
 	v.Status.Decode(d)
@@ -2668,7 +2668,7 @@ func (v *Readdir3Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Readdir3Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -2679,7 +2679,7 @@ func (v *Readdir3Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Readdir3Res) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case NFS3OK:
@@ -2698,7 +2698,7 @@ type ReaddirPlus3Args struct {
 	MaxCount   uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReaddirPlus3Args) Decode(d *xdr.Decoder) {
 	v.Dir.Decode(d)
 	v.Cookie = d.Uint64()
@@ -2728,7 +2728,7 @@ type EntryPlus3 struct {
 	NameHandle     PostOpFH3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *EntryPlus3) Decode(d *xdr.Decoder) {
 	v.FileID = d.Uint64()
 	v.Name.Decode(d)
@@ -2752,7 +2752,7 @@ type DirListPlus3 struct {
 	EOF     bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DirListPlus3) Decode(d *xdr.Decoder) {
 	v.Entries.Decode(d)
 	v.EOF = d.Bool()
@@ -2764,20 +2764,20 @@ func (v *DirListPlus3) Encode(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *DirListPlus3) EncodeHead(w *xdr.Writer) {}
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *DirListPlus3) EncodeTail(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// EntryPlus3List is a linked list of EntryPlus3, as it stands in a stream.
+// EntryPlus3List is an encoded linked list of EntryPlus3, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type EntryPlus3List struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *EntryPlus3List) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem EntryPlus3
@@ -2789,7 +2789,7 @@ func (v *EntryPlus3List) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *EntryPlus3List) Next(elem *EntryPlus3) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -2799,8 +2799,8 @@ func (v *EntryPlus3List) Next(elem *EntryPlus3) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *EntryPlus3List) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem EntryPlus3
@@ -2826,7 +2826,7 @@ type ReaddirPlus3ResOK struct {
 	Reply         DirListPlus3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReaddirPlus3ResOK) Decode(d *xdr.Decoder) {
 	v.DirAttributes.Decode(d)
 	v.CookieVerf.Decode(d)
@@ -2840,14 +2840,14 @@ func (v *ReaddirPlus3ResOK) Encode(w *xdr.Writer) {
 	v.Reply.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ReaddirPlus3ResOK) EncodeHead(w *xdr.Writer) {
 	v.DirAttributes.Encode(w)
 	v.CookieVerf.Encode(w)
 	v.Reply.EncodeHead(w)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ReaddirPlus3ResOK) EncodeTail(w *xdr.Writer) {
 	v.Reply.EncodeTail(w)
 }
@@ -2857,7 +2857,7 @@ type ReaddirPlus3ResFail struct {
 	DirAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReaddirPlus3ResFail) Decode(d *xdr.Decoder) {
 	v.DirAttributes.Decode(d)
 }
@@ -2878,7 +2878,7 @@ type ReaddirPlus3Res struct {
 	ResFail ReaddirPlus3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReaddirPlus3Res) Decode(d *xdr.Decoder) {
 	*v = ReaddirPlus3Res{}
 	v.Status.Decode(d)
@@ -2901,7 +2901,7 @@ func (v *ReaddirPlus3Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ReaddirPlus3Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -2912,7 +2912,7 @@ func (v *ReaddirPlus3Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ReaddirPlus3Res) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case NFS3OK:
@@ -2926,7 +2926,7 @@ type Fsstat3Args struct {
 	FSRoot FileHandle3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fsstat3Args) Decode(d *xdr.Decoder) {
 	v.FSRoot.Decode(d)
 }
@@ -2958,7 +2958,7 @@ type Fsstat3ResOK struct {
 	InvarSec uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fsstat3ResOK) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 	v.TotalBytes = d.Uint64()
@@ -2990,7 +2990,7 @@ type Fsstat3ResFail struct {
 	ObjAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fsstat3ResFail) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 }
@@ -3011,7 +3011,7 @@ type Fsstat3Res struct {
 	ResFail Fsstat3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fsstat3Res) Decode(d *xdr.Decoder) {
 	*v = Fsstat3Res{}
 	v.Status.Decode(d)
@@ -3043,7 +3043,7 @@ type Fsinfo3Args struct {
 	FSRoot FileHandle3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fsinfo3Args) Decode(d *xdr.Decoder) {
 	v.FSRoot.Decode(d)
 }
@@ -3076,7 +3076,7 @@ type Fsinfo3ResOK struct {
 	Properties uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fsinfo3ResOK) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 	v.ReadMax = d.Uint32()
@@ -3114,7 +3114,7 @@ type Fsinfo3ResFail struct {
 	ObjAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fsinfo3ResFail) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 }
@@ -3135,7 +3135,7 @@ type Fsinfo3Res struct {
 	ResFail Fsinfo3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Fsinfo3Res) Decode(d *xdr.Decoder) {
 	*v = Fsinfo3Res{}
 	v.Status.Decode(d)
@@ -3167,7 +3167,7 @@ type Pathconf3Args struct {
 	Object FileHandle3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Pathconf3Args) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 }
@@ -3191,7 +3191,7 @@ type Pathconf3ResOK struct {
 	CasePreserving  bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Pathconf3ResOK) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 	v.LinkMax = d.Uint32()
@@ -3221,7 +3221,7 @@ type Pathconf3ResFail struct {
 	ObjAttributes PostOpAttr
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Pathconf3ResFail) Decode(d *xdr.Decoder) {
 	v.ObjAttributes.Decode(d)
 }
@@ -3242,7 +3242,7 @@ type Pathconf3Res struct {
 	ResFail Pathconf3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Pathconf3Res) Decode(d *xdr.Decoder) {
 	*v = Pathconf3Res{}
 	v.Status.Decode(d)
@@ -3276,7 +3276,7 @@ type Commit3Args struct {
 	Count      uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Commit3Args) Decode(d *xdr.Decoder) {
 	v.FileHandle.Decode(d)
 	v.Offset = d.Uint64()
@@ -3299,7 +3299,7 @@ type Commit3ResOK struct {
 	Verf    WriteVerf3
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Commit3ResOK) Decode(d *xdr.Decoder) {
 	v.FileWcc.Decode(d)
 	v.Verf.Decode(d)
@@ -3319,7 +3319,7 @@ type Commit3ResFail struct {
 	FileWcc WccData
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Commit3ResFail) Decode(d *xdr.Decoder) {
 	v.FileWcc.Decode(d)
 }
@@ -3340,7 +3340,7 @@ type Commit3Res struct {
 	ResFail Commit3ResFail `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Commit3Res) Decode(d *xdr.Decoder) {
 	*v = Commit3Res{}
 	v.Status.Decode(d)
@@ -3426,7 +3426,7 @@ var namesProcedure = map[Procedure]string{
 	ProcCommit:      "NFSPROC3_COMMIT",
 }
 
-// String is the name that the definition gives p.
+// String returns the name that the definition gives p.
 func (p Procedure) String() string {
 	if s, ok := namesProcedure[p]; ok {
 		return s

@@ -752,7 +752,7 @@ var namesFType4 = map[FType4]string{
 	NF4Namedattr: "NF4NAMEDATTR",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v FType4) String() string {
 	if s, ok := namesFType4[v]; ok {
 		return s
@@ -760,12 +760,12 @@ func (v FType4) String() string {
 	return "nfs_ftype4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v FType4) Known() bool {
 	return 1 <= v && v <= 9
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *FType4) Decode(d *xdr.Decoder) { *v = FType4(d.Int32()) }
 
 // Encode appends v to w.
@@ -1013,7 +1013,7 @@ var namesNFSStat4 = map[NFSStat4]string{
 	NFS4ErrXattr2Big:             "NFS4ERR_XATTR2BIG",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v NFSStat4) String() string {
 	if s, ok := namesNFSStat4[v]; ok {
 		return s
@@ -1021,7 +1021,7 @@ func (v NFSStat4) String() string {
 	return "nfsstat4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v NFSStat4) Known() bool {
 	return 0 <= v && v <= 2 ||
 		5 <= v && v <= 6 ||
@@ -1038,7 +1038,7 @@ func (v NFSStat4) Known() bool {
 		10074 <= v && v <= 10096
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *NFSStat4) Decode(d *xdr.Decoder) { *v = NFSStat4(d.Int32()) }
 
 // Encode appends v to w.
@@ -1052,7 +1052,7 @@ const NFSStat4MaxSize = 4
 // (section 3.3.7).
 type Attrlist4 []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Attrlist4) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(xdr.NoLimit)
 }
@@ -1069,7 +1069,7 @@ const Bitmap4MaxSize = 16
 // A file handle: opaque to clients (section 4).
 type NFSFH4 []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *NFSFH4) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(NFS4FHSize)
 }
@@ -1086,7 +1086,7 @@ const NFSFH4MaxSize = 132
 // The identifier of a GSS mechanism, in the form of RFC 2743 section 3.1.
 type SecOid4 []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SecOid4) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(xdr.NoLimit)
 }
@@ -1100,7 +1100,7 @@ func (v *SecOid4) Encode(w *xdr.Writer) {
 // The name of a session (section 2.10.3.1).
 type SessionID4 [NFS4SessionIDSize]byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SessionID4) Decode(d *xdr.Decoder) {
 	d.FixedOpaqueTo((*v)[:])
 }
@@ -1117,7 +1117,7 @@ const SessionID4MaxSize = 16
 // Text in UTF-8 (section 14).
 type UTF8String []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *UTF8String) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(xdr.NoLimit)
 }
@@ -1131,7 +1131,7 @@ func (v *UTF8String) Encode(w *xdr.Writer) {
 // The text of a symbolic link.
 type Linktext4 []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Linktext4) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(xdr.NoLimit)
 }
@@ -1141,16 +1141,16 @@ func (v *Linktext4) Encode(w *xdr.Writer) {
 	w.Opaque(*v)
 }
 
-// Pathname4 is an array of UTF8String, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// Pathname4 is an encoded array of UTF8String, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type Pathname4 struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *Pathname4) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -1163,10 +1163,10 @@ func (v *Pathname4) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *Pathname4) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *Pathname4) Next(elem *UTF8String) bool {
 	if v.left == 0 {
 		return false
@@ -1177,8 +1177,8 @@ func (v *Pathname4) Next(elem *UTF8String) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *Pathname4) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -1192,7 +1192,7 @@ func (v *Pathname4) Encode(w *xdr.Writer) {
 // A value that changes when what it stands for was lost or begins anew.
 type Verifier4 [NFS4VerifierSize]byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Verifier4) Decode(d *xdr.Decoder) {
 	d.FixedOpaqueTo((*v)[:])
 }
@@ -1212,7 +1212,7 @@ type NFSTime4 struct {
 	Nseconds uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *NFSTime4) Decode(d *xdr.Decoder) {
 	v.Seconds = d.Int64()
 	v.Nseconds = d.Uint32()
@@ -1242,7 +1242,7 @@ var namesTimeHow4 = map[TimeHow4]string{
 	SetToClientTime4: "SET_TO_CLIENT_TIME4",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v TimeHow4) String() string {
 	if s, ok := namesTimeHow4[v]; ok {
 		return s
@@ -1250,12 +1250,12 @@ func (v TimeHow4) String() string {
 	return "time_how4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v TimeHow4) Known() bool {
 	return 0 <= v && v <= 1
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *TimeHow4) Decode(d *xdr.Decoder) {
 	*v = TimeHow4(d.Int32())
 	if !v.Known() {
@@ -1277,7 +1277,7 @@ type Settime4 struct {
 	Time  NFSTime4 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Settime4) Decode(d *xdr.Decoder) {
 	*v = Settime4{}
 	v.SetIt.Decode(d)
@@ -1308,7 +1308,7 @@ type FSID4 struct {
 	Minor uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FSID4) Decode(d *xdr.Decoder) {
 	v.Major = d.Uint64()
 	v.Minor = d.Uint64()
@@ -1330,7 +1330,7 @@ type FsLocation4 struct {
 	Rootpath Pathname4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FsLocation4) Decode(d *xdr.Decoder) {
 	v.Server.Decode(d)
 	v.Rootpath.Decode(d)
@@ -1342,16 +1342,16 @@ func (v *FsLocation4) Encode(w *xdr.Writer) {
 	v.Rootpath.Encode(w)
 }
 
-// FsLocation4Server is an array of UTF8String, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// FsLocation4Server is an encoded array of UTF8String, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type FsLocation4Server struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *FsLocation4Server) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -1364,10 +1364,10 @@ func (v *FsLocation4Server) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *FsLocation4Server) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *FsLocation4Server) Next(elem *UTF8String) bool {
 	if v.left == 0 {
 		return false
@@ -1378,8 +1378,8 @@ func (v *FsLocation4Server) Next(elem *UTF8String) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *FsLocation4Server) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -1396,7 +1396,7 @@ type FsLocations4 struct {
 	Locations FsLocations4Locations
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FsLocations4) Decode(d *xdr.Decoder) {
 	v.FsRoot.Decode(d)
 	v.Locations.Decode(d)
@@ -1408,16 +1408,16 @@ func (v *FsLocations4) Encode(w *xdr.Writer) {
 	v.Locations.Encode(w)
 }
 
-// FsLocations4Locations is an array of FsLocation4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// FsLocations4Locations is an encoded array of FsLocation4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type FsLocations4Locations struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *FsLocations4Locations) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 8)
 	v.at = *d
@@ -1430,10 +1430,10 @@ func (v *FsLocations4Locations) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *FsLocations4Locations) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *FsLocations4Locations) Next(elem *FsLocation4) bool {
 	if v.left == 0 {
 		return false
@@ -1444,8 +1444,8 @@ func (v *FsLocations4Locations) Next(elem *FsLocation4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *FsLocations4Locations) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -1464,7 +1464,7 @@ type ACE4 struct {
 	Who        UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ACE4) Decode(d *xdr.Decoder) {
 	v.Type = d.Uint32()
 	v.Flag = d.Uint32()
@@ -1487,7 +1487,7 @@ type SpecData4 struct {
 	Specdata2 uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SpecData4) Decode(d *xdr.Decoder) {
 	v.Specdata1 = d.Uint32()
 	v.Specdata2 = d.Uint32()
@@ -1510,7 +1510,7 @@ type NetAddr4 struct {
 	RAddr  []byte
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *NetAddr4) Decode(d *xdr.Decoder) {
 	v.RNetid = d.Opaque(xdr.NoLimit)
 	v.RAddr = d.Opaque(xdr.NoLimit)
@@ -1530,7 +1530,7 @@ type NFSImplID4 struct {
 	Date   NFSTime4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *NFSImplID4) Decode(d *xdr.Decoder) {
 	v.Domain.Decode(d)
 	v.Name.Decode(d)
@@ -1551,7 +1551,7 @@ type StateID4 struct {
 	Other [NFS4OtherSize]byte
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *StateID4) Decode(d *xdr.Decoder) {
 	v.Seqid = d.Uint32()
 	d.FixedOpaqueTo(v.Other[:])
@@ -1583,7 +1583,7 @@ var namesNetlocType4 = map[NetlocType4]string{
 	Nl4Netaddr: "NL4_NETADDR",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v NetlocType4) String() string {
 	if s, ok := namesNetlocType4[v]; ok {
 		return s
@@ -1591,12 +1591,12 @@ func (v NetlocType4) String() string {
 	return "netloc_type4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v NetlocType4) Known() bool {
 	return 1 <= v && v <= 3
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *NetlocType4) Decode(d *xdr.Decoder) {
 	*v = NetlocType4(d.Int32())
 	if !v.Known() {
@@ -1620,7 +1620,7 @@ type Netloc4 struct {
 	Addr NetAddr4    `xdr:"case=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Netloc4) Decode(d *xdr.Decoder) {
 	*v = Netloc4{}
 	v.Type.Decode(d)
@@ -1672,7 +1672,7 @@ var namesChangeAttrType4 = map[ChangeAttrType4]string{
 	NFS4ChangeTypeIsUndefined:            "NFS4_CHANGE_TYPE_IS_UNDEFINED",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v ChangeAttrType4) String() string {
 	if s, ok := namesChangeAttrType4[v]; ok {
 		return s
@@ -1680,12 +1680,12 @@ func (v ChangeAttrType4) String() string {
 	return "change_attr_type4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v ChangeAttrType4) Known() bool {
 	return 0 <= v && v <= 4
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *ChangeAttrType4) Decode(d *xdr.Decoder) { *v = ChangeAttrType4(d.Int32()) }
 
 // Encode appends v to w.
@@ -1701,7 +1701,7 @@ type Data4 struct {
 	Data   []byte
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Data4) Decode(d *xdr.Decoder) {
 	v.Offset = d.Uint64()
 	v.Data = d.Opaque(xdr.NoLimit)
@@ -1720,7 +1720,7 @@ type DataInfo4 struct {
 	Length uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DataInfo4) Decode(d *xdr.Decoder) {
 	v.Offset = d.Uint64()
 	v.Length = d.Uint64()
@@ -1751,7 +1751,7 @@ var namesDataContent4 = map[DataContent4]string{
 	NFS4ContentHole: "NFS4_CONTENT_HOLE",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v DataContent4) String() string {
 	if s, ok := namesDataContent4[v]; ok {
 		return s
@@ -1759,12 +1759,12 @@ func (v DataContent4) String() string {
 	return "data_content4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v DataContent4) Known() bool {
 	return 0 <= v && v <= 1
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *DataContent4) Decode(d *xdr.Decoder) { *v = DataContent4(d.Int32()) }
 
 // Encode appends v to w.
@@ -1790,7 +1790,7 @@ var namesStableHow4 = map[StableHow4]string{
 	FileSync4: "FILE_SYNC4",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v StableHow4) String() string {
 	if s, ok := namesStableHow4[v]; ok {
 		return s
@@ -1798,12 +1798,12 @@ func (v StableHow4) String() string {
 	return "stable_how4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v StableHow4) Known() bool {
 	return 0 <= v && v <= 2
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *StableHow4) Decode(d *xdr.Decoder) {
 	*v = StableHow4(d.Int32())
 	if !v.Known() {
@@ -1827,7 +1827,7 @@ type WriteResponse4 struct {
 	Writeverf  Verifier4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *WriteResponse4) Decode(d *xdr.Decoder) {
 	v.CallbackID.Decode(d)
 	v.Count = d.Uint64()
@@ -1846,13 +1846,13 @@ func (v *WriteResponse4) Encode(w *xdr.Writer) {
 // WriteResponse4MaxSize is the largest encoding of WriteResponse4, in bytes.
 const WriteResponse4MaxSize = 40
 
-// OptStateID4 is StateID4, or nothing: Value has meaning where Present is true.
+// OptStateID4 is an optional StateID4. Value is valid only if Present is true.
 type OptStateID4 struct {
 	Present bool     `xdr:"switch case=0"`
 	Value   StateID4 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OptStateID4) Decode(d *xdr.Decoder) {
 	*v = OptStateID4{Present: d.Bool()}
 	if v.Present {
@@ -1877,7 +1877,7 @@ type ModeUmask4 struct {
 	Umask uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ModeUmask4) Decode(d *xdr.Decoder) {
 	v.Mode = d.Uint32()
 	v.Umask = d.Uint32()
@@ -1903,7 +1903,7 @@ type OpenArguments4 struct {
 	CreateMode      Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenArguments4) Decode(d *xdr.Decoder) {
 	v.ShareAccess.Decode(d)
 	v.ShareDeny.Decode(d)
@@ -1931,7 +1931,7 @@ type FAttr4 struct {
 	AttrVals Attrlist4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FAttr4) Decode(d *xdr.Decoder) {
 	v.Attrmask.Decode(d)
 	v.AttrVals.Decode(d)
@@ -1952,7 +1952,7 @@ type ChangeInfo4 struct {
 	After  uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ChangeInfo4) Decode(d *xdr.Decoder) {
 	v.Atomic = d.Bool()
 	v.Before = d.Uint64()
@@ -1976,7 +1976,7 @@ type CBClient4 struct {
 	CBLocation NetAddr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBClient4) Decode(d *xdr.Decoder) {
 	v.CBProgram = d.Uint32()
 	v.CBLocation.Decode(d)
@@ -1996,7 +1996,7 @@ type NFSClientID4 struct {
 	ID       []byte `xdr:"max=1024"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *NFSClientID4) Decode(d *xdr.Decoder) {
 	v.Verifier.Decode(d)
 	v.ID = d.Opaque(NFS4OpaqueLimit)
@@ -2018,7 +2018,7 @@ type ClientOwner4 struct {
 	Ownerid  []byte `xdr:"max=1024"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ClientOwner4) Decode(d *xdr.Decoder) {
 	v.Verifier.Decode(d)
 	v.Ownerid = d.Opaque(NFS4OpaqueLimit)
@@ -2041,7 +2041,7 @@ type ServerOwner4 struct {
 	MajorID []byte `xdr:"max=1024"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ServerOwner4) Decode(d *xdr.Decoder) {
 	v.MinorID = d.Uint64()
 	v.MajorID = d.Opaque(NFS4OpaqueLimit)
@@ -2063,7 +2063,7 @@ type StateOwner4 struct {
 	Owner    []byte `xdr:"max=1024"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *StateOwner4) Decode(d *xdr.Decoder) {
 	v.Clientid = d.Uint64()
 	v.Owner = d.Opaque(NFS4OpaqueLimit)
@@ -2098,7 +2098,7 @@ var namesNFSLockType4 = map[NFSLockType4]string{
 	WritewLt: "WRITEW_LT",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v NFSLockType4) String() string {
 	if s, ok := namesNFSLockType4[v]; ok {
 		return s
@@ -2106,12 +2106,12 @@ func (v NFSLockType4) String() string {
 	return "nfs_lock_type4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v NFSLockType4) Known() bool {
 	return 1 <= v && v <= 4
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *NFSLockType4) Decode(d *xdr.Decoder) {
 	*v = NFSLockType4(d.Int32())
 	if !v.Known() {
@@ -2285,7 +2285,7 @@ var namesOpNum = map[OpNum]string{
 	OpIllegal:            "OP_ILLEGAL",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v OpNum) String() string {
 	if s, ok := namesOpNum[v]; ok {
 		return s
@@ -2293,13 +2293,13 @@ func (v OpNum) String() string {
 	return "nfs_opnum4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v OpNum) Known() bool {
 	return 3 <= v && v <= 75 ||
 		v == 10044
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *OpNum) Decode(d *xdr.Decoder) { *v = OpNum(d.Int32()) }
 
 // Encode appends v to w.
@@ -2314,7 +2314,7 @@ type Access4Args struct {
 	Access uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Access4Args) Decode(d *xdr.Decoder) {
 	v.Access = d.Uint32()
 }
@@ -2334,7 +2334,7 @@ type Access4ResOK struct {
 	Access    uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Access4ResOK) Decode(d *xdr.Decoder) {
 	v.Supported = d.Uint32()
 	v.Access = d.Uint32()
@@ -2357,7 +2357,7 @@ type Access4Res struct {
 	ResOK  Access4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Access4Res) Decode(d *xdr.Decoder) {
 	*v = Access4Res{}
 	v.Status.Decode(d)
@@ -2392,7 +2392,7 @@ type Clone4Args struct {
 	Count      uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Clone4Args) Decode(d *xdr.Decoder) {
 	v.SrcStateid.Decode(d)
 	v.DstStateid.Decode(d)
@@ -2419,7 +2419,7 @@ type Clone4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Clone4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -2439,7 +2439,7 @@ type Close4Args struct {
 	OpenStateid StateID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Close4Args) Decode(d *xdr.Decoder) {
 	v.Seqid = d.Uint32()
 	v.OpenStateid.Decode(d)
@@ -2462,7 +2462,7 @@ type Close4Res struct {
 	Stateid StateID4 `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Close4Res) Decode(d *xdr.Decoder) {
 	*v = Close4Res{}
 	v.Status.Decode(d)
@@ -2493,7 +2493,7 @@ type Commit4Args struct {
 	Count  uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Commit4Args) Decode(d *xdr.Decoder) {
 	v.Offset = d.Uint64()
 	v.Count = d.Uint32()
@@ -2514,7 +2514,7 @@ type Commit4ResOK struct {
 	Writeverf Verifier4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Commit4ResOK) Decode(d *xdr.Decoder) {
 	v.Writeverf.Decode(d)
 }
@@ -2535,7 +2535,7 @@ type Commit4Res struct {
 	ResOK  Commit4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Commit4Res) Decode(d *xdr.Decoder) {
 	*v = Commit4Res{}
 	v.Status.Decode(d)
@@ -2569,7 +2569,7 @@ type Createtype4 struct {
 	Devdata  SpecData4    `xdr:"case=3,4"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Createtype4) Decode(d *xdr.Decoder) {
 	*v = Createtype4{}
 	v.Type.Decode(d)
@@ -2608,7 +2608,7 @@ type Create4Args struct {
 	Createattrs FAttr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Create4Args) Decode(d *xdr.Decoder) {
 	v.Objtype.Decode(d)
 	v.Objname.Decode(d)
@@ -2629,7 +2629,7 @@ type Create4ResOK struct {
 	Attrset Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Create4ResOK) Decode(d *xdr.Decoder) {
 	v.Cinfo.Decode(d)
 	v.Attrset.Decode(d)
@@ -2652,7 +2652,7 @@ type Create4Res struct {
 	ResOK  Create4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Create4Res) Decode(d *xdr.Decoder) {
 	*v = Create4Res{}
 	v.Status.Decode(d)
@@ -2682,7 +2682,7 @@ type DelegPurge4Args struct {
 	Clientid uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DelegPurge4Args) Decode(d *xdr.Decoder) {
 	v.Clientid = d.Uint64()
 }
@@ -2701,7 +2701,7 @@ type DelegPurge4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DelegPurge4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -2720,7 +2720,7 @@ type DelegReturn4Args struct {
 	Stateid StateID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DelegReturn4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 }
@@ -2739,7 +2739,7 @@ type DelegReturn4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DelegReturn4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -2758,7 +2758,7 @@ type Getattr4Args struct {
 	AttrRequest Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Getattr4Args) Decode(d *xdr.Decoder) {
 	v.AttrRequest.Decode(d)
 }
@@ -2777,7 +2777,7 @@ type Getattr4ResOK struct {
 	Attributes FAttr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Getattr4ResOK) Decode(d *xdr.Decoder) {
 	v.Attributes.Decode(d)
 }
@@ -2795,7 +2795,7 @@ type Getattr4Res struct {
 	ResOK  Getattr4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Getattr4Res) Decode(d *xdr.Decoder) {
 	*v = Getattr4Res{}
 	v.Status.Decode(d)
@@ -2822,7 +2822,7 @@ type GetFH4ResOK struct {
 	Object NFSFH4 `xdr:"max=128"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *GetFH4ResOK) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 }
@@ -2843,7 +2843,7 @@ type GetFH4Res struct {
 	ResOK  GetFH4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *GetFH4Res) Decode(d *xdr.Decoder) {
 	*v = GetFH4Res{}
 	v.Status.Decode(d)
@@ -2873,7 +2873,7 @@ type Link4Args struct {
 	Newname UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Link4Args) Decode(d *xdr.Decoder) {
 	v.Newname.Decode(d)
 }
@@ -2889,7 +2889,7 @@ type Link4ResOK struct {
 	Cinfo ChangeInfo4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Link4ResOK) Decode(d *xdr.Decoder) {
 	v.Cinfo.Decode(d)
 }
@@ -2910,7 +2910,7 @@ type Link4Res struct {
 	ResOK  Link4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Link4Res) Decode(d *xdr.Decoder) {
 	*v = Link4Res{}
 	v.Status.Decode(d)
@@ -2944,7 +2944,7 @@ type OpenToLockOwner4 struct {
 	LockOwner   StateOwner4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenToLockOwner4) Decode(d *xdr.Decoder) {
 	v.OpenSeqid = d.Uint32()
 	v.OpenStateid.Decode(d)
@@ -2970,7 +2970,7 @@ type ExistLockOwner4 struct {
 	Seqid   uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ExistLockOwner4) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Seqid = d.Uint32()
@@ -2994,7 +2994,7 @@ type Locker4 struct {
 	LockOwner    ExistLockOwner4  `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Locker4) Decode(d *xdr.Decoder) {
 	*v = Locker4{}
 	v.NewLockOwner = d.Bool()
@@ -3030,7 +3030,7 @@ type Lock4Args struct {
 	Locker   Locker4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lock4Args) Decode(d *xdr.Decoder) {
 	v.Locktype.Decode(d)
 	v.Reclaim = d.Bool()
@@ -3060,7 +3060,7 @@ type Lock4Denied struct {
 	Owner    StateOwner4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lock4Denied) Decode(d *xdr.Decoder) {
 	v.Offset = d.Uint64()
 	v.Length = d.Uint64()
@@ -3085,7 +3085,7 @@ type Lock4ResOK struct {
 	LockStateid StateID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lock4ResOK) Decode(d *xdr.Decoder) {
 	v.LockStateid.Decode(d)
 }
@@ -3107,7 +3107,7 @@ type Lock4Res struct {
 	Denied Lock4Denied `xdr:"case=10010"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lock4Res) Decode(d *xdr.Decoder) {
 	*v = Lock4Res{}
 	v.Status.Decode(d)
@@ -3144,7 +3144,7 @@ type Lockt4Args struct {
 	Owner    StateOwner4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lockt4Args) Decode(d *xdr.Decoder) {
 	v.Locktype.Decode(d)
 	v.Offset = d.Uint64()
@@ -3171,7 +3171,7 @@ type Lockt4Res struct {
 	Denied Lock4Denied `xdr:"case=10010"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lockt4Res) Decode(d *xdr.Decoder) {
 	*v = Lockt4Res{}
 	v.Status.Decode(d)
@@ -3207,7 +3207,7 @@ type Locku4Args struct {
 	Length      uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Locku4Args) Decode(d *xdr.Decoder) {
 	v.Locktype.Decode(d)
 	v.Seqid = d.Uint32()
@@ -3236,7 +3236,7 @@ type Locku4Res struct {
 	Stateid StateID4 `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Locku4Res) Decode(d *xdr.Decoder) {
 	*v = Locku4Res{}
 	v.Status.Decode(d)
@@ -3266,7 +3266,7 @@ type Lookup4Args struct {
 	Objname UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lookup4Args) Decode(d *xdr.Decoder) {
 	v.Objname.Decode(d)
 }
@@ -3282,7 +3282,7 @@ type Lookup4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lookup4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -3301,7 +3301,7 @@ type Lookupp4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Lookupp4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -3320,7 +3320,7 @@ type Nverify4Args struct {
 	Attributes FAttr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Nverify4Args) Decode(d *xdr.Decoder) {
 	v.Attributes.Decode(d)
 }
@@ -3336,7 +3336,7 @@ type Nverify4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Nverify4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -3368,7 +3368,7 @@ var namesCreatemode4 = map[Createmode4]string{
 	Exclusive41: "EXCLUSIVE4_1",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v Createmode4) String() string {
 	if s, ok := namesCreatemode4[v]; ok {
 		return s
@@ -3376,12 +3376,12 @@ func (v Createmode4) String() string {
 	return "createmode4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v Createmode4) Known() bool {
 	return 0 <= v && v <= 3
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *Createmode4) Decode(d *xdr.Decoder) {
 	*v = Createmode4(d.Int32())
 	if !v.Known() {
@@ -3402,7 +3402,7 @@ type Creatverfattr struct {
 	Attrs FAttr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Creatverfattr) Decode(d *xdr.Decoder) {
 	v.Verf.Decode(d)
 	v.Attrs.Decode(d)
@@ -3424,7 +3424,7 @@ type Createhow4 struct {
 	Createboth  Creatverfattr `xdr:"case=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Createhow4) Decode(d *xdr.Decoder) {
 	*v = Createhow4{}
 	v.Mode.Decode(d)
@@ -3470,7 +3470,7 @@ var namesOpentype4 = map[Opentype4]string{
 	Open4Create:   "OPEN4_CREATE",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v Opentype4) String() string {
 	if s, ok := namesOpentype4[v]; ok {
 		return s
@@ -3478,12 +3478,12 @@ func (v Opentype4) String() string {
 	return "opentype4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v Opentype4) Known() bool {
 	return 0 <= v && v <= 1
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *Opentype4) Decode(d *xdr.Decoder) {
 	*v = Opentype4(d.Int32())
 	if !v.Known() {
@@ -3505,7 +3505,7 @@ type Openflag4 struct {
 	How      Createhow4 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Openflag4) Decode(d *xdr.Decoder) {
 	*v = Openflag4{}
 	v.Opentype.Decode(d)
@@ -3541,7 +3541,7 @@ var namesLimitBy4 = map[LimitBy4]string{
 	NFSLimitBlocks: "NFS_LIMIT_BLOCKS",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v LimitBy4) String() string {
 	if s, ok := namesLimitBy4[v]; ok {
 		return s
@@ -3549,12 +3549,12 @@ func (v LimitBy4) String() string {
 	return "limit_by4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v LimitBy4) Known() bool {
 	return 1 <= v && v <= 2
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *LimitBy4) Decode(d *xdr.Decoder) {
 	*v = LimitBy4(d.Int32())
 	if !v.Known() {
@@ -3575,7 +3575,7 @@ type NFSModifiedLimit4 struct {
 	BytesPerBlock uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *NFSModifiedLimit4) Decode(d *xdr.Decoder) {
 	v.NumBlocks = d.Uint32()
 	v.BytesPerBlock = d.Uint32()
@@ -3600,7 +3600,7 @@ type NFSSpaceLimit4 struct {
 	Blocks   NFSModifiedLimit4 `xdr:"case=2"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *NFSSpaceLimit4) Decode(d *xdr.Decoder) {
 	*v = NFSSpaceLimit4{}
 	v.Limitby.Decode(d)
@@ -3654,7 +3654,7 @@ var namesOpenDelegationType4 = map[OpenDelegationType4]string{
 	OpenDelegateWriteAttrsDeleg: "OPEN_DELEGATE_WRITE_ATTRS_DELEG",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v OpenDelegationType4) String() string {
 	if s, ok := namesOpenDelegationType4[v]; ok {
 		return s
@@ -3662,12 +3662,12 @@ func (v OpenDelegationType4) String() string {
 	return "open_delegation_type4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v OpenDelegationType4) Known() bool {
 	return 0 <= v && v <= 5
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *OpenDelegationType4) Decode(d *xdr.Decoder) {
 	*v = OpenDelegationType4(d.Int32())
 	if !v.Known() {
@@ -3706,7 +3706,7 @@ var namesOpenClaimType4 = map[OpenClaimType4]string{
 	ClaimDelegPrevFH:  "CLAIM_DELEG_PREV_FH",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v OpenClaimType4) String() string {
 	if s, ok := namesOpenClaimType4[v]; ok {
 		return s
@@ -3714,12 +3714,12 @@ func (v OpenClaimType4) String() string {
 	return "open_claim_type4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v OpenClaimType4) Known() bool {
 	return 0 <= v && v <= 6
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *OpenClaimType4) Decode(d *xdr.Decoder) {
 	*v = OpenClaimType4(d.Int32())
 	if !v.Known() {
@@ -3740,7 +3740,7 @@ type OpenClaimDelegateCur4 struct {
 	File            UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenClaimDelegateCur4) Decode(d *xdr.Decoder) {
 	v.DelegateStateid.Decode(d)
 	v.File.Decode(d)
@@ -3764,7 +3764,7 @@ type OpenClaim4 struct {
 	DelegateStateid  StateID4              `xdr:"case=5"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenClaim4) Decode(d *xdr.Decoder) {
 	*v = OpenClaim4{}
 	v.Claim.Decode(d)
@@ -3818,7 +3818,7 @@ type Open4Args struct {
 	Claim       OpenClaim4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Open4Args) Decode(d *xdr.Decoder) {
 	v.Seqid = d.Uint32()
 	v.ShareAccess = d.Uint32()
@@ -3846,7 +3846,7 @@ type OpenReadDelegation4 struct {
 	Permissions ACE4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenReadDelegation4) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Recall = d.Bool()
@@ -3869,7 +3869,7 @@ type OpenWriteDelegation4 struct {
 	Permissions ACE4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenWriteDelegation4) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Recall = d.Bool()
@@ -3914,7 +3914,7 @@ var namesWhyNoDelegation4 = map[WhyNoDelegation4]string{
 	Wnd4IsDir:                  "WND4_IS_DIR",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v WhyNoDelegation4) String() string {
 	if s, ok := namesWhyNoDelegation4[v]; ok {
 		return s
@@ -3922,12 +3922,12 @@ func (v WhyNoDelegation4) String() string {
 	return "why_no_delegation4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v WhyNoDelegation4) Known() bool {
 	return 0 <= v && v <= 8
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *WhyNoDelegation4) Decode(d *xdr.Decoder) { *v = WhyNoDelegation4(d.Int32()) }
 
 // Encode appends v to w.
@@ -3946,7 +3946,7 @@ type OpenNoneDelegation4 struct {
 	ServerWillSignalAvail bool             `xdr:"case=2"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenNoneDelegation4) Decode(d *xdr.Decoder) {
 	*v = OpenNoneDelegation4{}
 	v.Why.Decode(d)
@@ -3984,7 +3984,7 @@ type OpenDelegation4 struct {
 	Whynone        OpenNoneDelegation4  `xdr:"case=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenDelegation4) Decode(d *xdr.Decoder) {
 	*v = OpenDelegation4{}
 	v.DelegationType.Decode(d)
@@ -4028,7 +4028,7 @@ type Open4ResOK struct {
 	Delegation OpenDelegation4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Open4ResOK) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Cinfo.Decode(d)
@@ -4054,7 +4054,7 @@ type Open4Res struct {
 	ResOK  Open4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Open4Res) Decode(d *xdr.Decoder) {
 	*v = Open4Res{}
 	v.Status.Decode(d)
@@ -4081,7 +4081,7 @@ type Openattr4Args struct {
 	Createdir bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Openattr4Args) Decode(d *xdr.Decoder) {
 	v.Createdir = d.Bool()
 }
@@ -4100,7 +4100,7 @@ type Openattr4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Openattr4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -4121,7 +4121,7 @@ type OpenConfirm4Args struct {
 	Seqid       uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenConfirm4Args) Decode(d *xdr.Decoder) {
 	v.OpenStateid.Decode(d)
 	v.Seqid = d.Uint32()
@@ -4142,7 +4142,7 @@ type OpenConfirm4ResOK struct {
 	Stateid StateID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenConfirm4ResOK) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 }
@@ -4163,7 +4163,7 @@ type OpenConfirm4Res struct {
 	ResOK  OpenConfirm4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenConfirm4Res) Decode(d *xdr.Decoder) {
 	*v = OpenConfirm4Res{}
 	v.Status.Decode(d)
@@ -4197,7 +4197,7 @@ type OpenDowngrade4Args struct {
 	ShareDeny   uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenDowngrade4Args) Decode(d *xdr.Decoder) {
 	v.OpenStateid.Decode(d)
 	v.Seqid = d.Uint32()
@@ -4222,7 +4222,7 @@ type OpenDowngrade4ResOK struct {
 	Stateid StateID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenDowngrade4ResOK) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 }
@@ -4243,7 +4243,7 @@ type OpenDowngrade4Res struct {
 	ResOK  OpenDowngrade4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OpenDowngrade4Res) Decode(d *xdr.Decoder) {
 	*v = OpenDowngrade4Res{}
 	v.Status.Decode(d)
@@ -4273,7 +4273,7 @@ type PutFH4Args struct {
 	Object NFSFH4 `xdr:"max=128"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *PutFH4Args) Decode(d *xdr.Decoder) {
 	v.Object.Decode(d)
 }
@@ -4292,7 +4292,7 @@ type PutFH4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *PutFH4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -4311,7 +4311,7 @@ type PutPubFH4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *PutPubFH4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -4330,7 +4330,7 @@ type PutRootFH4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *PutRootFH4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -4351,7 +4351,7 @@ type Read4Args struct {
 	Count   uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Read4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Offset = d.Uint64()
@@ -4375,7 +4375,7 @@ type Read4ResOK struct {
 	Data xdr.Eligible
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Read4ResOK) Decode(d *xdr.Decoder) {
 	v.EOF = d.Bool()
 	v.Data.Decode(d, xdr.NoLimit)
@@ -4399,7 +4399,7 @@ type Read4Res struct {
 	ResOK  Read4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Read4Res) Decode(d *xdr.Decoder) {
 	*v = Read4Res{}
 	v.Status.Decode(d)
@@ -4436,7 +4436,7 @@ type Readdir4Args struct {
 	AttrRequest Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readdir4Args) Decode(d *xdr.Decoder) {
 	v.Cookie = d.Uint64()
 	v.Cookieverf.Decode(d)
@@ -4465,7 +4465,7 @@ type Entry4 struct {
 	Attrs  FAttr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Entry4) Decode(d *xdr.Decoder) {
 	v.Cookie = d.Uint64()
 	v.Name.Decode(d)
@@ -4486,7 +4486,7 @@ type Dirlist4 struct {
 	EOF     bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Dirlist4) Decode(d *xdr.Decoder) {
 	v.Entries.Decode(d)
 	v.EOF = d.Bool()
@@ -4498,20 +4498,20 @@ func (v *Dirlist4) Encode(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Dirlist4) EncodeHead(w *xdr.Writer) {}
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Dirlist4) EncodeTail(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// Entry4List is a linked list of Entry4, as it stands in a stream.
+// Entry4List is an encoded linked list of Entry4, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type Entry4List struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *Entry4List) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem Entry4
@@ -4523,7 +4523,7 @@ func (v *Entry4List) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *Entry4List) Next(elem *Entry4) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -4533,8 +4533,8 @@ func (v *Entry4List) Next(elem *Entry4) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *Entry4List) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem Entry4
@@ -4560,7 +4560,7 @@ type Readdir4ResOK struct {
 	Reply      Dirlist4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readdir4ResOK) Decode(d *xdr.Decoder) {
 	v.Cookieverf.Decode(d)
 	v.Reply.Decode(d)
@@ -4572,13 +4572,13 @@ func (v *Readdir4ResOK) Encode(w *xdr.Writer) {
 	v.Reply.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Readdir4ResOK) EncodeHead(w *xdr.Writer) {
 	v.Cookieverf.Encode(w)
 	v.Reply.EncodeHead(w)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Readdir4ResOK) EncodeTail(w *xdr.Writer) {
 	v.Reply.EncodeTail(w)
 }
@@ -4591,7 +4591,7 @@ type Readdir4Res struct {
 	ResOK  Readdir4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readdir4Res) Decode(d *xdr.Decoder) {
 	*v = Readdir4Res{}
 	v.Status.Decode(d)
@@ -4612,7 +4612,7 @@ func (v *Readdir4Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Readdir4Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -4622,7 +4622,7 @@ func (v *Readdir4Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Readdir4Res) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case NFS4OK:
@@ -4636,7 +4636,7 @@ type Readlink4ResOK struct {
 	Link xdr.Eligible
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readlink4ResOK) Decode(d *xdr.Decoder) {
 	v.Link.Decode(d, xdr.NoLimit)
 }
@@ -4658,7 +4658,7 @@ type Readlink4Res struct {
 	ResOK  Readlink4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Readlink4Res) Decode(d *xdr.Decoder) {
 	*v = Readlink4Res{}
 	v.Status.Decode(d)
@@ -4689,7 +4689,7 @@ type Remove4Args struct {
 	Target UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Remove4Args) Decode(d *xdr.Decoder) {
 	v.Target.Decode(d)
 }
@@ -4705,7 +4705,7 @@ type Remove4ResOK struct {
 	Cinfo ChangeInfo4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Remove4ResOK) Decode(d *xdr.Decoder) {
 	v.Cinfo.Decode(d)
 }
@@ -4726,7 +4726,7 @@ type Remove4Res struct {
 	ResOK  Remove4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Remove4Res) Decode(d *xdr.Decoder) {
 	*v = Remove4Res{}
 	v.Status.Decode(d)
@@ -4757,7 +4757,7 @@ type Rename4Args struct {
 	Newname UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rename4Args) Decode(d *xdr.Decoder) {
 	v.Oldname.Decode(d)
 	v.Newname.Decode(d)
@@ -4776,7 +4776,7 @@ type Rename4ResOK struct {
 	TargetCinfo ChangeInfo4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rename4ResOK) Decode(d *xdr.Decoder) {
 	v.SourceCinfo.Decode(d)
 	v.TargetCinfo.Decode(d)
@@ -4799,7 +4799,7 @@ type Rename4Res struct {
 	ResOK  Rename4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Rename4Res) Decode(d *xdr.Decoder) {
 	*v = Rename4Res{}
 	v.Status.Decode(d)
@@ -4829,7 +4829,7 @@ type Renew4Args struct {
 	Clientid uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Renew4Args) Decode(d *xdr.Decoder) {
 	v.Clientid = d.Uint64()
 }
@@ -4848,7 +4848,7 @@ type Renew4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Renew4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -4867,7 +4867,7 @@ type RestoreFH4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *RestoreFH4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -4886,7 +4886,7 @@ type SaveFH4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SaveFH4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -4905,7 +4905,7 @@ type SecInfo4Args struct {
 	Name UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SecInfo4Args) Decode(d *xdr.Decoder) {
 	v.Name.Decode(d)
 }
@@ -4932,7 +4932,7 @@ var namesGSSService = map[GSSService]string{
 	RpcGSSSvcPrivacy:   "RPC_GSS_SVC_PRIVACY",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v GSSService) String() string {
 	if s, ok := namesGSSService[v]; ok {
 		return s
@@ -4940,12 +4940,12 @@ func (v GSSService) String() string {
 	return "rpc_gss_svc_t(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v GSSService) Known() bool {
 	return 1 <= v && v <= 3
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *GSSService) Decode(d *xdr.Decoder) {
 	*v = GSSService(d.Int32())
 	if !v.Known() {
@@ -4967,7 +4967,7 @@ type RPCSECGSSInfo struct {
 	Service GSSService
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *RPCSECGSSInfo) Decode(d *xdr.Decoder) {
 	v.Oid.Decode(d)
 	v.Qop = d.Uint32()
@@ -4989,7 +4989,7 @@ type Secinfo4 struct {
 	FlavorInfo RPCSECGSSInfo `xdr:"case=6"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Secinfo4) Decode(d *xdr.Decoder) {
 	*v = Secinfo4{}
 	v.Flavor = d.Uint32()
@@ -5010,16 +5010,16 @@ func (v *Secinfo4) Encode(w *xdr.Writer) {
 	}
 }
 
-// SecInfo4ResOK is an array of Secinfo4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// SecInfo4ResOK is an encoded array of Secinfo4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type SecInfo4ResOK struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *SecInfo4ResOK) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -5032,10 +5032,10 @@ func (v *SecInfo4ResOK) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *SecInfo4ResOK) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *SecInfo4ResOK) Next(elem *Secinfo4) bool {
 	if v.left == 0 {
 		return false
@@ -5046,8 +5046,8 @@ func (v *SecInfo4ResOK) Next(elem *Secinfo4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *SecInfo4ResOK) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -5065,7 +5065,7 @@ type SecInfo4Res struct {
 	ResOK  SecInfo4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SecInfo4Res) Decode(d *xdr.Decoder) {
 	*v = SecInfo4Res{}
 	v.Status.Decode(d)
@@ -5086,7 +5086,7 @@ func (v *SecInfo4Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *SecInfo4Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -5095,7 +5095,7 @@ func (v *SecInfo4Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *SecInfo4Res) EncodeTail(w *xdr.Writer) {}
 
 // Setattr4Args is the XDR struct SETATTR4args.
@@ -5105,7 +5105,7 @@ type Setattr4Args struct {
 	ObjAttributes FAttr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Setattr4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.ObjAttributes.Decode(d)
@@ -5124,7 +5124,7 @@ type Setattr4Res struct {
 	Attrsset Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Setattr4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 	v.Attrsset.Decode(d)
@@ -5147,7 +5147,7 @@ type SetClientID4Args struct {
 	CallbackIdent uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetClientID4Args) Decode(d *xdr.Decoder) {
 	v.Client.Decode(d)
 	v.Callback.Decode(d)
@@ -5168,7 +5168,7 @@ type SetClientID4ResOK struct {
 	SetclientidConfirm Verifier4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetClientID4ResOK) Decode(d *xdr.Decoder) {
 	v.Clientid = d.Uint64()
 	v.SetclientidConfirm.Decode(d)
@@ -5192,7 +5192,7 @@ type SetClientID4Res struct {
 	ClientUsing NetAddr4          `xdr:"case=10017"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetClientID4Res) Decode(d *xdr.Decoder) {
 	*v = SetClientID4Res{}
 	v.Status.Decode(d)
@@ -5224,7 +5224,7 @@ type SetClientIDConfirm4Args struct {
 	SetclientidConfirm Verifier4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetClientIDConfirm4Args) Decode(d *xdr.Decoder) {
 	v.Clientid = d.Uint64()
 	v.SetclientidConfirm.Decode(d)
@@ -5245,7 +5245,7 @@ type SetClientIDConfirm4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetClientIDConfirm4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -5264,7 +5264,7 @@ type Verify4Args struct {
 	Attributes FAttr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Verify4Args) Decode(d *xdr.Decoder) {
 	v.Attributes.Decode(d)
 }
@@ -5280,7 +5280,7 @@ type Verify4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Verify4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -5302,7 +5302,7 @@ type Write4Args struct {
 	Data    xdr.Eligible
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Write4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Offset = d.Uint64()
@@ -5331,7 +5331,7 @@ type Write4ResOK struct {
 	Writeverf Verifier4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Write4ResOK) Decode(d *xdr.Decoder) {
 	v.Count = d.Uint32()
 	v.Committed.Decode(d)
@@ -5356,7 +5356,7 @@ type Write4Res struct {
 	ResOK  Write4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Write4Res) Decode(d *xdr.Decoder) {
 	*v = Write4Res{}
 	v.Status.Decode(d)
@@ -5387,7 +5387,7 @@ type ReleaseLockOwner4Args struct {
 	LockOwner StateOwner4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReleaseLockOwner4Args) Decode(d *xdr.Decoder) {
 	v.LockOwner.Decode(d)
 }
@@ -5406,7 +5406,7 @@ type ReleaseLockOwner4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReleaseLockOwner4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -5425,7 +5425,7 @@ type Illegal4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Illegal4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -5442,7 +5442,7 @@ const Illegal4ResMaxSize = 4
 // The handle of an RPCSEC_GSS context.
 type GSSHandle4 []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *GSSHandle4) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(xdr.NoLimit)
 }
@@ -5462,7 +5462,7 @@ type AuthsysParms struct {
 	Gids        []uint32 `xdr:"max=16"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *AuthsysParms) Decode(d *xdr.Decoder) {
 	v.Stamp = d.Uint32()
 	v.Machinename = d.Opaque(255)
@@ -5497,7 +5497,7 @@ type GSSCBHandles4 struct {
 	HandleFromClient GSSHandle4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *GSSCBHandles4) Decode(d *xdr.Decoder) {
 	v.Service.Decode(d)
 	v.HandleFromServer.Decode(d)
@@ -5520,7 +5520,7 @@ type CallbackSecParms4 struct {
 	GSSHandles GSSCBHandles4 `xdr:"case=6"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CallbackSecParms4) Decode(d *xdr.Decoder) {
 	*v = CallbackSecParms4{}
 	v.Secflavor = d.Uint32()
@@ -5557,7 +5557,7 @@ type BackchannelCtl4Args struct {
 	SecParms  BackchannelCtl4ArgsSecParms
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *BackchannelCtl4Args) Decode(d *xdr.Decoder) {
 	v.CBProgram = d.Uint32()
 	v.SecParms.Decode(d)
@@ -5569,24 +5569,24 @@ func (v *BackchannelCtl4Args) Encode(w *xdr.Writer) {
 	v.SecParms.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *BackchannelCtl4Args) EncodeHead(w *xdr.Writer) {
 	w.Uint32(v.CBProgram)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *BackchannelCtl4Args) EncodeTail(w *xdr.Writer) {}
 
-// BackchannelCtl4ArgsSecParms is an array of CallbackSecParms4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// BackchannelCtl4ArgsSecParms is an encoded array of CallbackSecParms4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type BackchannelCtl4ArgsSecParms struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *BackchannelCtl4ArgsSecParms) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -5599,10 +5599,10 @@ func (v *BackchannelCtl4ArgsSecParms) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *BackchannelCtl4ArgsSecParms) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *BackchannelCtl4ArgsSecParms) Next(elem *CallbackSecParms4) bool {
 	if v.left == 0 {
 		return false
@@ -5613,8 +5613,8 @@ func (v *BackchannelCtl4ArgsSecParms) Next(elem *CallbackSecParms4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *BackchannelCtl4ArgsSecParms) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -5630,7 +5630,7 @@ type BackchannelCtl4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *BackchannelCtl4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -5662,7 +5662,7 @@ var namesChannelDirFromClient4 = map[ChannelDirFromClient4]string{
 	Cdfc4BackOrBoth: "CDFC4_BACK_OR_BOTH",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v ChannelDirFromClient4) String() string {
 	if s, ok := namesChannelDirFromClient4[v]; ok {
 		return s
@@ -5670,13 +5670,13 @@ func (v ChannelDirFromClient4) String() string {
 	return "channel_dir_from_client4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v ChannelDirFromClient4) Known() bool {
 	return 1 <= v && v <= 3 ||
 		v == 7
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *ChannelDirFromClient4) Decode(d *xdr.Decoder) {
 	*v = ChannelDirFromClient4(d.Int32())
 	if !v.Known() {
@@ -5699,7 +5699,7 @@ type BindConnToSession4Args struct {
 	UseConnInRDMAMode bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *BindConnToSession4Args) Decode(d *xdr.Decoder) {
 	v.Sessid.Decode(d)
 	v.Dir.Decode(d)
@@ -5733,7 +5733,7 @@ var namesChannelDirFromServer4 = map[ChannelDirFromServer4]string{
 	Cdfs4Both: "CDFS4_BOTH",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v ChannelDirFromServer4) String() string {
 	if s, ok := namesChannelDirFromServer4[v]; ok {
 		return s
@@ -5741,12 +5741,12 @@ func (v ChannelDirFromServer4) String() string {
 	return "channel_dir_from_server4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v ChannelDirFromServer4) Known() bool {
 	return 1 <= v && v <= 3
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *ChannelDirFromServer4) Decode(d *xdr.Decoder) {
 	*v = ChannelDirFromServer4(d.Int32())
 	if !v.Known() {
@@ -5768,7 +5768,7 @@ type BindConnToSession4ResOK struct {
 	UseConnInRDMAMode bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *BindConnToSession4ResOK) Decode(d *xdr.Decoder) {
 	v.Sessid.Decode(d)
 	v.Dir.Decode(d)
@@ -5793,7 +5793,7 @@ type BindConnToSession4Res struct {
 	ResOK  BindConnToSession4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *BindConnToSession4Res) Decode(d *xdr.Decoder) {
 	*v = BindConnToSession4Res{}
 	v.Status.Decode(d)
@@ -5825,7 +5825,7 @@ type StateProtectOps4 struct {
 	MustAllow   Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *StateProtectOps4) Decode(d *xdr.Decoder) {
 	v.MustEnforce.Decode(d)
 	v.MustAllow.Decode(d)
@@ -5850,7 +5850,7 @@ type SsvSpParms4 struct {
 	NumGSSHandles uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SsvSpParms4) Decode(d *xdr.Decoder) {
 	v.Ops.Decode(d)
 	v.HashAlgs.Decode(d)
@@ -5868,16 +5868,16 @@ func (v *SsvSpParms4) Encode(w *xdr.Writer) {
 	w.Uint32(v.NumGSSHandles)
 }
 
-// SsvSpParms4HashAlgs is an array of SecOid4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// SsvSpParms4HashAlgs is an encoded array of SecOid4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type SsvSpParms4HashAlgs struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *SsvSpParms4HashAlgs) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -5890,10 +5890,10 @@ func (v *SsvSpParms4HashAlgs) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *SsvSpParms4HashAlgs) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *SsvSpParms4HashAlgs) Next(elem *SecOid4) bool {
 	if v.left == 0 {
 		return false
@@ -5904,8 +5904,8 @@ func (v *SsvSpParms4HashAlgs) Next(elem *SecOid4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *SsvSpParms4HashAlgs) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -5915,16 +5915,16 @@ func (v *SsvSpParms4HashAlgs) Encode(w *xdr.Writer) {
 	}
 }
 
-// SsvSpParms4EncrAlgs is an array of SecOid4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// SsvSpParms4EncrAlgs is an encoded array of SecOid4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type SsvSpParms4EncrAlgs struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *SsvSpParms4EncrAlgs) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -5937,10 +5937,10 @@ func (v *SsvSpParms4EncrAlgs) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *SsvSpParms4EncrAlgs) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *SsvSpParms4EncrAlgs) Next(elem *SecOid4) bool {
 	if v.left == 0 {
 		return false
@@ -5951,8 +5951,8 @@ func (v *SsvSpParms4EncrAlgs) Next(elem *SecOid4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *SsvSpParms4EncrAlgs) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -5979,7 +5979,7 @@ var namesStateProtectHow4 = map[StateProtectHow4]string{
 	Sp4Ssv:      "SP4_SSV",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v StateProtectHow4) String() string {
 	if s, ok := namesStateProtectHow4[v]; ok {
 		return s
@@ -5987,12 +5987,12 @@ func (v StateProtectHow4) String() string {
 	return "state_protect_how4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v StateProtectHow4) Known() bool {
 	return 0 <= v && v <= 2
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *StateProtectHow4) Decode(d *xdr.Decoder) {
 	*v = StateProtectHow4(d.Int32())
 	if !v.Known() {
@@ -6015,7 +6015,7 @@ type StateProtect4A struct {
 	SsvParms SsvSpParms4      `xdr:"case=2"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *StateProtect4A) Decode(d *xdr.Decoder) {
 	*v = StateProtect4A{}
 	v.How.Decode(d)
@@ -6053,7 +6053,7 @@ type ExchangeID4Args struct {
 	ClientImplID OptNFSImplID4 `xdr:"max=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ExchangeID4Args) Decode(d *xdr.Decoder) {
 	v.Clientowner.Decode(d)
 	v.Flags = d.Uint32()
@@ -6069,13 +6069,13 @@ func (v *ExchangeID4Args) Encode(w *xdr.Writer) {
 	v.ClientImplID.Encode(w)
 }
 
-// OptNFSImplID4 is NFSImplID4, or nothing: Value has meaning where Present is true.
+// OptNFSImplID4 is an optional NFSImplID4. Value is valid only if Present is true.
 type OptNFSImplID4 struct {
 	Present bool       `xdr:"switch case=0"`
 	Value   NFSImplID4 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OptNFSImplID4) Decode(d *xdr.Decoder) {
 	*v = OptNFSImplID4{Present: d.Bool()}
 	if v.Present {
@@ -6102,7 +6102,7 @@ type SsvProtInfo4 struct {
 	Handles SsvProtInfo4Handles
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SsvProtInfo4) Decode(d *xdr.Decoder) {
 	v.Ops.Decode(d)
 	v.HashAlg = d.Uint32()
@@ -6122,7 +6122,7 @@ func (v *SsvProtInfo4) Encode(w *xdr.Writer) {
 	v.Handles.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *SsvProtInfo4) EncodeHead(w *xdr.Writer) {
 	v.Ops.Encode(w)
 	w.Uint32(v.HashAlg)
@@ -6131,19 +6131,19 @@ func (v *SsvProtInfo4) EncodeHead(w *xdr.Writer) {
 	w.Uint32(v.Window)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *SsvProtInfo4) EncodeTail(w *xdr.Writer) {}
 
-// SsvProtInfo4Handles is an array of GSSHandle4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// SsvProtInfo4Handles is an encoded array of GSSHandle4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type SsvProtInfo4Handles struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *SsvProtInfo4Handles) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -6156,10 +6156,10 @@ func (v *SsvProtInfo4Handles) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *SsvProtInfo4Handles) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *SsvProtInfo4Handles) Next(elem *GSSHandle4) bool {
 	if v.left == 0 {
 		return false
@@ -6170,8 +6170,8 @@ func (v *SsvProtInfo4Handles) Next(elem *GSSHandle4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *SsvProtInfo4Handles) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -6190,7 +6190,7 @@ type StateProtect4R struct {
 	SsvInfo SsvProtInfo4     `xdr:"case=2"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *StateProtect4R) Decode(d *xdr.Decoder) {
 	*v = StateProtect4R{}
 	v.How.Decode(d)
@@ -6219,7 +6219,7 @@ func (v *StateProtect4R) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *StateProtect4R) EncodeHead(w *xdr.Writer) {
 	v.How.Encode(w)
 	switch v.How {
@@ -6233,7 +6233,7 @@ func (v *StateProtect4R) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *StateProtect4R) EncodeTail(w *xdr.Writer) {
 	switch v.How {
 	case Sp4Ssv:
@@ -6253,7 +6253,7 @@ type ExchangeID4ResOK struct {
 	ServerImplID OptNFSImplID4 `xdr:"max=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ExchangeID4ResOK) Decode(d *xdr.Decoder) {
 	v.Clientid = d.Uint64()
 	v.Sequenceid = d.Uint32()
@@ -6275,7 +6275,7 @@ func (v *ExchangeID4ResOK) Encode(w *xdr.Writer) {
 	v.ServerImplID.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ExchangeID4ResOK) EncodeHead(w *xdr.Writer) {
 	w.Uint64(v.Clientid)
 	w.Uint32(v.Sequenceid)
@@ -6283,7 +6283,7 @@ func (v *ExchangeID4ResOK) EncodeHead(w *xdr.Writer) {
 	v.StateProtect.EncodeHead(w)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ExchangeID4ResOK) EncodeTail(w *xdr.Writer) {
 	v.StateProtect.EncodeTail(w)
 	v.ServerOwner.Encode(w)
@@ -6299,7 +6299,7 @@ type ExchangeID4Res struct {
 	ResOK  ExchangeID4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ExchangeID4Res) Decode(d *xdr.Decoder) {
 	*v = ExchangeID4Res{}
 	v.Status.Decode(d)
@@ -6320,7 +6320,7 @@ func (v *ExchangeID4Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ExchangeID4Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -6330,7 +6330,7 @@ func (v *ExchangeID4Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ExchangeID4Res) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case NFS4OK:
@@ -6351,7 +6351,7 @@ type ChannelAttrs4 struct {
 	RDMAIrd               OptUint32 `xdr:"max=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ChannelAttrs4) Decode(d *xdr.Decoder) {
 	v.Headerpadsize = d.Uint32()
 	v.Maxrequestsize = d.Uint32()
@@ -6376,13 +6376,13 @@ func (v *ChannelAttrs4) Encode(w *xdr.Writer) {
 // ChannelAttrs4MaxSize is the largest encoding of ChannelAttrs4, in bytes.
 const ChannelAttrs4MaxSize = 32
 
-// OptUint32 is uint32, or nothing: Value has meaning where Present is true.
+// OptUint32 is an optional uint32. Value is valid only if Present is true.
 type OptUint32 struct {
 	Present bool   `xdr:"switch case=0"`
 	Value   uint32 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OptUint32) Decode(d *xdr.Decoder) {
 	*v = OptUint32{Present: d.Bool()}
 	if v.Present {
@@ -6410,7 +6410,7 @@ type CreateSession4Args struct {
 	SecParms      CreateSession4ArgsSecParms
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CreateSession4Args) Decode(d *xdr.Decoder) {
 	v.Clientid = d.Uint64()
 	v.Sequence = d.Uint32()
@@ -6432,7 +6432,7 @@ func (v *CreateSession4Args) Encode(w *xdr.Writer) {
 	v.SecParms.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *CreateSession4Args) EncodeHead(w *xdr.Writer) {
 	w.Uint64(v.Clientid)
 	w.Uint32(v.Sequence)
@@ -6442,19 +6442,19 @@ func (v *CreateSession4Args) EncodeHead(w *xdr.Writer) {
 	w.Uint32(v.CBProgram)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *CreateSession4Args) EncodeTail(w *xdr.Writer) {}
 
-// CreateSession4ArgsSecParms is an array of CallbackSecParms4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// CreateSession4ArgsSecParms is an encoded array of CallbackSecParms4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type CreateSession4ArgsSecParms struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *CreateSession4ArgsSecParms) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -6467,10 +6467,10 @@ func (v *CreateSession4ArgsSecParms) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *CreateSession4ArgsSecParms) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *CreateSession4ArgsSecParms) Next(elem *CallbackSecParms4) bool {
 	if v.left == 0 {
 		return false
@@ -6481,8 +6481,8 @@ func (v *CreateSession4ArgsSecParms) Next(elem *CallbackSecParms4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *CreateSession4ArgsSecParms) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -6502,7 +6502,7 @@ type CreateSession4ResOK struct {
 	BackChanAttrs ChannelAttrs4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CreateSession4ResOK) Decode(d *xdr.Decoder) {
 	v.Sessionid.Decode(d)
 	v.Sequence = d.Uint32()
@@ -6531,7 +6531,7 @@ type CreateSession4Res struct {
 	ResOK  CreateSession4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CreateSession4Res) Decode(d *xdr.Decoder) {
 	*v = CreateSession4Res{}
 	v.Status.Decode(d)
@@ -6561,7 +6561,7 @@ type DestroySession4Args struct {
 	Sessionid SessionID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DestroySession4Args) Decode(d *xdr.Decoder) {
 	v.Sessionid.Decode(d)
 }
@@ -6580,7 +6580,7 @@ type DestroySession4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DestroySession4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -6599,7 +6599,7 @@ type FreeStateID4Args struct {
 	Stateid StateID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FreeStateID4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 }
@@ -6618,7 +6618,7 @@ type FreeStateID4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FreeStateID4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -6646,7 +6646,7 @@ var namesSecinfoStyle4 = map[SecinfoStyle4]string{
 	SecinfoStyle4Parent:    "SECINFO_STYLE4_PARENT",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v SecinfoStyle4) String() string {
 	if s, ok := namesSecinfoStyle4[v]; ok {
 		return s
@@ -6654,12 +6654,12 @@ func (v SecinfoStyle4) String() string {
 	return "secinfo_style4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v SecinfoStyle4) Known() bool {
 	return 0 <= v && v <= 1
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *SecinfoStyle4) Decode(d *xdr.Decoder) {
 	*v = SecinfoStyle4(d.Int32())
 	if !v.Known() {
@@ -6684,7 +6684,7 @@ type Sequence4Args struct {
 	Cachethis     bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Sequence4Args) Decode(d *xdr.Decoder) {
 	v.Sessionid.Decode(d)
 	v.Sequenceid = d.Uint32()
@@ -6716,7 +6716,7 @@ type Sequence4ResOK struct {
 	StatusFlags         uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Sequence4ResOK) Decode(d *xdr.Decoder) {
 	v.Sessionid.Decode(d)
 	v.Sequenceid = d.Uint32()
@@ -6747,7 +6747,7 @@ type Sequence4Res struct {
 	ResOK  Sequence4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Sequence4Res) Decode(d *xdr.Decoder) {
 	*v = Sequence4Res{}
 	v.Status.Decode(d)
@@ -6778,7 +6778,7 @@ type SetSsv4Args struct {
 	Digest []byte
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetSsv4Args) Decode(d *xdr.Decoder) {
 	v.Ssv = d.Opaque(xdr.NoLimit)
 	v.Digest = d.Opaque(xdr.NoLimit)
@@ -6796,7 +6796,7 @@ type SetSsv4ResOK struct {
 	Digest []byte
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetSsv4ResOK) Decode(d *xdr.Decoder) {
 	v.Digest = d.Opaque(xdr.NoLimit)
 }
@@ -6814,7 +6814,7 @@ type SetSsv4Res struct {
 	ResOK  SetSsv4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetSsv4Res) Decode(d *xdr.Decoder) {
 	*v = SetSsv4Res{}
 	v.Status.Decode(d)
@@ -6841,7 +6841,7 @@ type TestStateID4Args struct {
 	Stateids TestStateID4ArgsStateids
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *TestStateID4Args) Decode(d *xdr.Decoder) {
 	v.Stateids.Decode(d)
 }
@@ -6851,22 +6851,22 @@ func (v *TestStateID4Args) Encode(w *xdr.Writer) {
 	v.Stateids.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *TestStateID4Args) EncodeHead(w *xdr.Writer) {}
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *TestStateID4Args) EncodeTail(w *xdr.Writer) {}
 
-// TestStateID4ArgsStateids is an array of StateID4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// TestStateID4ArgsStateids is an encoded array of StateID4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type TestStateID4ArgsStateids struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *TestStateID4ArgsStateids) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 16)
 	v.at = *d
@@ -6879,10 +6879,10 @@ func (v *TestStateID4ArgsStateids) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *TestStateID4ArgsStateids) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *TestStateID4ArgsStateids) Next(elem *StateID4) bool {
 	if v.left == 0 {
 		return false
@@ -6893,8 +6893,8 @@ func (v *TestStateID4ArgsStateids) Next(elem *StateID4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *TestStateID4ArgsStateids) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -6910,7 +6910,7 @@ type TestStateID4ResOK struct {
 	StatusCodes TestStateID4ResOKStatusCodes
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *TestStateID4ResOK) Decode(d *xdr.Decoder) {
 	v.StatusCodes.Decode(d)
 }
@@ -6920,22 +6920,22 @@ func (v *TestStateID4ResOK) Encode(w *xdr.Writer) {
 	v.StatusCodes.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *TestStateID4ResOK) EncodeHead(w *xdr.Writer) {}
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *TestStateID4ResOK) EncodeTail(w *xdr.Writer) {}
 
-// TestStateID4ResOKStatusCodes is an array of NFSStat4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// TestStateID4ResOKStatusCodes is an encoded array of NFSStat4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type TestStateID4ResOKStatusCodes struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *TestStateID4ResOKStatusCodes) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -6948,10 +6948,10 @@ func (v *TestStateID4ResOKStatusCodes) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *TestStateID4ResOKStatusCodes) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *TestStateID4ResOKStatusCodes) Next(elem *NFSStat4) bool {
 	if v.left == 0 {
 		return false
@@ -6962,8 +6962,8 @@ func (v *TestStateID4ResOKStatusCodes) Next(elem *NFSStat4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *TestStateID4ResOKStatusCodes) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -6981,7 +6981,7 @@ type TestStateID4Res struct {
 	ResOK  TestStateID4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *TestStateID4Res) Decode(d *xdr.Decoder) {
 	*v = TestStateID4Res{}
 	v.Status.Decode(d)
@@ -7002,7 +7002,7 @@ func (v *TestStateID4Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *TestStateID4Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -7012,7 +7012,7 @@ func (v *TestStateID4Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *TestStateID4Res) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case NFS4OK:
@@ -7026,7 +7026,7 @@ type DestroyClientID4Args struct {
 	Clientid uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DestroyClientID4Args) Decode(d *xdr.Decoder) {
 	v.Clientid = d.Uint64()
 }
@@ -7045,7 +7045,7 @@ type DestroyClientID4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *DestroyClientID4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -7065,7 +7065,7 @@ type ReclaimComplete4Args struct {
 	OneFs bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReclaimComplete4Args) Decode(d *xdr.Decoder) {
 	v.OneFs = d.Bool()
 }
@@ -7084,7 +7084,7 @@ type ReclaimComplete4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReclaimComplete4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -7111,7 +7111,7 @@ type Copy4Args struct {
 	SourceServer Copy4ArgsSourceServer
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Copy4Args) Decode(d *xdr.Decoder) {
 	v.SrcStateid.Decode(d)
 	v.DstStateid.Decode(d)
@@ -7135,7 +7135,7 @@ func (v *Copy4Args) Encode(w *xdr.Writer) {
 	v.SourceServer.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Copy4Args) EncodeHead(w *xdr.Writer) {
 	v.SrcStateid.Encode(w)
 	v.DstStateid.Encode(w)
@@ -7146,19 +7146,19 @@ func (v *Copy4Args) EncodeHead(w *xdr.Writer) {
 	w.Bool(v.Synchronous)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Copy4Args) EncodeTail(w *xdr.Writer) {}
 
-// Copy4ArgsSourceServer is an array of Netloc4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// Copy4ArgsSourceServer is an encoded array of Netloc4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type Copy4ArgsSourceServer struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *Copy4ArgsSourceServer) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 8)
 	v.at = *d
@@ -7171,10 +7171,10 @@ func (v *Copy4ArgsSourceServer) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *Copy4ArgsSourceServer) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *Copy4ArgsSourceServer) Next(elem *Netloc4) bool {
 	if v.left == 0 {
 		return false
@@ -7185,8 +7185,8 @@ func (v *Copy4ArgsSourceServer) Next(elem *Netloc4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *Copy4ArgsSourceServer) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -7203,7 +7203,7 @@ type CopyRequirements4 struct {
 	Synchronous bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CopyRequirements4) Decode(d *xdr.Decoder) {
 	v.Consecutive = d.Bool()
 	v.Synchronous = d.Bool()
@@ -7225,7 +7225,7 @@ type Copy4ResOK struct {
 	Requirements CopyRequirements4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Copy4ResOK) Decode(d *xdr.Decoder) {
 	v.Response.Decode(d)
 	v.Requirements.Decode(d)
@@ -7249,7 +7249,7 @@ type Copy4Res struct {
 	Requirements CopyRequirements4 `xdr:"case=10094"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Copy4Res) Decode(d *xdr.Decoder) {
 	*v = Copy4Res{}
 	v.Status.Decode(d)
@@ -7284,7 +7284,7 @@ type CopyNotify4Args struct {
 	DestinationServer Netloc4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CopyNotify4Args) Decode(d *xdr.Decoder) {
 	v.SrcStateid.Decode(d)
 	v.DestinationServer.Decode(d)
@@ -7304,7 +7304,7 @@ type CopyNotify4ResOK struct {
 	SourceServer CopyNotify4ResOKSourceServer
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CopyNotify4ResOK) Decode(d *xdr.Decoder) {
 	v.LeaseTime.Decode(d)
 	v.Stateid.Decode(d)
@@ -7318,25 +7318,25 @@ func (v *CopyNotify4ResOK) Encode(w *xdr.Writer) {
 	v.SourceServer.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *CopyNotify4ResOK) EncodeHead(w *xdr.Writer) {
 	v.LeaseTime.Encode(w)
 	v.Stateid.Encode(w)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *CopyNotify4ResOK) EncodeTail(w *xdr.Writer) {}
 
-// CopyNotify4ResOKSourceServer is an array of Netloc4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// CopyNotify4ResOKSourceServer is an encoded array of Netloc4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type CopyNotify4ResOKSourceServer struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *CopyNotify4ResOKSourceServer) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 8)
 	v.at = *d
@@ -7349,10 +7349,10 @@ func (v *CopyNotify4ResOKSourceServer) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *CopyNotify4ResOKSourceServer) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *CopyNotify4ResOKSourceServer) Next(elem *Netloc4) bool {
 	if v.left == 0 {
 		return false
@@ -7363,8 +7363,8 @@ func (v *CopyNotify4ResOKSourceServer) Next(elem *Netloc4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *CopyNotify4ResOKSourceServer) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -7382,7 +7382,7 @@ type CopyNotify4Res struct {
 	ResOK  CopyNotify4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CopyNotify4Res) Decode(d *xdr.Decoder) {
 	*v = CopyNotify4Res{}
 	v.Status.Decode(d)
@@ -7403,7 +7403,7 @@ func (v *CopyNotify4Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *CopyNotify4Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -7413,7 +7413,7 @@ func (v *CopyNotify4Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *CopyNotify4Res) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case NFS4OK:
@@ -7427,7 +7427,7 @@ type OffloadCancel4Args struct {
 	Stateid StateID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OffloadCancel4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 }
@@ -7446,7 +7446,7 @@ type OffloadCancel4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OffloadCancel4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -7465,7 +7465,7 @@ type OffloadStatus4Args struct {
 	Stateid StateID4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OffloadStatus4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 }
@@ -7485,7 +7485,7 @@ type OffloadStatus4ResOK struct {
 	Complete OptNFSStat4 `xdr:"max=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OffloadStatus4ResOK) Decode(d *xdr.Decoder) {
 	v.Count = d.Uint64()
 	v.Complete.Decode(d)
@@ -7500,13 +7500,13 @@ func (v *OffloadStatus4ResOK) Encode(w *xdr.Writer) {
 // OffloadStatus4ResOKMaxSize is the largest encoding of OffloadStatus4ResOK, in bytes.
 const OffloadStatus4ResOKMaxSize = 16
 
-// OptNFSStat4 is NFSStat4, or nothing: Value has meaning where Present is true.
+// OptNFSStat4 is an optional NFSStat4. Value is valid only if Present is true.
 type OptNFSStat4 struct {
 	Present bool     `xdr:"switch case=0"`
 	Value   NFSStat4 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OptNFSStat4) Decode(d *xdr.Decoder) {
 	*v = OptNFSStat4{Present: d.Bool()}
 	if v.Present {
@@ -7530,7 +7530,7 @@ type OffloadStatus4Res struct {
 	ResOK  OffloadStatus4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OffloadStatus4Res) Decode(d *xdr.Decoder) {
 	*v = OffloadStatus4Res{}
 	v.Status.Decode(d)
@@ -7562,7 +7562,7 @@ type Allocate4Args struct {
 	Length  uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Allocate4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Offset = d.Uint64()
@@ -7585,7 +7585,7 @@ type Allocate4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Allocate4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -7606,7 +7606,7 @@ type Deallocate4Args struct {
 	Length  uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Deallocate4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Offset = d.Uint64()
@@ -7629,7 +7629,7 @@ type Deallocate4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Deallocate4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -7675,7 +7675,7 @@ var namesIOAdviseType4 = map[IOAdviseType4]string{
 	IOAdvise4InitProximity:         "IO_ADVISE4_INIT_PROXIMITY",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v IOAdviseType4) String() string {
 	if s, ok := namesIOAdviseType4[v]; ok {
 		return s
@@ -7683,12 +7683,12 @@ func (v IOAdviseType4) String() string {
 	return "IO_ADVISE_type4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v IOAdviseType4) Known() bool {
 	return 0 <= v && v <= 10
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *IOAdviseType4) Decode(d *xdr.Decoder) {
 	*v = IOAdviseType4(d.Int32())
 	if !v.Known() {
@@ -7711,7 +7711,7 @@ type IOAdvise4Args struct {
 	Hints   Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *IOAdvise4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Offset = d.Uint64()
@@ -7736,7 +7736,7 @@ type IOAdvise4ResOK struct {
 	Hints Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *IOAdvise4ResOK) Decode(d *xdr.Decoder) {
 	v.Hints.Decode(d)
 }
@@ -7757,7 +7757,7 @@ type IOAdvise4Res struct {
 	ResOK  IOAdvise4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *IOAdvise4Res) Decode(d *xdr.Decoder) {
 	*v = IOAdvise4Res{}
 	v.Status.Decode(d)
@@ -7789,7 +7789,7 @@ type ReadPlus4Args struct {
 	Count   uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReadPlus4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Offset = d.Uint64()
@@ -7815,7 +7815,7 @@ type ReadPlusContent struct {
 	Hole    DataInfo4    `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReadPlusContent) Decode(d *xdr.Decoder) {
 	*v = ReadPlusContent{}
 	v.Content.Decode(d)
@@ -7847,7 +7847,7 @@ type ReadPlusRes4 struct {
 	Contents ReadPlusRes4Contents
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReadPlusRes4) Decode(d *xdr.Decoder) {
 	v.EOF = d.Bool()
 	v.Contents.Decode(d)
@@ -7859,24 +7859,24 @@ func (v *ReadPlusRes4) Encode(w *xdr.Writer) {
 	v.Contents.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ReadPlusRes4) EncodeHead(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ReadPlusRes4) EncodeTail(w *xdr.Writer) {}
 
-// ReadPlusRes4Contents is an array of ReadPlusContent, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// ReadPlusRes4Contents is an encoded array of ReadPlusContent, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type ReadPlusRes4Contents struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *ReadPlusRes4Contents) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -7889,10 +7889,10 @@ func (v *ReadPlusRes4Contents) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *ReadPlusRes4Contents) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *ReadPlusRes4Contents) Next(elem *ReadPlusContent) bool {
 	if v.left == 0 {
 		return false
@@ -7903,8 +7903,8 @@ func (v *ReadPlusRes4Contents) Next(elem *ReadPlusContent) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *ReadPlusRes4Contents) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -7922,7 +7922,7 @@ type ReadPlus4Res struct {
 	ResOK  ReadPlusRes4 `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReadPlus4Res) Decode(d *xdr.Decoder) {
 	*v = ReadPlus4Res{}
 	v.Status.Decode(d)
@@ -7943,7 +7943,7 @@ func (v *ReadPlus4Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ReadPlus4Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -7953,7 +7953,7 @@ func (v *ReadPlus4Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ReadPlus4Res) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case NFS4OK:
@@ -7969,7 +7969,7 @@ type Seek4Args struct {
 	What    DataContent4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Seek4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Offset = d.Uint64()
@@ -7993,7 +7993,7 @@ type SeekRes4 struct {
 	Offset uint64
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SeekRes4) Decode(d *xdr.Decoder) {
 	v.EOF = d.Bool()
 	v.Offset = d.Uint64()
@@ -8016,7 +8016,7 @@ type Seek4Res struct {
 	ResOK  SeekRes4 `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Seek4Res) Decode(d *xdr.Decoder) {
 	*v = Seek4Res{}
 	v.Status.Decode(d)
@@ -8047,7 +8047,7 @@ type GetXattr4Args struct {
 	Name UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *GetXattr4Args) Decode(d *xdr.Decoder) {
 	v.Name.Decode(d)
 }
@@ -8065,7 +8065,7 @@ type GetXattr4Res struct {
 	Value  []byte   `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *GetXattr4Res) Decode(d *xdr.Decoder) {
 	*v = GetXattr4Res{}
 	v.Status.Decode(d)
@@ -8103,7 +8103,7 @@ var namesSetXattrOption4 = map[SetXattrOption4]string{
 	SetXattr4Replace: "SETXATTR4_REPLACE",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v SetXattrOption4) String() string {
 	if s, ok := namesSetXattrOption4[v]; ok {
 		return s
@@ -8111,12 +8111,12 @@ func (v SetXattrOption4) String() string {
 	return "setxattr_option4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v SetXattrOption4) Known() bool {
 	return 0 <= v && v <= 2
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *SetXattrOption4) Decode(d *xdr.Decoder) {
 	*v = SetXattrOption4(d.Int32())
 	if !v.Known() {
@@ -8138,7 +8138,7 @@ type SetXattr4Args struct {
 	Value  []byte
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetXattr4Args) Decode(d *xdr.Decoder) {
 	v.Option.Decode(d)
 	v.Key.Decode(d)
@@ -8160,7 +8160,7 @@ type SetXattr4Res struct {
 	Info   ChangeInfo4 `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *SetXattr4Res) Decode(d *xdr.Decoder) {
 	*v = SetXattr4Res{}
 	v.Status.Decode(d)
@@ -8192,7 +8192,7 @@ type ListXattrs4Args struct {
 	Maxcount uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ListXattrs4Args) Decode(d *xdr.Decoder) {
 	v.Cookie = d.Uint64()
 	v.Maxcount = d.Uint32()
@@ -8215,7 +8215,7 @@ type ListXattrs4ResOK struct {
 	EOF    bool
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ListXattrs4ResOK) Decode(d *xdr.Decoder) {
 	v.Cookie = d.Uint64()
 	v.Names.Decode(d)
@@ -8229,26 +8229,26 @@ func (v *ListXattrs4ResOK) Encode(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ListXattrs4ResOK) EncodeHead(w *xdr.Writer) {
 	w.Uint64(v.Cookie)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ListXattrs4ResOK) EncodeTail(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// ListXattrs4ResOKNames is an array of UTF8String, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// ListXattrs4ResOKNames is an encoded array of UTF8String, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type ListXattrs4ResOKNames struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *ListXattrs4ResOKNames) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -8261,10 +8261,10 @@ func (v *ListXattrs4ResOKNames) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *ListXattrs4ResOKNames) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *ListXattrs4ResOKNames) Next(elem *UTF8String) bool {
 	if v.left == 0 {
 		return false
@@ -8275,8 +8275,8 @@ func (v *ListXattrs4ResOKNames) Next(elem *UTF8String) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *ListXattrs4ResOKNames) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -8294,7 +8294,7 @@ type ListXattrs4Res struct {
 	ResOK  ListXattrs4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ListXattrs4Res) Decode(d *xdr.Decoder) {
 	*v = ListXattrs4Res{}
 	v.Status.Decode(d)
@@ -8315,7 +8315,7 @@ func (v *ListXattrs4Res) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ListXattrs4Res) EncodeHead(w *xdr.Writer) {
 	v.Status.Encode(w)
 	switch v.Status {
@@ -8325,7 +8325,7 @@ func (v *ListXattrs4Res) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ListXattrs4Res) EncodeTail(w *xdr.Writer) {
 	switch v.Status {
 	case NFS4OK:
@@ -8339,7 +8339,7 @@ type RemoveXattr4Args struct {
 	Name UTF8String
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *RemoveXattr4Args) Decode(d *xdr.Decoder) {
 	v.Name.Decode(d)
 }
@@ -8357,7 +8357,7 @@ type RemoveXattr4Res struct {
 	Info   ChangeInfo4 `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *RemoveXattr4Res) Decode(d *xdr.Decoder) {
 	*v = RemoveXattr4Res{}
 	v.Status.Decode(d)
@@ -8389,7 +8389,7 @@ type CBGetattr4Args struct {
 	AttrRequest Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBGetattr4Args) Decode(d *xdr.Decoder) {
 	v.FH.Decode(d)
 	v.AttrRequest.Decode(d)
@@ -8410,7 +8410,7 @@ type CBGetattr4ResOK struct {
 	Attributes FAttr4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBGetattr4ResOK) Decode(d *xdr.Decoder) {
 	v.Attributes.Decode(d)
 }
@@ -8428,7 +8428,7 @@ type CBGetattr4Res struct {
 	ResOK  CBGetattr4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBGetattr4Res) Decode(d *xdr.Decoder) {
 	*v = CBGetattr4Res{}
 	v.Status.Decode(d)
@@ -8458,7 +8458,7 @@ type CBRecall4Args struct {
 	FH       NFSFH4 `xdr:"max=128"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBRecall4Args) Decode(d *xdr.Decoder) {
 	v.Stateid.Decode(d)
 	v.Truncate = d.Bool()
@@ -8481,7 +8481,7 @@ type CBRecall4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBRecall4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -8500,7 +8500,7 @@ type CBIllegal4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBIllegal4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -8521,7 +8521,7 @@ type CBRecallAny4Args struct {
 	TypeMask      Bitmap4 `xdr:"max=3"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBRecallAny4Args) Decode(d *xdr.Decoder) {
 	v.ObjectsToKeep = d.Uint32()
 	v.TypeMask.Decode(d)
@@ -8542,7 +8542,7 @@ type CBRecallAny4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBRecallAny4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -8561,7 +8561,7 @@ type CBRecallSlot4Args struct {
 	TargetHighestSlotid uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBRecallSlot4Args) Decode(d *xdr.Decoder) {
 	v.TargetHighestSlotid = d.Uint32()
 }
@@ -8580,7 +8580,7 @@ type CBRecallSlot4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBRecallSlot4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -8600,7 +8600,7 @@ type ReferringCall4 struct {
 	Slotid     uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReferringCall4) Decode(d *xdr.Decoder) {
 	v.Sequenceid = d.Uint32()
 	v.Slotid = d.Uint32()
@@ -8623,7 +8623,7 @@ type ReferringCallList4 struct {
 	ReferringCalls ReferringCallList4ReferringCalls
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ReferringCallList4) Decode(d *xdr.Decoder) {
 	v.Sessionid.Decode(d)
 	v.ReferringCalls.Decode(d)
@@ -8635,24 +8635,24 @@ func (v *ReferringCallList4) Encode(w *xdr.Writer) {
 	v.ReferringCalls.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *ReferringCallList4) EncodeHead(w *xdr.Writer) {
 	v.Sessionid.Encode(w)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *ReferringCallList4) EncodeTail(w *xdr.Writer) {}
 
-// ReferringCallList4ReferringCalls is an array of ReferringCall4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// ReferringCallList4ReferringCalls is an encoded array of ReferringCall4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type ReferringCallList4ReferringCalls struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *ReferringCallList4ReferringCalls) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 8)
 	v.at = *d
@@ -8665,10 +8665,10 @@ func (v *ReferringCallList4ReferringCalls) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *ReferringCallList4ReferringCalls) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *ReferringCallList4ReferringCalls) Next(elem *ReferringCall4) bool {
 	if v.left == 0 {
 		return false
@@ -8679,8 +8679,8 @@ func (v *ReferringCallList4ReferringCalls) Next(elem *ReferringCall4) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *ReferringCallList4ReferringCalls) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -8701,7 +8701,7 @@ type CBSequence4Args struct {
 	ReferringCallLists CBSequence4ArgsReferringCallLists
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBSequence4Args) Decode(d *xdr.Decoder) {
 	v.Sessionid.Decode(d)
 	v.Sequenceid = d.Uint32()
@@ -8721,7 +8721,7 @@ func (v *CBSequence4Args) Encode(w *xdr.Writer) {
 	v.ReferringCallLists.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *CBSequence4Args) EncodeHead(w *xdr.Writer) {
 	v.Sessionid.Encode(w)
 	w.Uint32(v.Sequenceid)
@@ -8730,19 +8730,19 @@ func (v *CBSequence4Args) EncodeHead(w *xdr.Writer) {
 	w.Bool(v.Cachethis)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *CBSequence4Args) EncodeTail(w *xdr.Writer) {}
 
-// CBSequence4ArgsReferringCallLists is an array of ReferringCallList4, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// CBSequence4ArgsReferringCallLists is an encoded array of ReferringCallList4, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type CBSequence4ArgsReferringCallLists struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *CBSequence4ArgsReferringCallLists) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 20)
 	v.at = *d
@@ -8755,10 +8755,10 @@ func (v *CBSequence4ArgsReferringCallLists) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *CBSequence4ArgsReferringCallLists) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *CBSequence4ArgsReferringCallLists) Next(elem *ReferringCallList4) bool {
 	if v.left == 0 {
 		return false
@@ -8769,8 +8769,8 @@ func (v *CBSequence4ArgsReferringCallLists) Next(elem *ReferringCallList4) bool 
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *CBSequence4ArgsReferringCallLists) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -8790,7 +8790,7 @@ type CBSequence4ResOK struct {
 	TargetHighestSlotid uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBSequence4ResOK) Decode(d *xdr.Decoder) {
 	v.Sessionid.Decode(d)
 	v.Sequenceid = d.Uint32()
@@ -8819,7 +8819,7 @@ type CBSequence4Res struct {
 	ResOK  CBSequence4ResOK `xdr:"case=0"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBSequence4Res) Decode(d *xdr.Decoder) {
 	*v = CBSequence4Res{}
 	v.Status.Decode(d)
@@ -8850,7 +8850,7 @@ type CBNotifyLock4Args struct {
 	LockOwner StateOwner4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBNotifyLock4Args) Decode(d *xdr.Decoder) {
 	v.FH.Decode(d)
 	v.LockOwner.Decode(d)
@@ -8871,7 +8871,7 @@ type CBNotifyLock4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBNotifyLock4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -8894,7 +8894,7 @@ type OffloadInfo4 struct {
 	BytesCopied uint64         `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OffloadInfo4) Decode(d *xdr.Decoder) {
 	*v = OffloadInfo4{}
 	v.Status.Decode(d)
@@ -8928,7 +8928,7 @@ type CBOffload4Args struct {
 	OffloadInfo OffloadInfo4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBOffload4Args) Decode(d *xdr.Decoder) {
 	v.FH.Decode(d)
 	v.Stateid.Decode(d)
@@ -8951,7 +8951,7 @@ type CBOffload4Res struct {
 	Status NFSStat4
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *CBOffload4Res) Decode(d *xdr.Decoder) {
 	v.Status.Decode(d)
 }
@@ -9004,7 +9004,7 @@ var namesCBOpNum = map[CBOpNum]string{
 	OpCBIllegal:            "OP_CB_ILLEGAL",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v CBOpNum) String() string {
 	if s, ok := namesCBOpNum[v]; ok {
 		return s
@@ -9012,13 +9012,13 @@ func (v CBOpNum) String() string {
 	return "nfs_cb_opnum4(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v CBOpNum) Known() bool {
 	return 3 <= v && v <= 15 ||
 		v == 10044
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *CBOpNum) Decode(d *xdr.Decoder) { *v = CBOpNum(d.Int32()) }
 
 // Encode appends v to w.

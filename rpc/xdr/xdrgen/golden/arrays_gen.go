@@ -24,7 +24,7 @@ var namesSuit = map[Suit]string{
 	Hearts: "HEARTS",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v Suit) String() string {
 	if s, ok := namesSuit[v]; ok {
 		return s
@@ -32,12 +32,12 @@ func (v Suit) String() string {
 	return "suit(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v Suit) Known() bool {
 	return 0 <= v && v <= 1
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *Suit) Decode(d *xdr.Decoder) {
 	*v = Suit(d.Int32())
 	if !v.Known() {
@@ -57,7 +57,7 @@ type Card struct {
 	Rank uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Card) Decode(d *xdr.Decoder) {
 	v.Of.Decode(d)
 	v.Rank = d.Uint32()
@@ -82,7 +82,7 @@ type Arrays struct {
 	Trump OptCard `xdr:"max=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Arrays) Decode(d *xdr.Decoder) {
 	for i := range v.Four {
 		v.Four[i] = d.Uint32()
@@ -123,13 +123,13 @@ func (v *Arrays) Encode(w *xdr.Writer) {
 // ArraysMaxSize is the largest encoding of Arrays, in bytes.
 const ArraysMaxSize = 92
 
-// OptCard is Card, or nothing: Value has meaning where Present is true.
+// OptCard is an optional Card. Value is valid only if Present is true.
 type OptCard struct {
 	Present bool `xdr:"switch case=0"`
 	Value   Card `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OptCard) Decode(d *xdr.Decoder) {
 	*v = OptCard{Present: d.Bool()}
 	if v.Present {

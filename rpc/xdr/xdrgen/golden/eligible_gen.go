@@ -15,7 +15,7 @@ type Transfer struct {
 	Rest   xdr.Eligible
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Transfer) Decode(d *xdr.Decoder) {
 	v.Offset = d.Uint32()
 	v.Block.Decode(d, Block)

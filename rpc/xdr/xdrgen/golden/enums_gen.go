@@ -29,7 +29,7 @@ var namesColor = map[Color]string{
 	Ultraviolet: "ULTRAVIOLET",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v Color) String() string {
 	if s, ok := namesColor[v]; ok {
 		return s
@@ -37,14 +37,14 @@ func (v Color) String() string {
 	return "color(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v Color) Known() bool {
 	return v == -1 ||
 		2 <= v && v <= 3 ||
 		v == 5
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *Color) Decode(d *xdr.Decoder) {
 	*v = Color(d.Int32())
 	if !v.Known() {
@@ -72,7 +72,7 @@ var namesWeather = map[Weather]string{
 	Rain: "RAIN",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v Weather) String() string {
 	if s, ok := namesWeather[v]; ok {
 		return s
@@ -80,12 +80,12 @@ func (v Weather) String() string {
 	return "weather(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v Weather) Known() bool {
 	return 0 <= v && v <= 1
 }
 
-// Decode reads v from d, known or not; errors stick to d.
+// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.
 func (v *Weather) Decode(d *xdr.Decoder) { *v = Weather(d.Int32()) }
 
 // Encode appends v to w.

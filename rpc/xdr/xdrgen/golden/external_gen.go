@@ -13,7 +13,7 @@ type Flagged struct {
 	Rest  int32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Flagged) Decode(d *xdr.Decoder) {
 	v.Flags.Decode(d)
 	v.Rest = d.Int32()

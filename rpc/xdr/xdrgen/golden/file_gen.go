@@ -40,7 +40,7 @@ var namesFileKind = map[FileKind]string{
 	FileExec: "FILE_EXEC",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v FileKind) String() string {
 	if s, ok := namesFileKind[v]; ok {
 		return s
@@ -48,12 +48,12 @@ func (v FileKind) String() string {
 	return "filekind(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v FileKind) Known() bool {
 	return 0 <= v && v <= 2
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *FileKind) Decode(d *xdr.Decoder) {
 	*v = FileKind(d.Int32())
 	if !v.Known() {
@@ -76,7 +76,7 @@ type FileType struct {
 	Interpretor []byte   `xdr:"case=2 max=255"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *FileType) Decode(d *xdr.Decoder) {
 	*v = FileType{}
 	v.Kind.Decode(d)
@@ -117,7 +117,7 @@ type File struct {
 	Data     []byte `xdr:"max=65535"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *File) Decode(d *xdr.Decoder) {
 	v.Filename = d.Opaque(Maxnamelen)
 	v.Type.Decode(d)

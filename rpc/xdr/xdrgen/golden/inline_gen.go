@@ -22,7 +22,7 @@ var namesOuterInnerLevel = map[OuterInnerLevel]string{
 	High: "HIGH",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v OuterInnerLevel) String() string {
 	if s, ok := namesOuterInnerLevel[v]; ok {
 		return s
@@ -30,12 +30,12 @@ func (v OuterInnerLevel) String() string {
 	return "outer_inner_level(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v OuterInnerLevel) Known() bool {
 	return 0 <= v && v <= 1
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *OuterInnerLevel) Decode(d *xdr.Decoder) {
 	*v = OuterInnerLevel(d.Int32())
 	if !v.Known() {
@@ -55,7 +55,7 @@ type OuterInner struct {
 	Level OuterInnerLevel
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OuterInner) Decode(d *xdr.Decoder) {
 	v.X = d.Int32()
 	v.Level.Decode(d)
@@ -77,7 +77,7 @@ type OuterMaybe struct {
 	Data  []byte `xdr:"case=1 max=4"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OuterMaybe) Decode(d *xdr.Decoder) {
 	*v = OuterMaybe{}
 	v.Given = d.Bool()
@@ -108,7 +108,7 @@ type Outer struct {
 	Maybe OuterMaybe
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Outer) Decode(d *xdr.Decoder) {
 	v.Inner.Decode(d)
 	v.Maybe.Decode(d)
@@ -137,7 +137,7 @@ var namesState = map[State]string{
 	On:  "ON",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v State) String() string {
 	if s, ok := namesState[v]; ok {
 		return s
@@ -145,12 +145,12 @@ func (v State) String() string {
 	return "state(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v State) Known() bool {
 	return 0 <= v && v <= 1
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *State) Decode(d *xdr.Decoder) {
 	*v = State(d.Int32())
 	if !v.Known() {

@@ -13,7 +13,7 @@ type Step struct {
 	Data  []byte `xdr:"case=2"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Step) Decode(d *xdr.Decoder) {
 	*v = Step{}
 	v.Op = d.Int32()
@@ -40,16 +40,16 @@ func (v *Step) Encode(w *xdr.Writer) {
 	}
 }
 
-// Steps is an array of Step, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// Steps is an encoded array of Step, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type Steps struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *Steps) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 8)
 	v.at = *d
@@ -62,10 +62,10 @@ func (v *Steps) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *Steps) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *Steps) Next(elem *Step) bool {
 	if v.left == 0 {
 		return false
@@ -76,8 +76,8 @@ func (v *Steps) Next(elem *Step) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *Steps) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -93,7 +93,7 @@ type Walk struct {
 	All Steps
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Walk) Decode(d *xdr.Decoder) {
 	v.Tag = d.Uint32()
 	v.All.Decode(d)
@@ -105,12 +105,12 @@ func (v *Walk) Encode(w *xdr.Writer) {
 	v.All.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Walk) EncodeHead(w *xdr.Writer) {
 	w.Uint32(v.Tag)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Walk) EncodeTail(w *xdr.Writer) {}
 
 // Masks is the XDR struct masks.
@@ -120,7 +120,7 @@ type Masks struct {
 	Flags MasksFlags
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Masks) Decode(d *xdr.Decoder) {
 	v.Words.Decode(d)
 	v.Few.Decode(d)
@@ -134,16 +134,16 @@ func (v *Masks) Encode(w *xdr.Writer) {
 	v.Flags.Encode(w)
 }
 
-// MasksWords is an array of uint32, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// MasksWords is an encoded array of uint32, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type MasksWords struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *MasksWords) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -153,10 +153,10 @@ func (v *MasksWords) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *MasksWords) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *MasksWords) Next(elem *uint32) bool {
 	if v.left == 0 {
 		return false
@@ -167,8 +167,8 @@ func (v *MasksWords) Next(elem *uint32) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *MasksWords) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -178,16 +178,16 @@ func (v *MasksWords) Encode(w *xdr.Writer) {
 	}
 }
 
-// MasksFew is an array of int64, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// MasksFew is an encoded array of int64, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type MasksFew struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *MasksFew) Decode(d *xdr.Decoder) {
 	v.left = d.Count(3, 8)
 	v.at = *d
@@ -197,10 +197,10 @@ func (v *MasksFew) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *MasksFew) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *MasksFew) Next(elem *int64) bool {
 	if v.left == 0 {
 		return false
@@ -211,8 +211,8 @@ func (v *MasksFew) Next(elem *int64) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *MasksFew) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))
@@ -222,16 +222,16 @@ func (v *MasksFew) Encode(w *xdr.Writer) {
 	}
 }
 
-// MasksFlags is an array of bool, as it stands in a stream.
-// The zero value is the empty array. To write one, write its length with
+// MasksFlags is an encoded array of bool, whose elements Next decodes one by one.
+// The zero value is the empty array. To encode an array, write its length with
 // Writer.Uint32 and then its elements.
 type MasksFlags struct {
 	left int
 	at   xdr.Decoder
 }
 
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole array in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *MasksFlags) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
@@ -243,10 +243,10 @@ func (v *MasksFlags) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Len is how many elements Next has still to return.
+// Len returns the number of elements that Next has not returned yet.
 func (v *MasksFlags) Len() int { return v.left }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *MasksFlags) Next(elem *bool) bool {
 	if v.left == 0 {
 		return false
@@ -257,8 +257,8 @@ func (v *MasksFlags) Next(elem *bool) bool {
 	return d.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
+// Encode appends an array to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *MasksFlags) Encode(w *xdr.Writer) {
 	rest := *v
 	w.Uint32(uint32(rest.left))

@@ -10,7 +10,7 @@ type Item struct {
 	Value uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Item) Decode(d *xdr.Decoder) {
 	v.Value = d.Uint32()
 }
@@ -29,7 +29,7 @@ type Shelf struct {
 	Items ItemList
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Shelf) Decode(d *xdr.Decoder) {
 	v.Label = d.Opaque(8)
 	v.Items.Decode(d)
@@ -41,20 +41,20 @@ func (v *Shelf) Encode(w *xdr.Writer) {
 	v.Items.Encode(w)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Shelf) EncodeHead(w *xdr.Writer) {
 	w.BoundedOpaque(v.Label, 8)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Shelf) EncodeTail(w *xdr.Writer) {}
 
-// ItemList is a linked list of Item, as it stands in a stream.
+// ItemList is an encoded linked list of Item, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type ItemList struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *ItemList) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem Item
@@ -66,7 +66,7 @@ func (v *ItemList) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *ItemList) Next(elem *Item) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -76,8 +76,8 @@ func (v *ItemList) Next(elem *Item) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *ItemList) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem Item
@@ -103,7 +103,7 @@ type Store struct {
 	After  uint32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Store) Decode(d *xdr.Decoder) {
 	v.Before = d.Uint32()
 	v.All.Decode(d)
@@ -117,22 +117,22 @@ func (v *Store) Encode(w *xdr.Writer) {
 	w.Uint32(v.After)
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Store) EncodeHead(w *xdr.Writer) {
 	w.Uint32(v.Before)
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Store) EncodeTail(w *xdr.Writer) {
 	w.Uint32(v.After)
 }
 
-// ShelfList is a linked list of Shelf, as it stands in a stream.
+// ShelfList is an encoded linked list of Shelf, whose elements Next decodes one by one.
 // The zero value is the empty list.
 type ShelfList struct{ at xdr.Decoder }
 
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
+// Decode checks a whole list in d, and moves d behind it. Next then returns the
+// first element. Decode copies nothing: Next reads from the memory of d.
 func (v *ShelfList) Decode(d *xdr.Decoder) {
 	v.at = *d
 	var elem Shelf
@@ -144,7 +144,7 @@ func (v *ShelfList) Decode(d *xdr.Decoder) {
 	}
 }
 
-// Next decodes the next element into elem, or returns false after the last.
+// Next decodes the next element into elem. It returns false if there is none.
 func (v *ShelfList) Next(elem *Shelf) bool {
 	if !v.at.Bool() {
 		v.at = xdr.Decoder{}
@@ -154,8 +154,8 @@ func (v *ShelfList) Next(elem *Shelf) bool {
 	return v.at.Err() == nil
 }
 
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
+// Encode appends a list to w: the elements that Next has not returned yet.
+// Next continues as if Encode had not been called.
 func (v *ShelfList) Encode(w *xdr.Writer) {
 	rest := *v
 	var elem Shelf
@@ -188,7 +188,7 @@ type Answer struct {
 	Content Store `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Answer) Decode(d *xdr.Decoder) {
 	*v = Answer{}
 	v.Found = d.Bool()
@@ -209,7 +209,7 @@ func (v *Answer) Encode(w *xdr.Writer) {
 	}
 }
 
-// EncodeHead appends what stands before v's list to w.
+// EncodeHead appends the fields of v before its list to w.
 func (v *Answer) EncodeHead(w *xdr.Writer) {
 	w.Bool(v.Found)
 	switch v.Found {
@@ -219,7 +219,7 @@ func (v *Answer) EncodeHead(w *xdr.Writer) {
 	}
 }
 
-// EncodeTail appends what stands after v's list to w.
+// EncodeTail appends the fields of v after its list to w.
 func (v *Answer) EncodeTail(w *xdr.Writer) {
 	switch v.Found {
 	case true:
@@ -234,7 +234,7 @@ type Twice struct {
 	Second ItemList
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Twice) Decode(d *xdr.Decoder) {
 	v.First.Decode(d)
 	v.Second.Decode(d)

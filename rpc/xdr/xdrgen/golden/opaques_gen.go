@@ -18,7 +18,7 @@ type Opaques struct {
 	AnyText     []byte
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Opaques) Decode(d *xdr.Decoder) {
 	d.FixedOpaqueTo(v.Fixed[:])
 	d.FixedOpaqueTo(v.Nothing[:])

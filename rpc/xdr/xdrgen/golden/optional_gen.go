@@ -11,7 +11,7 @@ type Point struct {
 	Y int32
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Point) Decode(d *xdr.Decoder) {
 	v.X = d.Int32()
 	v.Y = d.Int32()
@@ -33,7 +33,7 @@ type Optional struct {
 	Home   OptPoint
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Optional) Decode(d *xdr.Decoder) {
 	v.Number.Decode(d)
 	v.Target.Decode(d)
@@ -50,13 +50,13 @@ func (v *Optional) Encode(w *xdr.Writer) {
 // OptionalMaxSize is the largest encoding of Optional, in bytes.
 const OptionalMaxSize = 32
 
-// OptUint32 is uint32, or nothing: Value has meaning where Present is true.
+// OptUint32 is an optional uint32. Value is valid only if Present is true.
 type OptUint32 struct {
 	Present bool   `xdr:"switch case=0"`
 	Value   uint32 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OptUint32) Decode(d *xdr.Decoder) {
 	*v = OptUint32{Present: d.Bool()}
 	if v.Present {
@@ -72,13 +72,13 @@ func (v *OptUint32) Encode(w *xdr.Writer) {
 	}
 }
 
-// OptPoint is Point, or nothing: Value has meaning where Present is true.
+// OptPoint is an optional Point. Value is valid only if Present is true.
 type OptPoint struct {
 	Present bool  `xdr:"switch case=0"`
 	Value   Point `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *OptPoint) Decode(d *xdr.Decoder) {
 	*v = OptPoint{Present: d.Bool()}
 	if v.Present {

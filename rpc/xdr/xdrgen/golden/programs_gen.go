@@ -12,7 +12,7 @@ import (
 // Programs (RFC 5531 section 12).
 type Message []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Message) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(16)
 }
@@ -45,7 +45,7 @@ var namesProcedure1 = map[Procedure1]string{
 	V1ProcSay:  "ECHO_SAY",
 }
 
-// String is the name that the definition gives p.
+// String returns the name that the definition gives p.
 func (p Procedure1) String() string {
 	if s, ok := namesProcedure1[p]; ok {
 		return s
@@ -72,7 +72,7 @@ var namesProcedure2 = map[Procedure2]string{
 	V2ProcTwice: "ECHO_SAYTWICE",
 }
 
-// String is the name that the definition gives p.
+// String returns the name that the definition gives p.
 func (p Procedure2) String() string {
 	if s, ok := namesProcedure2[p]; ok {
 		return s
@@ -98,7 +98,7 @@ var namesBackProcedure = map[BackProcedure]string{
 	BackProcNull: "BACK_NULL",
 }
 
-// String is the name that the definition gives p.
+// String returns the name that the definition gives p.
 func (p BackProcedure) String() string {
 	if s, ok := namesBackProcedure[p]; ok {
 		return s

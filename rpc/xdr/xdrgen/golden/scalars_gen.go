@@ -22,7 +22,7 @@ type Scalars struct {
 	I [16]byte
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Scalars) Decode(d *xdr.Decoder) {
 	v.A = d.Int32()
 	v.B = d.Uint32()

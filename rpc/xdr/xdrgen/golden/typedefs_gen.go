@@ -11,7 +11,7 @@ const Digestlen = 5
 // Digest is the XDR type digest.
 type Digest [Digestlen]byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Digest) Decode(d *xdr.Decoder) {
 	d.FixedOpaqueTo((*v)[:])
 }
@@ -27,7 +27,7 @@ const DigestMaxSize = 8
 // Cookie is the XDR type cookie.
 type Cookie []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Cookie) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(Digestlen)
 }
@@ -43,7 +43,7 @@ const CookieMaxSize = 12
 // Motto is the XDR type motto.
 type Motto []byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Motto) Decode(d *xdr.Decoder) {
 	*v = d.Opaque(xdr.NoLimit)
 }
@@ -56,7 +56,7 @@ func (v *Motto) Encode(w *xdr.Writer) {
 // Precise is the XDR type precise.
 type Precise [16]byte
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Precise) Decode(d *xdr.Decoder) {
 	d.FixedOpaqueTo((*v)[:])
 }
@@ -72,7 +72,7 @@ const PreciseMaxSize = 16
 // Triple is the XDR type triple.
 type Triple [3]int32
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Triple) Decode(d *xdr.Decoder) {
 	for i := range *v {
 		(*v)[i] = d.Int32()
@@ -92,7 +92,7 @@ const TripleMaxSize = 12
 // Several is the XDR type several.
 type Several []int32
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Several) Decode(d *xdr.Decoder) {
 	*v = make([]int32, d.Count(4, 4))
 	for i := range *v {
@@ -122,7 +122,7 @@ type Typed struct {
 	Few    Several `xdr:"max=4"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *Typed) Decode(d *xdr.Decoder) {
 	v.Scalar = d.Uint64()
 	v.Sum.Decode(d)

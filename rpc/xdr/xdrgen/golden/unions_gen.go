@@ -32,7 +32,7 @@ var namesKind = map[Kind]string{
 	Other:  "OTHER",
 }
 
-// String is the name that the definition gives v.
+// String returns the name that the definition gives v.
 func (v Kind) String() string {
 	if s, ok := namesKind[v]; ok {
 		return s
@@ -40,13 +40,13 @@ func (v Kind) String() string {
 	return "kind(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Known says whether the definition has a name for v.
+// Known reports whether the definition has a name for v.
 func (v Kind) Known() bool {
 	return 0 <= v && v <= 3 ||
 		v == 9
 }
 
-// Decode reads v from d; errors stick to d. A value without a name is one.
+// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.
 func (v *Kind) Decode(d *xdr.Decoder) {
 	*v = Kind(d.Int32())
 	if !v.Known() {
@@ -68,7 +68,7 @@ type ByEnum struct {
 	Data  []byte `xdr:"case=2,3 max=8"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ByEnum) Decode(d *xdr.Decoder) {
 	*v = ByEnum{}
 	v.Which.Decode(d)
@@ -108,7 +108,7 @@ type WithDefault struct {
 	Code  uint32 `xdr:"default"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *WithDefault) Decode(d *xdr.Decoder) {
 	*v = WithDefault{}
 	v.Which.Decode(d)
@@ -141,7 +141,7 @@ type VoidDefault struct {
 	Text  []byte `xdr:"case=1 max=8"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *VoidDefault) Decode(d *xdr.Decoder) {
 	*v = VoidDefault{}
 	v.Which.Decode(d)
@@ -172,7 +172,7 @@ type ByBool struct {
 	Value   int64 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ByBool) Decode(d *xdr.Decoder) {
 	*v = ByBool{}
 	v.Follows = d.Bool()
@@ -203,7 +203,7 @@ type ByOneBool struct {
 	Value   int64 `xdr:"case=1"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ByOneBool) Decode(d *xdr.Decoder) {
 	*v = ByOneBool{}
 	v.Follows = d.Bool()
@@ -237,7 +237,7 @@ type ByInt struct {
 	Magic    uint32 `xdr:"case=7"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ByInt) Decode(d *xdr.Decoder) {
 	*v = ByInt{}
 	v.Selector = d.Int32()
@@ -274,7 +274,7 @@ type ByUnsigned struct {
 	Text     []byte `xdr:"case=1 max=8"`
 }
 
-// Decode reads v from d; errors stick to d.
+// Decode reads v from d. d.Err returns the error, if any.
 func (v *ByUnsigned) Decode(d *xdr.Decoder) {
 	*v = ByUnsigned{}
 	v.Selector = d.Uint32()
