@@ -11,7 +11,8 @@ import (
 const watchTicks = 4
 
 // A watch ends a connection whose peer lets none of the posted work complete for
-// Config.StallTimeout. Its timer runs only while work is posted. Conn.mu guards it.
+// Config.StallTimeout. Its timer runs only while the connection expects a completion. Conn.mu
+// guards it.
 type watch struct {
 	timer   *time.Timer
 	running bool
@@ -35,12 +36,13 @@ func (c *Conn) watchLocked() {
 
 // look runs when the timer fires, and checks whether the device has completed requests since the
 // last check. If the end of the connection has begun, look only lets the timer stop, because an
-// end has time limits of its own.
+// end has time limits of its own. Completions of short Sends cause no event, so look wakes the
+// connection's goroutine, which polls for them.
 func (c *Conn) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := &c.watch
-	if len(c.out.queue) == 0 || c.ending.phase > live || c.over {
+	if !c.out.expects() || c.ending.phase > live || c.over {
 		w.running = false
 		return
 	}
@@ -52,4 +54,10 @@ func (c *Conn) look() {
 		return
 	}
 	w.timer.Reset(c.p.cfg.StallTimeout / watchTicks)
+	c.dev.Wake()
 }
+
+// expects reports whether a completion is due: the device has a request that asked for one, or
+// work waits until the device has room. The device reports nothing about the short Sends behind
+// the last such request.
+func (o *sends) expects() bool { return o.head < o.signaled || o.issued < len(o.queue) }
