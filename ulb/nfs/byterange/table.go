@@ -4,7 +4,8 @@ import "math/rand/v2"
 
 // A Table holds the locked ranges of a file, of all holders, so that a search for overlapping
 // ranges visits few others. It is a treap ordered by the first bytes of the ranges. Each node
-// knows how far the ranges in its subtree reach. The zero value is empty.
+// knows how far the ranges in its subtree reach, and whether they have one Group. The zero value is
+// empty.
 type Table[O any] struct {
 	root    *node[O]
 	holders uint64 // number of holders that have got a number
@@ -13,7 +14,10 @@ type Table[O any] struct {
 // A Holder holds the ranges that one owner has locked in the file of one Table. Locks of
 // the same Holder do not conflict: a later lock replaces an earlier one.
 type Holder[O any] struct {
-	Owner  O
+	Owner O
+	// Group, if not nil, is a comparable value. Locks of Holders with the same Group do not conflict.
+	// It is set before the first Lock.
+	Group  any
 	ranges set
 	number uint64 // orders ranges that have the same first byte; 0 until the first Lock or Unlock
 }
@@ -61,11 +65,14 @@ func (t *Table[O]) change(h *Holder[O], r Range, f func(set) set) (more int) {
 
 // Each calls f for the locked ranges that overlap r, in the order of their first bytes, until f
 // returns false.
-func (t *Table[O]) Each(r *Range, f func(O, *Range) bool) { t.root.each(r, false, f) }
+func (t *Table[O]) Each(r *Range, f func(O, *Range) bool) { t.root.each(r, false, nil, f) }
 
-// Conflicts calls f for the locked ranges that conflict with r, until f returns false. The
-// ranges may belong to any holder, also to the one that wants to lock r.
-func (t *Table[O]) Conflicts(r *Range, f func(O, *Range) bool) { t.root.each(r, !r.Write, f) }
+// Conflicts calls f for the locked ranges that conflict with r, until f returns false. group is
+// the Group that wants to lock r, or nil. A search among many ranges of this Group visits few of
+// them.
+func (t *Table[O]) Conflicts(r *Range, group any, f func(O, *Range) bool) {
+	t.root.each(r, !r.Write, group, f)
+}
 
 // A node is one locked range.
 type node[O any] struct {
@@ -77,7 +84,22 @@ type node[O any] struct {
 	// write locks, if hasWrite is set.
 	reach, writes uint64
 	hasWrite      bool
+	// all is one of the Holders of the ranges in this subtree, if these have the same Group. It is
+	// nil if they have several. writers is the same for the write locks in this subtree; it is also
+	// nil if there are none.
+	all, writers *Holder[O]
 }
+
+// together returns h if h and other have the same Group, or are the same Holder, and nil otherwise.
+func (h *Holder[O]) together(other *Holder[O]) *Holder[O] {
+	if h == other || h != nil && other != nil && h.Group != nil && h.Group == other.Group {
+		return h
+	}
+	return nil
+}
+
+// in reports whether h, which may be nil, has this Group, which may be nil.
+func (h *Holder[O]) in(group any) bool { return group != nil && h != nil && h.Group == group }
 
 // before reports whether n comes before the range of h whose first byte is first.
 func (n *node[O]) before(first uint64, h *Holder[O]) bool {
@@ -87,17 +109,25 @@ func (n *node[O]) before(first uint64, h *Holder[O]) bool {
 	return n.h.number < h.number
 }
 
-// measured computes reach, writes and hasWrite of n from its own range and from its children. It
-// returns n.
+// measured computes the fields of n that describe its subtree, from its own range and from its
+// children. It returns n.
 func (n *node[O]) measured() *node[O] {
 	n.reach, n.writes, n.hasWrite = n.Last, n.Last, n.Write
+	n.all, n.writers = n.h, nil
+	if n.Write {
+		n.writers = n.h
+	}
 	for _, c := range [...]*node[O]{n.left, n.right} {
 		if c == nil {
 			continue
 		}
-		n.reach = max(n.reach, c.reach)
-		if c.hasWrite && (!n.hasWrite || c.writes > n.writes) {
-			n.hasWrite, n.writes = true, c.writes
+		n.reach, n.all = max(n.reach, c.reach), n.all.together(c.all)
+		switch {
+		case !c.hasWrite:
+		case !n.hasWrite:
+			n.hasWrite, n.writes, n.writers = true, c.writes, c.writers
+		default:
+			n.writes, n.writers = max(n.writes, c.writes), n.writers.together(c.writers)
 		}
 	}
 	return n
@@ -152,19 +182,23 @@ func (n *node[O]) without(first uint64, h *Holder[O]) *node[O] {
 }
 
 // each calls f for the ranges that overlap r, in the order of their first bytes, until f returns
-// false. If writes is set, it calls f only for write locks.
-func (n *node[O]) each(r *Range, writes bool, f func(O, *Range) bool) bool {
+// false. If writes is set, it calls f only for write locks. It leaves out ranges of the Group
+// `without`, if that is not nil.
+func (n *node[O]) each(r *Range, writes bool, without any, f func(O, *Range) bool) bool {
 	if n == nil || n.reach < r.First || writes && (!n.hasWrite || n.writes < r.First) {
 		return true
 	}
-	if !n.left.each(r, writes, f) {
+	if n.all.in(without) || writes && n.writers.in(without) {
+		return true
+	}
+	if !n.left.each(r, writes, without, f) {
 		return false
 	}
 	if n.First > r.Last {
 		return true
 	}
-	if n.Last >= r.First && (n.Write || !writes) && !f(n.h.Owner, &n.Range) {
+	if n.Last >= r.First && (n.Write || !writes) && !n.h.in(without) && !f(n.h.Owner, &n.Range) {
 		return false
 	}
-	return n.right.each(r, writes, f)
+	return n.right.each(r, writes, without, f)
 }

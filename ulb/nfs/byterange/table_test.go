@@ -9,13 +9,16 @@ import (
 )
 
 // The searches for overlapping and for conflicting ranges find the same ranges as a comparison
-// with every range, whatever the owners are. Lock and Unlock count the ranges.
+// with every range, whatever the owners and their Groups are. Lock and Unlock count the ranges.
 func TestTableFindsEveryRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var table Table[string]
 		holders := make([]Holder[string], 4)
 		for i := range holders {
 			holders[i].Owner = fmt.Sprint("owner ", i)
+			if i > 0 {
+				holders[i].Group = i / 2 // holders 2 and 3 have the same Group
+			}
 		}
 		draw := func() (r Range) {
 			r.First = rapid.Uint64Range(0, 30).Draw(t, "first")
@@ -39,6 +42,7 @@ func TestTableFindsEveryRange(t *testing.T) {
 				}
 			}
 			asked, all := draw(), 0
+			group := holders[rapid.IntRange(0, len(holders)-1).Draw(t, "asks")].Group
 			var want, wantConflicts, got, conflicts []string
 			for i := range holders {
 				for _, held := range holders[i].Ranges() {
@@ -47,7 +51,7 @@ func TestTableFindsEveryRange(t *testing.T) {
 					if held.Overlaps(&asked) {
 						want = append(want, text)
 					}
-					if held.Conflicts(&asked) {
+					if held.Conflicts(&asked) && (group == nil || holders[i].Group != group) {
 						wantConflicts = append(wantConflicts, text)
 					}
 				}
@@ -61,7 +65,7 @@ func TestTableFindsEveryRange(t *testing.T) {
 				got = append(got, fmt.Sprint(owner, *held))
 				return true
 			})
-			table.Conflicts(&asked, func(owner string, held *Range) bool {
+			table.Conflicts(&asked, group, func(owner string, held *Range) bool {
 				conflicts = append(conflicts, fmt.Sprint(owner, *held))
 				return true
 			})
@@ -92,7 +96,7 @@ func TestSearchVisitsFewRanges(t *testing.T) {
 	}
 	for range n { // if each search visited every range, this loop would not end in time
 		calls = 0
-		if table.Conflicts(&Range{Last: 2 * n}, find); calls != 0 {
+		if table.Conflicts(&Range{Last: 2 * n}, nil, find); calls != 0 {
 			t.Fatal("read locks conflict")
 		}
 		if table.Each(&Range{First: n + 2, Last: n + 4}, find); calls != 2 {
@@ -102,5 +106,30 @@ func TestSearchVisitsFewRanges(t *testing.T) {
 	calls = 0
 	if table.Each(&Range{Last: ToEnd}, find); calls != 10 {
 		t.Errorf("%d ranges", calls)
+	}
+}
+
+// A search for conflicts visits few of the ranges that the asking Group has itself, also if other
+// Holders have read locks between its write locks.
+func TestSearchLeavesOutItsOwnRanges(t *testing.T) {
+	const n = 1 << 15
+	var table Table[int]
+	own := [2]Holder[int]{{Group: "own"}, {Group: "own"}}
+	other := Holder[int]{Group: "other"}
+	for i := range uint64(n) {
+		table.Lock(&own[i%2], Range{First: 4 * i, Last: 4 * i, Write: true})
+	}
+	find := func(int, *Range) bool {
+		t.Fatal("the own locks conflict")
+		return false
+	}
+	for range n { // if each search visited every range, this loop would not end in time
+		table.Conflicts(&Range{Last: ToEnd, Write: true}, "own", find)
+	}
+	for i := range uint64(n) {
+		table.Lock(&other, Range{First: 4*i + 2, Last: 4*i + 2})
+	}
+	for range n {
+		table.Conflicts(&Range{Last: ToEnd}, "own", find)
 	}
 }

@@ -180,7 +180,7 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 		}
 	}
 	s := &State{Kind: KindLock, Client: c, Owner: owner, Key: open.Key, open: open}
-	s.held.Owner = s
+	s.held.Owner, s.held.Group = s, owner
 	if !m.enlist(s, open.file) {
 		if !numbered {
 			m.forgetOwner(owner)
@@ -198,10 +198,7 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 // lockConflict returns a lock of another owner that conflicts with r, or nil. It passes the clients
 // of such locks to late.blame. If one of them has a valid lease, it returns a lock of that client.
 func (m *Manager) lockConflict(of *file, r *byterange.Range, owner *Owner, late *courtesy) (d *Denied) {
-	of.locked.Conflicts(r, func(other *State, held *byterange.Range) bool {
-		if other.Owner == owner {
-			return true
-		}
+	of.locked.Conflicts(r, owner, func(other *State, held *byterange.Range) bool {
 		if late.blame(m, other.Client); d == nil || late.firm {
 			d = denied(held, other.Client.ID, other.Owner.name)
 		}

@@ -68,7 +68,7 @@ func TestLockedRangesAreFound(t *testing.T) {
 				got = append(got, fmt.Sprint(s.Client.Owner, *held))
 				return true
 			})
-			of.locked.Conflicts(&asked, func(s *State, held *byterange.Range) bool {
+			of.locked.Conflicts(&asked, nil, func(s *State, held *byterange.Range) bool {
 				conflicts = append(conflicts, fmt.Sprint(s.Client.Owner, *held))
 				return true
 			})

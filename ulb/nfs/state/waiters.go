@@ -213,18 +213,17 @@ func (of *file) inTurn() []int {
 // lock or an earlier waiter wants one. looks is the number of locks and waiters that it checked.
 func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 	w := of.waiting[i]
-	of.locked.Conflicts(&w.want, func(other *State, _ *byterange.Range) bool {
-		looks++
-		is = other.Client != w.client || other.Owner.name != w.owner
-		return !is
+	of.locked.Conflicts(&w.want, w.client.holding.lockOwners[w.owner], func(*State, *byterange.Range) bool {
+		is = true
+		return false
 	})
 	if is {
-		return true, looks
+		return true, 1
 	}
 	for _, before := range of.waiting[:i] {
 		if (before.client != w.client || before.owner != w.owner) && !before.lapsed(now) && before.want.Conflicts(&w.want) {
-			return true, looks + i
+			return true, i
 		}
 	}
-	return false, looks + i
+	return false, i
 }
