@@ -25,13 +25,16 @@ func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
 	if m == nil {
 		return nil
 	}
-	switch m.Ask(&state.Intent{Use: use, FS: r.fs(), File: h, Name: name, Op: &r.op, Version3: true}) {
+	i := state.Intent{Use: use, FS: r.fs(), File: h, Name: name, Op: &r.op, Version3: true}
+	switch m.Ask(&i) {
 	case state.Yes:
 		return nil
 	case state.AfterGrace:
 		return vfs.ErrDelay
 	case state.AfterWait:
 		return vfs.ErrWouldBlock
+	case state.Failed:
+		return i.Err
 	}
 	return syscall.EACCES
 }

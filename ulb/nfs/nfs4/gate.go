@@ -14,10 +14,11 @@ import (
 // after a restart names do not change, because clients reclaim the state that they held before
 // the restart, and may do so by name (RFC 8881 §8.4.2).
 func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) Status {
-	switch k.Program.state.Ask(&state.Intent{
+	i := state.Intent{
 		Use: use, FS: o.Export.FS, File: o.Handle, Name: name, Op: k.opIn(o), By: by,
 		Client: k.Client, From: k.Call.Conn.Peer.Addr(),
-	}) {
+	}
+	switch k.Program.state.Ask(&i) {
 	case state.Yes:
 		return wire.NFS4OK
 	case state.AfterGrace:
@@ -27,6 +28,8 @@ func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) S
 		return wire.NFS4ErrGrace
 	case state.AfterWait:
 		return k.Block(k.FS().Lane())
+	case state.Failed:
+		return k.Failed(i.Err)
 	}
 	if use == state.UseRemove {
 		return wire.NFS4ErrFileOpen

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -29,6 +30,8 @@ type Intent struct {
 	Client   *Client
 	From     netip.Addr
 	Version3 bool
+	// Err is the reason if the Answer is Failed.
+	Err error
 }
 
 // A Use is a kind of access.
@@ -76,7 +79,16 @@ const (
 	// AfterWait: the answer needs the disk or the file system, and Op.Try is set. The caller moves
 	// the call to a goroutine that may wait, and asks again without Op.Try. Ask then waits.
 	AfterWait
+	// Failed: the file system could not look up Name, for example because the disk failed. So the
+	// Manager does not know whether a client denies the access. The operation fails with Intent.Err.
+	Failed
 )
+
+// lasting has the errors of a look-up after which the access fails, too, or finds no file.
+var lasting = [...]error{
+	syscall.ENOENT, syscall.ENOTDIR, syscall.ESTALE, syscall.EACCES, syscall.EPERM, syscall.ENAMETOOLONG, syscall.EINVAL,
+	syscall.ELOOP, syscall.EXDEV,
+}
 
 // Ask decides whether an access to a file may go ahead. It reserves nothing: an OPEN may forbid the
 // access right after Ask has allowed it.
@@ -102,8 +114,11 @@ func (m *Manager) Ask(i *Intent) Answer {
 		switch o, err := i.FS.Lookup(i.Op, i.File, i.Name, &attr); {
 		case errors.Is(err, vfs.ErrWouldBlock):
 			return AfterWait
-		case err != nil:
+		case err != nil && slices.ContainsFunc(lasting[:], func(l error) bool { return errors.Is(err, l) }):
 			return Yes // the access itself reports the error
+		case err != nil:
+			i.Err = err
+			return Failed
 		default:
 			key.Handle = o.Handle
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -163,4 +164,32 @@ func TestStateIDExemptsItsOpenAlone(t *testing.T) {
 // anonymously returns the answer to a caller of NFSv3, with Op.Try.
 func anonymously(m *Manager, fs vfs.FileSystem, key FileKey, use Use) Answer {
 	return m.Ask(&Intent{Use: use, FS: fs, File: key.Handle, Op: &vfs.Op{Try: true}, Version3: true})
+}
+
+// If the file system cannot look up a name, the Manager cannot know whether a client denies its
+// removal, so the removal fails with the error of the look-up. If the name does not exist, or the
+// caller may not search the directory, the removal reports that itself.
+func TestNameThatCannotBeLookedUp(t *testing.T) {
+	m := newManager(t)
+	key := fileKey(1)
+	open(t, m, newClient(m, 1, "client"), "owner", key, AccessRead, AccessWrite)
+	for err, want := range map[error]Answer{
+		syscall.ENOENT: Yes, syscall.EACCES: Yes, syscall.ESTALE: Yes, syscall.EXDEV: Yes, vfs.ErrWouldBlock: AfterWait,
+		syscall.EIO: Failed, syscall.ENOMEM: Failed, vfs.ErrDelay: Failed,
+	} {
+		i := Intent{Use: UseRemove, FS: noLookup{err: err}, File: key.Handle, Name: []byte("name"), Op: &vfs.Op{}, Version3: true}
+		if a := m.Ask(&i); a != want || want == Failed && i.Err != err {
+			t.Errorf("%v: answer %d with error %v, not %d", err, a, i.Err, want)
+		}
+	}
+}
+
+// noLookup is a FileSystem in which each look-up fails.
+type noLookup struct {
+	vfs.FileSystem
+	err error
+}
+
+func (fs noLookup) Lookup(*vfs.Op, vfs.Handle, []byte, *vfs.Attr) (o vfs.Object, err error) {
+	return o, fs.err
 }
