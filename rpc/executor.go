@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -268,7 +269,8 @@ func (x *executor) next(w *worker, now time.Time) *Call {
 }
 
 // work runs c and then further calls. It returns when the executor is closed, or when w got no call
-// for idleFor.
+// for idleFor. After each call it lets other goroutines use the processor; otherwise the Go runtime
+// would let a worker use it for 10 ms.
 func (x *executor) work(w *worker, c *Call) {
 	defer x.wg.Done()
 	timer := time.NewTimer(x.idleFor)
@@ -282,6 +284,7 @@ func (x *executor) work(w *worker, c *Call) {
 		x.mu.Lock()
 		if c = x.ended(w, now); c != nil {
 			x.mu.Unlock()
+			runtime.Gosched()
 			continue
 		}
 		if x.closed {

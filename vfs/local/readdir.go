@@ -169,6 +169,8 @@ type listing struct {
 	at int
 	// mount is the ID of dir's mount; 0: not known yet.
 	mount int32
+	// handed is the number of entries that hand has taken.
+	handed int
 }
 
 // dots emits "." and "..". It skips an entry whose cookie is not greater than the argument cookie.

@@ -3,7 +3,9 @@ package local_test
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +24,30 @@ func (w *world) listed(dir vfs.Handle) map[string]vfs.DirEntry {
 	})
 	w.ok(err, "ReadDir")
 	return all
+}
+
+// A listing of many entries with attributes lets other goroutines use its processor before it ends.
+func TestLongListingYields(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	for i := range 64 {
+		w.create(w.fs.Root(), fmt.Sprint(i))
+	}
+	var ran atomic.Bool
+	var a vfs.Attr
+	begun, seen := false, false
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	_, err := w.fs.ReadDir(w.op, w.fs.Root(), 0, true, &a, func(*vfs.DirEntry) bool {
+		if !begun {
+			begun = true
+			go ran.Store(true)
+		}
+		seen = ran.Load()
+		return true
+	})
+	w.ok(err, "ReadDir")
+	if !seen {
+		t.Error("a listing of 64 entries has ended before a goroutine that began at the first of them")
+	}
 }
 
 // The next listing shows each change by a local program, whatever the FS remembers of the

@@ -2,6 +2,7 @@ package nfs4
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -61,6 +62,7 @@ type Compound struct {
 	lane     any       // the executor lane in which a Blocked operation will wait
 	on       any       // the executor lane in which the compound runs without Try
 	since    time.Time // when the compound last began to run without Try
+	yielded  time.Time // when it last yielded the processor, or began to run without Try
 	start    func()
 	tagged   bool // the tag is valid UTF-8
 	inside   bool // Operation.Run has not returned; still true in leave after a panic
@@ -200,6 +202,7 @@ type scratch struct {
 func (k *Compound) run() (rpc.Outcome, bool) {
 	k.broughtBy = 0 // attributes found before the wait may be old
 	for ; k.Index < k.Count; k.Index++ {
+		k.yield()
 		k.Call.Mark(k.W)
 		switch s := k.step(); s {
 		case Blocked:
@@ -243,6 +246,27 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 	}
 	return k.ended(), true
 }
+
+// yield lets other goroutines use the processor if the compound has used it for long: for quietOps
+// operations if none of them can block, otherwise for longer than quietTime. Without that, the Go
+// runtime would let a goroutine use the processor for 10 ms, and calls of other clients would wait
+// that long for each of the compounds in progress.
+func (k *Compound) yield() {
+	if k.Op.Try {
+		if k.Index%quietOps == quietOps-1 {
+			runtime.Gosched()
+		}
+	} else if time.Since(k.yielded) > quietTime {
+		runtime.Gosched()
+		k.yielded = time.Now()
+	}
+}
+
+// Few compounds of honest clients have quietOps operations.
+const (
+	quietOps  = 8
+	quietTime = 100 * time.Microsecond
+)
 
 // usualTurn is the time after which a compound on a goroutine of the executor lets other
 // calls run, between two of its operations. The reason is that a compound may have many

@@ -1,6 +1,7 @@
 package nfs4_test
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -74,5 +75,43 @@ func TestLongCompoundsGiveWay(t *testing.T) {
 	close(l.goOn)
 	for _, end := range ends {
 		end()
+	}
+}
+
+// yielding is a minor version whose RENEW starts a goroutine for client 1. For client 2 it stores
+// whether that goroutine has run.
+type yielding struct {
+	plain
+	ran, seen atomic.Bool
+}
+
+func (y *yielding) Operations() []nfs4.Operation {
+	return []nfs4.Operation{{Number: wire.OpRenew, Run: func(k *nfs4.Compound) nfs4.Status {
+		var args wire.Renew4Args
+		args.Decode(k.Args)
+		if args.Clientid == 1 {
+			go y.ran.Store(true)
+		} else {
+			y.seen.Store(y.ran.Load())
+		}
+		return wire.NFS4OK
+	}}}
+}
+
+// A compound of many operations lets other goroutines use its processor before it ends, although
+// none of its operations blocks.
+func TestCompoundOfManyOperationsYields(t *testing.T) {
+	y := &yielding{}
+	p := nfs4test.New(t, nfs4test.Config{Minors: func(*state.Manager) [3]nfs4.Minor { return [3]nfs4.Minor{y, nil, nil} }}).Peer(0)
+	ops := []nfs4test.Op{{Number: wire.OpRenew, Args: &wire.Renew4Args{Clientid: 1}}}
+	for range 15 {
+		ops = append(ops, nfs4test.Op{Number: wire.OpRenew, Args: &wire.Renew4Args{Clientid: 2}})
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if r := p.Compound(ops...); r.Status != wire.NFS4OK {
+		t.Fatalf("%v %v", r.Status, statuses(r))
+	}
+	if !y.seen.Load() {
+		t.Error("the last of 16 operations has run before a goroutine that the first one started")
 	}
 }

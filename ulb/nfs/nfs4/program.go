@@ -130,6 +130,7 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	}
 	if k.Op.Try = c.Try; !c.Try {
 		k.since = time.Now()
+		k.yielded = k.since
 	}
 	out, over := k.run()
 	if over {
