@@ -55,6 +55,10 @@ type Config struct {
 	// Files is the number of additional empty files in the open export. Every user may write
 	// them.
 	Files int
+	// Names is the number of names in the directory "many" of the open export; 0 means manyNames.
+	Names int
+	// Disk is an empty directory for the open export; if empty, NewStage makes one.
+	Disk string
 }
 
 // A Daemon is a process of the program under test.

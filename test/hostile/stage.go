@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -88,10 +89,12 @@ func NewStage(t *testing.T, program string, cfg Config) *Stage {
 		{"", closedName, "rw,insecure,no_root_squash,clients=" + HonestAddress.String() + ";" + HonestAddress6.String()},
 		{"", securedName, "rw,secure,no_root_squash"},
 	} {
-		e.path = t.TempDir()
 		names := fewNames
 		if e.name == openName {
-			names = manyNames
+			e.path, names = cfg.Disk, cmp.Or(cfg.Names, manyNames)
+		}
+		if e.path == "" {
+			e.path = t.TempDir()
 		}
 		furnish(t, e.path, names)
 		exports = append(exports, e)

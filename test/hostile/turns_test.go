@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,19 +38,18 @@ func TestWaitingCallsOfOneAddress(t *testing.T) {
 // daemon serves honest clients. When the connections have ended, the daemon spends no more time
 // on their calls.
 func TestShortCopies(t *testing.T) {
+	copies := func(s *Stage) Repeated { return ShortCopies(s.Open.Victim, s.lookUp([]string{largeName})[0]) }
+	refused := func(s *Stage) Repeated { return RefusedCopies(s.lookUp([]string{largeName})[0]) }
 	for _, c := range []struct {
 		name   string
-		copies ShortCopies
+		copies func(s *Stage) Repeated
 		source func(int) netip.Addr
 	}{
-		{"of one address", ShortCopies{Peers: 128, Slots: 16}, Strangers(1)},
-		{"of 64 addresses", ShortCopies{Peers: 128, Slots: 16}, Strangers(64)},
-		{"refused", ShortCopies{Peers: 128, Slots: 16, Refused: true}, Strangers(1)},
+		{"of one address", copies, Strangers(1)}, {"of 64 addresses", copies, Strangers(64)}, {"refused", refused, Strangers(1)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := stage(t, Config{})
-			b := c.copies
-			b.From, b.To = s.Open.Victim, s.lookUp([]string{largeName})[0]
+			b := Compounds{Peers: 128, Slots: 16, Repeated: c.copies(s)}
 			a, end := s.AttackUntil(b, c.source)
 			s.JudgeSeries(Null, Read, Names)
 			s.JudgeClients()
@@ -61,6 +62,85 @@ func TestShortCopies(t *testing.T) {
 			s.JudgeMemory()
 			s.JudgeEnd()
 		})
+	}
+}
+
+// While peers use the daemon's processor time with long compounds, the daemon serves honest
+// clients.
+func TestLongCompounds(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		disk         string // type of the file system of the open export; empty means that of the test's directory
+		names        int
+		peers, slots int
+		of           func(s *Stage) Repeated
+		judged       []Work
+	}{
+		{"READDIR of 100,000 names", "", 100_000, 64, 4, func(s *Stage) Repeated { return Listings(s.Open.Many, s.Open.Victim) }, []Work{Null, Names}},
+		{"LOOKUP and GETATTR", "", 0, 64, 16, func(s *Stage) Repeated { return LookUps(s.Open.Root, s.Open.Victim, victimName) }, []Work{Read}},
+		{"OPEN and CLOSE", "", 0, 64, 16, func(s *Stage) Repeated { return Reopens(s.Open.Root, s.Open.Victim, victimName) }, []Work{Locks}},
+		{"LOCK and LOCKT beside 15,000 own locks", "", 0, 1, 64, func(s *Stage) Repeated { return RepeatedLocks(s.Open.files[0], 15_000) }, []Work{Locks}},
+		{"CLONE of 4,000 extents", "xfs", 0, 16, 16, func(s *Stage) Repeated {
+			scatter(t, filepath.Join(s.Directory, victimName), 4000)
+			return Clones(s.Open.Victim, s.lookUp([]string{largeName})[0])
+		}, []Work{Names}},
+	} {
+		for name, source := range map[string]func(int) netip.Addr{"one address": Strangers(1), "64 addresses": Strangers(64)} {
+			if name != "one address" && (os.Getenv("NFSRDMAD_TEST_ALL") == "" || c.peers < 64) {
+				continue
+			}
+			t.Run(c.name+", "+name, func(t *testing.T) {
+				cfg := Config{Names: c.names}
+				if c.disk != "" {
+					cfg.Disk = newDisk(t, c.disk)
+				}
+				s := stage(t, cfg)
+				a := s.Attack(Compounds{Peers: c.peers, Slots: c.slots, Repeated: c.of(s)}, source)
+				s.JudgeSeries(c.judged...)
+				if n := a.Standing.Load(); n != int64(a.Peers) {
+					t.Errorf("%d of %d peers stand: %v", n, a.Peers, a)
+				}
+				s.JudgeEnd()
+			})
+		}
+	}
+}
+
+// newDisk makes a file system of 400 MiB on a loop device and returns the directory where it is
+// mounted. It skips the test if the machine does not support that.
+func newDisk(t *testing.T, kind string) string {
+	t.Helper()
+	image, at := filepath.Join(t.TempDir(), "disk"), t.TempDir()
+	makeFile(t, image, nil)
+	if err := os.Truncate(image, 400*mib); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs."+kind, "-q", image).CombinedOutput(); err != nil {
+		t.Skipf("mkfs.%s: %v: %s", kind, err, out)
+	}
+	if out, err := exec.Command("mount", "-o", "loop", image, at).CombinedOutput(); err != nil {
+		t.Skipf("mount: %v: %s", err, out)
+	}
+	t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+	return at
+}
+
+// scatter gives a file this number of extents of 4 KiB, with a hole before each.
+func scatter(t *testing.T, path string, extents int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = 4 * kib
+	for i := range extents {
+		if _, err := f.WriteAt(make([]byte, size), (2*i+1)*size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
 	}
 }
 

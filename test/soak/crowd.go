@@ -44,7 +44,7 @@ func crowd(place *hostile.Place) []hostile.Behaviour {
 		hostile.PingedClients{Peers: 4, Transport: "tcp", Anew: true, Calls: 100},
 		hostile.RandomCompounds{Peers: 6, Handles: [][]byte{dir, file}, Calls: 500},
 		hostile.ChunkedCalls{Calls: hostile.ChunkedCompounds(file, dir)},
-		hostile.ShortCopies{Peers: 8, Slots: 8, To: file, Refused: true},
+		hostile.Compounds{Peers: 8, Slots: 8, Repeated: hostile.RefusedCopies(file)},
 		hostile.QueuedReads{Peers: 8, Calls: 64, Size: 64 << 10, Handles: [][]byte{file}},
 		hostile.QueuedReads{Peers: 8, Calls: 64, Size: 64 << 10, Handles: [][]byte{file}, RDMA: true},
 	}
