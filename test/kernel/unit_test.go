@@ -373,6 +373,18 @@ func (u *unit) stopped() {
 	}
 	u.machine.Run("nfsrdmad", "probe", lab.Host, "--transport", "tcp")
 	u.await("after a connection to the socket")
+	connect := u.machine.Command("bash", "-c", `touch /run/connecting
+		until [ -e /run/enough ]; do : <>/dev/tcp/`+lab.Host+`/2049 || exit 1; sleep 0.02; done`)
+	if err := connect.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.machine.Run("sh", "-c", "until [ -e /run/connecting ]; do sleep 0.05; done")
+	u.machine.Run("systemctl", "restart", unitName)
+	u.await("after a restart with the socket")
+	u.machine.Write("/run/enough", "")
+	if err := connect.Wait(); err != nil {
+		u.t.Error("while the unit was restarted with the socket, a connection was refused")
+	}
 	u.machine.Run("systemctl", "stop", "nfsrdmad.socket", unitName)
 
 	u.configure("\nno_such_key = true\n")
