@@ -142,7 +142,7 @@ var rdmaMutants = []mutant{
 	{"V1-104: placement without leave", "transport/rdma", "call.assign",
 		"if p.Eligible && c.plan.Placement && l.Len() > 0 {",
 		"if p.Eligible && l.Len() > 0 {",
-		"transport/rdma", "TestNoPlacementWithoutPlan"},
+		"transport/rdma", "TestNoPlacementUnderProtection"},
 	{"V1-113: reserved bits mean remote invalidation", "transport/rdma/wire", "ParsePrivateData",
 		"b[5]&privateR != 0", "b[5] != 0", "transport/rdma/wire", "TestPrivateDataFromPeers"},
 	{"V1-112: sizes are rounded up", "transport/rdma/wire", "inlineOctet",

@@ -40,7 +40,7 @@ var overBoth = []struct {
 	{"TestLongSegments", TestLongSegments},
 	{"TestLoopback", TestLoopback},
 	{"TestNoPlacement", TestNoPlacement},
-	{"TestNoPlacementWithoutPlan", TestNoPlacementWithoutPlan},
+	{"TestNoPlacementUnderProtection", TestNoPlacementUnderProtection},
 	{"TestNothingEligibleWasPlaced", TestNothingEligibleWasPlaced},
 	{"TestNullInline", TestNullInline},
 	{"TestOffers", TestOffers},

@@ -13,7 +13,9 @@ import (
 
 // This package's requester works with its responder, with small and large thresholds, with and
 // without remote invalidation. The data that arrives is the data that was sent, inline and by
-// chunks. Rows V1-110 and V1-35 of docs/conformance.md.
+// chunks. An eligible item travels inline, in a chunk of its own, or in a Position-Zero or Reply
+// chunk (P-4). The items of ECHO, which are not eligible, travel in Position-Zero and Reply chunks if
+// they are long (P-10). Rows V1-110, V1-35, P-4 and P-10 of docs/conformance.md.
 func TestLoopback(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { loopback(t, nil) })
 	t.Run("iwarp", func(t *testing.T) { loopback(t, newIwarp(t)) })

@@ -252,8 +252,8 @@ func TestSegmentsAreFilledInOrder(t *testing.T) {
 }
 
 // An RPC error in place of ERR_CHUNK is an ordinary error reply (L-14). A reply may be Short
-// although the call offered a Reply chunk, and may return that chunk or not (P-9, P-4, P-10). The
-// numbers are rows of docs/conformance.md.
+// although the call offered a Reply chunk, and may return that chunk or not (P-9). The numbers are
+// rows of docs/conformance.md.
 func TestShortReplies(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	for _, echo := range []bool{true, false} {
@@ -281,8 +281,9 @@ func TestShortReplies(t *testing.T) {
 }
 
 // A peer may invalidate a tag of the call that it answers. The requester then does not revoke this
-// tag again, but revokes all other tags of the call before the caller resumes. The invalidation of
-// another call's tag ends the connection. Row V1-114 of docs/conformance.md.
+// tag again, but revokes all other tags of the call before the caller resumes. A peer may also
+// invalidate nothing (P-14). The invalidation of another call's tag ends the connection (V1-114).
+// The numbers are rows of docs/conformance.md.
 func TestRemoteInvalidationByThePeer(t *testing.T) {
 	s := newScript(t, DialConfig{RemoteInvalidation: true}, private(true, 4096, 4096))
 	if got := s.p.Conn().PeerPrivateData(); !bytes.Equal(got, private(true, 4096, 4096)) { // V1-121
@@ -302,6 +303,17 @@ func TestRemoteInvalidationByThePeer(t *testing.T) {
 		t.Errorf("%d regions are exposed", regions)
 	}
 
+	done = s.start(getTo(100, make([]byte, 100)))
+	h, _ = s.next()
+	o = offered(&h)
+	s.reply(message{xid: h.XID, credits: 8, writes: [][]wire.Segment{used(o.writes[0], 0)}, payload: success(h.XID, 0)})
+	if r := ended(t, done); r.err != nil {
+		t.Fatal(r.err)
+	}
+	if _, regions := end(s.p).Held(); regions != 0 {
+		t.Errorf("%d regions are exposed after a plain reply", regions)
+	}
+
 	one, two := getTo(100, make([]byte, 100)), getTo(100, make([]byte, 100))
 	first, second := s.start(one), s.start(two)
 	h1, _ := s.next()
@@ -319,8 +331,9 @@ func TestRemoteInvalidationByThePeer(t *testing.T) {
 	}
 }
 
-// The client sends R in its private data only if the configuration asks for remote invalidation.
-// Rows V1-121 and V1-112 of docs/conformance.md.
+// The client sends R in its private data only if the configuration asks for remote invalidation. It
+// works with a peer that sends no private data. Rows V1-121, V1-112 and V1-123 of
+// docs/conformance.md.
 func TestPrivateDataOfTheClient(t *testing.T) {
 	for _, c := range []DialConfig{{}, {RemoteInvalidation: true}, {InlineSend: 1024, InlineReceive: 262144}} {
 		s := newScript(t, c, nil)
@@ -331,6 +344,12 @@ func TestPrivateDataOfTheClient(t *testing.T) {
 		i, ok := s.client.Info()
 		if !ok || i.SendLimit != 1024 || i.ReceiveLimit != 1024 || i.Found || i.RemoteInvalidation {
 			t.Errorf("%+v (V1-23)", i)
+		}
+		done := s.start(getTo(10))
+		h, _ := s.next()
+		s.reply(message{xid: h.XID, payload: opaqueReply(h.XID, pattern(10))})
+		if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(10)) {
+			t.Errorf("%d bytes, %v", len(r.data), r.err)
 		}
 	}
 }

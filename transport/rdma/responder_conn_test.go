@@ -134,7 +134,7 @@ func TestBeyondTheGrant(t *testing.T) {
 }
 
 // With the smallest configuration the server accepts messages of 1024 bytes and sends replies of
-// 1024 bytes (V1-22, V1-27). Without private data no Send is longer (V1-23, L-1, P-14). The numbers
+// 1024 bytes (V1-22, V1-27). Without private data no Send is longer (V1-23, L-1). The numbers
 // are rows of docs/conformance.md.
 func TestDefaultThreshold(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{InlineSend: 1024, InlineReceive: 1024}})
@@ -154,15 +154,18 @@ func TestDefaultThreshold(t *testing.T) {
 }
 
 // The threshold for replies is the smaller of this side's send size and the peer's receive size
-// (V1-122, V1-25). Without private data it is 1024, whatever this side may send (V1-123, L-1). The
-// numbers are rows of docs/conformance.md.
+// (V1-122, V1-25). Without private data it is 1024, whatever this side may send, and replies
+// invalidate nothing (V1-123, L-1, P-14). The numbers are rows of docs/conformance.md.
 func TestThresholdMatrix(t *testing.T) {
 	sizes := []int{1024, 4096, 8192, 65536}
 	for _, own := range sizes {
-		b := newBench(t, benchConfig{server: Config{InlineSend: own}})
-		for _, theirs := range append([]int{0}, sizes...) {
+		b := newBench(t, benchConfig{server: Config{InlineSend: own, RemoteInvalidation: true}})
+		for _, theirs := range append([]int{-1, 0}, sizes...) {
 			data := private(false, 4096, theirs)
-			if theirs == 0 {
+			switch theirs {
+			case -1:
+				data = nil
+			case 0:
 				data = []byte("not for this protocol")
 			}
 			p := b.peerWith(data, 8)
@@ -178,7 +181,12 @@ func TestThresholdMatrix(t *testing.T) {
 					wantError(t, m, 1, 1, wire.ErrChunk)
 				}
 			}
-			if got := p.Conn().PeerPrivateData(); !bytes.Equal(got, private(false, own, 4096)) {
+			r := p.Expose(make([]byte, 100), rdmacm.RemoteWrite)
+			m := b.call(p, message{xid: 1, writes: [][]wire.Segment{cut(r, 100)}, payload: rpctest.Message(1, rpctest.GET, count(100))})
+			if answered(t, m); m.Invalidated != 0 {
+				t.Errorf("the reply invalidates %#x", m.Invalidated)
+			}
+			if got := p.Conn().PeerPrivateData(); !bytes.Equal(got, private(true, own, 4096)) {
 				t.Errorf("private data % x", got)
 			}
 		}

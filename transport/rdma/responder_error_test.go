@@ -187,7 +187,7 @@ func TestBadHeaders(t *testing.T) {
 		"a header that the echo of does not fit":    {faultEcho, message{writes: [][]wire.Segment{make([]wire.Segment, 62)}, payload: null}},
 		"... although a Reply chunk is offered":     {faultEcho, message{writes: [][]wire.Segment{make([]wire.Segment, 62)}, reply: whole, payload: rpctest.Message(0x77, rpctest.BUMP, func(w *xdr.Writer) { w.String("") })}},
 		"a Read chunk before the arguments (V1-94)": {faultIneligible, message{reads: at(8, whole...), payload: put}},
-		"a Read chunk over a name (V1-94, L-13)":    {faultIneligible, message{reads: at(44, cut(r, 4)...), payload: put}},
+		"a Read chunk over a name (V1-95, L-13)":    {faultIneligible, message{reads: at(44, cut(r, 4)...), payload: put}},
 		"a Read chunk over ECHO (V1-94)":            {faultIneligible, message{reads: at(44, cut(r, 4)...), payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(4) })}},
 		"two Read chunks where one is eligible":     {faultIneligible, message{reads: append(at(pos, cut(r, 8)...), at(pos+8, cut(r, 8)...)...), payload: put}},
 	} {

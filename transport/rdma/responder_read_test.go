@@ -66,8 +66,9 @@ func odd(n int) []int {
 }
 
 // The server serves Long Calls of any size and segmentation, with the Payload whole or reduced by a
-// further Read chunk, whose segments may be anywhere in the list. A position in the reduced Payload
-// of a Position-Zero chunk counts the bytes of the unreduced one. Rows P-5, V1-45 and V1-46 of
+// further Read chunk (P-4), whose segments may be anywhere in the list. The Position-Zero chunk
+// holds an item that is not eligible (P-10). A position in the reduced Payload of a Position-Zero
+// chunk counts the bytes of the unreduced one. Rows P-4, P-5, P-10, V1-45 and V1-46 of
 // docs/conformance.md.
 func TestLongCalls(t *testing.T) {
 	b := newBench(t, benchConfig{})

@@ -10,11 +10,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A NULL is answered inline. A reply has no Read list; answered checks this for all tests of this
-// package. Row V1-47 of docs/conformance.md.
+// A NULL is answered inline. The header of the reply has the XID of the call (V1-70), and the RPC
+// message, which begins with its XID, follows the header directly (V1-26). A reply has no Read list
+// (V1-47); answered checks this for all tests of this package. The numbers are rows of
+// docs/conformance.md.
 func TestNullInline(t *testing.T) {
 	b := newBench(t, benchConfig{})
-	b.alive(b.peer())
+	h, payload := answered(t, b.call(b.peer(), message{xid: 7, payload: rpctest.Message(7, rpctest.NULL, nil)}))
+	if h.Proc != wire.ProcMsg || h.XID != 7 || !bytes.Equal(payload, words(7, 1, 0, 0, 0, 0)) {
+		t.Errorf("%v with XID %#x and % x", h.Proc, h.XID, payload)
+	}
 }
 
 func TestPutByReadChunk(t *testing.T) {

@@ -61,20 +61,19 @@ func TestWriteList(t *testing.T) {
 		first, second bool
 		chunks        string // e: empty, c: a chunk
 		placed        [3]int // bytes in each chunk
-		inline        int    // results that stay in the Payload
 	}{
-		"two results, two chunks":                   {true, true, "cc", [3]int{n, n}, 0},
-		"two results, one chunk":                    {true, true, "c", [3]int{n}, 1},
-		"two results, three chunks":                 {true, true, "ccc", [3]int{n, n, 0}, 0},
-		"first arm void (V1-57)":                    {false, true, "cc", [3]int{n, 0}, 0},
-		"second arm void":                           {true, false, "cc", [3]int{n, 0}, 0},
-		"both void (V1-58)":                         {false, false, "cc", [3]int{0, 0}, 0},
-		"the first inline (V1-60)":                  {true, true, "ec", [3]int{0, n}, 1},
-		"the second inline (V1-60)":                 {true, true, "ce", [3]int{n, 0}, 1},
-		"both inline":                               {true, true, "ee", [3]int{0, 0}, 2},
-		"used, empty, unused: one result":           {true, false, "cec", [3]int{n, 0, 0}, 0},
-		"void takes no slot, not even an empty one": {false, true, "ec", [3]int{0, 0}, 1},
-		"no list: all inline":                       {true, true, "", [3]int{}, 2},
+		"two results, two chunks":                   {true, true, "cc", [3]int{n, n}},
+		"two results, one chunk":                    {true, true, "c", [3]int{n}},
+		"two results, three chunks":                 {true, true, "ccc", [3]int{n, n, 0}},
+		"first arm void (V1-57)":                    {false, true, "cc", [3]int{n, 0}},
+		"second arm void":                           {true, false, "cc", [3]int{n, 0}},
+		"both void (V1-58)":                         {false, false, "cc", [3]int{0, 0}},
+		"the first inline (V1-60)":                  {true, true, "ec", [3]int{0, n}},
+		"the second inline (V1-60)":                 {true, true, "ce", [3]int{n, 0}},
+		"both inline":                               {true, true, "ee", [3]int{0, 0}},
+		"used, empty, unused: one result":           {true, false, "cec", [3]int{n, 0, 0}},
+		"void takes no slot, not even an empty one": {false, true, "ec", [3]int{0, 0}},
+		"no list: all inline":                       {true, true, "", [3]int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, benchConfig{})
@@ -102,20 +101,34 @@ func TestWriteList(t *testing.T) {
 				if chunk.Len() != len(m.writes[i]) || chunk.Bytes() != uint64(c.placed[i]) {
 					t.Errorf("chunk %d came back with %d segments, %d bytes, want %d", i, chunk.Len(), chunk.Bytes(), c.placed[i])
 				}
+				for k := range chunk.Len() {
+					if got, offered := chunk.At(k), m.writes[i][k]; got.Handle != offered.Handle || got.Offset != offered.Offset {
+						t.Errorf("chunk %d came back with segment %v, want %v", i, got, offered)
+					}
+				}
 				from := memory[1000*i:]
 				if !bytes.Equal(from[:c.placed[i]], pattern(c.placed[i])) || !bytes.Equal(from[c.placed[i]:1000], canary(1000-c.placed[i])) {
 					t.Errorf("chunk %d holds something else", i)
 				}
 			}
-			// The Payload holds its words, and the inline results.
-			words := 24 + 8
-			for _, there := range []bool{c.first, c.second} {
-				if there {
-					words += 4
+			// The Payload holds each discriminant, the count of each placed result, and the whole of
+			// each inline one.
+			d, chunk := results(t, 5, payload), 0
+			for i, there := range []bool{c.first, c.second} {
+				if d.Bool() != there {
+					t.Errorf("the discriminant of result %d is wrong", i)
+				}
+				if !there {
+					continue
+				}
+				placed := chunk < len(c.chunks) && c.chunks[chunk] == 'c'
+				chunk++
+				if placed && d.Uint32() != n || !placed && !bytes.Equal(d.Opaque(n), pattern(n)) {
+					t.Errorf("result %d: the Payload holds something else", i)
 				}
 			}
-			if len(payload) != words+c.inline*padded(n) {
-				t.Errorf("the Payload has %d bytes, want %d", len(payload), words+c.inline*padded(n))
+			if d.Finish() != nil {
+				t.Errorf("the Payload: %v", d.Err())
 			}
 		})
 	}
@@ -149,30 +162,58 @@ func TestWriteChunkTooSmall(t *testing.T) {
 	b.alive(p)
 }
 
-// If no data may be placed (a plan without placement, as under GSS integrity), chunks come back
-// unused and results stay in the stream. Row V1-104 of docs/conformance.md.
-func TestNoPlacementWithoutPlan(t *testing.T) {
+// If a protection wraps arguments and results, as the integrity and privacy services of RPCSEC_GSS
+// do, no data is placed: Write chunks come back unused with the results in the stream, and a call
+// with a Read chunk is refused before the server reads anything (V1-104, V1-106). The call that
+// makes a context is not placed either (V1-102). The numbers are rows of docs/conformance.md.
+func TestNoPlacementUnderProtection(t *testing.T) {
 	b := newBench(t, benchConfig{})
-	b.server.config.RPC = unplaced{b.rpc}
+	b.rpc.Protect(rpctest.FlavorSeal, rpctest.NewSeal())
 	p := b.peer()
 	memory := canary(100)
-	r := p.Expose(memory, rdmacm.RemoteWrite)
-	m := message{xid: 5, writes: [][]wire.Segment{cut(r, 100)}, payload: rpctest.Message(5, rpctest.GET, count(100))}
-	h, payload := answered(t, b.call(p, m))
-	wantUnused(t, &h, m)
-	d := results(t, 5, payload)
-	if !bytes.Equal(d.Opaque(100), pattern(100)) || !bytes.Equal(memory, canary(100)) {
-		t.Error("the result is not inline")
+	r := p.Expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite)
+	build := func(xid, procedure, service, key uint32, args func(w *xdr.Writer)) message {
+		h := rpc.CallHeader{XID: xid, Program: rpctest.Number, Version: 1, Procedure: procedure}
+		h.Cred = rpctest.SealCred(h, service, key)
+		return message{xid: xid, payload: rpctest.CallMessage(h, args)}
 	}
-}
+	served := func(m message) *xdr.Decoder {
+		t.Helper()
+		m.writes = [][]wire.Segment{cut(r, 100)}
+		h, payload := answered(t, b.call(p, m))
+		wantUnused(t, &h, m)
+		d := xdr.NewDecoder(payload)
+		d.FixedOpaque(rpc.ReplyHeader + 4) // Each reply of a Seal has a verifier of 4 bytes.
+		return d
+	}
+	refused := func(m message) {
+		t.Helper()
+		m.reads = at(len(m.payload), cut(r, 100)...)
+		wantError(t, b.call(p, m), m.xid, 1, wire.ErrChunk)
+		b.wantFault(faultIneligible, answerChunk, m.xid)
+	}
 
-// unplaced admits calls without placement, as a program does under GSS integrity.
-type unplaced struct{ Calls }
-
-func (u unplaced) Admit(c *rpc.Call) (rpc.Plan, bool) {
-	p, ok := u.Calls.Admit(c)
-	p.Placement = false
-	return p, ok
+	none := func(*xdr.Writer) {}
+	refused(build(1, rpctest.NULL, rpctest.SealNew, 0, none))
+	d := served(build(2, rpctest.NULL, rpctest.SealNew, 0, none))
+	key := d.Uint32()
+	if d.Finish() != nil {
+		t.Fatalf("the context: %v", d.Err())
+	}
+	d, ok := rpctest.Unseal(served(build(3, rpctest.GET, rpctest.SealWrap, key, rpctest.SealArgs(count(100), key))), key, 4, 100)
+	if !ok || !bytes.Equal(d.Opaque(100), pattern(100)) || d.Finish() != nil {
+		t.Error("the result is not in the stream")
+	}
+	refused(build(4, rpctest.PUT, rpctest.SealWrap, key, func(w *xdr.Writer) {
+		w.String("name")
+		w.Uint32(100)
+	}))
+	if !bytes.Equal(memory, canary(100)) {
+		t.Error("the server wrote to the Write chunk")
+	}
+	if n := b.server.Stats().BytesRead.Load(); n != 0 {
+		t.Errorf("the server read %d bytes", n)
+	}
 }
 
 // Writes come before the Send, in one chain (RFC 8166 §2.3.2: a peer that sees the Send may trust
