@@ -269,12 +269,13 @@ func (x *executor) next(w *worker, now time.Time) *Call {
 }
 
 // work runs c and then further calls. It returns when the executor is closed, or when w got no call
-// for idleFor. After each call it lets other goroutines use the processor; otherwise the Go runtime
-// would let a worker use it for 10 ms.
+// for idleFor. A worker that never waits yields the processor after yieldAfter; otherwise the Go
+// runtime would let it use the processor for 10 ms.
 func (x *executor) work(w *worker, c *Call) {
 	defer x.wg.Done()
 	timer := time.NewTimer(x.idleFor)
 	defer timer.Stop()
+	yielded := time.Now()
 	for c != nil {
 		if x.working != nil {
 			x.working()
@@ -284,7 +285,10 @@ func (x *executor) work(w *worker, c *Call) {
 		x.mu.Lock()
 		if c = x.ended(w, now); c != nil {
 			x.mu.Unlock()
-			runtime.Gosched()
+			if now.Sub(yielded) > yieldAfter {
+				runtime.Gosched()
+				yielded = time.Now()
+			}
 			continue
 		}
 		if x.closed {
@@ -296,8 +300,13 @@ func (x *executor) work(w *worker, c *Call) {
 		x.mu.Unlock()
 		timer.Reset(x.idleFor)
 		c = x.await(w, timer.C)
+		yielded = time.Now()
 	}
 }
+
+// yieldAfter is the time for which a worker may use a processor. A shorter one would cost more: each
+// yield wakes an idle processor, and may move the worker there.
+const yieldAfter = 500 * time.Microsecond
 
 // await waits for the next call of an idle worker. It returns nil if the worker has to end.
 func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -127,7 +128,7 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 		return false, err
 	}
 	d.fill(dirAttr, &is)
-	l := listing{fs: fs, op: op, dir: d, looks: is, settled: fs.kind.memory && is.still && fs.settled(&is), emit: emit}
+	l := listing{fs: fs, op: op, dir: d, looks: is, settled: fs.kind.memory && is.still && fs.settled(&is), emit: emit, yielded: fs.now()}
 	has, err := fs.rights(op, d, &is, mayRead|mayExec)
 	if err != nil {
 		return false, err
@@ -169,8 +170,10 @@ type listing struct {
 	at int
 	// mount is the ID of dir's mount; 0: not known yet.
 	mount int32
-	// handed is the number of entries that hand has taken.
-	handed int
+	// handed is the number of entries that hand has taken. yielded is when the listing last yielded
+	// the processor, or began.
+	handed  int
+	yielded time.Time
 }
 
 // dots emits "." and "..". It skips an entry whose cookie is not greater than the argument cookie.

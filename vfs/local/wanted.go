@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,16 +46,21 @@ func tellBirth(dir int, name string, flags int, a *vfs.Attr) {
 	}
 }
 
-// yieldAfter is the number of entries with attributes after which a listing yields the processor.
-// They take some 100 µs. Without that, the Go runtime would leave the processor to a goroutine for
-// 10 ms.
-const yieldAfter = 8
+// yieldAfter is the time after which a listing yields the processor; otherwise the Go runtime would
+// let it use the processor for 10 ms. The listing looks at the clock every yieldCheck entries.
+const (
+	yieldAfter = 500 * time.Microsecond
+	yieldCheck = 16
+)
 
 // hand emits an entry other than "." and "..", with the attributes in op.Want. An entry that is a
 // mount point has no attributes here; so MountedOn is the entry's own number.
 func (l *listing) hand(e *vfs.DirEntry) bool {
-	if l.handed++; l.plus && l.handed%yieldAfter == 0 {
-		runtime.Gosched()
+	if l.handed++; l.handed%yieldCheck == 0 {
+		if now := l.fs.now(); now.Sub(l.yielded) > yieldAfter {
+			runtime.Gosched()
+			l.yielded = now
+		}
 	}
 	if l.op.Want != 0 && e.HasAttr {
 		if l.op.Want&vfs.WantMountedOn != 0 {

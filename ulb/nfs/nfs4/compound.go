@@ -265,7 +265,7 @@ func (k *Compound) yield() {
 // Few compounds of honest clients have quietOps operations.
 const (
 	quietOps  = 8
-	quietTime = 100 * time.Microsecond
+	quietTime = 500 * time.Microsecond
 )
 
 // usualTurn is the time after which a compound on a goroutine of the executor lets other
