@@ -47,8 +47,8 @@ func TestSendWithReservedBits(t *testing.T) {
 	}
 }
 
-// IW-47, IW-48, IW-51: each Send uses up one receive, also an empty one. Sends of every type and
-// of any number of segments arrive in order.
+// IW-47, IW-48, IW-51: each Send uses up one receive, also an empty one. IW-215: Sends of every
+// type and of any number of segments arrive once each, and in order.
 func TestSendsUseUpReceives(t *testing.T) {
 	raw, s := passive(t, Config{})
 	for i, op := range []wire.Opcode{wire.Send, wire.SendSolicited, wire.Send, wire.SendSolicited} {
@@ -162,7 +162,7 @@ func TestSequenceNumbersWrap(t *testing.T) {
 }
 
 // IW-26: a Write is placed without a notice to the ULP. IW-62: its data is in place when a later
-// Send is delivered. IW-212: an empty Write may name any tag. IW-215, IW-225: a Write may reach
+// Send is delivered. IW-212: an empty Write may name any tag. IW-225: a Write may reach
 // from the first to the last byte of the memory.
 func TestWriteIsPlaced(t *testing.T) {
 	for _, crc := range []wire.MPAFlags{0, wire.MPAChecksum} {
@@ -178,9 +178,11 @@ func TestWriteIsPlaced(t *testing.T) {
 			u = append(u, rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: at+k == n, STag: r.STag(), Offset: r.Offset() + uint64(at)}, want[at:at+k]))
 			at += k
 		}
-		u = append(u, rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: 0xbad, Offset: 1<<64 - 1}, nil), raw.Send(nil))
+		u = append(u, rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: 0xbad, Offset: 1<<64 - 1}, nil), raw.Send([]byte("after")))
 		raw.WriteFPDU(u...)
-		wait(t, s.received)
+		if m := wait(t, s.received); string(m) != "after" {
+			t.Errorf("the ULP gets %q before the Send", m)
+		}
 		if !bytes.Equal(memory, want) {
 			t.Error("placed wrongly")
 		}
@@ -363,15 +365,26 @@ func TestReadSeesTheWriteBefore(t *testing.T) {
 }
 
 // IW-31, IW-42, IW-77: this side serves as many Reads at a time as were agreed on; one more is a
-// fault. IW-118: the limit holds for each connection separately.
+// fault. IW-118: the limit holds for each connection separately, so a connection whose limit is
+// used up takes nothing from another.
 func TestReadsBeyondTheDepth(t *testing.T) {
 	// LingerTimeout is long, so that the peer can read up to the Terminate.
-	raw, s := passive(t, Config{LingerTimeout: time.Minute})
+	l := listen(t, provider(t, Config{LingerTimeout: time.Minute}))
+	asksTwo := rawpeer.LinuxRequest()
+	asksTwo.Enhanced.ORD = 2
+	greedy, other, _ := passiveOn(t, l, asksTwo, nil)
+	raw, s, _ := passiveOn(t, l, asksTwo, nil)
 	memory := make([]byte, 64<<20)
 	r := s.expose(memory, rdmacm.RemoteRead)
 	ask := func(n int) []byte {
 		return raw.ReadRequest(wire.Read{Size: uint32(n), SourceSTag: r.STag(), SourceOffset: r.Offset()})
 	}
+	// The other connection's two Reads wait: TCP cannot take all of the first.
+	lent := other.expose(memory, rdmacm.RemoteRead)
+	whole := wire.Read{Size: uint32(len(memory)), SourceSTag: lent.STag(), SourceOffset: lent.Offset()}
+	greedy.WriteFPDU(greedy.ReadRequest(whole), greedy.ReadRequest(whole))
+	await.Until(t, "the other connection's Reads wait", func() bool { return other.p.Counters().ReadsIn == 2 })
+
 	raw.WriteFPDU(ask(1<<20), ask(1))
 	if _, m := raw.ReadMessage(wire.ReadResponse); len(m) != 1<<20 {
 		t.Error(len(m))

@@ -66,12 +66,12 @@ func TestPostedInOrder(t *testing.T) {
 	expectRead(3, 7, 70, 0)
 	expectSend(wire.SendInvalidate, 2, 0x1234, "s2")
 	// IW-43, IW-63, IW-67, IW-70, IW-72: chains complete in order, and only when the whole
-	// Response has arrived.
+	// Response has arrived, after the Sends that arrived before it.
 	for _, ch := range back {
 		pending(t, ch)
 	}
 	for i, q := range sinks {
-		raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, Last: true, STag: q.SinkSTag, Offset: q.SinkOffset}, make([]byte, q.Size)))
+		raw.WriteFPDU(raw.Send(nil), rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, Last: true, STag: q.SinkSTag, Offset: q.SinkOffset}, make([]byte, q.Size)))
 		switch i {
 		case 0:
 			good(t, back[0])
@@ -81,10 +81,13 @@ func TestPostedInOrder(t *testing.T) {
 		}
 	}
 	good(t, back[2])
+	if n := len(s.received); n != len(sinks) {
+		t.Errorf("%d Sends have arrived when the last Read completes, want %d", n, len(sinks))
+	}
 }
 
 // IW-70: a Read completes with the last segment of its Response, not earlier, and the bytes are
-// in their places.
+// in their places. IW-212: an empty segment of the Response may name any tag and offset.
 func TestReadIsScattered(t *testing.T) {
 	for _, crc := range []CRCMode{CRCOff, CRCOn} {
 		raw, s := active(t, Config{CRC: crc})
@@ -93,7 +96,8 @@ func TestReadIsScattered(t *testing.T) {
 		back := post(s.Conn, read(5, 50, sink[:1], sink[1:70_000], nil, sink[70_000:70_001], sink[70_001:]))
 		q := wire.ParseRead(raw.ReadOp(wire.ReadRequest).Payload)
 		at := 0
-		for _, k := range []int{0, 10, 40_000, 60_000, 49_989} {
+		raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, STag: ^q.SinkSTag, Offset: 1<<64 - 1}, nil))
+		for _, k := range []int{10, 40_000, 60_000, 49_989} {
 			raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, STag: q.SinkSTag, Offset: q.SinkOffset + uint64(at)}, want[at:at+k]))
 			at += k
 		}

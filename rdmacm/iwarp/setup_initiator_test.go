@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // The initiator's request has the bytes that its Config asks for. IW-306: it asks for CRCs by
-// default. IW-414: a request of revision 1 has no enhanced data.
+// default. IW-414: a request of revision 1 has no enhanced data. IW-110: it asks for no more Reads
+// than its caps allow. IW-312: its reserved flags are zero.
 func TestInitiatorRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg  Config
@@ -22,6 +24,7 @@ func TestInitiatorRequest(t *testing.T) {
 		"default":       {Config{}, "4d504120494420526571204672616d65 5002 0006 8002c003 6869"},
 		"client-server": {Config{ClientServer: true}, "4d504120494420526571204672616d65 5002 0006 00020003 6869"},
 		"CRC off":       {Config{CRC: CRCOff, RTR: wire.RTRSend}, "4d504120494420526571204672616d65 1002 0006 c0020003 6869"},
+		"IW-110 caps":   {Config{MaxIRD: 1, MaxORD: 2}, "4d504120494420526571204672616d65 5002 0006 8001c002 6869"},
 		"revision 1":    {Config{Revision: 1}, "4d504120494420526571204672616d65 4001 0002 6869"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,14 +49,14 @@ func TestInitiatorRequest(t *testing.T) {
 // IW-310, IW-311, IW-313, IW-316, IW-401: an invalid reply ends the set-up.
 func TestInitiatorClosesOnBadReplies(t *testing.T) {
 	for name, reply := range map[string]string{
-		"IW-310 request key":       "4d504120494420526571204672616d65 1002 0004 00000000",
-		"IW-316 junk":              "00000000000000000000000000000000 0000 0000",
-		"IW-311 513 bytes":         "4d504120494420526570204672616d65 1002 0201",
-		"IW-313 revision 3":        "4d504120494420526570204672616d65 1003 0004 00000000",
-		"IW-313 revision 0":        "4d504120494420526570204672616d65 1000 0004 00000000",
-		"IW-401 no enhanced data":  "4d504120494420526570204672616d65 1002 0000",
-		"IW-401 2 bytes of it":     "4d504120494420526570204672616d65 1002 0002 0000",
-		"IW-311 private data ends": "4d504120494420526570204672616d65 1002 0008 00000000",
+		"IW-310 request key":             "4d504120494420526571204672616d65 1002 0004 00000000",
+		"IW-316 junk":                    "00000000000000000000000000000000 0000 0000",
+		"IW-311 513 bytes":               "4d504120494420526570204672616d65 1002 0201",
+		"IW-313 revision 3":              "4d504120494420526570204672616d65 1003 0004 00000000",
+		"IW-313 revision 0":              "4d504120494420526570204672616d65 1000 0004 00000000",
+		"IW-401 no enhanced data":        "4d504120494420526570204672616d65 1002 0000",
+		"IW-401 2 bytes of it":           "4d504120494420526570204672616d65 1002 0002 0000",
+		"IW-311 EOF in the private data": "4d504120494420526570204672616d65 1002 0008 00000000",
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := rawpeer.Listen(t)
@@ -61,7 +64,9 @@ func TestInitiatorClosesOnBadReplies(t *testing.T) {
 			raw := l.Accept()
 			raw.ReadFrame(false)
 			raw.WriteHex(reply)
-			raw.CloseWrite()
+			if strings.Contains(name, "EOF") {
+				raw.CloseWrite()
+			}
 			if err := wait(t, dialed); err == nil {
 				t.Error("connected")
 			}
@@ -70,7 +75,7 @@ func TestInitiatorClosesOnBadReplies(t *testing.T) {
 	}
 }
 
-// IW-405, IW-407, IW-408: the initiator adapts its read depths to the reply. Here it asks for 3
+// IW-405, IW-407, IW-408, IW-74, IW-75: the initiator adapts its read depths to the reply. Here it asks for 3
 // Reads of its own and 2 of the peer.
 func TestInitiatorSettlesReadDepths(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -292,7 +297,8 @@ func TestInitiatorSetupTimeout(t *testing.T) {
 	}
 }
 
-// IW-307: the connection uses CRCs if the initiator's request or the reply asks for them.
+// IW-307: the connection uses CRCs if the initiator's request or the reply asks for them. IW-312:
+// reserved flags of the reply do not matter.
 func TestInitiatorCRC(t *testing.T) {
 	for _, c := range []struct {
 		mode  CRCMode
@@ -302,9 +308,9 @@ func TestInitiatorCRC(t *testing.T) {
 		l := rawpeer.Listen(t)
 		s, dialed := dialing(t, Config{CRC: c.mode, ClientServer: true}, l, nil)
 		raw := l.Accept()
-		f := rawpeer.Frame{Revision: 2, Enhanced: &wire.Enhanced{}}
+		f := rawpeer.Frame{Revision: 2, Flags: 0x0f, Enhanced: &wire.Enhanced{}}
 		if c.reply {
-			f.Flags = wire.MPAChecksum
+			f.Flags |= wire.MPAChecksum
 		}
 		raw.Respond(f)
 		if err := wait(t, dialed); err != nil {

@@ -32,13 +32,17 @@ func (p *Peer) WriteFrame(reply bool, f Frame) {
 }
 
 // ReadFrame receives a start-up frame. It asserts that the frame is a reply if reply is true, and
-// otherwise a request.
+// otherwise a request, and that the reserved flags are zero.
 func (p *Peer) ReadFrame(reply bool) Frame {
 	p.T.Helper()
 	b := p.ReadBytes(wire.MPAHeaderSize)
 	h, err := wire.ParseMPAHeader(b)
 	if err != nil || h.Reply != reply {
 		p.T.Fatalf("raw peer: %x is not the start-up frame that was due: %v", b, err)
+	}
+	const known = wire.MPAMarkers | wire.MPAChecksum | wire.MPARejected | wire.MPAEnhanced
+	if flags := wire.MPAFlags(b[16]); flags&^known != 0 {
+		p.T.Fatalf("raw peer: flags %#02x: reserved flags are set", uint8(flags))
 	}
 	f := Frame{Flags: h.Flags, Revision: h.Revision, Private: p.ReadBytes(h.Length)}
 	if h.Flags&wire.MPAEnhanced != 0 {
