@@ -111,8 +111,8 @@ type circle struct {
 	steps, most int
 }
 
-// closed reports whether the listing has come back to the kept cookie. cookie is where the next
-// call continues.
+// closed reports whether the listing has come back to the kept cookie. The argument is the cookie
+// from which the next READDIR continues.
 func (c *circle) closed(cookie uint64) bool {
 	if c.most > 0 && cookie == c.kept {
 		return true

@@ -201,8 +201,8 @@ func (s *Session) moveOrphans(l *compoundList) {
 	}
 }
 
-// bindOthers binds the session's connections to the session, except that of the argument but,
-// over which the session was made.
+// bindOthers binds the session's connections to the session. It leaves out the connection of the
+// link `but`: the session was made over that connection, so the server has bound it already.
 func (s *Session) bindOthers(but *link) {
 	s.mu.Lock()
 	var conns []*Conn

@@ -250,7 +250,8 @@ func (c *Compound) answered(d *xdr.Decoder) {
 	c.finish(err)
 }
 
-// now returns the time since the session was made. It reads one clock, where time.Now reads two.
+// now returns the time since the session was made. It reads only the monotonic clock, while
+// time.Now also reads the wall clock.
 func (s *Session) now() time.Duration { return time.Since(s.made) }
 
 // astray ends a request whose reply does not show whether the server used up the sequence number

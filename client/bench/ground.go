@@ -53,8 +53,8 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	b.root = root
-	// Each connection uses a handle first, because a server may allow only few calls at a time on
-	// a connection that has not done so.
+	// Each connection makes a GETATTR first, because a server may allow only few calls at a time on
+	// a connection until a call on it has used a valid file handle.
 	for _, c := range b.conns {
 		if _, err := c.NFS3().Getattr(step, root); err != nil {
 			return err
