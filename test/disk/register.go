@@ -82,8 +82,8 @@ func (r *register) answeredUnstable(v value, verifier [8]byte) {
 }
 
 // commit records the answer to a COMMIT. If its verifier differs from that of the WRITE, the server
-// may have lost the value. commit then returns told = true, and does not expect the value on the
-// disk.
+// has told the client that the value may be lost. commit then returns true, and the value need not
+// be on the disk.
 func (r *register) commit(verifier [8]byte) (told bool) {
 	if !r.waits {
 		return false

@@ -144,7 +144,8 @@ func (w *writer) anyStability() stability {
 	return []stability{unstable, unstable, unstable, fileSync, fileSync, dataSync}[w.random.IntN(6)]
 }
 
-// slot returns the index in the file of the slot o.slots[i]. Only in the shared file is it not i.
+// slot returns the index of o.slots[i] in the file. In the shared file, each writer has the slots
+// after those of the writer before it.
 func (w *writer) slot(o *object, i int) int {
 	if o == w.shared {
 		return w.number*sharedFor + i

@@ -42,8 +42,8 @@ type runner struct {
 	whole map[string]*sane // results of tests without a mutant, by package and names of the tests
 }
 
-// sane is the result of running tests without a mutant. The tests run only once for all mutants
-// that name the same tests.
+// A sane has the result of running tests without a mutant: err is nil if they passed. The tests run
+// only once for all mutants that name the same tests.
 type sane struct {
 	once sync.Once
 	err  error

@@ -28,7 +28,7 @@ const patience = time.Minute
 // A wireTo is a connection to a server elsewhere. It makes one call at a time.
 type wireTo struct {
 	xid *atomic.Uint32
-	// proven has the GSS contexts of principals on this connection.
+	// proven has the GSS contexts made on this connection, by principal.
 	proven map[string]*gss.Client
 
 	mu   sync.Mutex

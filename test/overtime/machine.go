@@ -151,7 +151,7 @@ func (c *machine) leave() {
 	samePort := c.ports && c.random.IntN(2) == 0
 	switch way := c.random.IntN(4); {
 	case samePort || way == 0:
-		// The operating system reuses the port only after the old connection has ended.
+		// A new connection can use the same port only after the old connection has ended.
 		old.reset()
 	case way == 1:
 		old.send(nil) // the client still reads from the connection

@@ -7,8 +7,8 @@ import (
 
 // A protocol makes the calls of a client in one version of NFS, and decodes the answers.
 type protocol interface {
-	// prepare is called before the first call of the thread with this number. The function call
-	// makes one call and returns the reply.
+	// prepare makes the calls that must precede the first call of a thread. The argument number
+	// identifies the thread. The function call makes one call and returns the reply.
 	prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error
 	// locking returns acquire or release, whichever the client may call now. any is false if the
 	// version has no locks.

@@ -184,7 +184,7 @@ func (r *run) thread(c *machine, who string, number uint64, random *rand.Rand, s
 	}
 }
 
-// speak returns the protocol object for the calls of a machine.
+// speak returns a protocol that makes calls in the name of the machine c.
 func (r *run) speak(c *machine) protocol {
 	o := r.site.objects
 	o.machine = c.credential

@@ -29,8 +29,8 @@ type site struct {
 	export  *export.Export
 }
 
-// The number of a site's objects of each kind. A directory with an odd number has only
-// directories in it.
+// How many objects of each kind a site has. The directories are numbered; those with odd numbers
+// contain only directories.
 const (
 	blocks      = 2
 	sizes       = 1

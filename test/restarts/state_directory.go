@@ -54,8 +54,8 @@ func (d *stateDirectory) strike(n int, after bool, do func()) {
 	d.steps, d.at, d.after, d.do = 0, n, after, do
 }
 
-// step counts and executes one step. It does not execute the step if do was called before it,
-// because do kills the daemon.
+// step counts a step (see the package's comment), and executes it by the function f. At step d.at
+// it kills the daemon by the function d.do: after f if d.after is true, and otherwise instead of f.
 func (d *stateDirectory) step(f func() syscall.Errno) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -29,8 +29,9 @@ func (c census) String() string {
 // threads is not judged: it is the greatest number of calls that ever waited at the same time.
 var slack = census{goroutines: 64, descriptors: 64, resident: 64 * mib}
 
-// grown returns a description of those resources in a later census that exceed the resources of c
-// by more than a quarter and slack. It returns "" if there are none.
+// grown returns a description of the resources that have grown too much between c and a later
+// census: by more than a quarter of the amount in c plus the amount in slack. It returns "" if
+// there are none.
 func (c census) grown(later census) string {
 	var all []string
 	for _, v := range []struct {
