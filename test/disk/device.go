@@ -46,7 +46,8 @@ type Device struct {
 	// fails, unless nil, returns the error with which a request fails, or 0 if it succeeds.
 	fails  func(r request) syscall.Errno
 	frozen bool
-	// stable has each value, with its place, that a flush has made stable since insert.
+	// stable has the values, with their places, that flushes have made stable since the last call
+	// of insert.
 	stable map[stored]bool
 	// left is the content of the disk after a power cut, or nil if the power was not cut.
 	left *platter

@@ -18,11 +18,11 @@ type fault struct {
 	// unexpected returns the reason why the server must not answer a call with this error, or ""
 	// if it may.
 	unexpected func(r *round, what string, o *object, s status) string
-	// act makes the next calls of a writer.
+	// The function act makes the next calls of a writer to the server.
 	act func(w *writer)
 	// early is true if the fault happens early in the round.
 	early bool
-	// long is true if one act is many calls.
+	// long is true if one call of the function act makes many calls to the server.
 	long bool
 	// slow is true if the test needs few requests at a time (mounted.narrow) and a delay at each
 	// bad sector (badTakes).

@@ -121,7 +121,8 @@ func (o *object) String() string {
 	return fmt.Sprintf("file %d (inode %d)", o.number, o.fileID)
 }
 
-// is reports whether a directory entry may refer to o.
+// is reports whether a directory entry may refer to o. A nil entry means that the name does not
+// exist, and a nil o that it must not exist.
 func (o *object) is(info fs.FileInfo) bool {
 	if o == nil || info == nil {
 		return o == nil && info == nil

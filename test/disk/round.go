@@ -44,7 +44,7 @@ type round struct {
 	wrong []string
 }
 
-// acts is the greatest number of acts of a writer in a round.
+// acts is the greatest number of times that a writer calls fault.act in a round.
 const acts = 40
 
 // report records an error of the server.

@@ -62,8 +62,8 @@ func serveIdle(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Without StrangerCredits, the server would grant fewer credits to a client for which
-	// rpc.Conn.Known is false.
+	// StrangerCredits is the grant to a client that has not yet used a file handle of the server.
+	// These clients never use one, and the default would be less than DefaultCredits.
 	server, err := rdma.NewServer(rdma.Config{RPC: calls, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return err

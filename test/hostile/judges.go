@@ -206,9 +206,10 @@ func (s *Stage) JudgeSeries(works ...Work) {
 	}
 }
 
-// JudgeSeriesWhile is JudgeSeries, except that all clients work at the same time, while the
-// function do runs. A client's share is not judged. Instead, no call may take longer than promptly,
-// or than factor times the slowest call at the control daemon, if that is longer.
+// JudgeSeriesWhile is JudgeSeries with two differences. All clients work at the same time, while
+// the function do runs. It does not judge how many calls a client makes. Instead, no call may take
+// longer than promptly, or than factor times the slowest call at the control daemon, if that is
+// longer.
 func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
 	s.t.Helper()
 	var ends []func()
@@ -298,8 +299,9 @@ func (s *Stage) JudgeLarge(limit time.Duration) {
 	}
 }
 
-// JudgeMemory judges the peak of the daemon's resident memory. The limit is the sum of the memory
-// before the attack, the ceiling of payload memory, Held and slack.
+// JudgeMemory judges the peak of the daemon's resident memory. The limit is the sum of four
+// amounts: the resident memory before the attack, the ceiling of payload memory, the memory for the
+// state of NFSv4 clients (Held), and slack.
 func (s *Stage) JudgeMemory() {
 	s.t.Helper()
 	s.t.Run("memory", func(t *testing.T) {

@@ -114,7 +114,7 @@ func answered(xid uint32) (b []byte) {
 	return b
 }
 
-// Answers are reactions that no honest client shows.
+// Answers are the reactions of hostile peers. No honest client reacts in these ways.
 var Answers = []Answer{
 	{"nothing", func([]byte) ([][]byte, error) { return nil, nil }},
 	{"garbage", func(call []byte) ([][]byte, error) {
@@ -241,7 +241,7 @@ func (c *client4) lockClient(name, file []byte) (*lockClient, error) {
 	return c.openClient(name, file, 4)
 }
 
-// openClient is lockClient with a chosen number of slots.
+// openClient creates a client ID and a session with this number of slots, and opens the file.
 func (c *client4) openClient(name, file []byte, slots uint32) (*lockClient, error) {
 	if err := c.start(name, slots); err != nil {
 		return nil, err

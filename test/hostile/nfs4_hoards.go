@@ -12,7 +12,8 @@ import (
 // A Hoard is one kind of state that an NFSv4 client accumulates.
 type Hoard struct {
 	What string
-	// Each adds one more item. A status4 ends the series, because the daemon refuses more.
+	// Each makes the daemon store the item number i of a peer. If the daemon refuses it, the error
+	// is a status4, and the peer adds no more items.
 	Each func(c *client4, peer, i int) error
 	// Starts is true if the client creates a session before the first item.
 	Starts bool

@@ -21,7 +21,7 @@ type StuckCompounds struct {
 	At      *StallingPlace
 	Other   []byte
 	Stalled <-chan struct{}
-	// First is the index in At of the first client's file.
+	// First is the index, among the files of the export At, of the file that the first client uses.
 	First int
 	// Destroys is true if the client destroys the session over the other connection instead of
 	// retransmitting.

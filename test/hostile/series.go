@@ -113,7 +113,8 @@ func (d *Daemon) series(transport string, work Work, more func(begin time.Time) 
 }
 
 // worker connects a new client. Each call of ask then does one unit of work. A client of the Work
-// Null makes no call but NULL, so rpc.Conn.Known stays false for it at the daemon.
+// Null makes no call but NULL. So it never uses a file handle, and the daemon cannot tell it from a
+// peer that is no NFS client (rpc.Conn.Known).
 func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask func(ctx context.Context, i int) error, end func(), err error) {
 	if work == Null {
 		c, err := d.dial(ctx, transport)

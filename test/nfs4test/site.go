@@ -127,7 +127,8 @@ type Peer struct {
 	Minor     uint32
 	UID, GID  uint32
 	Principal string
-	// Room and Places describe the space that the Peer's transport has for replies.
+	// Room is the space for the reply to each call of this Peer. Places has the sizes of the places
+	// outside the reply, such as Write chunks, for its eligible results: see rpctest.Call.
 	Room   rpc.Room
 	Places []int
 	far    *wireTo // only of a Far Site, whose Peers have no Conn

@@ -22,8 +22,8 @@ func rulesOf(table map[wire.OpNum]string, minor uint32) rules {
 	return rules{}.and(table, minor)
 }
 
-// and adds the rules of a table for a minor version. It panics if the table has a name that is
-// not an error.
+// and adds the rules of a table to r, for a minor version, and returns r. It panics if the table
+// has a name that is not an NFSv4 error.
 func (r rules) and(table map[wire.OpNum]string, minor uint32) rules {
 	for op, names := range table {
 		for name := range strings.FieldsSeq(names) {

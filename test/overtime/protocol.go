@@ -10,8 +10,8 @@ type protocol interface {
 	// prepare makes the calls that must precede the first call of a thread. The argument number
 	// identifies the thread. The function call makes one call and returns the reply.
 	prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error
-	// locking returns acquire or release, whichever the client may call now. any is false if the
-	// version has no locks.
+	// locking returns the lock operation that the client may call now: release if it holds the
+	// lock, and acquire otherwise. any is false if the version has no locks.
 	locking() (d deed, any bool)
 	// deeds returns the calls that the version has for a directory of files, or for a directory
 	// of directories.

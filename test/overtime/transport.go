@@ -18,7 +18,7 @@ type transport struct {
 	close func()
 	// open returns the number of connections that the server has open.
 	open func() int
-	// ports is true if clients may choose their ports.
+	// ports is true if clients may choose the local ports of their connections.
 	ports bool
 }
 

@@ -100,7 +100,8 @@ func (s session) transfers(rounds int) error {
 	return s.nfs.Remove(s.ctx, s.root, "large")
 }
 
-// there writes data to a file.
+// there writes data to a file at an offset. It repeats WRITE until the server has taken all of the
+// data.
 func (s session) there(file client.Handle, offset uint64, data []byte, stable nfs3wire.StableHow) error {
 	for at := 0; at < len(data) || at == 0; {
 		w, err := s.nfs.Write(s.ctx, file, offset+uint64(at), data[at:], stable)

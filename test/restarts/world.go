@@ -228,7 +228,8 @@ func (l *life) crowd(ctx context.Context, which int) {
 	}
 }
 
-// day makes all calls of the callers in one life.
+// day makes the callers' calls of one life. First each caller connects and reclaims its locks, in
+// random order of the callers. Then random callers ask for locks or give them back.
 func (l *life) day() error {
 	for _, i := range l.random.Perm(len(l.callers)) {
 		c := l.callers[i]
@@ -342,7 +343,7 @@ func (l *life) claim(c *caller) error {
 	return nil
 }
 
-// late reports whether the grace period may have ended.
+// late reports whether the grace period may have ended: the life began at least a lease ago.
 func (l *life) late() bool { return time.Since(l.begun) >= lease }
 
 // covet asks for a random lock if another caller holds it or may reclaim it. The daemon must refuse

@@ -47,7 +47,8 @@ func (r *rpcbind) change(which int) string {
 // groups. It is a script in place of getent(1) that answers, waits, or fails.
 type directoryService struct{ dir string }
 
-// moods are the behaviours of the script, as shell commands.
+// moods are the behaviours of the directory service. The script executes the shell command of the
+// present one.
 var moods = []struct{ name, command string }{
 	{"answers", `exec ` + getent + ` "$@"`},
 	{"answers nothing", `exec sleep 3600`},

@@ -17,7 +17,7 @@ import (
 type way struct {
 	target client.Target
 	conn   *client.Conn
-	// lost counts connections that were lost during a call.
+	// lost counts the connections that ended while a call had no answer.
 	lost *atomic.Int64
 }
 

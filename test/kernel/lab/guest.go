@@ -173,7 +173,7 @@ func (g *Guest) Happens(event string) bool {
 	}
 }
 
-// Signal makes "await NAME" in the script return.
+// Signal ends the wait of the script's command "await NAME".
 func (g *Guest) Signal(name string) {
 	g.t.Helper()
 	if err := os.WriteFile(filepath.Join(g.folder, "signal."+name), nil, 0o644); err != nil {
