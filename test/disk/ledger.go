@@ -43,7 +43,8 @@ func newObject(number, slots int) *object {
 	return o
 }
 
-// waits reports whether a slot has a value that needs a COMMIT.
+// waits reports whether any of the slots has a value that was answered as UNSTABLE and needs a
+// COMMIT.
 func (o *object) waits() bool {
 	return slices.ContainsFunc(o.slots, func(r *register) bool { return r.waits })
 }

@@ -21,7 +21,7 @@ type calls struct {
 	turns
 }
 
-// turns counts the calls of a run.
+// turns counts the calls of a run: those still to start, and those under way.
 type turns struct {
 	over chan struct{} // gets a value when all calls of a run have ended
 

@@ -83,7 +83,7 @@ func startDaemon(t testing.TB, program string, cfg Config, exports []exported) *
 	return d
 }
 
-// launch starts the given program on a random loopback address.
+// launch starts the given program on a random loopback address, and does not wait until it serves.
 func launch(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
 	t.Helper()
 	if cfg.Ceiling == 0 {

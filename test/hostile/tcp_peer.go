@@ -45,8 +45,7 @@ func hold(c net.Conn) error {
 	return err
 }
 
-// stuck is the time after which a peer that reads nothing and whose send is blocked counts as
-// standing.
+// A peer that reads nothing counts as standing when its send has been blocked for the time stuck.
 const stuck = 200 * time.Millisecond
 
 // pour sends n pieces of bytes, which `chunk` returns, to a connection and reads nothing from it.
