@@ -30,7 +30,8 @@ func (o outcome) String() string {
 	return [...]string{"killed", "panicked", "timed out", "survived", "broken"}[o]
 }
 
-// dead reports whether the tests noticed the mutant: a test failed or panicked.
+// dead reports whether the tests noticed the mutant: a test failed, panicked, or caused a race
+// report.
 func (o outcome) dead() bool { return o == killed || o == panicked }
 
 // A runner runs mutants against the tests of a work tree.
