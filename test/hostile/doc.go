@@ -112,11 +112,11 @@
 // time at the control daemon. A dash means that it was not measured.
 //
 //	behaviour                               judged          found       now
-//	Listings, 64 TCP, 4 slots               NULL            5 of 850    13 of 88
-//	LookUps, 64 TCP, 16 slots               READ            3 of 91     19 of 283
-//	Reopens, 64 TCP, 16 slots               LOCK+LOCKU      2 of 90     5 of 87
-//	RepeatedLocks, 15,000 held, 64 slots    LOCK+LOCKU      1 of 95     109 of 240
-//	Clones of 4,000 extents, XFS, 16 TCP    CREATE+REMOVE   -           88 of 75
+//	Listings, 64 TCP, 4 slots               NULL            5 of 850    7 of 52
+//	LookUps, 64 TCP, 16 slots               READ            3 of 91     21 of 485
+//	Reopens, 64 TCP, 16 slots               LOCK+LOCKU      2 of 90     4 of 79
+//	RepeatedLocks, 15,000 held, 64 slots    LOCK+LOCKU      11 of 61    389 of 148
+//	Clones of 4,000 extents, XFS, 16 TCP    CREATE+REMOVE   -           203 of 321
 //
 // # First effect of the behaviours of NFSv4 peers
 //
