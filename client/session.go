@@ -26,8 +26,8 @@ type Session struct {
 	callbacks *rpc.Server
 	pool      *mem.Pool
 	back      callbackService
-	// protected verifies callbacks under RPCSEC_GSS. Their contexts are those of the session's
-	// own connections.
+	// protected verifies callbacks under RPCSEC_GSS. Callbacks use the contexts that the session's
+	// own connections have made.
 	protected *gss.Server
 
 	life    context.Context // ends with Close

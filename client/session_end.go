@@ -6,9 +6,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Close ends the session and the client ID on the server. Then it ends the connections, and with
-// them all requests. A second call waits until the first has ended. Close must not be called from
-// Done, nor from a callback.
+// Close makes all requests fail with ErrSessionClosed. Then it ends the session and the client ID on
+// the server, and closes the connections. A second call waits until the first has ended. The
+// function Done of a request and functions that serve callbacks must not call Close, because it
+// waits for them.
 func (s *Session) Close() (err error) {
 	s.kill(ErrSessionClosed)
 	s.end()

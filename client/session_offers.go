@@ -8,7 +8,7 @@ import (
 )
 
 // backContexts is the largest number of RPCSEC_GSS contexts under which a session accepts
-// callbacks. They are the contexts that its connections have had.
+// callbacks. They are the contexts of its connections, and of connections that have ended.
 const backContexts = 16
 
 // offer returns conn's context as an offer for callbacks, or nil if conn has no context (RFC 8881

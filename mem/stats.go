@@ -24,7 +24,7 @@ type Stats struct {
 	// Ended counts the connections that the pool made end because memory was short and their peers
 	// made no progress (Holder.End).
 	Ended uint64
-	// Pressed is the value of Pool.Pressed.
+	// Pressed is true if memory is short: see Pool.Pressed.
 	Pressed bool
 }
 

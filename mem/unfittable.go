@@ -22,11 +22,12 @@ const (
 	pinnedTicks = 60
 )
 
-// anySize is the value of p.fits if no request is unfittable.
+// anySize is the value of p.fits while blocks of every size can become free.
 const anySize = math.MaxInt32
 
-// unfitLocked reports whether a request of n pages has to be passed over: no free block, and no block
-// that can become free, is large enough (see judgeLocked). If so, it lowers p.unfitLeast to n.
+// unfitLocked reports whether a request of n pages has to be passed over: no free block, and no
+// block that can become free, is large enough (see judgeLocked). If so, it lowers p.unfitLeast to
+// n.
 func (p *Pool) unfitLocked(n int32) bool {
 	if n <= p.fits || n < p.unfitLeast && p.main.has(n) {
 		return false

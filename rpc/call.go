@@ -136,9 +136,10 @@ func (c *Call) Complete(results func(w *xdr.Writer) Outcome) {
 }
 
 // Resume makes the executor call Serve again for a call whose Serve returns Outcome.Pending. The
-// second Serve continues at the last Mark, without Try. lane names the resource that the call may
-// wait for. Another goroutine may call Resume before the first Serve has returned, if the first
-// Serve does not use the call after it has given the call to that goroutine.
+// second Serve has Try false, and the arguments and the reply as they were at the last Mark. lane
+// names the resource that the call may wait for. Another goroutine may call Resume before the first
+// Serve has returned, if the first Serve does not use the call after it has given the call to that
+// goroutine.
 func (c *Call) Resume(lane any) {
 	c.rewind()
 	c.Try = false

@@ -50,8 +50,8 @@ type Overhead struct {
 	// Before is the number of bytes that Wrap adds before the results. Behind is the largest number
 	// that it adds after them. Both are multiples of four.
 	Before, Behind int
-	// Rewrites is true if Wrap changes the bytes of payloads. The rpc package therefore copies
-	// payloads that are not in the call's own memory before it calls Wrap.
+	// Rewrites is true if Wrap changes the bytes of payloads. Then package rpc first copies the
+	// payloads that are not in the call's own memory.
 	Rewrites bool
 }
 

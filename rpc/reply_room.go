@@ -48,8 +48,8 @@ type replyClient struct {
 	ranked                   int
 	addr                     netip.Addr
 	bytes                    int64
-	// owners lists the client's connections that have replies. owners[0] has the connections
-	// without a surplus, owners[1] those with a surplus.
+	// owners lists the client's connections that have replies. owners[1] has the connections with a
+	// surplus (see the comment at the top of this file), owners[0] the others.
 	owners [2]queue.List[replyOwner, *replyOwner]
 }
 

@@ -72,8 +72,8 @@ func (e *ending) within(limit time.Duration) time.Time {
 	return e.half()
 }
 
-// startStep starts a step, which calls the function do. The context that do gets ends at the
-// step's deadline, the second argument.
+// startStep starts a step, which calls the given function. The function's context ends at the
+// given time, the deadline of the step.
 func (e *ending) startStep(name string, until time.Time, do func(context.Context) error) *step {
 	st := &step{name: name, until: until, done: make(chan struct{})}
 	e.steps = append(e.steps, st)

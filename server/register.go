@@ -137,8 +137,8 @@ func (s *Server) listensOn(a netip.AddrPort) bool {
 	return false
 }
 
-// served reports whether a server answers at the address of a mapping, over any provider of this
-// server.
+// served reports whether a server answers at the address of a mapping, over TCP or any RDMA provider
+// of this server.
 func (s *Server) served(ctx context.Context, m rpcbind.Mapping) bool {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()

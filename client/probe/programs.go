@@ -82,7 +82,7 @@ func (b *prober) scan(ctx context.Context, p struct {
 const maxMinor = 3
 
 // minors finds out which minor versions the server supports, by COMPOUNDs without operations (RFC
-// 8881 §16.2.3). An error means that the server does not support the minor version.
+// 8881 §16.2.3). Any status but NFS4_OK means that the server does not support the minor version.
 func (b *prober) minors(ctx context.Context, found *Program) {
 	for minor := range uint32(maxMinor + 1) {
 		var status uint32

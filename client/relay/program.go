@@ -19,11 +19,11 @@ func (p *program) Procedure(program, version, procedure uint32) *rpc.Procedure {
 	return p.rows.of(program, version, procedure)
 }
 
-// Judge implements rpc.Fallback. The relay accepts all calls, because the server decides which
-// calls it allows. It sets Judgement.Known for each call, so that the transport treats every client
-// as one that has proved to be an NFS client. But with Target.Security all clients act as the
-// relay's principal. In this case the relay relays the calls that Target.Security protects only for
-// clients on privileged ports, unless Config.Insecure is set.
+// Judge implements rpc.Fallback. The relay accepts all calls but one kind, because the server
+// decides which calls it allows. It sets Judgement.Known for each call, so that the transport
+// treats every client as one that has proved to be an NFS client. But with Target.Security all
+// clients act as the relay's principal. In this case the relay passes on the calls that
+// Target.Security protects only for clients on privileged ports, unless Config.Insecure is set.
 func (p *program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	cfg := &p.relay.cfg
 	if cfg.Target.Security != nil && !cfg.Insecure && !a.Conn.Privileged && protected(a.Header.Program) {

@@ -98,8 +98,8 @@ func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }
 // Post queues a chain of work requests and sends it: see rdmacm.Conn.Post.
 func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
 
-// SendShort copies a Send into the batch. If it returns false, it has done nothing and the caller
-// must post the Send.
+// SendShort copies a Send into the batch that is sent next. If it returns false, it has done
+// nothing and the caller must post the Send.
 func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	return c.tx.sendShort(local, invalidate)
 }

@@ -301,8 +301,9 @@ func (t *transmitter) putShortSends(b *batch) {
 	}
 }
 
-// sendShort appends a short Send to the batch: see rdmacm.Conn.SendShort. It copies the payload
-// into the FPDU and does not keep local.
+// sendShort appends a Send of at most inlineBytes to the batch: see rdmacm.Conn.SendShort. It copies
+// the pieces of local. If the Send is too long or has to wait, sendShort returns false and does
+// nothing.
 func (t *transmitter) sendShort(local [][]byte, invalidate uint32) bool {
 	n := 0
 	for _, piece := range local {

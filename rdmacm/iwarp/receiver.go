@@ -240,8 +240,8 @@ func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 	return n, errno
 }
 
-// layOut prepares the ring's entries for the next read of the socket. It returns the number
-// of entries, and the number of bytes at their start that are payload of the present FPDU.
+// layOut fills ring.iov for the next read of the socket. It returns how many entries it filled. The
+// first bytes of that read, direct of them, are payload of the present FPDU.
 func (x *receiver) layOut() (entries, direct int) {
 	entries, direct = x.direct()
 	if k := x.lookAhead(entries, direct); k > entries {

@@ -175,7 +175,8 @@ func ReadOf(from rdmacm.Remote, pieces ...[]byte) rdmacm.Work {
 	return rdmacm.Work{Op: rdmacm.OpRead, Local: pieces, Remote: from}
 }
 
-// At returns the name that the region's peer uses for the memory at an offset in the region.
+// At returns the address (STag and offset) by which the other side names the memory at an offset in
+// the region.
 func At(r rdmacm.Region, offset int) rdmacm.Remote {
 	return rdmacm.Remote{STag: r.STag(), Offset: r.Offset() + uint64(int64(offset))}
 }

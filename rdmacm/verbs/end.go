@@ -56,7 +56,7 @@ type ending struct {
 	told    bool // dev.Disconnect was called, while the port was up
 }
 
-// eventLocked implements sink.
+// eventLocked handles an event of the connection manager: see the interface sink.
 func (c *Conn) eventLocked(e *device.Event) {
 	c.mu.Lock()
 	c.ending.settled = true

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Adopt makes s accept calls under the current context of c. A client uses it for calls that its
-// server makes to it: the server may make them under the context that the client made (RFC 8881
-// §2.10.8.2). theirs is the server's handle of the context. ours is the handle that the server's
-// calls to this client have to contain.
+// Adopt makes s, which serves a client's callbacks, accept them under the current context of c.
+// The remote server may make callbacks under the context that the client made for its calls (RFC
+// 8881 §2.10.8.2). theirs is the handle that the remote server gave to the context. ours is the
+// handle that callbacks have to contain.
 func (s *Server) Adopt(c *Client) (theirs, ours []byte) {
 	c.mu.Lock()
 	under := c.ctx

@@ -31,8 +31,8 @@ func (p *protector) clear() {
 	p.ctx, p.pieces = nil, p.pieces[:0]
 }
 
-// foldRoom is the space, in bytes, that a reply has for Writer.FoldPadding: four for each of 16
-// payloads.
+// foldRoom is the space, in bytes, that a reply has for the XDR padding of its payloads, which
+// Writer.FoldPadding moves into the reply: four for each of at most 16 payloads.
 const foldRoom = 64
 
 // overhead returns the size of the protection.

@@ -149,8 +149,8 @@ func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 // Principal returns the server's name as proven by the current context.
 func (c *Client) Principal() string { return c.Context().Principal() }
 
-// Context returns the current context. When that context has ended, the Client replaces it by a new
-// one.
+// Context returns the current context. The Client replaces a context that has ended at its next
+// call.
 func (c *Client) Context() Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()

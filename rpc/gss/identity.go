@@ -153,8 +153,8 @@ func (k *identities) forget(now time.Time) {
 // maxAsking is the largest number of look-ups that run at once.
 const maxAsking = 64
 
-// startLookup starts a look-up on another goroutine. If maxAsking look-ups are running, or the Server is
-// closed, the look-up fails at once.
+// startLookup starts a look-up on another goroutine. If maxAsking look-ups are running, or the
+// Server is closed, the look-up fails at once.
 func (s *Server) startLookup(principal string, q *question) {
 	r := &s.refresher
 	r.mu.Lock()
@@ -205,9 +205,10 @@ const (
 	maxRefreshes  = 1024
 )
 
-// refresher looks up identities in the background. asking is the number of look-ups that run.
-// waiting has the contexts whose identities are to be looked up again. running is the number of
-// goroutines that look up the identities of these contexts.
+// refresher looks up identities in the background. asking is the number of look-ups in progress,
+// each on a goroutine of its own (startLookup). waiting has the contexts whose identities have to be
+// found out again. running is the number of goroutines that do so, one context after the other: for
+// each they start a look-up and wait for it.
 type refresher struct {
 	mu      sync.Mutex
 	asking  int

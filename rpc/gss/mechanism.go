@@ -12,13 +12,14 @@ type Mechanism interface {
 	// OID returns the object identifier of the mechanism: the content octets of its DER encoding,
 	// without tag and length.
 	OID() []byte
-	// Accept makes the acceptor's context from the initiator's only token (GSS_Accept_sec_context,
+	// Accept makes the acceptor's context from one token of the initiator (GSS_Accept_sec_context,
 	// RFC 2743 §2.2.2). reply is the token to send to the initiator, or nil if there is none.
 	// bindings is the application data of the connection's channel bindings, or nil. The error is
 	// an *Error; if reply is not nil as well, it tells the initiator the reason. If the error's
-	// Major is ContinueNeeded, the initiator may send another token after it got reply. Accept does
-	// not use token after it has returned. It may read files, and computes for some hundred
-	// microseconds, so it must not be called on a goroutine that receives for a connection.
+	// Major is ContinueNeeded, the initiator may, when it has reply, send another token, which goes
+	// to another call of Accept. Accept does not use token after it has returned. It may read files,
+	// and computes for several hundred microseconds, so it must not be called on a goroutine that
+	// receives for a connection.
 	Accept(token, bindings []byte, now time.Time) (c Context, reply []byte, err error)
 	// Initiate starts a context with an acceptor such as "nfs@server.example.com" (RFC 2743 §4.1).
 	// It may send requests to other machines, such as a KDC, and waits for their answers until ctx

@@ -47,11 +47,11 @@ const (
 	// SPILL: void SPILL(unsigned count) = 10 writes count words, which may be more than its Binding
 	// allows.
 	SPILL
-	// HOLD: unsigned hyper HOLD(unsigned lane) = 11 waits like STALL, and then counts like BUMP. A
-	// HOLD must not be executed twice.
+	// HOLD: unsigned hyper HOLD(unsigned lane) = 11 waits like STALL, and then counts like BUMP. The
+	// server must not execute a HOLD twice.
 	HOLD
 	// FETCH: struct {opaque<MaxData> data; unsigned count} FETCH(unsigned count) = 12. data is
-	// eligible. A FETCH must not be executed twice.
+	// eligible. The server must not execute a FETCH twice.
 	FETCH
 
 	// SAME: opaque<MaxData> SAME(unsigned count) = 13 is like GET, for benchmarks: its result is in
@@ -108,7 +108,7 @@ type Program struct {
 	// Judging, if not nil, replaces Judge.
 	Judging func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome
 	// Served counts executions, by procedure. It does not count a Serve that returned WouldBlock or
-	// Pending; it counts a LATER when the call completes.
+	// Pending. A call of the procedure LATER, whose Serve returns Pending, counts when it completes.
 	Served [procedures]atomic.Int64
 	// Tried counts the calls of Serve that returned WouldBlock. A Serve that ended at an operation
 	// whose Op.How is Blocking counts twice.

@@ -35,7 +35,8 @@ func Calls(t *testing.T, p *Program, dial func(t *testing.T) rpc.Caller) {
 	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, dial) })
 }
 
-// NewExchange returns a call of a procedure of the test program, with the sizes of its Binding.
+// NewExchange returns an Exchange that calls a procedure of the test program. Its limits of size are
+// those of the procedure.
 func NewExchange(procedure uint32, args func(w *xdr.Writer)) *rpc.Exchange {
 	x := &rpc.Exchange{
 		Program: Number, Version: LowVersion, Procedure: procedure,

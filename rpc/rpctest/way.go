@@ -22,10 +22,10 @@ const (
 	DroppedAndClosed
 )
 
-// A Call is an rpc.Call with a Way that records the end of the call. It panics if package rpc
-// violates the rules of rpc.Way: if it ends the call twice, calls Writer or Detach after the end,
-// or sends a reply that does not fit. At the end of the call, it overwrites the message and the
-// reply's buffer, as a transport does that reuses them. So if code still uses a slice of them, it
+// A Call is an rpc.Call with a Way that records the end of the call. The Way panics if package rpc
+// violates the rules of rpc.Way: if rpc ends the call twice, calls Writer or Detach after the end,
+// or sends a reply that does not fit. At the end of the call, the Way overwrites the message and
+// the reply's buffer, because a transport reuses them. So if code still uses a slice of them, it
 // reads wrong bytes, and the test fails.
 type Call struct {
 	rpc.Call
@@ -53,7 +53,7 @@ type Call struct {
 	used    atomic.Bool
 }
 
-// TCPRoom is the Room of a call over TCP.
+// TCPRoom is the room for a reply that the TCP transport gives to a call.
 var TCPRoom = rpc.Room{Inline: 4 << 20}
 
 // NewCall returns a call on conn with the Room of TCP. message is the whole RPC message.

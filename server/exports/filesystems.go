@@ -15,8 +15,8 @@ import (
 )
 
 // Filesystems has the open file systems of a server's exports: one for each directory, even if
-// several exports show it. These exports share the file system's caches, index of handles and
-// descriptors, but have options of their own.
+// several exports show it. These exports share the file system's caches, its descriptors and its
+// index of handles, but have options of their own.
 type Filesystems struct {
 	// Descriptors limits the open files of all file systems together.
 	Descriptors *local.Descriptors

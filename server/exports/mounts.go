@@ -84,7 +84,7 @@ func newMounts(log *zap.Logger, table *export.Table, filesystems *Filesystems) *
 }
 
 // exportsChanged updates the mounts in the table. If an export has the option crossmnt, it first
-// starts to watch the machine's mounts. The Set calls it when the table has new exports.
+// starts to watch the machine's mounts. Set calls it when the table has new exports.
 func (w *mounts) exportsChanged() {
 	if slices.ContainsFunc(w.table.All(), func(e *export.Export) bool { return e.CrossMount }) {
 		w.startWatch()

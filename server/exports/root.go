@@ -38,7 +38,7 @@ type directory struct {
 	Handle string `json:"handle"`
 }
 
-// inBoot separates the two parts of an FSID that contains the name of a boot.
+// inBoot stands between the file system's ID and the kernel's boot ID in an FSID that has both.
 const inBoot = " in boot "
 
 // A mount is one mount on the path to an export. The field Top identifies its root directory, and

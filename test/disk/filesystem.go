@@ -23,7 +23,7 @@ type filesystem struct {
 	mkfs string // the command that formats a disk, with its options
 	size int64
 	// options are the mount options. Those of ext4 and btrfs prevent the kernel from committing by
-	// itself during a round.
+	// itself between the mount and the fault.
 	options string
 	// namesErrors is true if fsync(2) returns the disk's own error, for example ENOSPC instead of
 	// EIO.

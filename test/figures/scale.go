@@ -33,8 +33,8 @@ import (
 // second argument is the prefix of the files for its profiles.
 const scaleServer = "scale-server"
 
-// underWay is the total number of calls under way over any number of connections, except in the
-// cells with one call on each connection.
+// underWay is the number of calls in progress at a time, over all connections together, however many
+// there are. The measurements with one call on each connection are the exception.
 const underWay = 100
 
 // serveScale runs the server. It prints its addresses and the handle of the root. For each line

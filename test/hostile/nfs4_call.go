@@ -101,7 +101,8 @@ func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
 	return d, nil
 }
 
-// send makes a call that compound builds, and returns a cursor at its results.
+// send sends the COMPOUND that the function compound builds from the arguments, waits for the reply,
+// and returns a decoder for its results.
 func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decoder, error) {
 	c.xid++
 	if err := c.put(compound(c.xid, c.minor, ops, spared, change)); err != nil {

@@ -49,7 +49,7 @@ func hold(c net.Conn) error {
 const stuck = 200 * time.Millisecond
 
 // pour sends n pieces of bytes, which `chunk` returns, to a connection and reads nothing from it.
-// It calls the function stands when a send has been blocked for the time `stuck`, or when
+// It calls `stands` once: when a send has been blocked for the time `stuck`, or when
 // everything has been sent.
 func pour(c net.Conn, n int, chunk func(i int) []byte, stands func()) error {
 	stood := false

@@ -34,8 +34,8 @@ func (r *Realm) writeFiles() error {
 // salted returns a list of encryption types in the format of the KDC's tools.
 func salted(etypes []string) string { return strings.Join(etypes, ":normal ") + ":normal" }
 
-// ClientConf writes a krb5.conf for clients and servers of the realm to the file path. These
-// clients and servers use only the given encryption types.
+// ClientConf writes a krb5.conf for clients and servers of the realm, to a file with the given path.
+// These clients and servers use only the given encryption types.
 func (r *Realm) ClientConf(path string, etypes ...string) error { return r.writeConf(path, etypes) }
 
 // writeConf writes a krb5.conf that uses no DNS look-ups.

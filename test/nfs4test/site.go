@@ -122,8 +122,9 @@ type Peer struct {
 	*Site
 	Conn *rpc.Conn
 	// Minor is the minor version of its compounds. UID is the user that its AUTH_SYS credential
-	// names. If Principal is set, the caller instead uses RPCSEC_GSS with integrity, as this
-	// principal: with a proof on a Far Site, which has a Realm, and otherwise without a proof.
+	// names. If Principal is set, the caller is this principal with RPCSEC_GSS and integrity instead.
+	// On a Site with Far set it proves that with a ticket of the Site's Realm; on other Sites the
+	// test declares the credential verified.
 	Minor     uint32
 	UID, GID  uint32
 	Principal string

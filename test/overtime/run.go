@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A run makes one history. Its seed determines the calls and the events.
+// A run lets clients make calls, and records the calls and their answers: the history. The seed
+// determines the calls, and the events that disturb the clients (see the package comment).
 type run struct {
 	seed    uint64
 	site    *site

@@ -81,8 +81,8 @@ func (c *call) ask() {
 // pages rounds n up to whole pages.
 func pages(n int) int { return (n + mem.PageSize - 1) &^ (mem.PageSize - 1) }
 
-// callGranted is the function Granted of a call's request. It runs on a goroutine that released
-// memory or closes a mem.Share. So it only starts the RDMA Reads and leaves everything else to the
+// callGranted is mem.Request.Granted for the memory of a call. It runs on a goroutine that releases
+// memory or closes a mem.Share. So it only starts the RDMA Reads, and leaves everything else to the
 // executor.
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)

@@ -226,8 +226,8 @@ type readChunk struct {
 	at       int // offset in the call's memory
 }
 
-// sort fills in r from the Read list of a message. most limits the total length of the
-// segments, in bytes. The segments of each chunk keep the order of the list.
+// sort fills in r with the segments of a message's Read list, sorted by Position. The segments of
+// each chunk keep the order of the list. most limits the total length of the segments, in bytes.
 func (r *readList) sort(l wire.ReadList, most int) Fault {
 	sorted := true
 	for i := range l.Len() {

@@ -73,7 +73,7 @@ type Config struct {
 	Event func(Event)
 }
 
-// withDefaults fills in zero values and checks the others.
+// withDefaults replaces zero values by the defaults, and checks the other values.
 func (c Config) withDefaults() (Config, error) {
 	orDefault := func(v *int, d int) {
 		if *v == 0 {

@@ -172,8 +172,9 @@ func (e *exchange) tell(err error) {
 	exchangePool.Put(e)
 }
 
-// read prepares the decoder of the results: for the reply's stream, and for the data that the peer
-// placed in the sinks.
+// read prepares the decoder of the results for the reply in e.stream, and for the data that the peer
+// wrote into the call's Write chunks (e.places). Then it decodes the reply's header, with a short
+// way for the usual one: accepted, AUTH_NONE, SUCCESS.
 func (e *exchange) read() {
 	d := &e.x.Results
 	if len(e.places) > 0 {

@@ -220,8 +220,9 @@ func (q *requester) settle(e *exchange, err error) {
 	e.part(q)
 }
 
-// part counts down e.parts. When it becomes 0, the caller gets the outcome of e; but if the
-// connection ended before the reply came, takeOver gets e.
+// part is called for each of the events that e.parts counts: the completion of the Send, and the
+// outcome of the call. After the last one the caller gets the outcome. But if the connection ended
+// before the reply came, takeOver gets e.
 func (e *exchange) part(q *requester) {
 	if e.parts.Add(-1) > 0 {
 		return

@@ -212,7 +212,8 @@ func (f *FS) detach(e *entry) {
 	if len(n.links) > 0 {
 		return
 	}
-	// Tell the handler first, because another file may get the same number and the same path.
+	// The Handler of go-nfs has to forget the handle of n before n leaves the maps. After that, a
+	// new file may get the same number and the same path.
 	f.invalidate(n)
 	delete(f.byHandle, n.handle)
 	if f.byID[n.id] == n {

@@ -116,8 +116,8 @@ func (fs *FS) maxNodes() int64 { return fs.part() / 2 }
 func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
 
 // If more than manyUnsynced files have data that is not on stable storage, the flusher syncs the
-// oldest. If mostUnsynced files have, a writer syncs some of the oldest before it writes to
-// another file (makeRoomForData).
+// oldest. If mostUnsynced files have such data, a writer syncs some of the oldest before it
+// writes to a file that has none (makeRoomForData).
 func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 8 }
 func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
 

@@ -35,7 +35,8 @@ func exclusiveAttr(v [8]byte) *vfs.SetAttr {
 }
 
 // exclusiveMatches reports whether an exclusive create with verifier v made the file with
-// attributes st, and the file is still empty and has the same times.
+// attributes st, and the file is still empty and has the same times. Nanoseconds of 0 also match,
+// because some file systems store whole seconds.
 func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
 	mark := exclusiveAttr(v)
 	same := func(t unix.Timespec, mark vfs.Time) bool {

@@ -112,7 +112,8 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	return k
 }
 
-// fstat reads attributes, by a raw call if the file system allows it.
+// fstat reads attributes. The call is raw (raw_syscall.go) if the file system answers it without
+// waiting.
 func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
 	if k.rawAttr {
 		return rawFstat(fd, st)

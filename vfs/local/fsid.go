@@ -35,10 +35,10 @@ func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	return id
 }
 
-// fsidOf returns the identity of the file system with device number dev, without Config.FSID. fd
-// is on that file system. readable is a descriptor on it that is open for reading, or -1. lasting
-// is false if the identity is the device number, which may be that of another file system after a
-// reboot.
+// fsidOf returns the identity of the file system with device number dev. It does not use
+// Config.FSID. fd is on that file system. readable is a descriptor on it that is open for reading,
+// or -1. lasting is false if the identity is the device number, which may be that of another file
+// system after a reboot.
 func fsidOf(fd, readable int, dev uint64) (id uint64, lasting bool) {
 	var s unix.Statfs_t
 	if unix.Fstatfs(fd, &s) == nil {

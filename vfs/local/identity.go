@@ -113,8 +113,8 @@ type knownCaller struct {
 // maxCallers is the largest number of callers in the table. A full table is emptied.
 const maxCallers = 4096
 
-// number returns c's number. If another caller has the same hash, it returns 0; then no verdict
-// is remembered for c.
+// number returns the number of the caller c, and gives it one if it has none. If another caller has
+// the same hash, it returns 0; then no verdict is remembered for c.
 func (t *callerTable) number(c *vfs.Cred) uint32 {
 	t.mu.RLock()
 	seeded := t.m != nil

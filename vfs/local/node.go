@@ -373,7 +373,7 @@ func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
 	return err
 }
 
-// stat reads n's attributes like look, but does not check the link count.
+// stat reads n's attributes like n.look, but does not check the link count.
 func (n *node) stat(l *look) error {
 	n.inode.version.beginLook(l)
 	err := n.fs.kind.fstat(n.fd, &l.Stat_t)

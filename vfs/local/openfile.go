@@ -284,8 +284,8 @@ func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	}
 }
 
-// giveBackFile releases a reference to f. If that is the last one and op.Try is set, the closing
-// goroutine closes f.
+// giveBackFile releases a reference to f, and closes f after the last one. If op.Try is set, the
+// closing goroutine does that, because it may block.
 func (fs *FS) giveBackFile(op *vfs.Op, f *openFile) {
 	if !op.Try {
 		f.put()

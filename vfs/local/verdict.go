@@ -68,8 +68,9 @@ func (n *node) findVerdict(caller uint32) (known, has right) {
 	return 0, 0
 }
 
-// remember stores a verdict (the argument said). If the list has a verdict of the same caller,
-// Change and round, remember adds to the new verdict the rights that only the older one covers.
+// remember stores the argument in n's list of verdicts. If the list has a verdict of the same caller
+// for the same state of the file, remember adds to the new verdict the rights that only the older
+// one covers.
 func (n *node) remember(said verdict) {
 	v := &n.verdicts
 	v.mu.Lock()

@@ -80,9 +80,8 @@ func fingerprint(st *unix.Stat_t) uint64 {
 	return max(h, 1)
 }
 
-// init sets v for an inode that is not in the inode table. st has the inode's attributes. If the
-// table had the inode earlier, the last argument has the part of its version that the table kept;
-// otherwise the last argument is zero.
+// init sets v for an inode that is not in the inode table. The arguments are the inode's attributes,
+// and the part of its version that the table kept, if it had the inode earlier.
 func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.ctime = stamp(st)
 	v.seen.Store(fingerprint(st))
@@ -129,7 +128,8 @@ func (v *version) setLocked(l *look, f uint64) {
 	v.seen.Store(f)
 }
 
-// before begins a change through the process.
+// before is called before this process changes the inode. Attributes that are read until the call
+// of after belong to no known state.
 func (v *version) before() { v.moves.Add(moveBegins) }
 
 // after ends the change. changed is true if the change was made, or may have been. l is a look
@@ -153,8 +153,8 @@ func (v *version) after(changed bool, l *look) (alone bool) {
 	return alone
 }
 
-// still reports whether two things hold: change identifies the inode's present state, as far as
-// looks have shown, and no change through this process is running.
+// still reports whether the argument is the inode's Change as this process last read it, and this
+// process is not changing the inode now.
 func (v *version) still(change uint64) bool {
 	return v.moves.Load()&movesNow == 0 && v.change.Load() == change
 }
@@ -178,14 +178,14 @@ func (v *version) lastTold() (t lastTold, needed bool) {
 	return t, t.seen == 0 || t.ahead > 0
 }
 
-// vfs.Change.Atomic means that nothing else changed the object between the two readings of its
-// attributes, before and after the change. version.moves counts the changes through this process.
+// vfs.Change.Atomic means that nothing else changed the object between the two looks at its
+// attributes, before and after the change. version.moves shows further changes by this process.
 //
-// A change by another process between the two looks, some microseconds apart, cannot be seen. A
-// look only shows that the state is not the one that this process left. So Atomic is false for an
-// object that another process has changed lately, or may have: for a second after a single change,
-// and after repeated changes for twice the time between the last two, but at most 10 seconds (see
-// quietAfter).
+// A change by another process between the two looks, some microseconds apart, cannot be seen. But
+// the first look shows if another process has changed the object since this process last did. So
+// Atomic is false for an object that another process has changed lately, or may have: for a second
+// after a single change, and after repeated changes for twice the time between the last two, but at
+// most 10 seconds (see quietAfter).
 //
 // If Atomic is false, a client drops its cache of a directory. Linux then sends an ACCESS for
 // each user and a LOOKUP for each name.

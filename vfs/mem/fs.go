@@ -60,7 +60,7 @@ type FS struct {
 	// start), and Crash locks it exclusively.
 	world  sync.RWMutex
 	faults atomic.Pointer[faults]
-	// failing is locked while faults is created.
+	// failing guards the creation of faults.
 	failing sync.Mutex
 }
 

@@ -21,7 +21,7 @@ const (
 	behindSize = 29
 )
 
-// A context is one end of an established context.
+// A context is one party's half of an established security context.
 type context struct {
 	principal string
 	own       string

@@ -101,8 +101,8 @@ func setNumber(v reflect.Value, n int64) {
 
 var eligibleType = reflect.TypeFor[xdr.Eligible]()
 
-// iterator returns the method Next of v's address. ok is false if v has no such method: it is
-// neither a list, nor an array that is decoded as an iterator.
+// iterator returns the method Next of v's address. ok is true if there is one: if v is addressable,
+// and is a list or an array that is decoded as an iterator.
 func iterator(v reflect.Value) (next reflect.Value, ok bool) {
 	if !v.CanAddr() {
 		return next, false

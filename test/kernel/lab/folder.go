@@ -8,7 +8,7 @@ import (
 
 // Folder creates a folder in this machine's memory and removes it at the end of the test. It is
 // for files that guests exchange with the test, for disk images, and for exported directories
-// that must not have the speed of a disk.
+// that have to be faster than a disk.
 func Folder(t testing.TB, name string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/dev/shm", fmt.Sprintf("%s%d-%s-", networkPrefix, os.Getpid(), name))

@@ -140,9 +140,9 @@ func (c WriteChunk) Bytes() uint64 {
 // included.
 func (c WriteChunk) size() int { return 4 + len(c.segments) }
 
-// putUsed writes to b the Write chunk that a reply returns for c. It has all segments of c. Their
-// lengths add up to used, the number of bytes that were written to the chunk (RFC 8166 §3.4.6). It
-// returns the length written, in bytes.
+// putUsed writes to b the Write chunk that a reply returns for c, with all segments of c. Their
+// lengths add up to used, the number of bytes that were written to the chunk (RFC 8166 §3.4.6).
+// putUsed returns the number of bytes that it has written to b.
 func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	binary.BigEndian.PutUint32(b, uint32(c.Len()))
 	n := 4 + copy(b[4:], c.segments)

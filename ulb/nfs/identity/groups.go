@@ -37,8 +37,7 @@ const (
 	// maxQueuedOf is the maximum for one address. When the queue is full, each address may still
 	// queue one user.
 	maxQueued, maxQueuedOf = 4096, 64
-	// maxWaitingOf is the maximum number of waiting calls of one address, so that its other
-	// calls still get through.
+	// maxWaitingOf is the largest number of calls of one address that wait for a look-up.
 	maxWaitingOf = 32
 )
 
@@ -111,7 +110,7 @@ func (a *answer) old() *answer {
 	return &old
 }
 
-// NewGroups returns a Groups that remembers nothing.
+// NewGroups returns a Groups whose cache is empty.
 func NewGroups(cfg GroupsConfig) *Groups {
 	if cfg.Age == 0 {
 		cfg.Age = DefaultAge

@@ -206,8 +206,7 @@ func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names 
 }
 
 // A stage records how far a walk came before it had to wait: the number of exports that it had
-// crossed into, and the executor lane for the file system of the last of them. The walk
-// continues in that lane.
+// crossed into, and the executor lane in which the walk continues.
 type stage struct {
 	depth int
 	lane  any

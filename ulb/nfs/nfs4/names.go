@@ -77,8 +77,8 @@ func (k *Compound) opIn(o *Object) *vfs.Op {
 }
 
 // child finds the object that a name in the current directory leads to, as LOOKUP does.
-// k.Attr receives its attributes, or keeps Type 0 if they are not known. If the name leads
-// into no other export, k.dirChange receives the directory's change attribute.
+// k.Attr receives its attributes; k.Attr.Type is 0 if they are not known. k.dirChange receives
+// the directory's change attribute, unless the name leads into another export.
 func (k *Compound) child(name []byte) (Object, Status) {
 	k.Attr = vfs.Attr{}
 	if s := k.checkName(name); s != wire.NFS4OK {
@@ -135,9 +135,10 @@ func (k *Compound) named(name []byte) (Object, Status) {
 	return k.child(name)
 }
 
-// cross returns the export of the mount on a name of the current directory. err is the error of
-// the name's Lookup. If err does not mean a mount, cross returns err. If the server does not
-// export the mount to the caller, cross returns another error.
+// cross returns the export of the file system that is mounted on a name of the current directory.
+// err is the error of the name's Lookup; EXDEV means such a mount. After another error, or if the
+// current export does not have the option crossmnt, cross returns err. If the server does not export
+// the mount to the caller, cross returns another error.
 func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	names := k.Program.names
 	if names == nil || !k.Current.Export.CrossMount || !errors.Is(err, syscall.EXDEV) {

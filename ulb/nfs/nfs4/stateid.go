@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Identifier is the Minor of minor version 0, whose compounds do not name their client.
-// Its operations name the client by a client ID or by a stateid.
+// An Identifier is the Minor of minor version 0. There a compound does not name its client, but
+// some of its operations do, by a client ID or a stateid.
 type Identifier interface {
 	// Client finds the client by a client ID from the arguments and renews its lease. It
 	// returns NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED if there is no such client.

@@ -56,7 +56,7 @@ func (c *client) opened(principal string) bool {
 
 func companion(c *state.Client) *client { return c.Companion().(*client) }
 
-// ChannelOf returns the Channel to a client of minor version 0, or nil.
+// ChannelOf returns the Channel for callbacks to c, or nil if c is no client of minor version 0.
 func ChannelOf(c *state.Client) *Channel {
 	if x, ok := c.Companion().(*client); ok {
 		return x.channel

@@ -117,7 +117,8 @@ func (s *security) with(more *security, now time.Time) *security {
 }
 
 // context returns the context for the next call: the usable one that expires last. It returns nil
-// if none is usable, or if the client offered AUTH_SYS or AUTH_NONE before all contexts.
+// if none is usable, or if AUTH_SYS or AUTH_NONE comes before all contexts in the security
+// parameters that the client offered for callbacks.
 func (s *security) context(now time.Time) (best BackContext) {
 	if s.plain && !s.first {
 		return nil

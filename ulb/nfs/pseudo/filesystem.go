@@ -37,8 +37,8 @@ type Seen struct {
 
 var _ vfs.FileSystem = Seen{}
 
-// Attach makes a tree of names for a table and makes it the table's root. It must be called
-// before the table's first Replace.
+// Attach makes the pseudo file system of an export table, and makes it the table's root. It must be
+// called before the table's first Replace.
 func Attach(t *export.Table) *FS {
 	f := &FS{exports: t}
 	f.export = &export.Export{Name: "/", FS: Seen{FS: f}, Options: export.Options{ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}}
@@ -46,7 +46,7 @@ func Attach(t *export.Table) *FS {
 	return f
 }
 
-// Of returns the tree of names of a table, or nil if the table has none.
+// Of returns the pseudo file system of a table, or nil if the table has none.
 func Of(t *export.Table) *FS {
 	root := t.Root()
 	if root == nil {

@@ -44,7 +44,7 @@ type Why uint8
 const (
 	// Wanted: the client's lease ran out, and another client wanted its state.
 	Wanted Why = iota
-	// Named: the client's lease ran out, and another client uses its name.
+	// Named: the client's lease ran out, and another client identified itself by the same name.
 	Named
 	// Swept: the client's lease ran out longer ago than Config.Courtesy (or than two leases, if the
 	// client held locks), or the server needed its memory, its entry in the table of clients, or

@@ -187,7 +187,8 @@ func weaker(now, was []need) (all []need) {
 	return all
 }
 
-// A need is a range, and the mode in which the server has to claim it.
+// A need is a range, and the mode in which the server has to claim it, so that programs on this
+// machine see the clients' locks.
 type need struct {
 	start, last uint64
 	mode        vfs.ClaimMode

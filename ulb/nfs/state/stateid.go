@@ -101,8 +101,8 @@ func (s *State) ID() nfs4wire.StateID4 {
 	return nfs4wire.StateID4{Seqid: s.seqid.Load(), Other: s.other}
 }
 
-// granted returns the access that s allows: the field opened of s if s is an open, or that of its
-// open if s is a lock. It is nil if the open has ended.
+// granted returns the access that s allows: s.opened if s is an open, or s.open.opened if s is a
+// lock. It is nil if the open has ended.
 func (s *State) granted() *opened {
 	if s.Kind == KindLock {
 		s = s.open

@@ -47,9 +47,10 @@ func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
 // NotifiesLocks reports whether the server notifies clients of free locks.
 func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }
 
-// queue adds w to the waiters. If its owner already waits for the same lock, that waiter keeps its
-// place in the queue, and w is not added. w is not added either if the client, its address or the
-// file has reached a limit (mayWait, crowded, maxFileWaiters): the client then gets no LockNotice.
+// queue adds w to the waiters. If its owner already waits for the same lock, w is not added: the
+// earlier waiter keeps its place in the queue, takes the tag of w, and loses its reservation. w is
+// not added either if the client or its address has reached a limit (mayWait, crowded), or if the
+// file has maxFileWaiters waiters and none makes room (yield): the client then gets no LockNotice.
 func (of *file) queue(m *Manager, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {

@@ -68,8 +68,8 @@ func appendHead(b []byte, length int64, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
 }
 
-// appendTransaction appends a transaction with these changes. sum is the checksum up to the
-// transaction before. appendTransaction returns the new checksum.
+// appendTransaction appends a transaction with these changes. sum is the checksum of the log before
+// it, and the second result the checksum of the log with it.
 func appendTransaction(b, changes []byte, sum uint32) ([]byte, uint32) {
 	length := binary.BigEndian.AppendUint32(nil, uint32(len(changes)))
 	sum = crc32.Update(crc32.Update(sum, castagnoli, length), castagnoli, changes)
