@@ -80,7 +80,8 @@ type restartClient struct {
 // reclaimed the file yet.
 type restartHold struct {
 	id          nfs4wire.StateID4
-	life        int // the run in which the open was granted or reclaimed
+	life        int     // the run in which the open was granted or reclaimed
+	by          *Client // the incarnation to which it was granted
 	stale, late bool
 }
 
@@ -164,7 +165,7 @@ func (r *restartModel) come(c *restartClient) {
 			return
 		}
 		entitled := c.entitled()
-		was, same := c.complete, c.c == next
+		was := c.complete
 		r.settle(life, func() {
 			c.c, c.life, c.complete, c.heard = next, life, false, time.Now()
 			for _, h := range c.holds {
@@ -179,7 +180,7 @@ func (r *restartModel) come(c *restartClient) {
 		}
 		for file := range restartFiles {
 			h := c.holds[file]
-			if h == nil || same && h.life == life {
+			if h == nil || h.by == next {
 				continue
 			}
 			o, s := m.Open(&OpenArgs{Client: next, OwnerName: []byte("o"), Key: fileKey(file), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
@@ -188,7 +189,7 @@ func (r *restartModel) come(c *restartClient) {
 				case s == ok && h.stale:
 					r.fault("%s is given file %d, which others had since", c.name, file)
 				case s == ok:
-					h.id, h.life, h.late = o.ID, life, false
+					h.id, h.life, h.by, h.late = o.ID, life, next, false
 				case s == noGrace && entitled && was && !h.stale && !h.late:
 					r.fault("%s loses file %d in time: %v", c.name, file, s)
 				}
@@ -251,7 +252,7 @@ func (r *restartModel) open(c *restartClient, file int) {
 			}
 		}
 		r.settle(life, func() {
-			c.holds[file] = &restartHold{id: o.ID, life: life}
+			c.holds[file] = &restartHold{id: o.ID, life: life, by: c.c}
 			for _, other := range r.clients {
 				if h := other.holds[file]; other != c && h != nil {
 					if other.entitled() && !h.stale && !h.late {
