@@ -62,7 +62,8 @@ type stored struct {
 	place uint64
 }
 
-// isStable reports whether a flush has ever made this value stable in a slot of a file.
+// isStable reports whether a flush has made this value stable in a slot of a file since the last
+// call of insert.
 func (d *Device) isStable(v value, file, slot int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,7 +18,7 @@ type fault struct {
 	// unexpected returns the reason why the server must not answer a call with this error, or ""
 	// if it may.
 	unexpected func(r *round, what string, o *object, s status) string
-	// The function act makes the next calls of a writer to the server.
+	// The function act makes the next calls of the writer w to the server.
 	act func(w *writer)
 	// early is true if the fault happens early in the round.
 	early bool
@@ -30,10 +30,10 @@ type fault struct {
 	// here is true if the fault is not possible with knfsd: it needs a file system that is mounted
 	// on this machine, or faults of single sectors.
 	here bool
-	// strike makes the fault happen. It is called at a request of the kernel, with the device's
-	// lock held.
+	// strike makes the fault happen. The Device calls it during a request of the kernel, with
+	// Device.mu held.
 	strike func(r *round, d *Device)
-	// then continues after strike, at the same time as the writers; it may be nil.
+	// The function then runs after strike, while the writers continue. It may be nil.
 	then func(r *round)
 }
 
@@ -53,10 +53,12 @@ var faults = []*fault{
 
 func nothingYet(*round, *Device) {}
 
-// anyError is used for disks that do not fail: the server must not answer with any error.
+// anyError is the function fault.unexpected for disks that do not fail: the server must not answer
+// with any error.
 func anyError(*round, string, *object, status) string { return "the disk did not fail" }
 
-// noError is used for faults after which the server may answer any call with an error.
+// noError is the function fault.unexpected for faults after which the server may answer any call
+// with an error.
 func noError(*round, string, *object, status) string { return "" }
 
 func cutPower(r *round, d *Device) { d.cutLocked(r.survivors, r.random) }
@@ -182,9 +184,9 @@ func (w *writer) hurtStable() {
 	w.writeAt(w.shared, 2*w.random.IntN(sharedFor/2), 1, fileSync)
 }
 
-// noSpaceOnly is used for full disks. A call that needs space must get the error for no space; a
-// COMMIT may also get an input/output error. A repeated exclusive create must succeed if the first
-// one succeeded, because it needs no space.
+// noSpaceOnly is the function fault.unexpected for full disks. A call that needs space must get
+// the error for no space; a COMMIT may also get an input/output error. A repeated exclusive create
+// must succeed if the first one succeeded, because it needs no space.
 func noSpaceOnly(_ *round, what string, _ *object, s status) string {
 	switch {
 	case strings.HasSuffix(what, " again"):

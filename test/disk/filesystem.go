@@ -89,8 +89,8 @@ func (f *filesystem) tryMount(t testing.TB, d *Device) (*mounted, error) {
 	return m, nil
 }
 
-// narrow makes the kernel send few requests at a time. Otherwise a sync(2) that is under way
-// would also write pages that are dirty again before it reaches them.
+// narrow makes the kernel send few requests at a time. With many requests at a time, a sync(2)
+// that is under way would also write pages that were changed again before it reached them.
 func (m *mounted) narrow() {
 	m.t.Helper()
 	path := filepath.Join("/sys/block", m.loopDevice, "queue/nr_requests")

@@ -54,8 +54,9 @@ func (o *object) isSettled() bool {
 	return !slices.ContainsFunc(o.slots, func(r *register) bool { return len(r.later) > 0 })
 }
 
-// A name is an entry of a directory, which one writer changes. settled is the file of the last
-// answered call; later are the files of calls that were sent after it. nil means no file.
+// A name is an entry of a directory. Only one writer changes it. settled is the file that the
+// entry refers to after the last answered call; later are the files that it may refer to after the
+// calls that were sent since then. A nil file means that the entry does not exist.
 type name struct {
 	settled *object
 	later   []*object

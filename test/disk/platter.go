@@ -29,8 +29,7 @@ type platter struct {
 	flushed func(b *block)
 }
 
-// A cachedWrite is a write of some sectors of a block: the first is number `from`, the last is the
-// one before number `to`.
+// A cachedWrite is a write of the sectors `from` to `to`-1 of a block.
 type cachedWrite struct {
 	block    int64
 	from, to int
@@ -86,7 +85,7 @@ type survivors int
 
 const (
 	nothing  survivors = iota // no sector
-	anything                  // each sector with a probability of one half, and in most writes all sectors or none
+	anything                  // most writes as a whole or not at all, the others sector by sector; each with a probability of one half
 	all
 )
 
