@@ -61,7 +61,7 @@ type Frame map[Field]string
 
 // Capture dissects a capture file of tcpdump.
 func Capture(file string) ([]Frame, error) {
-	// This option handles TCP segments out of order, because on a busy machine TCP sends some
+	// With this option, tshark puts TCP segments in order. On a busy machine, TCP sends some
 	// segments twice.
 	args := []string{"-o", "tcp.reassemble_out_of_order:TRUE", "-r", file, "-T", "fields", "-E", "separator=/t"}
 	for _, field := range fields {
