@@ -59,8 +59,9 @@ func (s *stage) newCalls(k rpc.Caller, depth int) *calls {
 }
 
 // of prepares every exchange for one procedure and returns a function that makes n calls. If sink
-// is not nil, sink(i) is the memory for the placed result of exchange i. If status is true, the
-// results begin with an NFS status, and any other status than NFS3_OK is an error.
+// is not nil, sink(i) is the memory into which the transport places the data of the result of
+// exchange i. If status is true, the results begin with an NFS status, and any other status than
+// NFS3_OK is an error.
 func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer), sink func(i int) []byte, status bool) func(n int) error {
 	row := &nfs.Binding3.Procedures[p]
 	for i, x := range c.all {
@@ -148,8 +149,8 @@ func (s *stage) create(k rpc.Caller, root wire.FileHandle3) (fh wire.FileHandle3
 	return fh, err
 }
 
-// getattrs returns a client like echo that makes GETATTR calls to the server. It encodes the call
-// only once, so that the comparison is between the two servers.
+// getattrs returns a client like echo that makes GETATTR calls to the server. Like echo, it
+// encodes the call only once, so that the two differ only in their servers.
 func (s *stage) getattrs(addr string, depth int, fh wire.FileHandle3) (*echo, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

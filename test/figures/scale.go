@@ -267,8 +267,8 @@ func cells(most int) (all []cell) {
 	return all
 }
 
-// scale measures and prints the tables. For each procedure and each number of processors, it
-// measures every cell once in each round.
+// scale prints the table of these measurements. For each procedure and each number of processors,
+// it measures every cell once in each round.
 func scale(rounds int, length time.Duration, only, procs string, most int, waits string) error {
 	var counts []int
 	for text := range strings.SplitSeq(procs, ",") {
