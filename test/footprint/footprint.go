@@ -24,7 +24,7 @@ func Of(root any, stops ...any) int {
 	return w.sum()
 }
 
-// A span is a range of memory: its first address, and the address behind its last byte.
+// A span is a range of memory: its first address, and the address after its last byte.
 type span struct{ from, to uintptr }
 
 // A visit identifies a value by its type and address. The address alone is not enough, because a
@@ -149,7 +149,7 @@ func (w *walk) again(at unsafe.Pointer, t reflect.Type) bool {
 	return before
 }
 
-// atomicPointer returns the pointer that an atomic.Pointer contains.
+// If v is an atomic.Pointer, atomicPointer returns the pointer that v contains, and true.
 func atomicPointer(v reflect.Value) (reflect.Value, bool) {
 	t := v.Type()
 	if t.PkgPath() != "sync/atomic" || !strings.HasPrefix(t.Name(), "Pointer[") {
