@@ -35,8 +35,8 @@ func (s *Stage) startControl(ctx context.Context, program string) {
 func (c *control) measure(ctx context.Context, transport string, n int, every time.Duration) time.Duration {
 	got := summarize(samples(ctx, n, every, c.clients[transport].readOne))
 	if got.median == never {
-		// There were no answers, so the speed of the machine is unknown. 0 changes no limit that is
-		// computed from it.
+		// No READ was answered, so the speed of the machine is unknown. The callers take the
+		// maximum of this result and other times, so 0 has no effect.
 		return 0
 	}
 	return got.median

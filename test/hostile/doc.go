@@ -42,13 +42,15 @@
 //   - NULL, and in some tests READ, and CREATE with REMOVE: an honest client, in a process of its
 //     own, makes these calls one at a time. 99 of 100 are answered within 100 ms, or within 10 R T,
 //     if that is longer. T is the time within which 99 of 100 are answered at the control daemon. R
-//     is the number of client addresses among which the daemon divides its time. The client makes
-//     at least N / (10 R) calls, where N is the number of calls of such a client at the control
-//     daemon in the same time.
+//     is the number of client addresses among which the daemon divides its time, or the number of
+//     connections from the client's own address, whichever is larger. The client makes at least
+//     N / (10 R) calls, where N is the number of calls of such a client at the control daemon in the
+//     same time.
 //     With very many locks, this also holds for LOCK with LOCKU, except that no N is compared, and
 //     no call may take longer than a READ may take.
-//   - memory: the daemon's resident memory stays below the sum of its memory when idle, its limit
-//     on payload memory, and 64 MiB.
+//   - memory: the daemon's resident memory stays within the sum of its memory when idle, its limit
+//     on payload memory, the memory that it may use for the state of NFSv4 clients (Stage.Held), and
+//     64 MiB.
 //   - SIGTERM: the daemon ends within its drain_timeout and 2 s.
 //
 // These limits are about the daemon's behaviour, not about the machine's speed. The judges take the

@@ -21,8 +21,8 @@ const (
 	// the control daemon, the machine is slow. A READ may then take factor times the longer of
 	// these two times, instead of promptly.
 	factor = 20
-	// slack is the memory, in bytes, that a daemon may take beyond its idle memory and its limit
-	// on payload memory.
+	// slack is the memory, in bytes, that a daemon may take beyond its idle memory, its limit on
+	// payload memory and the memory for the state of NFSv4 clients (Stage.Held).
 	slack = 64 * mib
 	// parting is the time that a daemon may take to end beyond its drain_timeout.
 	parting = 2 * time.Second
@@ -67,7 +67,8 @@ func (s *Stage) JudgeClientsOf(exports ...string) {
 		s.judgeSessions(judge)
 		for _, transport := range Transports {
 			judge("READ over "+transport, transport, readsJudged, readEvery, func(ctx context.Context, i int) error {
-				// These files are not open in the daemon yet, because prepare has read others.
+				// These files are not open in the daemon yet, because prepare has read other
+				// files.
 				return s.honest[transport].readOne(ctx, readsBefore+i)
 			})
 			judge("arrival over "+transport, transport, arrivalsJudged, arriveEvery, func(ctx context.Context, i int) error {
@@ -194,9 +195,10 @@ func (s *Stage) rivals() int {
 }
 
 // JudgeSeries judges clients, each in a process of its own, that repeat a Work, one call at a
-// time. Another process does the same at the control daemon at the same time. 99 of 100 calls
-// must end within seriesPromptly, or within leastShare times the control's time for each rival,
-// if that is longer. Each client must get at least one in leastShare of its share.
+// time. Another process does the same at the control daemon at the same time. 99 of 100 calls must
+// end within seriesPromptly. If it is longer, the limit is the time within which 99 of 100 calls
+// end at the control daemon, times leastShare, times the number of rivals. Each client must make
+// at least one in leastShare of the calls that are its share (see leastShare).
 func (s *Stage) JudgeSeries(works ...Work) {
 	s.t.Helper()
 	for _, work := range works {
@@ -340,8 +342,8 @@ func (s *Stage) JudgeIdle(a *Attack) {
 // anything.
 const fewerWithin = 12 * time.Second
 
-// JudgeFewer tests that within fewerWithin the daemon ends connections of peers that never sent
-// anything, until at most `most` peers still stand.
+// JudgeFewer tests that the daemon ends connections of peers that never sent anything: within
+// fewerWithin it must end as many connections as there are peers, or at most `most` fewer.
 func (s *Stage) JudgeFewer(a *Attack, most int64) {
 	s.t.Helper()
 	s.t.Run("deadline", func(t *testing.T) {

@@ -82,8 +82,8 @@ func (r refusal) Error() string { return fmt.Sprintf("the call was %s: %d", r.ho
 
 func (s status4) Error() string { return wire.NFSStat4(s).String() }
 
-// do makes a call, and returns a cursor at the first result. If an operation failed, the error is
-// a status4.
+// do makes a call, and returns a decoder at the result of the first operation. If an operation
+// failed, the error is a status4.
 func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
 	d, err := c.send(ops, 0, nil)
 	if err != nil {

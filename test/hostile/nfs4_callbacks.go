@@ -195,8 +195,8 @@ func (b Waiters) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		for round := 0; ; round++ {
-			// Each round locks other bytes, because the daemon reserves the bytes of the round
-			// before for their waiters for a while.
+			// Each round locks other bytes, because the daemon reserves a released byte for a
+			// while for the clients that waited for it.
 			if err := b.round(holder, waiter, uint64(round)<<20); err != nil {
 				return err
 			}
@@ -261,7 +261,7 @@ func (c *client4) openClient(name, file []byte, slots uint32) (*lockClient, erro
 }
 
 // inSlot makes a call about the file, in slot 0 of the session if there is one. The returned
-// cursor is at the result of the first of ops.
+// decoder is at the result of the first of ops.
 func (l *lockClient) inSlot(ops ...op4) (*xdr.Decoder, error) {
 	skip := 4 + 4
 	ops = append([]op4{putFH(l.file)}, ops...)

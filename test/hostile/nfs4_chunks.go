@@ -22,8 +22,8 @@ type readSegment struct {
 	segment
 }
 
-// message returns the header, followed by the call. If noMsg is set, a chunk has the call, and
-// message returns only the header.
+// message returns the header, followed by the call. If noMsg is set, message returns only the
+// header, as for a call that is in a Read chunk.
 func (l listed) message(call []byte) []byte {
 	b := append([]byte(nil), call[:4]...)
 	proc := uint32(rdmaMsg)

@@ -11,7 +11,7 @@ import (
 // Compounds are NFSv4.2 clients on TCP, each with one session, that send a Repeated compound over
 // and over. Each slot has a compound under way.
 //
-// Each peer costs the daemon goroutines of the executor, and what the operations cost.
+// Each peer costs the daemon the goroutines and the processor time that execute its compounds.
 type Compounds struct {
 	Peers, Slots int
 	Repeated
@@ -148,8 +148,8 @@ func LookUps(dir, file []byte, name string) Repeated {
 	}}
 }
 
-// currentStateID is the stateid that the operation before it in the compound returned (RFC 8881
-// §16.2.3.1.2).
+// currentStateID is the special value for the current stateid: the stateid that an earlier
+// operation of the same compound has set (RFC 8881 §16.2.3.1.2).
 var currentStateID = wire.StateID4{Seqid: 1}
 
 // Reopens opens a name of a directory and closes it, as often as a compound can. Each OPEN is by
@@ -168,7 +168,8 @@ func Reopens(dir, file []byte, name string) Repeated {
 
 // RepeatedLocks locks `held` single bytes of a file and keeps them locked. Then it locks another
 // byte, tests for locks of all the bytes that it has locked, and unlocks the byte, as often as a
-// compound can. All locks are by one lock-owner, and lie behind the bytes that honest clients lock.
+// compound can. All locks are by one lock-owner, and lie beyond the bytes that honest clients
+// lock.
 func RepeatedLocks(file []byte, held uint64) Repeated {
 	const at = 1 << 32
 	return Repeated{What: fmt.Sprintf("%d LOCKs, then LOCK, LOCKT and LOCKU", held), File: file, Ops: func(c *lockClient, n uint64) []op4 {

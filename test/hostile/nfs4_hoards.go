@@ -19,8 +19,8 @@ type Hoard struct {
 	Starts bool
 }
 
-// Hoards are peers on TCP that make the daemon store state for them until it refuses more, and
-// then keep that state.
+// Hoards are peers on TCP that make the daemon store state for them, until it refuses more or a
+// peer has Most items. Then they keep that state.
 //
 // Each peer costs the daemon the memory for state that one client may use.
 type Hoards struct {

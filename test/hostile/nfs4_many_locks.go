@@ -87,7 +87,7 @@ func (l *lockClient) close() error {
 // locks that conflict with the keeper's. The daemon must deny each request. The requests of an
 // asker alternate: one is a LOCK of lockStride bytes with WRITEW_LT by one of Owners lock-owners,
 // which the daemon then enters in its queue of waiters; the next is a LOCK of the whole file with
-// WRITE_LT.
+// WRITE_LT by a further lock-owner.
 //
 // Each call of an asker costs the daemon a search among very many locks, and each lock-owner costs
 // it an entry in the queue.
@@ -174,8 +174,8 @@ func granted(err error) error {
 	return err
 }
 
-// keep renews the lease each second until a renewal fails, because the end of ctx closes the
-// connection.
+// keep renews the lease each second until a renewal fails. The end of ctx makes the next renewal
+// fail, because it closes the connection.
 func (l *lockClient) keep(ctx context.Context) error {
 	for {
 		wait(ctx, time.Second)
@@ -225,9 +225,9 @@ func (l *lockClient) renew() error {
 	return err
 }
 
-// take asks for the lock of a byte until the client gets it or the time limit has passed, and then
-// unlocks it. denied is the number of LOCKs that were denied; longest is the duration of the
-// slowest LOCK.
+// take asks for the lock of a byte until the client gets it, and then unlocks the byte. It returns
+// an error if the client does not get the lock within the time limit. denied is the number of
+// LOCKs that were denied; longest is the duration of the slowest LOCK.
 func (l *lockClient) take(ctx context.Context, at uint64, limit time.Duration) (denied int, longest time.Duration, err error) {
 	for end := time.Now().Add(limit); ; denied++ {
 		begin := time.Now()

@@ -61,8 +61,9 @@ type drawing struct {
 	sequence uint32
 }
 
-// life makes up to n calls, or 100 if n is smaller. A client of NFSv4.2 first creates a client ID
-// and a session, and life returns early if a call changes the session or its slot.
+// life makes up to n calls, or up to 100 if n is smaller than 100. A client of NFSv4.2 first
+// creates a client ID and a session, and life returns early if a call changes the session or its
+// slot.
 func (d *drawing) life(peer, n int) (calls int, err error) {
 	c := d.client
 	if c.minor == 0 {
@@ -124,7 +125,8 @@ func firstStatus(d *xdr.Decoder) wire.NFSStat4 {
 	return wire.NFSStat4(d.Uint32())
 }
 
-// drawn has the operations to draw from, with the types of their arguments.
+// drawn are the operations from which random compounds are made, with the types of their
+// arguments.
 var drawn = []struct {
 	number wire.OpNum
 	args   interface{ Encode(w *xdr.Writer) }

@@ -112,8 +112,10 @@ func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	s.Daemon = startDaemon(t, program, cfg, exports)
 	places := []*Place{&s.Open, &s.Closed, &s.Secured}
 	for _, f := range s.Stalling {
-		// f.End must run before the daemon is killed, because it ends the calls that wait for the
-		// stalled file system. t.Cleanup runs the last function first.
+		// t.Cleanup runs the last function first, so this f.End runs before the daemon is killed.
+		// (newStallingFS has registered f.End too, but before the daemon started.) No signal can
+		// kill the daemon while it waits for a request that the server of a file system has taken
+		// (see Stall). f.End makes such a request fail.
 		t.Cleanup(f.End)
 		places = append(places, &f.Place)
 	}
