@@ -37,8 +37,8 @@ type Daemon struct {
 // StartDaemon starts nfsrdmad in the network, on both transports, and waits until it listens. The
 // parameter program is the path of the daemon, and export has the form of the flag --export.
 // Further flags may follow. At the end of the test, StartDaemon sends SIGTERM to the daemon and
-// fails the test unless the daemon exits with 0. If the test has failed, the test's log gets the
-// daemon's output.
+// fails the test unless the daemon exits with 0 and has printed no panic and no race report. If
+// the test has failed, the test's log gets the daemon's output.
 func StartDaemon(t testing.TB, n *Network, program, state, export string, flags ...string) *Daemon {
 	t.Helper()
 	return StartServer(t, n, "nfsrdmad", DaemonCommand(program, state, append([]string{"--export", export}, flags...)...), PortRDMA, PortTCP)
@@ -59,6 +59,7 @@ func DaemonCommand(program, state string, flags ...string) []string {
 }
 
 // StartServer starts a server program in the network and waits until it listens on the TCP ports.
+// The program ends with the test, as StartDaemon describes.
 func StartServer(t testing.TB, n *Network, name string, command []string, ports ...int) *Daemon {
 	t.Helper()
 	d := &Daemon{t: t, network: n, name: name, command: command, ports: ports, log: newConsole()}

@@ -93,7 +93,8 @@ func Boot(t testing.TB, n *Network, options Options, script string, args ...stri
 	return g
 }
 
-// Run boots a guest, waits until it ends, and fails the test unless the script succeeded.
+// Run boots a guest, waits until it ends, and returns its output. It fails the test unless the
+// script succeeded.
 func Run(t testing.TB, n *Network, options Options, script string, args ...string) string {
 	t.Helper()
 	return Boot(t, n, options, script, args...).Succeed()

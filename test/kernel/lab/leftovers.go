@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Leftovers returns descriptions of what remains of this process's networks: namespaces,
-// processes in them, control groups, and folders of guests. It returns nothing when every test has
-// ended.
+// Leftovers returns descriptions of what remains of this process's networks: namespaces, processes
+// in them, control groups, and folders of guests. After all tests have ended, anything that it
+// returns is a fault of a test or of the lab.
 func Leftovers() []string {
 	var found []string
 	for _, name := range networks(func(owner int) bool { return owner == os.Getpid() }) {

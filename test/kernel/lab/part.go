@@ -2,7 +2,7 @@ package lab
 
 import "fmt"
 
-// A Part is what Setup sets up once for each machine: a Kernel or a Systemd.
+// A Part is a part of the lab that Setup sets up once for each machine: a Kernel or a Systemd.
 type Part interface {
 	// Ready reports whether the part has been set up with the present ingredients of the lab.
 	Ready() bool

@@ -60,8 +60,8 @@ func makeRoomForRegisters(tree string) error {
 // fpRegs is the message of a user-mode kernel that cannot set a process's registers.
 const fpRegs = "set fp regs failed"
 
-// UserModeRuns reports whether the user-mode kernel runs on this machine's processor. A processor
-// with more registers than AMX makes it fail.
+// UserModeRuns reports whether the user-mode kernel runs on this machine's processor. It does not
+// run if the processor's registers are larger than those of AMX.
 var UserModeRuns = sync.OnceValue(func() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
