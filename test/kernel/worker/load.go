@@ -120,8 +120,8 @@ func (w *writer) step() error {
 	}
 }
 
-// write appends a record to the present file of this kind, or begins the next file if that is full.
-// It returns when the server has acknowledged it as stable.
+// write appends a record to the present file of this kind. If this file is full, write first
+// begins the next one. It returns when the server has acknowledged the record as stable.
 func (w *writer) write(kind kind, flags int) error {
 	if w.offsets == nil {
 		w.offsets, w.parts = map[string]int{}, map[string]int{}
