@@ -194,9 +194,9 @@ func (r *Realm) startKDC() error {
 	return r.awaitKDC()
 }
 
-// tend starts a command and waits until it has ended. The kernel kills the command when the
-// thread that started it ends, so this goroutine keeps its thread. So the command ends with this
-// process, however this process ends.
+// tend starts a command and waits until it has ended. Because of Pdeathsig, the kernel kills the
+// command when the thread that started it ends. tend never unlocks this thread, so the thread, and
+// with it the command, ends only with this process, however the process ends.
 func tend(c *exec.Cmd, started, ended chan<- error) {
 	runtime.LockOSThread()
 	err := c.Start()
