@@ -49,7 +49,7 @@ func (m mutant) apply(root string) (file string, text []byte, err error) {
 }
 
 // find returns the file that declares a name in the package in dir, the file's text, and the range
-// of the declaration: its first byte, `from`, and the byte behind its last, `to`.
+// of the declaration: its first byte, `from`, and the byte after its last, `to`.
 func find(root, dir, name string) (file string, text []byte, from, to int, err error) {
 	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
