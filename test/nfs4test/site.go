@@ -1,5 +1,6 @@
 // Package nfs4test is for tests of NFSv4. It has a server of file systems in memory, and clients
-// that pass compounds to the server without a network.
+// that pass compounds to the server without a network. The same clients can instead connect to a
+// server that runs elsewhere (Far).
 package nfs4test
 
 import (
@@ -98,7 +99,8 @@ func New(t testing.TB, cfg Config) *Site {
 	return s
 }
 
-// Server is the server's principal that callers with a principal use.
+// Server is the server's principal, which a caller with a Principal names as the target of its GSS
+// context.
 const Server = "nfs/server@TEST"
 
 // Unsure is the name of a principal that the Site cannot identify for the time being.
@@ -199,8 +201,8 @@ func (p *Peer) Message(tag string, ops ...Op) []byte {
 	})
 }
 
-// Raw returns a COMPOUND call with any arguments and a new XID, as bytes. Any goroutine may call
-// it.
+// Raw returns a COMPOUND call as bytes, with a new XID and the arguments that the function args
+// writes. Any goroutine may call it.
 func (p *Peer) Raw(args func(w *xdr.Writer)) []byte {
 	h := rpc.CallHeader{XID: p.xid.Add(1), Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound}
 	var err error

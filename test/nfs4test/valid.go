@@ -13,7 +13,7 @@ type rule struct {
 	status wire.NFSStat4
 }
 
-// valid has all rules of the standards' tables.
+// valid has the rules from the standards' tables of errors.
 var valid = rulesOf(valid40, 0).and(valid41, 1).and(valid41, 2).and(valid42, 2)
 
 type rules map[rule]bool
