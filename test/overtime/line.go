@@ -49,9 +49,8 @@ func (l *line) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// carry delivers the queued messages to the server, in order, or drops them if the line has lost
-// the server. It waits while hold delays messages. It returns when ending is set and the queue is
-// empty.
+// carry delivers the queued messages to the server, in order, or drops them after a call of lose.
+// It waits while hold delays messages. It returns when ending is set and the queue is empty.
 func (l *line) carry() {
 	defer close(l.carried)
 	for {

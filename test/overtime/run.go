@@ -67,7 +67,7 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(most)))
 }
 
-// The uses of random, one for each random source.
+// Arguments of random: each names one of the run's random sources.
 const (
 	ofRun uint64 = iota
 	ofNetwork
@@ -125,7 +125,8 @@ func (r *run) twin() {
 	r.twins = true
 }
 
-// run makes all calls. It returns when each has its answer and all events have happened.
+// run makes all calls. It returns when each call has an answer or has waited for the time
+// patience, and all events have happened.
 func (r *run) run(sc scale) {
 	fate := r.random(ofFate)
 	var all sync.WaitGroup

@@ -29,8 +29,8 @@ type site struct {
 	export  *export.Export
 }
 
-// How many objects of each kind a site has. The directories are numbered; those with odd numbers
-// contain only directories.
+// The numbers of objects of each kind in a site. The directories have numbers from 0 on; those
+// with odd numbers contain only directories.
 const (
 	blocks      = 2
 	sizes       = 1

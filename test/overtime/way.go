@@ -22,10 +22,12 @@ type way interface {
 	reset()
 }
 
-// A listener receives the messages that arrive on a way. One goroutine calls it.
+// A listener receives the messages that arrive on a way. Over RDMA, several goroutines may call
+// arrived at the same time.
 type listener interface {
 	arrived(message []byte)
-	// ended is called when no further message will arrive.
+	// ended is called when the connection has ended. Over RDMA, calls of arrived may still be
+	// under way then.
 	ended()
 }
 
