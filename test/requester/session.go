@@ -225,7 +225,8 @@ func (s session) listings(n int) error {
 	return s.nfs.Rmdir(s.ctx, s.root, "names")
 }
 
-// texts creates symbolic links and reads their targets, which, like data, are placed directly.
+// texts creates symbolic links and reads their targets, which the server places directly (RDMA
+// Write), as it places the data of a READ.
 func (s session) texts() error {
 	for _, n := range []int{1, 100, 1023} {
 		text := strings.Repeat("t", n)
