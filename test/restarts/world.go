@@ -55,7 +55,8 @@ type world struct {
 	unaware map[*caller][]*file
 	// given counts the locks that callers reclaimed, lost those that they could not reclaim, and
 	// refused the locks that the daemon refused to others. killedEarly counts lives that ended
-	// before the daemon served; killedInGrace counts those that ended in the grace period.
+	// before the daemon served; killedInGrace counts the other lives that ended within the time
+	// `lease`, so in the grace period.
 	given, lost, refused       int
 	killedEarly, killedInGrace int
 	crowded                    atomic.Int64 // number of clients of the crowd
@@ -305,8 +306,8 @@ func (l *life) find(c *caller) error {
 	return nil
 }
 
-// claim reclaims the locks that a caller holds. First it tries to reclaim those that another
-// caller got, which the daemon must refuse.
+// claim reclaims the locks that a caller holds. First it tries to reclaim the locks that the
+// daemon has meanwhile granted to other callers. The daemon must refuse that.
 func (l *life) claim(c *caller) error {
 	for len(l.unaware[c]) > 0 {
 		f := l.unaware[c][0]
@@ -388,8 +389,8 @@ func (l *life) covet(c *caller) error {
 	return nil
 }
 
-// awaitGrace waits until the grace period has ended, which shows when a caller gets a free lock. If
-// no lock is free, a caller first gives one back.
+// awaitGrace waits until the grace period has ended: until the daemon grants a caller a lock that
+// no caller holds. If all locks are held, a caller first gives one back.
 func (l *life) awaitGrace() error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(delay) {
 		for _, c := range l.callers {
@@ -429,8 +430,9 @@ func (l *life) free() *file {
 	return nil
 }
 
-// exchange takes a random lock if it is free. Otherwise the caller that holds the lock gives it
-// back, or another caller asks for it.
+// exchange chooses a random caller and a random file. If no caller holds the file's lock, the
+// chosen caller takes it. Otherwise the caller that holds the lock gives it back, or the chosen
+// caller asks for it.
 func (l *life) exchange() error {
 	c, f := l.callers[l.random.IntN(callers)], l.files[l.random.IntN(files)]
 	h := l.holds[f]
