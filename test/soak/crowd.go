@@ -9,8 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/hostile"
 )
 
-// crowd returns every kind of hostile peer. Each kind has few peers, because several kinds run at
-// the same time and share the machine. The parameter place is the export that they attack.
+// crowd returns the kinds of hostile peers that attack the daemon: most of those in package
+// hostile. Each kind has few peers, because several kinds run at the same time and share the
+// machine. The parameter place is the export that they attack.
 func crowd(place *hostile.Place) []hostile.Behaviour {
 	file, dir := place.Victim, place.Many
 	return []hostile.Behaviour{

@@ -11,7 +11,7 @@
 // # Events
 //
 //   - The daemon is built with the race detector.
-//   - Peers of every kind of package hostile connect and leave, three kinds at a time: they flood
+//   - Peers of most kinds of package hostile connect and leave, three kinds at a time: they flood
 //     the daemon, are slow or late, do not read, do not send, hoard state, or send messages that no
 //     correct client sends. They have one address, many, or the honest clients' own.
 //   - A disk of package disk stalls, fills up, or fails. A disk that failed is removed while the
@@ -34,6 +34,6 @@
 //     disk that fails is excepted: package disk tests what happens to data there.
 //   - When no event is in progress (at rest), the daemon's goroutines, descriptors and resident
 //     memory exceed those at the first rest by at most a quarter and a fixed amount. The first
-//     rest is after ten minutes, or after a third of a shorter run. Later ones are each hour, and
-//     at the end.
+//     rest is after ten minutes, or after a third of a shorter run. Later rests follow after each
+//     hour, or each third of a shorter run, and at the end.
 package soak

@@ -25,7 +25,7 @@ type way struct {
 // call that the daemon asked it to repeat.
 const comeBack = 50 * time.Millisecond
 
-// do repeats a call until the daemon answers it otherwise than by the request to try again later.
+// do repeats a call until the daemon answers it with anything but a request to try again later.
 // The argument again is true if the daemon may have executed an earlier attempt, whose connection
 // was lost.
 func (w *way) do(ctx context.Context, call func(conn *client.Conn, again bool) error) error {
