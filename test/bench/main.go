@@ -173,7 +173,7 @@ func (s *stage) measure(ctx context.Context, p *peer, w workload) (*bench.Result
 	return m, json.Unmarshal(out, m)
 }
 
-// machine returns a description of the machine: its processor and its kernel.
+// machine returns a description of the machine: its processors, its kernel and the version of Go.
 func machine() string {
 	model := runtime.GOARCH
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
