@@ -34,8 +34,9 @@ type code struct {
 	mentions     map[number]string       // each number in the code, with one place where it is
 }
 
-// readCode parses all Go files, whatever their build tags, except those in the directories that
-// leftOut lists.
+// readCode parses all Go files, whatever their build tags. It leaves out the directories that
+// leftOut lists, and, as the go command does, directories whose names begin with a dot or an
+// underscore or are testdata.
 func readCode(repository fs.FS, leftOut ...string) (*code, []finding) {
 	c := &code{dirs: make(map[string]bool), declarations: make(map[name][]*declaration), mentions: make(map[number]string)}
 	mod, err := fs.ReadFile(repository, "go.mod")
@@ -189,8 +190,8 @@ func (s *source) isTopLevel(id *ast.Ident) bool {
 	return id.Obj == nil || s.parsed.Scope.Lookup(id.Name) == id.Obj
 }
 
-// isFailure reports whether a call may make a test fail. The call may be a method of a
-// testing.TB, or of a type that embeds or contains one.
+// isFailure reports whether a call may make a test fail: a method such as Errorf or Fatal of a
+// testing.TB, or of a type that embeds or contains one, or goleak.VerifyNone.
 func (s *source) isFailure(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

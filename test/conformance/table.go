@@ -52,7 +52,7 @@ type row struct {
 	device string // the content of the cell that names the devices of the test, or empty
 }
 
-// A citation names a test by the end of its directory's path and its name.
+// A citation names a test by its name and by the end of its directory's path.
 type citation struct{ dir, test string }
 
 func (c citation) String() string { return c.dir + "." + c.test }
