@@ -47,7 +47,7 @@ func (o *Options) defaults() {
 	}
 }
 
-// A Realm is a Kerberos realm with a running KDC.
+// A Realm is a Kerberos realm. Its KDC runs, unless Make created the realm.
 type Realm struct {
 	Options
 	// Port is the KDC's port, for UDP and TCP.
@@ -195,8 +195,8 @@ func (r *Realm) startKDC() error {
 }
 
 // tend starts a command and waits until it has ended. Because of Pdeathsig, the kernel kills the
-// command when the thread that started it ends. tend never unlocks this thread, so the thread, and
-// with it the command, ends only with this process, however the process ends.
+// command when the thread that started it ends. Until the command has ended, this thread runs only
+// tend, so it ends only if the whole process ends. So the command never outlives this process.
 func tend(c *exec.Cmd, started, ended chan<- error) {
 	runtime.LockOSThread()
 	err := c.Start()
