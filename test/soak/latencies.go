@@ -17,7 +17,7 @@ type latencies struct {
 	next    uint64
 }
 
-// sampled is the number of durations in the sample.
+// sampled is the largest number of durations in the sample.
 const sampled = 1 << 16
 
 func (l *latencies) add(d time.Duration) {
