@@ -34,7 +34,7 @@ type workload struct {
 	args []string
 	// four is true if the workload uses NFSv4.1, which not every server in the comparison has.
 	four bool
-	// value returns the measured value, in units of unit.
+	// value returns the measured value, in the unit that the field unit names.
 	value func(m *bench.Result) float64
 	unit  string
 	// target is the smallest ratio to nfs-ganesha that the project wants; 0 if none.

@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
-// reference is the name of the peer to which the ratios are computed.
+// reference is the name of the peer with whose results the table compares those of the other
+// peers.
 const reference = "nfs-ganesha"
 
 // add stores the result of a workload.
