@@ -33,7 +33,7 @@ type fault struct {
 	// strike makes the fault happen. The Device calls it during a request of the kernel, with
 	// Device.mu held.
 	strike func(r *round, d *Device)
-	// The function then runs after strike, while the writers continue. It may be nil.
+	// load calls then after strike, while the writers continue. It may be nil.
 	then func(r *round)
 }
 

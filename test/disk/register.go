@@ -9,8 +9,9 @@ import (
 // slotSize is the size of a slot, and the least length of a WRITE, in bytes.
 const slotSize = 4096
 
-// A value is the content of a slot: the number of the writer and the number of its WRITE. The value
-// 0 stands for zeros. Each sector of a slot contains the value, the file and the slot.
+// A value identifies the content of a slot: its upper 32 bits are the number of the writer, its
+// lower 32 bits the number of the writer's WRITE. The value 0 stands for zeros. Each sector of a
+// slot contains the value and its place: the numbers of the file, the slot and the sector.
 type value uint64
 
 func (v value) String() string {
