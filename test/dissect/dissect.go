@@ -61,8 +61,8 @@ type Frame map[Field]string
 
 // Capture dissects a capture file of tcpdump.
 func Capture(file string) ([]Frame, error) {
-	// With this option, tshark puts TCP segments in order. On a busy machine, TCP sends some
-	// segments twice.
+	// With this option, tshark puts TCP segments in order. The captures need that, because on a
+	// busy machine TCP sends some segments twice.
 	args := []string{"-o", "tcp.reassemble_out_of_order:TRUE", "-r", file, "-T", "fields", "-E", "separator=/t"}
 	for _, field := range fields {
 		args = append(args, "-e", string(field))
