@@ -26,7 +26,7 @@ const (
 	gssKeys   = "aes256-cts-hmac-sha1-96"
 )
 
-// gssGoals are the shares of AUTH_SYS's throughput that each service should reach.
+// Each goal is the share of AUTH_SYS's throughput that a service should reach.
 var gssGoals = []struct {
 	security export.Security
 	goal     float64
@@ -116,7 +116,7 @@ func (s *stage) security(v *served, fh wire.FileHandle3) (all []figure) {
 // kdc is the path of MIT's KDC program.
 const kdc = "/usr/sbin/krb5kdc"
 
-// under returns a caller that makes calls over k with a kind of security.
+// under returns a caller that makes calls over k with the given security.
 func (s *stage) under(security export.Security, k rpc.Caller, user func() (*krb5.Mechanism, error)) (rpc.Caller, error) {
 	mechanism, err := user()
 	if err != nil {

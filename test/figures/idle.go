@@ -136,7 +136,8 @@ func (i *idle) close() {
 	i.process.Wait()
 }
 
-// connect adds n connections. Each makes a call, and its reply must grant all credits.
+// connect adds n connections. Each makes a call, and the reply must grant rdma.DefaultCredits
+// credits.
 func (i *idle) connect(n int) error {
 	for range n {
 		c, err := rdma.Dial(context.Background(), i.device, i.addr, rdma.DialConfig{})

@@ -202,8 +202,8 @@ type rotating struct {
 	turns
 }
 
-// over returns a function that makes calls of procedure p over the connections conns. At most n of
-// these calls are under way at a time.
+// over returns a function that makes calls of procedure p over the connections conns. The
+// parameter n of over is the largest number of these calls under way at a time.
 func (d *scaled) over(conns []rpc.Caller, n int, p wire.Procedure) func(n int) error {
 	r := &rotating{conns: conns, turns: newTurns()}
 	row := &nfs.Binding3.Procedures[p]
