@@ -116,8 +116,8 @@ func ofThisMachine(err error) bool {
 	return false
 }
 
-// settled and standing limit Await. It returns when no further peer has called stands or was
-// refused for the time settled, and at the latest after the time standing.
+// settled and standing limit Await. Await returns when, for the time settled, no further peer has
+// called stands or was refused, and at the latest after the time standing.
 const (
 	settled  = 2 * time.Second
 	standing = 10 * time.Second

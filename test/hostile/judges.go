@@ -24,7 +24,7 @@ const (
 	// slack is the memory, in bytes, that a daemon may take beyond its idle memory, its limit on
 	// payload memory and the memory for the state of NFSv4 clients (Stage.Held).
 	slack = 64 * mib
-	// parting is the time that a daemon may take to end beyond its drain_timeout.
+	// parting is the time, in addition to its drain_timeout, that a daemon may take to end.
 	parting = 2 * time.Second
 )
 
@@ -97,7 +97,7 @@ func (s *Stage) JudgeNames() {
 }
 
 // JudgePrivileged judges NFSv4.1 clients that connect over TCP from a privileged port, as kernel
-// clients do. They may take as long as for a READ (see bound).
+// clients do. Each of these arrivals may take as long as a READ (see bound).
 func (s *Stage) JudgePrivileged() {
 	s.t.Helper()
 	s.judge(func(judge judging) {
@@ -196,7 +196,7 @@ func (s *Stage) rivals() int {
 
 // JudgeSeries judges clients, each in a process of its own, that repeat a Work, one call at a
 // time. Another process does the same at the control daemon at the same time. 99 of 100 calls must
-// end within seriesPromptly. If it is longer, the limit is the time within which 99 of 100 calls
+// end within seriesPromptly, or, if that is longer, within the time within which 99 of 100 calls
 // end at the control daemon, times leastShare, times the number of rivals. Each client must make
 // at least one in leastShare of the calls that are its share (see leastShare).
 func (s *Stage) JudgeSeries(works ...Work) {
@@ -260,7 +260,7 @@ func (s *Stage) startJudged(transport string, work Work, steady bool) (end func(
 }
 
 // JudgeListings judges READDIRs of a small directory by clients that connected before the attack.
-// They may take as long as for a READ (see bound).
+// Each READDIR may take as long as a READ (see bound).
 func (s *Stage) JudgeListings() {
 	s.t.Helper()
 	for _, transport := range Transports {

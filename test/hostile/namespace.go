@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nestedVariable tells the test program that it has its own mounts.
+// nestedVariable is an environment variable. It tells the test program that it has its own mounts.
 const nestedVariable = "NFSRDMAD_HOSTILE_NESTED"
 
 // Nested runs the test program again in a mount namespace of its own, with files in memory, and

@@ -211,8 +211,8 @@ func (b Waiters) Start(ctx context.Context, target Target) *Attack {
 // lives counts clients, so that each client gets a name that no earlier client had.
 var lives atomic.Uint64
 
-// round locks bytes as the holder, asks for each of them with another lock-owner of the waiter,
-// and unlocks them.
+// round locks bytes as the holder. Then the waiter asks for each of these bytes, each time with
+// another lock-owner, and the holder unlocks the bytes.
 func (b Waiters) round(holder, waiter *lockClient, at uint64) error {
 	id, err := holder.lock([]byte("holder"), wire.WriteLt, at, uint64(b.Owners))
 	if err != nil {

@@ -165,8 +165,8 @@ func (d *drawing) op() op4 {
 	return op4{o.number, v.Interface().(interface{ Encode(w *xdr.Writer) })}
 }
 
-// drawnNumbers, drawnNames and drawnStates are special values that fill uses more often than
-// chance would.
+// drawnNumbers, drawnNames and drawnStates are special values, which random arguments have more
+// often than other values.
 var (
 	drawnNumbers = []uint64{0, 1, 2, 3, 4, 7, 128, 4096, 1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1 << 63, 1<<64 - 2, 1<<64 - 1}
 	drawnNames   = []string{"", ".", "..", "a", "b", "c", "a/b", "\xff\xfe", "a\x00b", "empty0", "empty1", victimName, manyName, strings.Repeat("n", 255), strings.Repeat("n", 300)}

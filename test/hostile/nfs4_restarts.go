@@ -87,8 +87,8 @@ func (c *client4) previous(number uint32, file []byte, owner string, access, den
 }
 
 // recorders are peers that create one client ID after the other. Every second client sends
-// RECLAIM_COMPLETE, so the daemon records it in its state directory. The peers continue until the
-// daemon has ended.
+// RECLAIM_COMPLETE, so the daemon records this client in its state directory. The peers continue
+// until the daemon has ended.
 type recorders struct {
 	mu sync.Mutex
 	// promised has the names of the clients whose RECLAIM_COMPLETE succeeded, so the daemon has

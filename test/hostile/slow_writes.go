@@ -15,7 +15,7 @@ type SlowWrites struct {
 	// Handle is a file handle, or bytes that a peer sends as one.
 	Handle []byte
 	// Size is the length of the data, in bytes. Begin is the number of bytes of the record that
-	// the peer sends at once.
+	// the peer sends first, without a pause.
 	Size, Begin int
 }
 

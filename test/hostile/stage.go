@@ -144,7 +144,8 @@ func makeFile(t testing.TB, path string, content []byte) {
 	}
 }
 
-// furnish creates the files of an export in dir. The directory "many" gets this number of names.
+// furnish creates the files of an export in dir. The parameter names is the number of names in the
+// directory "many".
 func furnish(t testing.TB, dir string, names int) {
 	t.Helper()
 	content := bytes.Repeat([]byte("hostile "), victimSize/8)
@@ -273,7 +274,8 @@ func Forged(handle []byte) []byte {
 	return h
 }
 
-// lastLines returns the last 20 lines of the daemon's output, or 20 lines from a panic on.
+// lastLines returns the last 20 lines of the daemon's output, or, if the daemon has panicked, 20
+// lines from the panic on.
 func (s *Stage) lastLines() string {
 	const most = 20
 	all := strings.Split(s.Output(), "\n")

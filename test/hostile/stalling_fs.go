@@ -96,9 +96,8 @@ func (n *rememberedNode) OpendirHandle(ctx context.Context, flags uint32) (fs.Fi
 }
 
 // A StallingFS is a FUSE file system that shows a directory and can be made to stall. A separate
-// process serves it. While that process is stopped, it answers no request of the kernel. A
-// process that waits for a request can be killed, because the server has not taken the request
-// yet.
+// process serves it. While that process is stopped, it answers no request of the kernel. A process
+// that then waits for a request can be killed, because the server has not taken the request yet.
 type StallingFS struct {
 	t testing.TB
 	// Files is the directory that the file system shows. Mount is its mount point.
