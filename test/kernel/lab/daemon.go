@@ -155,7 +155,8 @@ func (d *Daemon) PeakMemory() int64 {
 	return kib << 10
 }
 
-// AwaitLog waits until the daemon has printed the text.
+// AwaitLog waits until the daemon has printed the text. It ends the test if the daemon ends before
+// that, or does not print the text within startLimit.
 func (d *Daemon) AwaitLog(text string) {
 	d.t.Helper()
 	for deadline := time.Now().Add(startLimit); !strings.Contains(d.Log(), text); {

@@ -90,7 +90,8 @@ func (w *cpioWriter) entry(name string, mode int, content []byte) {
 	w.inode++
 	var b bytes.Buffer
 	b.WriteString("070701")
-	// inode, mode, uid, gid, links, mtime, size, device and special device (major, minor each), name size, checksum
+	// The fields are inode, mode, uid, gid, links, mtime, size, device and special device (major
+	// and minor number of each), size of the name, and checksum.
 	for _, field := range []int{w.inode, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0} {
 		fmt.Fprintf(&b, "%08x", field)
 	}

@@ -10,7 +10,8 @@ const (
 	Stock6_12 Kernel = "6.12" // the kernel of bookworm-backports, under QEMU's emulation
 )
 
-// Ready reports whether the kernel has been set up with the present ingredients of the lab.
+// Ready reports whether the kernel has been set up with the lab's present ingredients (see
+// artifact).
 func (k Kernel) Ready() bool {
 	if k == UserMode {
 		return userModeOverride() != "" || userModeArtifact().ready()

@@ -32,8 +32,8 @@ func Leftovers() []string {
 	return found
 }
 
-// networks returns the names of those network namespaces of the lab for whose owner, a process id,
-// the function wanted returns true.
+// networks returns the names of network namespaces of the lab. The function wanted selects them by
+// their owner, a process ID.
 func networks(wanted func(owner int) bool) []string {
 	var names []string
 	entries, _ := os.ReadDir("/run/netns")
@@ -87,7 +87,8 @@ func endNetwork(name string) error {
 	return endGroup(name)
 }
 
-// sweepOnce removes the networks and folders of processes that have ended without removing them.
+// sweepOnce removes the networks and folders that earlier runs have left: those whose process has
+// ended.
 var sweepOnce = sync.OnceFunc(func() {
 	gone := func(owner int) bool { return syscall.Kill(owner, 0) == syscall.ESRCH }
 	for _, name := range networks(gone) {

@@ -157,7 +157,8 @@ func listens(process, port int) bool {
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, _ := os.ReadFile(filepath.Join("/proc", fmt.Sprint(process), "net", table))
 		for line := range strings.Lines(string(text)) {
-			// slot, local address:port, remote address:port, state; 0A is LISTEN
+			// The fields are slot, local address:port, remote address:port, and state. The state
+			// 0A is LISTEN.
 			fields := strings.Fields(line)
 			if len(fields) > 3 && fields[3] == "0A" && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
 				return true

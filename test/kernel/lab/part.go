@@ -4,7 +4,8 @@ import "fmt"
 
 // A Part is a part of the lab that Setup sets up once for each machine: a Kernel or a Systemd.
 type Part interface {
-	// Ready reports whether the part has been set up with the present ingredients of the lab.
+	// Ready reports whether the part has been set up with the lab's present ingredients (see
+	// artifact).
 	Ready() bool
 
 	build() error
