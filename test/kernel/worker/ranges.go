@@ -68,9 +68,9 @@ func ranges(path string) error {
 	return nil
 }
 
-// rangeOf requests a write lock on some bytes, and checks whether it is granted as expected. If
-// further arguments name an event and a file, it reports the event and keeps the lock until the
-// file exists.
+// rangeOf requests a write lock on some bytes, and checks whether the lock is granted or refused,
+// as expected. If further arguments name an event and a file, it reports the event and keeps the
+// lock until the file exists.
 func rangeOf(path string, from, length int, expected string, more []string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
