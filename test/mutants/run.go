@@ -118,8 +118,8 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 // list that the method overlay has written, or "" to run the tests without the mutant.
 func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.testDir)
-	// Without this variable, rapid would store failed cases in the work tree and run them first
-	// the next time.
+	// Without this variable, the library rapid would store failed cases in the work tree and run
+	// them first the next time.
 	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
 	if overlay != "" {
 		// The overlay is an environment variable, so that it also applies to programs that a test
