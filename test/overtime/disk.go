@@ -70,7 +70,8 @@ func (d *disk) again() (n int, one any) {
 	return n, one
 }
 
-// A written identifies a WRITE, because no two WRITEs have the same offset and value.
+// A written identifies a WRITE by its offset and value. No two WRITEs of a run have both in
+// common.
 type written struct {
 	offset uint64
 	value  uint64

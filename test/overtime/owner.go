@@ -25,7 +25,7 @@ type owner struct {
 	unlocked wire.Locku4Res
 }
 
-// prepare creates the client ID and opens the file that the lock of the history is on.
+// prepare creates the client ID and opens the file that the thread will lock.
 func (o *owner) prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error {
 	o.number = number
 	var id wire.SetClientID4Res

@@ -38,7 +38,7 @@ func newFlow() *flow {
 	return f
 }
 
-// stop sets f.end or f.shut, unless it is already set.
+// stop sets *to, which is f.end or f.shut, unless it is already set. It wakes the reader.
 func (f *flow) stop(to *error, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

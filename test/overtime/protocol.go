@@ -11,10 +11,10 @@ type protocol interface {
 	// identifies the thread. The function call makes one call and returns the reply.
 	prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error
 	// locking returns the lock operation that the client may call now: release if it holds the
-	// lock, and acquire otherwise. any is false if the version has no locks.
+	// lock, and acquire otherwise. The result any is false if the version has no locks.
 	locking() (d deed, any bool)
-	// deeds returns the calls that the version has for a directory of files, or for a directory
-	// of directories.
+	// deeds returns the calls that the version has for a directory. If directories is true, the
+	// entries of the directory are directories, otherwise files.
 	deeds(directories bool) []deed
 	// call returns an encoded call.
 	call(xid uint32, a asked) []byte

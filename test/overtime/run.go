@@ -35,7 +35,7 @@ func (r *run) fail(err error) {
 	}
 }
 
-// A scale has the durations of a run.
+// A scale has the limits of the durations in a run.
 type scale struct {
 	timeout []time.Duration // a run uses one of these
 	lag     time.Duration   // longest delay of one message
