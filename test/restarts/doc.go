@@ -30,7 +30,7 @@
 //     passed in which the client did not reclaim it;
 //   - until the client has reclaimed the lock, no other client gets it before the grace period ends;
 //   - after the client has reclaimed the lock, no other client gets it before the client unlocks it
-//     or has been silent for a lease.
+//     or has been silent for the lease time.
 //
 // This process judges by its own clock whether a grace period or a lease may have ended. So on a
 // slow machine the test accepts more, but it never fails for that reason.

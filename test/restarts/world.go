@@ -51,7 +51,7 @@ type world struct {
 	callers []*caller
 	holds   map[*file]*hold
 	// unaware has, for each caller, the files whose lock another caller got. The caller still
-	// believes that it holds them.
+	// believes that it holds these locks.
 	unaware map[*caller][]*file
 	// given counts the locks that callers reclaimed, lost those that they could not reclaim, and
 	// refused the locks that the daemon refused to others. killedEarly counts lives that ended
@@ -344,7 +344,8 @@ func (l *life) claim(c *caller) error {
 	return nil
 }
 
-// late reports whether the grace period may have ended: the life began at least a lease ago.
+// late reports whether the grace period may have ended: the life began at least one lease time
+// ago.
 func (l *life) late() bool { return time.Since(l.begun) >= lease }
 
 // covet asks for a random lock if another caller holds it or may reclaim it. The daemon must refuse
@@ -370,7 +371,7 @@ func (l *life) covet(c *caller) error {
 	case err == nil && h.life < l.number && !l.late() && !h.lapsed:
 		return fmt.Errorf("%s gets %s, which %s may claim, %v after the start", c.name, f.name, h.by.name, time.Since(l.begun))
 	case err == nil && h.life == l.number:
-		// The other caller was silent for a lease, and may have lost all its locks.
+		// The other caller was silent for the lease time, and may have lost all its locks.
 		for f, held := range l.holds {
 			if held.by == h.by {
 				delete(l.holds, f)
