@@ -238,8 +238,8 @@ func (s *soak) employ() []*honest {
 }
 
 // days makes an event happen every few seconds, until the run has lasted for the duration long. It
-// calls rest after 10 minutes or a third of the run, whichever is shorter, then every hour or third
-// of the run, and at the end.
+// calls rest after 10 minutes or a third of the run, whichever is shorter, then after each hour,
+// or each third of the run if that is shorter, and at the end.
 func (s *soak) days(long time.Duration) {
 	first := min(10*time.Minute, long/3)
 	next := s.begun.Add(first)
