@@ -43,8 +43,8 @@ func Within(t testing.TB) context.Context {
 
 // A Server serves "/x" over TCP, and over RDMA by the software RNIC and by a device in memory.
 type Server struct {
-	// TCP, IWARP and Memory are the addresses of TCP, of the software RNIC and of the device in
-	// memory.
+	// TCP, IWARP and Memory are the addresses at which the Server listens over TCP, over the
+	// software RNIC and over the device in memory.
 	TCP, IWARP, Memory netip.AddrPort
 	RPC                *rpc.Server
 	RDMA               *rdma.Server
