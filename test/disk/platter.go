@@ -85,7 +85,7 @@ type survivors int
 
 const (
 	nothing  survivors = iota // no sector
-	anything                  // most writes as a whole or not at all, the others sector by sector; each with a probability of one half
+	anything                  // most writes as a whole, the others sector by sector, each with a probability of one half
 	all
 )
 
