@@ -15,8 +15,8 @@
 // A Behaviour is what one kind of hostile peer does. A peer stands when it has what it connected
 // for, for example a connection or a call under way. A peer that the daemon refuses or disconnects
 // connects again after a second. An Attack counts the peers that stand, were refused or were
-// disconnected. Behaviours build their messages from bytes: the only code that they share with the
-// daemon is the codecs of iWARP's headers.
+// disconnected. Behaviours build their messages themselves: the only code that they share with the
+// daemon is the codecs of iWARP's headers, and, for NFSv4, those of XDR and of NFSv4's data types.
 //
 // A Stage is a daemon in a process of its own, configured for the test, with three exports, with
 // exports on file systems that can stall, and with an honest client on each transport. Honest
