@@ -26,8 +26,8 @@ type way interface {
 // arrived at the same time.
 type listener interface {
 	arrived(message []byte)
-	// ended is called when the connection has ended. Over RDMA, calls of arrived may still be
-	// under way then.
+	// ended is called when the way receives no further message. Over RDMA, calls of arrived may
+	// still be under way then.
 	ended()
 }
 
