@@ -11,10 +11,10 @@
 // # The kills
 //
 // The state directory is a FUSE file system that this process serves. Each write, fsync, rename,
-// creation, removal and truncation in it is a step. The seed selects a step, and the test kills
-// the daemon before or after it. So the daemon is killed between any two writes of its records:
-// at its start, in the grace period, while clients reclaim, and later. If a daemon does not reach
-// the step, the test kills it at the end of the round.
+// creation, removal and truncation in it is a step. In most lives the seed selects a step, and the
+// test kills the daemon before or after it. So the daemon is killed between any two writes of its
+// records: at its start, in the grace period, while clients reclaim, and later. If the seed selects
+// no step, or the daemon does not reach it, the test kills the daemon after the clients' calls.
 //
 // # The clients
 //
