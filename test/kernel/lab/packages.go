@@ -81,7 +81,7 @@ func InstallPackages(progress io.Writer) error {
 
 // forbidServices prevents apt-get from starting the services of the packages. Debian runs
 // policy-rc.d, whose exit status 101 forbids it. If this machine's policy-rc.d already exits with
-// 101, it is not changed. Otherwise forbidServices moves it away, and restore moves it back.
+// 101, it is not changed. Otherwise another one takes its place until restore is called.
 func forbidServices() (restore func(), err error) {
 	const policy = "/usr/sbin/policy-rc.d"
 	if err := exec.Command(policy, "rpcbind", "start").Run(); err != nil && exitCode(err) == 101 {

@@ -68,7 +68,8 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// one returns the only file that matches the pattern.
+// one returns the path of the only file that matches the pattern, or an error unless exactly one
+// file does.
 func one(pattern string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err == nil && len(found) != 1 {
