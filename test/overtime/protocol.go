@@ -55,7 +55,8 @@ func message(machine string, h rpc.CallHeader, args func(w *xdr.Writer)) []byte 
 	return append(m, w.Bytes()[at:]...)
 }
 
-// answerOf decodes a reply. Its status is wrong if the server refused the call.
+// answerOf decodes the reply m. The status is `wrong` if the server refused the call or the reply
+// cannot be decoded. It is `unknown` if m is nil, because no reply came.
 func answerOf(p protocol, m []byte, a asked) (t told, handle []byte) {
 	if m == nil {
 		return told{}, nil
