@@ -40,9 +40,9 @@ func (e *OpError) Error() string {
 	return fmt.Sprintf("client: %v: %v", e.Op, e.Status)
 }
 
-// A Compound is one request on a session: SEQUENCE, which the session adds, and Ops. The
-// caller may use it again after Done, and within Done too; it allocates nothing of its own.
-// The caller must not change its fields between Session.Start and Done.
+// A Compound is one request on a session: SEQUENCE, which the session adds, and Ops. The caller may
+// start it again after Done, and within Done too; starting it allocates no memory. The caller must
+// not change its fields between Session.Start and Done.
 type Compound struct {
 	Ops []Op
 	// Cache asks the server to keep the reply. Set it for operations that must not be
@@ -59,8 +59,8 @@ type Compound struct {
 	// valid only during Done. Done must not block.
 	Done func(c *Compound)
 
-	// Err and Executed are set before Done. Executed counts operations without SEQUENCE. If
-	// an operation failed, it is the last executed one, and Err is an *OpError.
+	// Err and Executed are set before Done. Executed is how many of Ops the server executed. If
+	// one of Ops failed, it is the last of these, and Err is an *OpError.
 	Err      error
 	Executed int
 

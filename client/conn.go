@@ -130,7 +130,7 @@ func (c *Conn) Info() (i rdma.Info, ok bool) {
 // Peer returns the server's address.
 func (c *Conn) Peer() netip.AddrPort { return c.peer }
 
-// Target returns the Target of Dial.
+// Target returns the Target that Dial got.
 func (c *Conn) Target() Target { return c.target }
 
 // Caller returns a Caller for calls on c. Each Exchange carries its own credential; Target.Cred

@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 )
 
-// typed is implemented by a Kerberos context: it tells the encryption type.
+// typed is a Kerberos context, which can tell its encryption type.
 type typed interface{ EType() krb5.EType }
 
 // Kerberos says where a client's Kerberos credential is, and how the credential protects calls.

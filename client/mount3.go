@@ -26,7 +26,7 @@ func (e *MountError) Error() string { return fmt.Sprintf("client: mount %s: %v",
 // An Export is one line of a server's export list.
 type Export struct {
 	Path string `json:"path"`
-	// Groups are the clients that may mount it; an empty list means all.
+	// Groups are the clients that may mount the export; an empty list means all clients.
 	Groups []string `json:"groups"`
 }
 

@@ -101,8 +101,7 @@ func (n NFS3) Rmdir(ctx context.Context, dir Handle, name string) error {
 	return n.do(ctx, nfs3wire.ProcRmdir, &args, size, &res, &res.Status)
 }
 
-// Rename gives a file another name (RFC 1813 §3.3.14). It replaces a file that had this
-// name.
+// Rename gives a file another name (RFC 1813 §3.3.14). It replaces a file that already has this name.
 func (n NFS3) Rename(ctx context.Context, fromDir Handle, from string, toDir Handle, to string) error {
 	a, sizeA := entry(fromDir, from)
 	b, sizeB := entry(toDir, to)

@@ -105,7 +105,7 @@ func (n NFS4) Getattr(ctx context.Context, file Handle, wanted nfs4wire.Bitmap4)
 	return attr, err
 }
 
-// lease asks the server for the length of the lease.
+// lease asks the server for its lease time (the attribute lease_time).
 func (n NFS4) lease(ctx context.Context, attr *Attributes4) (err error) {
 	*attr, err = n.Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime))
 	return err

@@ -31,7 +31,7 @@ func (n NFS4) Remove(ctx context.Context, dir Handle, name string) error {
 	return n.do(ctx, &Compound{Cache: true, MaxArgs: nameArgs(name), Ops: []Op{put(dir), {nfs4wire.OpRemove, &args, &res}}}, nil)
 }
 
-// Rename gives a file another name (RFC 8881 §18.26). It replaces a file that had this name.
+// Rename gives a file another name (RFC 8881 §18.26). It replaces a file that already has this name.
 func (n NFS4) Rename(ctx context.Context, fromDir Handle, from string, toDir Handle, to string) error {
 	args := nfs4wire.Rename4Args{Oldname: nfs4wire.UTF8String(from), Newname: nfs4wire.UTF8String(to)}
 	var res nfs4wire.Rename4Res

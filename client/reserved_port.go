@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lowestReserved and highestReserved are the range of client ports below 1024 that mount.nfs
-// uses, too. Ports below it belong to services.
+// lowestReserved and highestReserved are the range of client ports below 1024 that mount.nfs uses,
+// too. Lower ports belong to services.
 const (
 	lowestReserved  = 665
 	highestReserved = 1023
@@ -18,9 +18,9 @@ const (
 // reservedTries is the number of reserved ports that are tried before an ordinary port is used.
 const reservedTries = 64
 
-// dialReserved connects from a port that only a privileged process can use, because exports
-// require that by default. If this process is not privileged, or such ports are in use, it
-// connects from any port.
+// dialReserved connects from a port that only a privileged process can use, because servers require
+// such a port by default. If this process is not privileged, or such ports are in use, it connects
+// from any port.
 func dialReserved(ctx context.Context, network, address string) (net.Conn, error) {
 	first := rand.IntN(highestReserved - lowestReserved + 1)
 	for i := range reservedTries {

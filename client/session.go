@@ -53,8 +53,8 @@ type Session struct {
 	lease  time.Duration
 	links  []*link
 	turn   int // index in links where pick continues
-	// waiting lists the compounds that wait for a slot. The others have a slot: parked lists the
-	// compounds that wait for a connection, delayed those that repeat after a delay.
+	// waiting lists the compounds that wait for a slot. The compounds in parked and delayed have a
+	// slot: in parked they wait for a connection, in delayed for the time to be repeated.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is making a new session
 	// Tasks of the session's own goroutine; each is true until the goroutine begins the task.
@@ -162,8 +162,8 @@ func (s *Session) open(ctx context.Context) error {
 	return nil
 }
 
-// completeSetup sends RECLAIM_COMPLETE, unless SessionConfig.Reclaiming is set, and asks for the length
-// of the lease.
+// completeSetup sends RECLAIM_COMPLETE, unless SessionConfig.Reclaiming is set, and asks for the
+// lease time.
 func (s *Session) completeSetup(ctx context.Context) error {
 	if !s.cfg.Reclaiming {
 		if err := s.ReclaimComplete(ctx); err != nil {
@@ -184,11 +184,11 @@ func (s *Session) completeSetup(ctx context.Context) error {
 	return err
 }
 
-// defaultLease is assumed for a server that does not state its lease.
+// defaultLease is the lease time assumed for a server that does not state one.
 const defaultLease = 90 * time.Second
 
-// ReclaimComplete tells the server that the client reclaims nothing more (RFC 8881 §18.51).
-// It succeeds even if the server was told before.
+// ReclaimComplete tells the server that the client reclaims nothing more (RFC 8881 §18.51). It
+// succeeds even if the client has told the server before.
 func (s *Session) ReclaimComplete(ctx context.Context) error {
 	err := s.Do(ctx, &Compound{
 		Cache: true, Ops: []Op{{Number: nfs4wire.OpReclaimComplete, Args: &nfs4wire.ReclaimComplete4Args{}}},
@@ -229,7 +229,8 @@ func (s *Session) Limits() nfs4wire.CreateSession4ResOK {
 	return s.limits
 }
 
-// Lease returns the time for which the server keeps the state of a silent client.
+// Lease returns the server's lease time: the time for which it keeps the state of a client that makes
+// no requests.
 func (s *Session) Lease() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,8 +26,8 @@ func (s *Session) offer(conn *Conn) *nfs4wire.GSSCBHandles4 {
 	}
 }
 
-// putOffers writes the flavors for callbacks. If the connection has a context, that is the
-// only one offered; otherwise AUTH_SYS, as user 0, and AUTH_NONE.
+// putOffers writes the security flavors that the server may use for callbacks. If back is not nil,
+// that is only RPCSEC_GSS, with the context in back; otherwise AUTH_SYS, as user 0, and AUTH_NONE.
 func putOffers(w *xdr.Writer, back *nfs4wire.GSSCBHandles4) {
 	offers := []nfs4wire.CallbackSecParms4{
 		{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}},
@@ -42,7 +42,8 @@ func putOffers(w *xdr.Writer, back *nfs4wire.GSSCBHandles4) {
 	}
 }
 
-// backchannelArgs are the arguments of BACKCHANNEL_CTL, with the flavors of callbacks.
+// backchannelArgs are the arguments of BACKCHANNEL_CTL. They list the security flavors that the
+// server may use for callbacks.
 type backchannelArgs struct {
 	nfs4wire.BackchannelCtl4Args
 	back *nfs4wire.GSSCBHandles4
@@ -79,8 +80,8 @@ func (s *Session) offerAgain() {
 	})
 }
 
-// unoffered returns nil if the context that was offered is still that of a connection. Otherwise
-// it returns a connection with a context, or nil if there is none.
+// unoffered returns a connection whose RPCSEC_GSS context s should offer for callbacks. It returns
+// nil if a connection still has the context that was offered last, or if no connection has a context.
 func (s *Session) unoffered() (found *Conn) {
 	s.mu.Lock()
 	offered, conns := s.offered, make([]*Conn, 0, len(s.links))

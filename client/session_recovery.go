@@ -191,8 +191,8 @@ func (s *Session) reclaimFirst(conn *Conn, slots *slotTable) error {
 	}, nil)
 }
 
-// moveOrphans makes the requests in l, which belong to an earlier session, wait for slots of the
-// present one. It ends those that cannot be sent again. s.mu is held.
+// moveOrphans empties l. The requests in l have slots of an earlier session; now they wait for slots
+// of the present session. It ends the requests that cannot be sent again. s.mu is held.
 func (s *Session) moveOrphans(l *compoundList) {
 	for c := l.pop(); c != nil; c = l.pop() {
 		if why := s.orphaned(c); why != nil {
@@ -219,7 +219,8 @@ func (s *Session) bindOthers(but *link) {
 	}
 }
 
-// sessionArgs are the arguments of CREATE_SESSION, with the flavors of callbacks.
+// sessionArgs are the arguments of CREATE_SESSION. They list the security flavors that the server may
+// use for callbacks.
 type sessionArgs struct {
 	nfs4wire.CreateSession4Args
 	back *nfs4wire.GSSCBHandles4

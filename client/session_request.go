@@ -64,7 +64,8 @@ func (s *Session) dispatch() {
 	s.sendFrom(first)
 }
 
-// sendFrom sends c, which next chose, and all requests that can be sent after it. c may be nil.
+// sendFrom sends c, which came from next, and then every other request that can be sent now. If c is
+// nil, it does nothing.
 func (s *Session) sendFrom(c *Compound) {
 	for c != nil {
 		c = s.send(c)
@@ -99,8 +100,8 @@ func (s *Session) next() *Compound {
 	return c
 }
 
-// number stores the arguments of a request's SEQUENCE. They stay the same each time the request
-// is sent on its slot, because a server may compare them.
+// number sets the arguments of a request's SEQUENCE. They stay the same each time the request is sent
+// on this slot, because a server may compare them.
 func (c *Compound) number() {
 	t := c.slot.table
 	c.sequence = nfs4wire.Sequence4Args{
@@ -108,8 +109,8 @@ func (c *Compound) number() {
 	}
 }
 
-// pick returns a link that has a connection, or nil if no link has one. It prefers the link that
-// is its argument. s.mu is held.
+// pick returns a link that has a connection, or nil if no link has one. If wanted has a connection,
+// pick returns wanted; otherwise it takes the links in turn. s.mu is held.
 func (s *Session) pick(wanted *link) *link {
 	if wanted != nil && wanted.conn != nil {
 		return wanted
@@ -308,7 +309,8 @@ func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	return s.next()
 }
 
-// release releases a slot. If used is true, the server has used up its sequence number.
+// release frees a slot. If used is true, the server has used up the slot's sequence number, so the
+// next request on the slot takes the number after it.
 func (s *Session) release(sl *slot, used bool) {
 	s.mu.Lock()
 	if used {

@@ -58,7 +58,7 @@ func (t *slotTable) highest() uint32 {
 	return 0
 }
 
-// aim sets the highest slot that may be used.
+// aim makes target the ID of the highest slot that may be used.
 func (t *slotTable) aim(target uint32) { t.limit = min(target, maxSlots-1) + 1 }
 
 // underWay reports whether the request with sequence number seq on slot id is unanswered.

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Transport names a transport.
+// Transport is the name of a transport.
 type Transport string
 
 // Transports.

@@ -251,8 +251,8 @@ func (b *bench) fail(err error) {
 	b.stop.Store(true)
 }
 
-// claim takes one operation from the number that may still begin. It returns false if none is
-// left, or if the measurement is ending.
+// claim reports whether one more operation may begin, and counts it if Config.Ops limits the number.
+// It returns false after Config.Ops operations, or if the measurement is ending.
 func (b *bench) claim() bool {
 	return !b.stop.Load() && (b.unlimited || b.left.Add(-1) >= 0)
 }

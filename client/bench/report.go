@@ -24,11 +24,11 @@ type Result struct {
 	Connections int              `json:"connections"`
 
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// Operations and Bytes (of payload) are totals of the whole measurement. Delayed is the
-	// number of calls that were repeated because the server asked for it.
-	Operations int64 `json:"operations"`
-	Bytes      int64 `json:"bytes"`
-	// Entries is the number of names that readdirplus and readdir listed.
+	// Operations and Bytes (of payload) are totals of the whole measurement. Delayed is the number
+	// of calls that were repeated because the server asked for it. Entries is the number of names
+	// that readdirplus and readdir listed.
+	Operations          int64   `json:"operations"`
+	Bytes               int64   `json:"bytes"`
 	Delayed             int64   `json:"delayed"`
 	Entries             int64   `json:"entries"`
 	OperationsPerSecond float64 `json:"operations_per_second"`

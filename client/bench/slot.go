@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A slot is a worker for NFS version 3: it keeps one call in progress. The goroutine that takes
-// the reply sends the next call. Nothing is allocated between the two.
+// A slot is a worker for NFS version 3: it keeps one call in progress. The goroutine that takes the
+// reply sends the next call. It allocates no memory for that.
 type slot struct {
 	b    *bench
 	c    *conn
@@ -26,7 +26,7 @@ type slot struct {
 	sinks [1][]byte
 	draw  *rand.Rand
 
-	// The operation in progress.
+	// The state of the operation in progress.
 	offset uint64
 	second bool   // for the workload create: the file is made, and the present call removes it
 	name   []byte // for the workload create: the file's name
@@ -34,7 +34,7 @@ type slot struct {
 	cookie uint64
 	verf   nfs3wire.CookieVerf3
 
-	// Results are decoded into these fields, so that nothing is allocated.
+	// Results are decoded into these fields, so that a call allocates no memory.
 	read nfs3wire.Read3Res
 	list nfs3wire.ReaddirPlus3Res
 	item nfs3wire.EntryPlus3

@@ -11,8 +11,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A slot4 is a worker for NFS version 4: it keeps one request in progress. The goroutine that
-// takes the reply sends the next request. Nothing is allocated between the two.
+// A slot4 is a worker for NFS version 4: it keeps one request in progress. The goroutine that takes
+// the reply sends the next request. It allocates no memory for that.
 type slot4 struct {
 	b    *bench
 	c    *conn
@@ -26,12 +26,12 @@ type slot4 struct {
 	ops   [3]client.Op
 	draw  *rand.Rand
 
-	// The operation in progress.
+	// The state of the operation in progress.
 	step   int
 	name   []byte // for the workload create: the file's name
 	serial uint64
 
-	// Arguments and results are fields, so that nothing is allocated.
+	// Arguments and results are fields, so that a request allocates no memory.
 	fh       wire.PutFH4Args
 	read     wire.Read4Args
 	readRes  wire.Read4Res

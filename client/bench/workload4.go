@@ -23,8 +23,8 @@ type workload4 struct {
 	next func(s *slot4)
 	// put appends the operations of the current request to ops.
 	put func(s *slot4, ops []client.Op) []client.Op
-	// answer checks a reply without errors. n is the number of payload bytes that the request moved;
-	// more means that the operation needs another request.
+	// answer checks the reply to a request that succeeded. n is the number of payload bytes that
+	// the request moved; more means that the operation needs another request.
 	answer func(s *slot4) (n int, more bool, err error)
 }
 

@@ -17,8 +17,8 @@ type NFS4 struct {
 	// Minor is the highest minor version that the server supports. The other fields are its
 	// answers in this minor version.
 	Minor uint32 `json:"minor_version"`
-	// Lease is the time, in seconds, for which the server keeps the state of a silent
-	// client.
+	// Lease is the lease time, in seconds: the server keeps the state of a client that makes no
+	// requests for this time.
 	Lease uint32 `json:"lease_seconds"`
 	// The following fields are empty if the server has only minor version 0. Slots is the number of
 	// requests of a session that the server serves at a time. Request and Response are the largest
@@ -54,7 +54,7 @@ func (b *prober) nfs4(ctx context.Context) {
 	b.out.NFS4 = found
 }
 
-// session4 gets the description from a server with minor version 1 or later.
+// session4 fills in found for a server with minor version 1 or later.
 func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
@@ -76,7 +76,7 @@ func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	return s.Close()
 }
 
-// lease4 gets the lease from a server with only minor version 0.
+// lease4 asks a server that has only minor version 0 for its lease time.
 func (b *prober) lease4(ctx context.Context, found *NFS4) error {
 	ctx, cancel := b.step(ctx)
 	defer cancel()

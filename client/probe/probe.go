@@ -97,8 +97,7 @@ func (p *Report) Serves(all bool) bool {
 	return p.hold(all, func(t Listener) bool { return t.NFS && t.ContextFault == "" })
 }
 
-// Found is like Serves, but also counts a Listener where no RPCSEC_GSS context could be made
-// (ContextFault).
+// Found is like Serves, but does not require that an RPCSEC_GSS context could be made.
 func (p *Report) Found(all bool) bool {
 	return p.hold(all, func(t Listener) bool { return t.NFS })
 }
@@ -217,7 +216,7 @@ func (b *prober) look(ctx context.Context) {
 	}
 }
 
-// roundTrips times NULL calls of the lowest version of NFS that answered.
+// roundTrips times NULL calls of the lowest version of NFS that the server supports.
 func (b *prober) roundTrips(ctx context.Context) error {
 	i := slices.IndexFunc(b.out.Programs, func(p Program) bool { return p.Number == nfs3wire.Program })
 	version := b.out.Programs[i].Versions[0]

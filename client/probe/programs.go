@@ -13,7 +13,7 @@ import (
 type Program struct {
 	Number uint32 `json:"program"`
 	Name   string `json:"name"`
-	// Versions are the versions that answered a NULL call.
+	// Versions are the versions for which the server answered a NULL call with success.
 	Versions []uint32 `json:"versions"`
 	// Low and High are the range of versions that the server stated in PROG_MISMATCH; 0 if it
 	// stated none.

@@ -64,7 +64,7 @@ func (b *prober) context(ctx context.Context) (*Context, error) {
 	return x, err
 }
 
-// version returns the lowest version of NFS that answered.
+// version returns the lowest version of NFS that the server supports, or 3 if it supports none.
 func (b *prober) version() uint32 {
 	for _, p := range b.out.Programs {
 		if p.Number == nfs3wire.Program && len(p.Versions) > 0 {

@@ -149,7 +149,7 @@ func (f *forward) undialled(err error) {
 	f.complete(f.notServed)
 }
 
-// complete completes the call.
+// complete answers the client's call with the outcome of the function results, and frees f.
 func (f *forward) complete(results func(w *xdr.Writer) rpc.Outcome) {
 	f.call.Complete(results)
 	f.free()

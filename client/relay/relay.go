@@ -186,8 +186,8 @@ func (r *Relay) Close() {
 	r.pool.Close()
 }
 
-// event makes the session of a new client connection, and ends it with the connection. It is
-// tcp.Config.Event.
+// event makes a session for a new client connection, and ends the session when the connection has
+// ended. It is the callback tcp.Config.Event.
 func (r *Relay) event(e tcp.Event) {
 	switch e.Kind {
 	case tcp.EventConnected:

@@ -37,8 +37,8 @@ func newRows(maxReply int) rows {
 }
 
 // carried3 returns the procedures of NFSv3 for rows. Arguments may have any size up to maxRecord,
-// because the server checks them. The text of READLINK counts as part of the reply's words and
-// not as payload, because the relay copies it with the reply.
+// because the server checks them. The text of READLINK counts in Shape.Words, not in Shape.Payload,
+// because the relay copies it with the rest of the reply.
 func carried3() []rpc.Procedure {
 	all := make([]rpc.Procedure, len(nfs.Binding3.Procedures))
 	for i, p := range nfs.Binding3.Procedures {
