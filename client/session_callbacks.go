@@ -14,9 +14,9 @@ import (
 // must not block: a function that needs to make a request starts another goroutine for it. If
 // Recall, NotifyLock or Attributes is nil, the server gets NFS4ERR_NOTSUPP for such callbacks.
 type Callbacks struct {
-	// Recall is called when the server recalls a delegation (RFC 8881 §20.2). By returning
-	// NFS4_OK it promises to return the delegation by DELEGRETURN. Without Recall, NFS4.Open asks
-	// for no delegations.
+	// Recall is called when the server recalls a delegation (RFC 8881 §20.2). By returning NFS4_OK
+	// it promises to return the delegation by DELEGRETURN. If Recall is nil, NFS4.Open asks the
+	// server not to grant a delegation, unless Open4.Access says which is wanted.
 	Recall func(r Recall) nfs4wire.NFSStat4
 	// NotifyLock is called when a lock that was denied may now be available (RFC 8881 §20.11).
 	NotifyLock func(file Handle, owner []byte)

@@ -19,8 +19,8 @@ const (
 	// mostForFiles is the largest number of descriptors for file systems. It is limited because
 	// the file systems check each open descriptor every second.
 	mostForFiles = 1 << 17
-	// mostConnections is the largest default number of connections. An idle connection takes
-	// about 10 KiB.
+	// mostConnections is the largest default number of connections. An idle connection takes about
+	// 10 KiB of memory.
 	mostConnections = 32768
 )
 
@@ -50,8 +50,8 @@ func seatsWithin(limit, wanted int) int {
 	return min(wanted, seatsIn(shared(limit)/4*3))
 }
 
-// seatsIn returns how many connections fit into n descriptors. Some of the n, as many as
-// census.Spare says, are for connections that are being closed.
+// seatsIn returns for how many connections n descriptors are enough. It keeps census.Spare of the n
+// descriptors free for connections that are being closed.
 func seatsIn(n int) int {
 	seats := n - census.Spare(0)
 	for seats+census.Spare(seats) > n {

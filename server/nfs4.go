@@ -97,8 +97,8 @@ func (s *Server) closeClients() {
 	}
 }
 
-// closeRecords closes the clients' records. By then the server grants nothing that needs a
-// record.
+// closeRecords closes the clients' records. The caller calls it when the server grants nothing any
+// more that needs a record.
 func (s *Server) closeRecords() {
 	if s.records != nil {
 		if err := s.records.Close(); err != nil {

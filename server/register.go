@@ -74,10 +74,10 @@ func (r *registration) soon() {
 	}
 }
 
-// compare registers NFS and MOUNT with rpcbind, unless rpcbind has them already. It leaves the
-// registration of another server that answers. It writes a log line if the result differs from the
-// last one. A failure is not serious: without rpcbind, the user of a client names the ports in the
-// mount options.
+// compare registers NFS and MOUNT with rpcbind, unless rpcbind has them already. It does not replace
+// the registration of another server that answers. It writes a log line if the result differs from
+// the last one. A failure is not serious: without rpcbind, the user of a client names the ports in
+// the mount options.
 func (r *registration) compare(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

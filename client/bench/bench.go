@@ -33,8 +33,9 @@ type Config struct {
 	NFS string
 	// Workload is a name from the list Workloads or, for NFS version 4, from the list Workloads4.
 	Workload string
-	// Size is the number of bytes that a READ, WRITE or READDIRPLUS asks for; default 1 MiB. If the
-	// server accepts less, Run uses the server's maximum.
+	// Size is the number of bytes that a READ, a WRITE or a request of the workloads readdirplus
+	// and readdir asks for; default 1 MiB. If the server accepts less, Run uses the server's
+	// maximum.
 	Size int
 	// FileSize is the size of the files read and written, in bytes; default 256 MiB.
 	FileSize int64

@@ -133,9 +133,10 @@ func (t *Filesystems) again(fs vfs.FileSystem) bool {
 	return false
 }
 
-// share counts one more export of the open file system of a directory, and returns it. If shared
-// is false, it counts nothing: either the file system is not open and there is nil, or it is being
-// closed and the caller can wait for there.closed.
+// share counts one more export of the open file system of a directory, and returns the file system.
+// If shared is false, share has counted nothing. Then the first result is nil if the file system is
+// not open; otherwise the file system is being closed, and the caller can wait for its channel
+// closed.
 func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

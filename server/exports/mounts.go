@@ -35,7 +35,7 @@ const (
 
 // Limits of mounts below exports.
 const (
-	// Mounts get one part in mountsPart of the descriptors for files.
+	// Mounts get 1/mountsPart of the descriptors for files.
 	mountsPart = 4
 	// mostAwake is the largest number of mounts that are open at a time. Each needs perMount
 	// descriptors.
@@ -95,8 +95,8 @@ func (w *mounts) exportsChanged() {
 }
 
 // startWatch starts to watch the machine's mounts, unless w watches them already. The first call
-// gives the mounts one part in mountsPart of the descriptors for files, which the exports had
-// alone before.
+// gives the mounts 1/mountsPart of the descriptors for files; until then the exports have all of
+// them.
 func (w *mounts) startWatch() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()

@@ -31,8 +31,8 @@ type root struct {
 	Mounts []mount `json:"mounts,omitempty"`
 }
 
-// A directory is the identity of a directory: its file system and file handle. If the file system
-// has no identity that lasts over reboots, FSID contains the name of the present boot, too.
+// A directory is the identity of a directory: its file system and file handle. If the file system has
+// no identity that lasts over reboots, FSID also contains the machine's boot ID (see boot).
 type directory struct {
 	FSID   string `json:"fsid"`
 	Handle string `json:"handle"`

@@ -34,9 +34,10 @@ func (r *reservation) reset() {
 	r.words, r.results = 0, 0
 }
 
-// reserve requests the whole memory of the call at once: for its chunks, for its results, and for
-// its reply's words if they exceed wordsSize. words and results are in bytes. Chunks and results
-// start at page boundaries, so that a file system can use them directly.
+// reserve requests the whole memory of the call at once: for the chunks that are read, for the
+// payload of the reply (results bytes) and, if the rest of the reply (words bytes) exceeds wordsSize,
+// for that rest. Chunks and results start at page boundaries, so that a file system can use them
+// directly.
 func (c *call) reserve(words, results int) {
 	at := 0
 	for i := range c.list.chunks {

@@ -271,8 +271,8 @@ func (c *Client) reconnect() {
 	}
 }
 
-// nextPause returns the wait before the next attempt to connect. If the last connection answered a
-// call, it is 0; otherwise it grows with each attempt.
+// nextPause returns the wait before the next attempt to connect. If the server answered a call on the
+// last connection, the wait is 0; otherwise it grows with each attempt.
 func (c *Client) nextPause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -47,7 +47,7 @@ type failedXID struct {
 	at   time.Time
 }
 
-// add remembers a call, and forgets the oldest one if the part is full.
+// add remembers a call. If f has failedXIDsMost calls already, it first forgets the oldest one.
 func (f *failedPart) add(peer netip.Addr, xid uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,15 +24,16 @@ type lending struct {
 	resumed bool
 	// more is true if the last read did not read all input. emptied is the number of records begun
 	// when the input was last used up between two records. alone is the number of calls in a row
-	// that came alone (see oneAtATime). After 4 mistakes in a row, it starts at -doubt. wrong is
-	// the number of mistakes in a row.
+	// that came alone (see oneAtATime). From the fourth mistake in a row on, each mistake sets
+	// alone to -doubt, so that more calls have to come alone. wrong is the number of mistakes in a
+	// row.
 	more                bool
 	emptied             uint64
 	alone, doubt, wrong int
 }
 
-// mistaken notes that the next call was already there when the goroutine had run a call that may
-// block. That was a mistake, see oneAtATime.
+// mistaken notes that it was a mistake (see oneAtATime) to run a call that may block: when the
+// goroutine had run it, the peer's next call was already there.
 func (l *lending) mistaken() {
 	if l.wrong++; l.wrong >= mistakes {
 		l.doubt = min(max(2*l.doubt, leastDoubt), mostDoubt)
@@ -40,11 +41,12 @@ func (l *lending) mistaken() {
 	}
 }
 
-// right notes that no further call was there when the goroutine had run a call that may block.
+// right notes that it was no mistake to run a call that may block: when the goroutine had run it, the
+// peer's next call was not there yet.
 func (l *lending) right() { l.wrong, l.doubt = 0, l.doubt/2 }
 
-// serve serves a complete call. If this goroutine has to run a call that may block, serve
-// sets c.turn.
+// serve serves a complete call. If this goroutine has to run the call because the call may block,
+// serve only stores it in c.turn.
 func (c *conn) serve(k *call) {
 	if c.more || c.r != c.w || c.records.Load()-c.emptied != 1 || c.inFlight.Load() > 0 {
 		c.alone = min(c.alone, 0)
