@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Session is a session of NFS version 4.1 or 4.2 (RFC 8881 §2.10), with one client ID,
-// over one connection or several. Any goroutine may make requests. As many are in progress
-// as the server has slots for; the others wait.
+// A Session is a session of NFS version 4.1 or 4.2 (RFC 8881 §2.10), with one client ID, over one
+// connection or several. Any goroutine may make requests. At most as many requests are in progress as
+// the server has slots; further requests wait for a slot.
 //
 // The Session replaces a lost connection, and sends unanswered requests again on their
 // slots. If the server has forgotten the session, the Session makes a new one. It does not

@@ -33,7 +33,8 @@ type Config struct {
 	RoundTrips int
 	// Provider connects over RDMA: see client.Target.
 	Provider rdmacm.Provider
-	// Security, unless nil, is tried as well, and used for the calls of NFS version 4.
+	// If Security is not nil, Run also makes an RPCSEC_GSS context with it, and uses it for the
+	// calls of NFS version 4.
 	Security *client.Security
 }
 

@@ -38,8 +38,8 @@ type directoryKey struct{ dev, ino, mount uint64 }
 type openFilesystem struct {
 	fs      *local.FS
 	exports int
-	// exports above is the number of exports that use fs. When it falls to 0, LetGo closes fs, and
-	// then this channel.
+	// closed is closed after fs. When exports, the number of exports that use fs, has fallen to 0,
+	// LetGo closes fs and then this channel.
 	closed chan struct{}
 }
 

@@ -211,10 +211,10 @@ func (c *call) pulled(later bool) {
 	}
 }
 
-// A prefix is the first bytes of a Position-Zero chunk of a peer that the RPC server does not know
-// yet. The RPC server admits or refuses the call on the basis of these bytes. The peer may change
-// its memory at any time. So the prefix is read only once, and the call that is served begins with
-// the same bytes.
+// A prefix is the first bytes of a Position-Zero chunk of a peer that has not proved to be a client
+// yet (rpc.Conn.Known). The RPC server admits or refuses the call on the basis of these bytes. The
+// peer may change its memory at any time. So the prefix is read only once, and the call that is
+// served begins with the same bytes.
 type prefix [rpc.AdmitPrefix]byte
 
 var prefixPool = sync.Pool{New: func() any { return new(prefix) }}

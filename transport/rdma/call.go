@@ -131,8 +131,9 @@ func (c *call) checkAndAdmit() {
 	s.k.stats.LongCalls.Add(1)
 	c.reserved.request.Group = s.unjudged
 	if !s.conn.Known() && c.list.zeroBytes > rpc.AdmitPrefix {
-		// The RPC server does not know this peer yet (rpc.Conn.Known). It admits or refuses the
-		// call by its first AdmitPrefix bytes, before memory is reserved for the rest.
+		// This peer has not proved to be a client yet (rpc.Conn.Known). So the RPC server admits
+		// or refuses the call by its first AdmitPrefix bytes, before memory is reserved for the
+		// rest.
 		c.stage = stagePrefix
 		c.reserved.request.Size = rpc.AdmitPrefix
 		c.ask()

@@ -12,9 +12,9 @@ import (
 // Defaults of a Config.
 const (
 	DefaultCredits = 128
-	// DefaultStrangerCredits is the default grant to a peer that the RPC server does not
-	// know yet (rpc.Conn.Known). It is enough for the calls that a client makes before it
-	// has mounted anything.
+	// DefaultStrangerCredits is the default grant to a peer that has not proved to be a client yet
+	// (rpc.Conn.Known). It is enough for the calls that a client makes before it has mounted
+	// anything.
 	DefaultStrangerCredits = 16
 	DefaultInlineSize      = 4096
 	defaultMaxCall         = 1<<20 + 64<<10
@@ -50,8 +50,8 @@ type Config struct {
 	// Pool supplies payload memory. Required.
 	Pool *mem.Pool
 	// Credits is how many calls of one connection are served at a time, and the number of credits
-	// that every reply grants (RFC 8166 §3.3.1). A peer that RPC does not know yet (rpc.Conn.Known)
-	// gets StrangerCredits instead.
+	// that every reply grants (RFC 8166 §3.3.1). A peer that has not proved to be a client yet
+	// (rpc.Conn.Known) gets StrangerCredits instead.
 	Credits, StrangerCredits int
 	// InlineSend and InlineReceive are the largest messages that the server sends and
 	// accepts, in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.

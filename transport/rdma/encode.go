@@ -137,8 +137,8 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 var oneSegment [1]wire.Segment
 
 // headerSize returns the length of a header without a Read list. withReply says whether it has a
-// Reply chunk. The header of the reply has just this length, because it returns these lists. The
-// header of the call becomes longer by its Read list.
+// Reply chunk. The reply's header has this length, because it returns the call's Write list and Reply
+// chunk. The call's own header is longer by its Read list.
 func (e *exchange) headerSize(withReply bool) int {
 	l := wire.Lists{Writes: e.lists.Writes}
 	if withReply {

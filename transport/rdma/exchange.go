@@ -154,8 +154,8 @@ func (e *exchange) finish(mu *sync.Mutex, err error) {
 	e.tell(err)
 }
 
-// tell is finish for an exchange that Cancel cannot reach any more, because x.Transport is
-// nil. It takes no lock.
+// tell does the work of finish for an exchange that Cancel cannot reach any more, because x.Transport
+// is nil. It takes no lock.
 func (e *exchange) tell(err error) {
 	x := e.x
 	// Release the arguments first, because their memory belongs to the caller again when Done is

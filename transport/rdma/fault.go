@@ -65,7 +65,7 @@ const (
 	faultCount
 )
 
-// An Answer is what this side does about a Fault.
+// An Answer is this side's response to a Fault.
 type Answer uint8
 
 // The answers. If the table has an RDMA_ERROR as the answer to a message that may be a reply, this

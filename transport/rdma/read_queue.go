@@ -201,7 +201,8 @@ type readClaim struct {
 	first, last   *call
 }
 
-// claimed is what a readClaim counts for one call. claim is nil while it counts nothing.
+// claimed records the Reads that a readClaim counts for one call. claim is nil while no readClaim
+// counts them.
 type claimed struct {
 	claim         *readClaim
 	pieces, bytes int // number and bytes of the call's Reads

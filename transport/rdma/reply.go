@@ -60,7 +60,7 @@ func (c *call) writeBytes() int {
 	return clampInt(sum)
 }
 
-// clampInt returns v, or the largest value that an int holds on any machine.
+// clampInt returns v, but at most math.MaxInt32, which an int can hold on every machine.
 func clampInt(v uint64) int { return int(min(v, math.MaxInt32)) }
 
 // Writer implements rpc.Way.
@@ -74,7 +74,7 @@ func (c *call) Writer(words int) *xdr.Writer {
 	return &c.reply.write
 }
 
-// charge adds n bytes to those that the ledger of the connection counts for the call.
+// charge makes the connection's ledger count n more bytes for the call.
 func (c *call) charge(n int) {
 	c.charged += n
 	c.responder.ledger.Add(n)

@@ -17,7 +17,7 @@ type responder struct {
 	pool   *mem.Pool // nil if calls may move no data by RDMA
 	ledger mem.Ledger
 	held   held
-	// maxCall and maxReply are those of Config.
+	// maxCall and maxReply are Config.maxCall and Config.maxReply, in bytes.
 	maxCall, maxReply int
 	// noChunks is true if the peer's calls may have no chunks, because this side is the
 	// Requester of the connection and they travel in the reverse direction (RFC 8167 §5.3).
@@ -27,7 +27,7 @@ type responder struct {
 	// blamed is true once an RDMA operation of a call has failed and so ended the connection. Then
 	// responder.blame does not look for another call as the cause.
 	blamed atomic.Bool
-	// unjudged is Server.unjudged.
+	// unjudged is the memory group of calls that cannot be admitted yet: see Server.unjudged.
 	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
@@ -61,7 +61,8 @@ const privileged = true
 // words of its reply.
 const callCost = 3072
 
-// A holder is a connection in its role as the mem.Holder of its share of memory.
+// A holder is a connection in its role as a mem.Holder: while memory is short, the pool asks it
+// whether the peer makes progress, and may end the connection.
 type holder connection
 
 // Progress implements mem.Holder. The connection waits for its peer while Reads or replies

@@ -240,8 +240,7 @@ func (c *call) DropAndClose() {
 	n.kill(errEnded)
 }
 
-// releaseAll releases everything that the call holds. The call itself is then used again, for another
-// call.
+// releaseAll releases everything that c holds. After that, c is used for another call.
 func (c *call) releaseAll() {
 	n := c.conn
 	c.dropChunk()

@@ -207,7 +207,8 @@ func (c *conn) until(met func() bool) {
 	}
 }
 
-// A holder is a conn in its role as the mem.Holder of its share of memory.
+// A holder is a conn in its role as a mem.Holder: while memory is short, the pool asks it whether the
+// peer makes progress, and may end the connection.
 type holder conn
 
 // Progress implements mem.Holder. The connection waits for its peer in the middle of a
@@ -250,8 +251,8 @@ func (c *conn) gate() bool {
 	}
 	if c.batched > batch || c.changes >= batchChanges {
 		// Another goroutine sends a batch only if it has more than batchLimit bytes. To copy fewer
-		// bytes into the socket takes no longer than to wake another thread. A peer that is not
-		// known yet (rpc.Conn.Known) gets no such goroutine.
+		// bytes into the socket takes no longer than to wake another thread. A peer that has not
+		// proved to be a client yet (rpc.Conn.Known) gets no such goroutine.
 		apart := c.batched > batchLimit && c.peer.Known()
 		c.sendBatch()
 		c.out.flushApart(apart)

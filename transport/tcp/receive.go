@@ -265,9 +265,9 @@ func (c *conn) parse() bool {
 }
 
 // longestInRing returns the length of the longest record that may stay in the ring, in bytes. For a
-// peer that is not known yet (rpc.Conn.Known) it is less than ringRecord, because the bytes of such
-// a peer's incomplete record are kept on the heap. So the RPC server admits or refuses the call as
-// soon as possible. Then the record gets payload memory, or is dropped.
+// peer that has not proved to be a client yet (rpc.Conn.Known) it is less than ringRecord, because
+// the bytes of such a peer's incomplete record are kept on the heap. So the RPC server admits or
+// refuses the call as soon as possible. Then the record gets payload memory, or is dropped.
 func (c *conn) longestInRing() int {
 	if c.seat != nil && !c.peer.Known() {
 		return rpc.AdmitPrefix

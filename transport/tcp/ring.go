@@ -30,8 +30,8 @@ const ringPatience = 20 * time.Millisecond
 
 var lent = make(chan struct{}, ringsLent)
 
-// lend returns a ring. If ringsLent rings are lent, it waits until one is released. After
-// ringPatience it returns an additional ring.
+// lend returns a ring. If ringsLent rings are lent, it waits until one is released. If none is
+// released within ringPatience, it returns an additional ring.
 func lend() *ring {
 	beyond := false
 	select {

@@ -15,7 +15,7 @@ type Segment struct {
 	Offset         uint64
 }
 
-// getSegment reads the segment at the start of b, which holds one.
+// getSegment reads the segment at the start of b. b must have at least segmentSize bytes.
 func getSegment(b []byte) Segment {
 	_ = b[segmentSize-1]
 	return Segment{
@@ -195,7 +195,7 @@ func parseWriteList(b []byte) (l WriteList, n int, err error) {
 // Len is the number of chunks in l.
 func (l WriteList) Len() int { return l.count }
 
-// Next removes and returns the first chunk of l, which must have one.
+// Next removes and returns the first chunk of l, which must not be empty.
 func (l *WriteList) Next() WriteChunk {
 	c, n, _ := parseWriteChunk(l.chunks[4:])
 	l.chunks = l.chunks[4+n:]

@@ -54,8 +54,9 @@ func (h *Header) Parse(b []byte) error {
 	return nil
 }
 
-// SoleHandle returns the handle of the segments of h. ok is false if there are none, or if they
-// have different handles. Only such a handle is invalidated by the reply (Send with Invalidate).
+// SoleHandle returns the handle of the segments of h. ok is false if there are none, or if they have
+// different handles. The reply invalidates a handle (Send with Invalidate) only if all segments have
+// it.
 func (h *Header) SoleHandle() (handle uint32, ok bool) {
 	found := false
 	see := func(s Segment) bool {

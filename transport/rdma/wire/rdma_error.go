@@ -30,7 +30,7 @@ const MaxErrorSize = PrefixSize + 12
 // errChunkSize is the length of an RDMA_ERROR with ERR_CHUNK, in bytes. It is less than MinHeader.
 const errChunkSize = PrefixSize + 4
 
-// An ErrorBody is what follows the prefix in an RDMA_ERROR (RFC 8166 §4.5).
+// An ErrorBody is the part of an RDMA_ERROR after the prefix (RFC 8166 §4.5).
 type ErrorBody struct {
 	Code ErrorCode
 	// Low and High are the supported versions, for ErrVers.
