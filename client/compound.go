@@ -129,7 +129,7 @@ func (c *Compound) prepare(s *Session) {
 	}
 }
 
-// writeRequest writes the request.
+// writeRequest encodes the COMPOUND: SEQUENCE, then Ops.
 func (c *Compound) writeRequest(w *xdr.Writer) {
 	w.Uint32(0) // tag
 	w.Uint32(c.session.cfg.Minor)

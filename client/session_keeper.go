@@ -2,9 +2,9 @@ package client
 
 import "time"
 
-// keep is the session's keeper: a goroutine that runs until the session ends. It renews the
-// lease, repeats delayed requests, binds a connection for callbacks, and offers contexts for
-// callbacks.
+// keep is the session's keeper: a goroutine that runs until the session ends. It renews the lease,
+// repeats delayed requests, tells the server when the session uses fewer slots, binds a connection
+// for callbacks, and offers contexts for callbacks.
 func (s *Session) keep() {
 	renew := time.NewTimer(s.renewal())
 	defer renew.Stop()

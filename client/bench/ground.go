@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A groundKind says which files a workload needs.
+// A groundKind is the kind of files that a workload needs.
 type groundKind uint8
 
 const (

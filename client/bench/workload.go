@@ -22,9 +22,9 @@ type workload struct {
 	data bool
 	// stable is the stability that WRITEs ask for.
 	stable nfs3wire.StableHow
-	// needs says which files the workload needs.
+	// needs is the kind of files that the bench makes for the workload.
 	needs groundKind
-	// next chooses the next operation.
+	// next sets the slot up for its next operation, for example with an offset in the file.
 	next func(s *slot)
 	// args writes the arguments of the current call.
 	args func(s *slot, w *xdr.Writer)

@@ -17,9 +17,9 @@ type workload4 struct {
 	data, writes, lists bool
 	// stable is the stability that WRITEs ask for.
 	stable wire.StableHow4
-	// needs says which files the workload needs.
+	// needs is the kind of files that the bench makes for the workload.
 	needs groundKind
-	// next chooses the next operation.
+	// next sets the slot up for its next operation, for example with an offset in the file.
 	next func(s *slot4)
 	// put appends the operations of the current request to ops.
 	put func(s *slot4, ops []client.Op) []client.Op

@@ -109,7 +109,8 @@ func (l *line) connect(ctx context.Context, lost *client.Conn) {
 	}
 }
 
-// close ends the line's connection, and returns when all calls on it have ended.
+// close ends the line's connection, and returns when all calls on that connection have ended. If
+// connect is still dialing, close cancels the attempt, and does not wait for it.
 func (l *line) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -12,8 +12,8 @@ import (
 )
 
 // replied handles a reply. If the reply does not match its call, replied drops it. The call then
-// stays pending, and if no matching reply comes, the requester's timer ends the connection (RFC
-// 8166 §4.5).
+// stays pending, and if no matching reply comes, the requester's timer ends the connection (RFC 8166
+// §4.5). If the reply has invalidated an STag of another call, replied ends the connection.
 func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
 	e := q.pending.of(m.XID)

@@ -30,8 +30,9 @@ type readQueue struct {
 
 // reads is the state of the RDMA Reads of one stage of a call. reading lists the segments that are
 // still to be read; they go to the call's memory, and the next byte to the offset nextAt. From push
-// until the call has left the queue, the queue's lock guards these fields. After that only unread
-// changes: it counts the incomplete Reads, down to 0.
+// until the call has left the queue, the queue's lock guards these fields. After that only the atomic
+// fields change: unread counts the incomplete Reads, down to 0, and lost becomes true if a Read
+// fails.
 type reads struct {
 	// prefix holds the start of the call's Position-Zero Read chunk, if the call was admitted on
 	// the basis of that start. Otherwise it is nil.

@@ -145,8 +145,9 @@ type run struct {
 	calls, replies, bytesIn, bytesOut int
 }
 
-// enterRun counts the call in m as part of the run. If the connection drains, or too many
-// calls are outstanding, it drops m and returns false.
+// enterRun counts the call in m as part of the run. It returns false if the call must not begin: if
+// the connection drains, it drops m; if the peer has too many calls outstanding, it ends the
+// connection (overrun).
 func (s *responder) enterRun(m *inbound) bool {
 	n := s.k.calls.Load()
 	if !s.run.entered && n&drainBit == 0 {

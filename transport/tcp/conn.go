@@ -268,9 +268,9 @@ func (c *conn) gate() bool {
 }
 
 // full reports whether the connection must not begin another call now: it has too many calls under
-// way, or too many bytes of replies wait to be sent; most is the limit for these. The result can
-// change when a call or a reply ends. It can also change when other connections release memory;
-// only the sweeper makes the connection check that.
+// way, its client's calls occupy too much memory (mem.Share.Full), or more than most bytes of replies
+// wait to be sent. The result can change when a call or a reply ends. It can also change when other
+// connections release memory; only the sweeper makes the connection check that.
 func (c *conn) full(most int64) bool {
 	calls := c.inFlight.Load()
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)

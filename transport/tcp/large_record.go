@@ -4,9 +4,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// admitLargeRecord is called when the start of a record has arrived that is too large for the ring.
-// It admits the call, or finds the exchange of the reply, and gets memory for the record. It
-// returns false if the connection has ended.
+// admitLargeRecord is called when the start of a record has arrived that is too long to stay in the
+// ring. It admits the call, or finds the exchange of the reply, and gets memory for the record. If
+// the call is refused or answered at once, or no exchange waits for the reply, the rest of the record
+// will be dropped. admitLargeRecord returns false if the connection has ended.
 func (c *conn) admitLargeRecord() bool {
 	m := c.ring.b[c.start:c.end]
 	known := c.size + c.left
