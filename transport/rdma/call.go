@@ -108,8 +108,9 @@ func (c *call) forget() {
 	c.reply.reset()
 }
 
-// checkAndAdmit checks the header of a call (RFC 8166 §4.5). If the RPC message is inline, checkAndAdmit
-// also admits the call. Otherwise it first reserves memory for the Position-Zero chunk.
+// checkAndAdmit checks the header of a call (RFC 8166 §4.5). If the RPC message is inline,
+// checkAndAdmit also admits the call. Otherwise it first reserves memory for the Position-Zero
+// chunk.
 func (c *call) checkAndAdmit() {
 	if f := c.check(); f != faultNone {
 		c.refuse(f)
