@@ -18,16 +18,17 @@ import (
 type census struct {
 	goroutines, descriptors, threads int
 	resident                         int // bytes
+	heap                             int // bytes that the Go heap uses after a garbage collection
 }
 
 func (c census) String() string {
-	return fmt.Sprintf("%d goroutines, %d descriptors, %d threads, %d MiB resident", c.goroutines, c.descriptors, c.threads, c.resident/mib)
+	return fmt.Sprintf("%d goroutines, %d descriptors, %d threads, %d MiB resident, %d MiB of heap", c.goroutines, c.descriptors, c.threads, c.resident/mib, c.heap/mib)
 }
 
 // A later census may exceed the first one by a quarter and by slack. The daemon's memory for
 // clients and calls is at most 32 MiB, and up to twice that with the race detector. The number of
 // threads is not judged: it is the greatest number of calls that ever waited at the same time.
-var slack = census{goroutines: 64, descriptors: 64, resident: 64 * mib}
+var slack = census{goroutines: 64, descriptors: 64, resident: 64 * mib, heap: 32 * mib}
 
 // grown returns a description of the resources that have grown too much between c and a later
 // census: by more than a quarter of the amount in c plus the amount in slack. It returns "" if
@@ -41,6 +42,7 @@ func (c census) grown(later census) string {
 		{"goroutines", c.goroutines, later.goroutines, slack.goroutines},
 		{"descriptors", c.descriptors, later.descriptors, slack.descriptors},
 		{"bytes resident", c.resident, later.resident, slack.resident},
+		{"bytes of heap", c.heap, later.heap, slack.heap},
 	} {
 		if v.then > v.first+v.first/4+v.more {
 			all = append(all, fmt.Sprintf("%d %s, which were %d", v.then, v.name, v.first))
@@ -59,6 +61,13 @@ func (s *soak) take() (c census) {
 		c.goroutines, _ = strconv.Atoi(m[1])
 	}
 	process := fmt.Sprintf("/proc/%d", s.process.PID())
+	heap, err := s.profile("heap?gc=1&debug=1")
+	if err != nil {
+		s.report("the daemon does not tell of its memory: %v", err)
+	}
+	if m := inUse.FindStringSubmatch(heap); m != nil {
+		c.heap, _ = strconv.Atoi(m[1])
+	}
 	status, _ := os.ReadFile(filepath.Join(process, "status"))
 	for line := range strings.Lines(string(status)) {
 		key, value, _ := strings.Cut(line, ":")
@@ -75,7 +84,10 @@ func (s *soak) take() (c census) {
 	return c
 }
 
-var total = regexp.MustCompile(`total (\d+)`)
+var (
+	total = regexp.MustCompile(`total (\d+)`)
+	inUse = regexp.MustCompile(`# HeapInuse = (\d+)`)
+)
 
 // profile gets a profile of net/http/pprof from the daemon.
 func (s *soak) profile(which string) (string, error) {

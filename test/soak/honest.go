@@ -42,7 +42,10 @@ type honest struct {
 	call    caller
 	dir     client.Handle
 	content map[string][]byte // by name; no entry if the disk may have lost it
-	took    *latencies
+	// burnt counts the names that the client cannot use again, for each of its files: an earlier
+	// attempt of their REMOVE may still be executed.
+	burnt map[string]int
+	took  *latencies
 }
 
 func (h *honest) String() string {
@@ -53,7 +56,7 @@ func (h *honest) String() string {
 // reports an error.
 func (h *honest) work(ctx context.Context, all *sync.WaitGroup) {
 	defer all.Done()
-	h.content = make(map[string][]byte)
+	h.content, h.burnt = make(map[string][]byte), make(map[string]int)
 	for ctx.Err() == nil {
 		err := h.live(ctx)
 		if h.call != nil {
@@ -152,23 +155,27 @@ func (h *honest) timed(ctx context.Context, what string, do func(ctx context.Con
 
 // step does one random action with one of the files.
 func (h *honest) step(ctx context.Context) error {
-	name := fmt.Sprintf("%d-%s-%d", h.version, h.transport, h.random.IntN(4))
+	file := fmt.Sprintf("%d-%s-%d", h.version, h.transport, h.random.IntN(4))
+	name := fmt.Sprintf("%s-%d", file, h.burnt[file])
 	switch h.random.IntN(10) {
 	case 0:
-		return h.remove(ctx, name)
+		return h.remove(ctx, file, name)
 	case 1:
 		return h.rename(ctx, name)
 	}
 	return h.use(ctx, name)
 }
 
-func (h *honest) remove(ctx context.Context, name string) error {
+func (h *honest) remove(ctx context.Context, file, name string) error {
 	if h.content[name] == nil {
 		return nil
 	}
 	err := h.timed(ctx, "REMOVE", func(ctx context.Context) error { return h.call.Remove(ctx, h.dir, name) })
 	if err == nil {
 		delete(h.content, name)
+	}
+	if w, ok := h.call.(interface{ repeated() bool }); ok && w.repeated() {
+		h.burnt[file]++
 	}
 	return err
 }

@@ -369,7 +369,8 @@ func (s *soak) rest(first **census) {
 		*first = &now
 	} else if grown := (*first).grown(now); grown != "" {
 		stacks, _ := s.profile("goroutine?debug=1")
-		s.report("at rest there are %s\n%s", grown, stacks)
+		heap, _ := s.profile("heap?debug=1")
+		s.report("at rest there are %s\n%s\n%s", grown, stacks, heap)
 	}
 }
 
@@ -381,10 +382,6 @@ func (s *soak) settled(first *census) (now census) {
 	const every, most = 10 * time.Second, 30
 	for n, same := 0, 0; n < most && same < 3; n++ {
 		last := now
-		if _, err := s.profile("heap?gc=1"); err != nil {
-			s.report("the daemon does not tell of its memory: %v", err)
-			break
-		}
 		now = s.take()
 		if first != nil && first.grown(now) == "" {
 			break

@@ -19,7 +19,13 @@ type way struct {
 	conn   *client.Conn
 	// lost counts the connections that ended while a call had no answer.
 	lost *atomic.Int64
+	// again is true if the daemon may have executed an earlier attempt of the last call.
+	again bool
 }
+
+// repeated reports whether the daemon may still execute an earlier attempt of the last call. The
+// attempts are different calls for the daemon, because they have different XIDs.
+func (w *way) repeated() bool { return w.again }
 
 // comeBack is the time that a client waits before it replaces a lost connection, or repeats a
 // call that the daemon asked it to repeat.
@@ -29,16 +35,16 @@ const comeBack = 50 * time.Millisecond
 // The argument again is true if the daemon may have executed an earlier attempt, whose connection
 // was lost.
 func (w *way) do(ctx context.Context, call func(conn *client.Conn, again bool) error) error {
-	again := false
+	w.again = false
 	for {
 		err := w.connect(ctx)
 		if err == nil {
-			if err = call(w.conn, again); answered(err) {
+			if err = call(w.conn, w.again); answered(err) {
 				if !later(err) {
 					return err
 				}
 			} else if ctx.Err() == nil {
-				again = true
+				w.again = true
 				w.lost.Add(1)
 				w.Close()
 			}
