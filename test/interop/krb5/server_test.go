@@ -37,11 +37,11 @@ func serveBoth(t *testing.T, s *site, options string) (overTCP, overRDMA netip.A
 		t.Skip("a server that acts as its callers runs as root")
 	}
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "nfsrdmad.toml")
-	for _, d := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
-		_ = os.Chmod(d, 0o755)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
+	// The server acts as its callers, who must be able to enter the directory.
+	for d, mode := range map[string]os.FileMode{filepath.Dir(dir): 0o755, dir: 0o777} {
+		if err := os.Chmod(d, mode); err != nil {
+			t.Fatal(err)
+		}
 	}
 	text := fmt.Sprintf("rdma = [\"127.0.0.1:0\"]\ntcp = [\"127.0.0.1:0\"]\nrpcbind = false\nstate_dir = %q\nlog_level = \"error\"\n"+
 		"[kerberos]\nkeytab = %q\nrealm = \"KRB5.TEST\"\nprincipals = [\"alice@KRB5.TEST=daemon\"]\n"+
