@@ -86,8 +86,8 @@ func (r *toldRecords) tell(err error) error {
 	return err
 }
 
-// closeClients ends the goroutines of the clients' state: those that remove the state of expired
-// clients, and those that make callbacks. It does not wait for calls that hang.
+// closeClients ends the goroutines that remove the state of expired clients, and the goroutines that
+// make callbacks. It does not wait for calls that hang.
 func (s *Server) closeClients() {
 	if s.nfs40 != nil {
 		s.nfs40.Close()

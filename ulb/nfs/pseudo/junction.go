@@ -16,8 +16,8 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View names the caller for whom the methods of FS walk the tree. Conn and Caller decide which
-// exports are visible: the exports that serve the peer and accept the caller's flavor. In the
+// A View has the caller on whose behalf FS walks the tree. Conn and Caller decide which exports are
+// visible: the exports that serve the peer and accept the caller's flavor. In the
 // exports' directories, the caller's permissions apply.
 type View struct {
 	Conn   *rpc.Conn
