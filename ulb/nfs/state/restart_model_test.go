@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,10 +18,15 @@ type restartModel struct {
 	disk    *gatedDisk
 	m       *Manager
 	life    int
+	begun   time.Time // when the present run of the server began
 	clients []*restartClient
 
 	mu  sync.Mutex
 	bad string // the first violated rule
+	// granted has the clients that were given each file in the present step. unclear is true if the
+	// model does not know who of them was given it last: the history then ends without a judgement.
+	granted [restartFiles][]*restartClient
+	unclear bool
 }
 
 // A gatedDisk delays changes while slow is true, until gate is closed. Changes of a run of the
@@ -88,7 +94,7 @@ type restartHold struct {
 const restartFiles = 2
 
 func (r *restartModel) fault(format string, args ...any) {
-	if r.bad == "" {
+	if r.bad == "" && !r.unclear {
 		r.bad = fmt.Sprintf(format, args...)
 	}
 }
@@ -100,6 +106,23 @@ func (r *restartModel) identity(c *restartClient) *Identity {
 // entitled reports whether no other client may get the client's files: the last answer of the
 // server is less than a lease old.
 func (c *restartClient) entitled() bool { return time.Since(c.heard) < leaseTime }
+
+// grant notes that c was given a file. If the disk continues, several waiting requests continue at
+// the same time, and the model may learn of their grants in another order than the Manager made
+// them. That order matters if a client's lease ran out while its request waited: another client may
+// be given the file after it.
+func (r *restartModel) grant(c *restartClient, file int) {
+	r.granted[file] = append(r.granted[file], c)
+	if len(r.granted[file]) > 1 && slices.ContainsFunc(r.granted[file], func(c *restartClient) bool { return !c.entitled() }) {
+		r.unclear = true
+	}
+}
+
+// inTime reports whether the grace period goes on for c, which was confirmed in this run of the
+// server. It does if no time has passed since then, because the client has not waited for the disk.
+func (r *restartModel) inTime(c *restartClient) bool {
+	return time.Since(c.heard) == 0 || time.Since(r.begun) < leaseTime
+}
 
 // do runs a request that may wait for the disk, on a goroutine of its own. The client sends no
 // other request meanwhile.
@@ -185,12 +208,15 @@ func (r *restartModel) come(c *restartClient) {
 			}
 			o, s := m.Open(&OpenArgs{Client: next, OwnerName: []byte("o"), Key: fileKey(file), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
 			r.settle(life, func() {
+				if s == ok {
+					r.grant(c, file)
+				}
 				switch {
 				case s == ok && h.stale:
 					r.fault("%s is given file %d, which others had since", c.name, file)
 				case s == ok:
 					h.id, h.life, h.by, h.late = o.ID, life, next, false
-				case s == noGrace && entitled && was && !h.stale && !h.late:
+				case s == noGrace && entitled && r.inTime(c) && was && !h.stale && !h.late:
 					r.fault("%s loses file %d in time: %v", c.name, file, s)
 				}
 				if s == noGrace || s == nfs4wire.NFS4ErrShareDenied {
@@ -252,6 +278,7 @@ func (r *restartModel) open(c *restartClient, file int) {
 			}
 		}
 		r.settle(life, func() {
+			r.grant(c, file)
 			c.holds[file] = &restartHold{id: o.ID, life: life, by: c.c}
 			for _, other := range r.clients {
 				if h := other.holds[file]; other != c && h != nil {
@@ -300,7 +327,7 @@ func (d *gatedDisk) slowDown() {
 func (r *restartModel) begin() {
 	r.disk.mu.Lock()
 	r.disk.life++
-	r.life = r.disk.life
+	r.life, r.begun = r.disk.life, time.Now()
 	r.disk.mu.Unlock()
 	var err error
 	if r.m, err = New(Config{Records: &lifeOfDisk{r.disk, r.life}}); err != nil {
@@ -403,8 +430,9 @@ func runRestarts(steps []restartStep) string {
 	}
 	r.begin()
 	for _, s := range steps {
+		r.granted = [restartFiles][]*restartClient{}
 		restartSteps[s.What](r, r.clients[s.Client], s)
-		if r.bad != "" {
+		if r.bad != "" || r.unclear {
 			break
 		}
 	}
