@@ -5,6 +5,7 @@ package kernel
 import (
 	"fmt"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,11 +28,13 @@ func TestDeviceSuite(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, device := range []string{"rxe", "siw"} {
-		t.Run(device, func(t *testing.T) {
-			t.Parallel()
-			lab.Run(t, lab.NewNetworkOf(t, jumbo), lab.Options{Limit: 6 * time.Minute},
-				"RDMA_DEVICE="+device+"\n"+script(t, "device_suite"), suite)
-		})
+		for _, kernel := range []lab.Kernel{lab.UserMode, lab.Stock6_1, lab.Stock6_12} {
+			t.Run(device+"/"+string(kernel), func(t *testing.T) {
+				t.Parallel()
+				lab.Run(t, lab.NewNetworkOf(t, jumbo), lab.Options{Kernel: kernel, Limit: 22 * time.Minute},
+					"RDMA_DEVICE="+device+"\n"+script(t, "device_suite"), suite)
+			})
+		}
 	}
 }
 
@@ -129,7 +132,8 @@ func TestDeviceKernels(t *testing.T) {
 		for _, version := range []string{"rdma/4.2", "rdma", "rdma/4.1", "rdma/4.0"} {
 			hows = append(hows, version, version+":krb5p")
 		}
-		clients["rxe"] = append(clients["rxe"], kernels{lab.UserMode, lab.Stock6_1})
+		clients["rxe"] = append(clients["rxe"], kernels{lab.UserMode, lab.Stock6_1},
+			kernels{lab.Stock6_1, lab.Stock6_1}, kernels{lab.Stock6_12, lab.Stock6_12})
 		clients["siw"] = append(clients["siw"], kernels{lab.Stock6_1, lab.Stock6_1})
 	}
 	for device, all := range clients {
@@ -149,18 +153,30 @@ func TestDeviceKernels(t *testing.T) {
 }
 
 // If the device that the daemon serves on is removed while a client works, the daemon releases
-// it, and the client continues when the device is added again. On a stock kernel, which loads
-// rdma_cm after ib_uverbs, the daemon gets an event for the removal; on the user-mode kernel it
-// does not.
+// it, and the client continues when the device is added again. The order in which the modules of
+// a stock kernel are loaded decides what the daemon is told: if ib_uverbs is loaded before
+// rdma_cm, the daemon gets an event for the removal, and otherwise it does not. The module of rxe
+// loads ib_uverbs, and rdma_ucm loads rdma_cm before ib_uverbs. A user-mode kernel has them in
+// the second order.
 func TestDeviceRemovedUnderLoad(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it: TestDevices has the device go and come back as well")
 	}
 	t.Parallel()
-	for kernel, provider := range map[lab.Kernel]string{lab.UserMode: "auto", lab.Stock6_12: "verbs"} {
-		t.Run(string(kernel), func(t *testing.T) {
+	for _, removal := range []struct {
+		kernel          lab.Kernel
+		first, provider string
+	}{
+		{lab.UserMode, "", "auto"},
+		{lab.Stock6_12, "rdma_rxe", "verbs"},
+		{lab.Stock6_12, "rdma_ucm", "auto"},
+		{lab.Stock6_1, "rdma_rxe", "verbs"},
+		{lab.Stock6_1, "rdma_ucm", "auto"},
+	} {
+		t.Run(path.Join(string(removal.kernel), removal.first), func(t *testing.T) {
 			t.Parallel()
-			d := serveDevices(t, "rxe", provider, lab.Options{Kernel: kernel, Limit: 12 * time.Minute})
+			options := lab.Options{Kernel: removal.kernel, Limit: 12 * time.Minute, Env: []string{"FIRST_MODULE=" + removal.first}}
+			d := serveDevices(t, "rxe", removal.provider, options)
 			l := d.load("rdma/4.2", "strict")
 			for range 2 {
 				l.progress()

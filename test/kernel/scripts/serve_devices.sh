@@ -1,5 +1,6 @@
 # serve_devices PROGRAM OPTIONS...: run the daemon on this guest's RDMA device until the test says stop. Meanwhile run
-# the functions that the test names as scenes, one after the other. If KRB5_CONFIG is set, clients may use Kerberos.
+# the functions that the test names as scenes, one after the other. If KRB5_CONFIG is set, clients may use Kerberos. If
+# FIRST_MODULE is set, load that module before all others of RDMA.
 program=$1; shift
 options=("$@")
 security=sys
@@ -7,6 +8,7 @@ if [ -n "$KRB5_CONFIG" ]; then
 	realm_users
 	security=sys:krb5p
 fi
+[ -z "$FIRST_MODULE" ] || module "$FIRST_MODULE"
 software_rdma
 device=${RDMA_DEVICE}0
 ulimit -l unlimited
