@@ -207,6 +207,7 @@ func (r *restartModel) come(c *restartClient) {
 				continue
 			}
 			o, s := m.Open(&OpenArgs{Client: next, OwnerName: []byte("o"), Key: fileKey(file), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
+			lost := s == noGrace || s == nfs4wire.NFS4ErrReclaimBad
 			r.settle(life, func() {
 				if s == ok {
 					r.grant(c, file)
@@ -216,10 +217,10 @@ func (r *restartModel) come(c *restartClient) {
 					r.fault("%s is given file %d, which others had since", c.name, file)
 				case s == ok:
 					h.id, h.life, h.by, h.late = o.ID, life, next, false
-				case s == noGrace && entitled && r.inTime(c) && was && !h.stale && !h.late:
+				case lost && entitled && r.inTime(c) && was && !h.stale && !h.late:
 					r.fault("%s loses file %d in time: %v", c.name, file, s)
 				}
-				if s == noGrace || s == nfs4wire.NFS4ErrShareDenied {
+				if lost || s == nfs4wire.NFS4ErrShareDenied {
 					delete(c.holds, file)
 				}
 			})
