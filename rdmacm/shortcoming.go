@@ -21,6 +21,9 @@ const (
 	RefusalLosesItsData Shortcoming = "the private data of a refusal may be lost"
 	// ReadsNeedNoRight: a peer may read memory that RemoteRead was not granted for.
 	ReadsNeedNoRight Shortcoming = "a peer may read memory that is registered for writes alone, or for local use"
+	// ReadsSeeLaterBytes: a peer's Read may bring bytes that were written after the exposure ended,
+	// because the device sends the memory itself, without a copy.
+	ReadsSeeLaterBytes Shortcoming = "a peer's read may bring bytes that were written after its access ended"
 	// NoEmptyRegion: Register fails for memory of 0 bytes.
 	NoEmptyRegion Shortcoming = "no region of 0 bytes can be registered"
 )

@@ -185,6 +185,9 @@ func (c *Conn) handleCompletions(done []device.Completion) {
 	c.mu.Lock()
 	for i := range done {
 		d := &done[i]
+		if d.Status == device.LocalOperation && c.rnic.SIW {
+			d.Status = device.Flushed // siw could not send the request, because the connection had ended
+		}
 		if d.Status == device.Flushed {
 			c.ending.dirty = true
 		}

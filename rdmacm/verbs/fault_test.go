@@ -1,6 +1,7 @@
 package verbs_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
@@ -112,6 +113,24 @@ func TestFirstMessageOverSIW(t *testing.T) {
 		a.End()
 		b.End()
 	})
+}
+
+// On siw, no request with much data is unsignaled, because siw would send its memory again after the
+// request is done. The device refuses such a request.
+func TestNoMemoryIsSentLaterBySIW(t *testing.T) {
+	d := fakedevice.New(true)
+	d.Attributes.SIW = true
+	a, b := pair(t, d)
+	region := b.Expose(make([]byte, 64<<10), rdmacm.RemoteWrite)
+	data := bytes.Repeat([]byte("x"), 64<<10)
+	if o := a.Do(rdmatest.WriteOf(rdmatest.At(region, 0), data), rdmatest.SendOf()); o.Err != nil {
+		t.Error(o.Err)
+	}
+	b.Receive()
+	a.Conn().Abort(nil)
+	b.Conn().Abort(nil)
+	a.End()
+	b.End()
 }
 
 // If a side has no memory for its queue pair, neither side sets up a connection, and every

@@ -8,7 +8,7 @@ func (d *rnic) shortcomings() []rdmacm.Shortcoming {
 	if d.SIW {
 		return []rdmacm.Shortcoming{
 			rdmacm.AbortLooksOrderly, rdmacm.FaultLooksOrderly, rdmacm.FaultIsNotNamed,
-			rdmacm.RefusalLosesItsData, rdmacm.ReadsNeedNoRight, rdmacm.NoEmptyRegion,
+			rdmacm.RefusalLosesItsData, rdmacm.ReadsNeedNoRight, rdmacm.ReadsSeeLaterBytes, rdmacm.NoEmptyRegion,
 		}
 	}
 	return []rdmacm.Shortcoming{rdmacm.AbortLooksOrderly, rdmacm.FaultLooksOrderly, rdmacm.GuessableSTags}

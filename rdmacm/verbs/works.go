@@ -52,6 +52,9 @@ func (c *Conn) worksLocked(requests []device.Work) (n int) {
 		} else if !c.workLocked(w, s, p) {
 			break
 		}
+		if c.rnic.SIW && s.length >= siwCopies {
+			w.Flags |= device.Signal
+		}
 		p.left++
 		o.tail++
 		if w.Flags&device.Signal != 0 {
@@ -61,6 +64,11 @@ func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	}
 	return n
 }
+
+// siwCopies is the length in bytes from which on a request must be signaled on siw. siw sends an
+// unsignaled request of that length without a copy, so that its TCP may read the memory again after
+// the request is done, for a retransmission. By then the memory may have the data of another client.
+const siwCopies = 4096
 
 // complete reports whether the device has got all requests of p.
 func (p *posting) complete() bool {

@@ -134,7 +134,7 @@ func TestDeviceKernels(t *testing.T) {
 		}
 		clients["rxe"] = append(clients["rxe"], kernels{lab.UserMode, lab.Stock6_1},
 			kernels{lab.Stock6_1, lab.Stock6_1}, kernels{lab.Stock6_12, lab.Stock6_12})
-		clients["siw"] = append(clients["siw"], kernels{lab.Stock6_1, lab.Stock6_1})
+		clients["siw"] = append(clients["siw"], kernels{lab.Stock6_1, lab.Stock6_1}, kernels{lab.Stock6_12, lab.Stock6_12})
 	}
 	for device, all := range clients {
 		for _, k := range all {

@@ -66,6 +66,7 @@ type Status uint32
 // Statuses that the provider tells apart.
 const (
 	OK              Status = 0
+	LocalOperation  Status = 2
 	Flushed         Status = 5 // the queue pair is in the error state
 	RemoteAccess    Status = 10
 	RetriesExceeded Status = 12

@@ -160,6 +160,8 @@ func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error)
 func (c *conn) refused(w *device.Work) error {
 	a := &c.id.c.d.Attributes
 	switch {
+	case a.SIW && w.Op != device.Read && w.Flags&device.Signal == 0 && length(w) >= unix.Getpagesize():
+		return unix.EPERM
 	case !c.id.accepted, w.Count > uint16(c.caps.SGEs), w.Op == device.Read && int(w.Count) > a.ReadSGEs, length(w) > a.MaxMessage:
 		return unix.EINVAL
 	case w.Op < device.Write || w.Op > device.Send:

@@ -66,7 +66,8 @@ type Left struct{ Channels, Devices, IDs, Domains, Regions, Queues, Conns int }
 
 // New returns a device like rxe, or like siw if iwarp is true. If Attributes.SIW is set, an
 // accepted connection gets no message before its own first RDMA Read is answered, because siw
-// may miss data that arrives while it accepts.
+// may miss data that arrives while it accepts. The device then also refuses a request of a page or
+// more that is not signaled, because siw sends the memory of such a request without a copy.
 func New(iwarp bool) *Device {
 	protocol := "RoCE"
 	if iwarp {
