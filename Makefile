@@ -40,6 +40,7 @@ test: setup build lint test-unit test-interop test-hostile test-kernel
 # make test-all tests each kind of work over each transport and on each kernel. It also runs the
 # mutants, which break rules on purpose.
 test-all:
+	$(GO) run ./test/kernel/setup packages images
 	NFSRDMAD_TEST_ALL=1 $(MAKE) test mutants KERNEL_TIME=3h
 	$(GO) test -tags hostile -count 1 -timeout 20m -run TestDisk ./test/disk -server knfsd -faults 12
 	$(GO) test -tags hostile -count 1 -timeout 1h ./test/restarts -restarts 200

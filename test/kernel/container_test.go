@@ -23,7 +23,11 @@ func TestContainer(t *testing.T) {
 	t.Parallel()
 	needsDaemon(t)
 	base := lab.Folder(t, "container")
-	image := buildImage(t, base)
+	image := buildImage(t, base, &imageSource{
+		containerfile: "Containerfile", program: "nfsrdmad",
+		cgo:   "0", // The program is static, as `make build` makes it, because the image has no libraries.
+		store: []string{"--storage-driver", "vfs", "--root", filepath.Join(base, "storage"), "--runroot", filepath.Join(base, "running")},
+	})
 	n := lab.NewNetwork(t)
 	serve := append(image.Entrypoint, "serve", "--export", "/export:/work,rw,insecure,all_squash,anonuid=2049,anongid=2049")
 	lab.StartServer(t, n, "nfsrdmad in a container", image.command(t, base, serve...), lab.PortRDMA, lab.PortTCP)
@@ -41,15 +45,23 @@ type image struct {
 	Volumes         map[string]struct{}
 }
 
-// buildImage runs buildah on the Containerfile, with a program built from this tree, and unpacks
-// the image in a folder.
-func buildImage(t *testing.T, base string) *image {
+// An imageSource says how an image is built.
+type imageSource struct {
+	containerfile, program string
+	cgo, tags              string   // for compiling the program: CGO_ENABLED, and the build tags
+	store                  []string // buildah's options for its store of images
+	build                  []string // further options of buildah's command build
+}
+
+// buildImage runs buildah on a Containerfile, with a program built from this tree, and unpacks the
+// image in a folder.
+func buildImage(t *testing.T, base string, from *imageSource) *image {
 	t.Helper()
 	tree := filepath.Join(base, "tree")
 	if err := os.MkdirAll(filepath.Join(tree, "empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	file, err := filepath.Abs("../../Containerfile")
+	file, err := filepath.Abs(filepath.Join("../..", from.containerfile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,18 +79,17 @@ func buildImage(t *testing.T, base string) *image {
 		}
 		return out
 	}
-	// The program is static, as `make build` makes it, because the image has no libraries.
-	must("env", "CGO_ENABLED=0", "go", "build", "-C", filepath.Dir(file), "-trimpath", "-o", filepath.Join(tree, "nfsrdmad"), "./cmd/nfsrdmad")
-	store := []string{"--storage-driver", "vfs", "--root", filepath.Join(base, "storage"), "--runroot", filepath.Join(base, "running")}
+	must("env", "CGO_ENABLED="+from.cgo, "go", "build", "-C", filepath.Dir(file), "-trimpath", "-tags", from.tags, "-o", filepath.Join(tree, from.program), "./cmd/nfsrdmad")
 	i := &image{root: filepath.Join(base, "root")}
-	must("buildah", append(store, "build", "--isolation", "chroot", "--file", file, "--tag", "nfsrdmad", ".")...)
-	must("buildah", append(store, "build", "--isolation", "chroot", "--file", file, "--output", "type=local,dest="+i.root, ".")...)
+	build := slices.Concat(from.store, []string{"build", "--isolation", "chroot", "--file", file}, from.build)
+	must("buildah", append(slices.Clone(build), "--tag", "nfsrdmad", ".")...)
+	must("buildah", append(slices.Clone(build), "--output", "type=local,dest="+i.root, ".")...)
 	// buildah gives the folder a mode that lets only root in.
 	if err := os.Chmod(i.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var said struct{ OCIv1 struct{ Config *image } }
-	if err := json.Unmarshal(must("buildah", append(store, "inspect", "--type", "image", "nfsrdmad")...), &said); err != nil {
+	if err := json.Unmarshal(must("buildah", append(slices.Clone(from.store), "inspect", "--type", "image", "nfsrdmad")...), &said); err != nil {
 		t.Fatal(err)
 	}
 	i.User, i.Entrypoint, i.Cmd, i.Volumes = said.OCIv1.Config.User, said.OCIv1.Config.Entrypoint, said.OCIv1.Config.Cmd, said.OCIv1.Config.Volumes

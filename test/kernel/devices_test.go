@@ -64,11 +64,25 @@ func serveDevicesInRealm(t *testing.T, kind string, options lab.Options) *device
 // serveDevicesTo is serveDevices for a given server, with further flags of the daemon.
 func serveDevicesTo(s *server, kind, provider string, options lab.Options, flags ...string) *devices {
 	s.t.Helper()
-	options.Address, options.Memory = peerAddress, 1000
 	program := build(s.t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo")
+	security := "sys"
+	if len(flags) > 0 {
+		security = "sys:krb5p"
+	}
+	return s.runOnDevice(kind, options, "", append([]string{
+		program, "serve", "--state-dir", "/tmp/state", "--rdma-provider", provider,
+		"--export", "/srv/work:/work,rw,insecure,no_root_squash,sec=" + security,
+	}, flags...)...)
+}
+
+// runOnDevice runs the daemon by this command in a guest with an RDMA device of that kind. The
+// guest runs the script preparation before.
+func (s *server) runOnDevice(kind string, options lab.Options, preparation string, command ...string) *devices {
+	s.t.Helper()
+	options.Address, options.Memory = peerAddress, 1000
 	device := "RDMA_DEVICE=" + kind
 	options.Env = append(options.Env, device)
-	g := lab.Boot(s.t, s.network, options, script(s.t, "serve_devices"), append([]string{program, "--rdma-provider", provider}, flags...)...)
+	g := lab.Boot(s.t, s.network, options, preparation+script(s.t, "serve_devices"), command...)
 	g.Await("serving")
 	s.env = append(s.env, device, "EXPORT=/work", "SERVER="+g.Address())
 	return &devices{server: s, guest: g}

@@ -18,13 +18,9 @@ type archive struct {
 // backports returns an archive with bookworm-backports, from the mirror that this machine uses
 // for bookworm.
 func backports(r *recipe) (*archive, error) {
-	sites, err := r.read("apt-get", "indextargets", "--format", "$(SITE)", "Codename: bookworm", "Created-By: Packages")
+	site, err := mirror(r)
 	if err != nil {
 		return nil, err
-	}
-	site, _, _ := strings.Cut(strings.TrimSpace(string(sites)), "\n")
-	if site == "" {
-		return nil, fmt.Errorf("this machine's apt sources have no Debian 12 (bookworm), which the lab's kernels come from")
 	}
 	lists := filepath.Join(r.folder, "apt-lists")
 	if err := os.MkdirAll(filepath.Join(lists, "partial"), 0o755); err != nil {
@@ -44,6 +40,19 @@ func backports(r *recipe) (*archive, error) {
 		"-o", "Dir::State::Lists=" + lists, "-o", "APT::Default-Release=bookworm-backports",
 	}}
 	return a, a.apt("update", "-q")
+}
+
+// mirror returns the address of the mirror that this machine uses for bookworm.
+func mirror(r *recipe) (string, error) {
+	sites, err := r.read("apt-get", "indextargets", "--format", "$(SITE)", "Codename: bookworm", "Created-By: Packages")
+	if err != nil {
+		return "", err
+	}
+	site, _, _ := strings.Cut(strings.TrimSpace(string(sites)), "\n")
+	if site == "" {
+		return "", fmt.Errorf("this machine's apt sources have no Debian 12 (bookworm), which the lab's kernels and images come from")
+	}
+	return site, nil
 }
 
 func (a *archive) apt(args ...string) error {

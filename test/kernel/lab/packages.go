@@ -26,8 +26,8 @@ var packages = []string{
 	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
 	// For the file systems that the tests of vfs/local use.
 	"xfsprogs", "btrfs-progs", "dosfstools",
-	// For building the container image.
-	"buildah",
+	// For building the container images, and for running them.
+	"buildah", "mmdebstrap", "crun",
 	// For running the daemon under systemd, for testing that systemd accepts the unit file, and that
 	// the unit file permits the daemon's system calls.
 	"systemd", "dbus", "strace",

@@ -2,7 +2,8 @@ package lab
 
 import "fmt"
 
-// A Part is a part of the lab that Setup sets up once for each machine: a Kernel or a Systemd.
+// A Part is a part of the lab that Setup sets up once for each machine: a Kernel, a Systemd or
+// the Images.
 type Part interface {
 	// Ready reports whether the part has been set up with the lab's present ingredients (see
 	// artifact).
@@ -13,7 +14,7 @@ type Part interface {
 }
 
 // Parts has all parts of the lab.
-func Parts() []Part { return []Part{UserMode, Stock6_1, Stock6_12, Systemd254} }
+func Parts() []Part { return []Part{UserMode, Stock6_1, Stock6_12, Systemd254, Images{}} }
 
 // ParsePart returns the part with that name.
 func ParsePart(name string) (Part, error) {

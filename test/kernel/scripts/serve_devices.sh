@@ -1,13 +1,8 @@
-# serve_devices PROGRAM OPTIONS...: run the daemon on this guest's RDMA device until the test says stop. Meanwhile run
-# the functions that the test names as scenes, one after the other. If KRB5_CONFIG is set, clients may use Kerberos. If
-# FIRST_MODULE is set, load that module before all others of RDMA.
-program=$1; shift
-options=("$@")
-security=sys
-if [ -n "$KRB5_CONFIG" ]; then
-	realm_users
-	security=sys:krb5p
-fi
+# serve_devices COMMAND...: run the daemon by this command on this guest's RDMA device until the test says stop.
+# Meanwhile run the functions that the test names as scenes, one after the other. If KRB5_CONFIG is set, clients may
+# use Kerberos. If FIRST_MODULE is set, load that module before all others of RDMA.
+command=("$@")
+[ -z "$KRB5_CONFIG" ] || realm_users
 [ -z "$FIRST_MODULE" ] || module "$FIRST_MODULE"
 software_rdma
 device=${RDMA_DEVICE}0
@@ -18,7 +13,7 @@ mkdir /srv/work/{0..7}
 
 start() {
 	rm -f "$SHARED/log"
-	"$program" serve --state-dir /tmp/state --export /srv/work:/work,rw,insecure,no_root_squash,sec=$security "${options[@]}" >"$SHARED/log" 2>&1 &
+	"${command[@]}" >"$SHARED/log" 2>&1 &
 	daemon=$!
 	until grep -qs "serving.*exports" "$SHARED/log"; do kill -0 $daemon 2>/dev/null || { cat "$SHARED/log"; fail "the daemon did not start"; }; sleep 0.1; done
 }
