@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -313,12 +314,22 @@ func TestResponderSetupTimeout(t *testing.T) {
 	mute.ReadEnd()
 	wait(t, events)
 
+	// Each byte comes well within the time limit, but the whole request would take a hundred times
+	// as long.
 	drip := rawpeer.Dial(t, l.Addr())
 	request := requestBytes(t)
-	for _, b := range request[:10] {
-		drip.Write([]byte{b})
+	slow := slices.Concat(request[:18], []byte{0x02, 0x00}, make([]byte, 512)) // 512 bytes of private data
+	dropped := false
+	for _, b := range slow {
+		if _, err := drip.Conn.Write([]byte{b}); err != nil {
+			dropped = true
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	drip.ReadEnd()
+	if !dropped {
+		t.Fatal("single bytes prolong the set-up")
+	}
 	wait(t, events)
 
 	ignored := rawpeer.Dial(t, l.Addr())

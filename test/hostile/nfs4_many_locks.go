@@ -148,7 +148,7 @@ func (b LockAskers) Start(ctx context.Context, target Target) *Attack {
 			return ctx.Err()
 		}
 		for n := 0; ; n++ {
-			owner, how, offset, length := fmt.Appendf(nil, "asker %d", n%b.Owners), wire.WritewLt, lockStride*rand.Uint64N(uint64(b.Places)), uint64(lockStride)
+			owner, how, offset, length := fmt.Appendf(nil, "asker %d", n/2%b.Owners), wire.WritewLt, lockStride*rand.Uint64N(uint64(b.Places)), uint64(lockStride)
 			if n%2 > 0 {
 				owner, how, offset, length = []byte("of all"), wire.WriteLt, 0, 1<<64-1
 			}

@@ -60,9 +60,6 @@ var told = map[rule]bool{
 	// An EXCHANGE_ID that updates the client of another principal (RFC 8881 §18.35.4, case 9).
 	{1, wire.OpExchangeID, wire.NFS4ErrPerm}: true,
 	{2, wire.OpExchangeID, wire.NFS4ErrPerm}: true,
-	// The operations on extended attributes, which are OPTIONAL (RFC 8276 §8.4).
-	{2, wire.OpSetXattr, wire.NFS4ErrNotSupp}:    true,
-	{2, wire.OpRemoveXattr, wire.NFS4ErrNotSupp}: true,
 	// The caller may not change the client's state, because the state is protected from other
 	// callers (RFC 8881 §15.1.6.4).
 	{1, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,
