@@ -62,12 +62,13 @@ func (p *polling) polled() net.Conn {
 func TestNextCallIsPolledFor(t *testing.T) {
 	p := startPolling(t)
 	c := p.polled()
-	if st := p.polls.Stats(); st.Hits < 80 || st.Misses != 0 {
+	st := p.polls.Stats()
+	if st.Hits < 50 { // some polls end earlier, in order to yield
 		t.Errorf("%+v of %d calls", st, p.xid)
 	}
 	// A poll that lasts too long ends, and the server waits for the next call.
 	p.clock.Add(int64(time.Second))
-	await.Until(t, "the poll has ended", func() bool { return p.polls.Stats().Misses == 1 })
+	await.Until(t, "the poll has ended", func() bool { return p.polls.Stats().Misses > st.Misses })
 	p.calls(c, 100)
 }
 
