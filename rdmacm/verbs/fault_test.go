@@ -115,6 +115,35 @@ func TestFirstMessageOverSIW(t *testing.T) {
 	})
 }
 
+// If siw cannot send a request because this side has ended the connection, Done of the request's
+// chain gets the reason of the end, as for requests behind it.
+func TestAbortOverSIW(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(true)
+		d.Attributes.SIW = true
+		a, b := pair(t, d)
+		region := b.Expose(make([]byte, 8), rdmacm.RemoteRead)
+		synctest.Wait()
+		d.NoReads = true
+		var reads []<-chan rdmatest.Outcome
+		for range 2 {
+			reads = append(reads, a.Post(rdmatest.ReadOf(rdmatest.At(region, 0), make([]byte, 8))))
+		}
+		synctest.Wait()
+		why := errors.New("had enough")
+		a.Conn().Abort(why)
+		if err := a.End(); !errors.Is(err, why) {
+			t.Errorf("Closed says %v", err)
+		}
+		b.End()
+		for i, read := range reads {
+			if o := <-read; !errors.Is(o.Err, rdmacm.ErrFlushed) || !errors.Is(o.Err, why) {
+				t.Errorf("Read %d comes back with %v", i, o.Err)
+			}
+		}
+	})
+}
+
 // On siw, no request with much data is unsignaled, because siw would send its memory again after the
 // request is done. The device refuses such a request.
 func TestNoMemoryIsSentLaterBySIW(t *testing.T) {

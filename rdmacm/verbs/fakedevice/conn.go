@@ -201,11 +201,17 @@ func (c *conn) completeReceive(r device.Receive, status device.Status, length in
 	})
 }
 
-// fail puts the queue pair into the error state. All its requests complete as flushed.
+// fail puts the queue pair into the error state. All its requests complete as flushed. On siw the
+// request that it was sending is the exception.
 func (c *conn) fail() {
 	c.failed = true
+	status := device.Flushed
+	if c.id.c.d.Attributes.SIW {
+		status = device.LocalOperation
+	}
 	for _, w := range append(c.reads, c.works...) {
-		c.completeWork(&w, device.Flushed)
+		c.completeWork(&w, status)
+		status = device.Flushed
 	}
 	c.reads, c.works = nil, nil
 	for len(c.promised) > 0 {
