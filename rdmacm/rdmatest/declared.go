@@ -26,12 +26,16 @@ func (d *declared) add(c rdmacm.Conn) {
 	d.all = c.Carrier().Shortcomings
 }
 
-// shown fails the test if the device declares a shortcoming that no test has observed.
+// shown fails the test if the device declares a shortcoming that no test has observed. Whether a test
+// observes ReadsSeeLaterBytes depends on how fast the device's TCP sends, so shown only logs it.
 func (d *declared) shown(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, x := range d.all {
-		if !d.met[x] {
+		switch {
+		case x == rdmacm.ReadsSeeLaterBytes:
+			t.Logf("%s: observed: %v", x, d.met[x])
+		case !d.met[x]:
 			t.Errorf("the device declares that %q, and keeps that rule throughout", x)
 		}
 	}
