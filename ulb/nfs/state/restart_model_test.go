@@ -29,44 +29,6 @@ type restartModel struct {
 	unclear bool
 }
 
-// A gatedDisk delays changes while slow is true, until gate is closed. Changes of a run of the
-// server that has ended get lost.
-type gatedDisk struct {
-	disk
-	life int
-	slow bool
-	gate chan struct{}
-}
-
-// A lifeOfDisk is the Records of one run of the server on the disk.
-type lifeOfDisk struct {
-	*gatedDisk
-	life int
-}
-
-func (d *lifeOfDisk) Put(more []Record) error {
-	return d.change(func() error { return d.disk.Put(more) })
-}
-func (d *lifeOfDisk) Remove(gone []Record) error {
-	return d.change(func() error { return d.disk.Remove(gone) })
-}
-
-func (d *lifeOfDisk) change(f func() error) error {
-	d.mu.Lock()
-	gate, slow := d.gate, d.slow
-	d.mu.Unlock()
-	if slow {
-		<-gate
-	}
-	d.mu.Lock()
-	dead := d.gatedDisk.life != d.life
-	d.mu.Unlock()
-	if dead {
-		return errDisk
-	}
-	return f()
-}
-
 // restartClient is a client, over all its incarnations and all runs of the server.
 type restartClient struct {
 	name     string
@@ -118,8 +80,9 @@ func (r *restartModel) grant(c *restartClient, file int) {
 	}
 }
 
-// inTime reports whether the grace period goes on for c, which was confirmed in this run of the
-// server. It does if no time has passed since then, because the client has not waited for the disk.
+// inTime reports whether the server must still accept reclaims of c, which came back within its
+// lease: in the first lease time of the server's run, and otherwise as long as no time has passed
+// since c was confirmed. If the client has to wait for the disk, the grace period may end meanwhile.
 func (r *restartModel) inTime(c *restartClient) bool {
 	return time.Since(c.heard) == 0 || time.Since(r.begun) < leaseTime
 }
@@ -314,14 +277,6 @@ func (c *restartClient) reboot() {
 		c.verifier++
 		c.c, c.next, c.complete = nil, nil, false
 		clear(c.holds)
-	}
-}
-
-func (d *gatedDisk) slowDown() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.slow {
-		d.slow, d.gate = true, make(chan struct{})
 	}
 }
 
