@@ -49,7 +49,7 @@ type devices struct {
 // librdmacm and libibverbs.
 func serveDevices(t *testing.T, kind, provider string, options lab.Options) *devices {
 	t.Helper()
-	return serveDevicesTo(&server{t: t, network: lab.NewNetworkOf(t, jumbo)}, kind, provider, options)
+	return serveDevicesTo(&server{t: t, network: lab.NewNetworkOf(t, jumbo)}, kind, provider, "sys", options)
 }
 
 // serveDevicesInRealm is serveDevices with a daemon that also accepts Kerberos.
@@ -58,17 +58,14 @@ func serveDevicesInRealm(t *testing.T, kind string, options lab.Options) *device
 	k := inRealm(t, lab.NewNetworkOf(t, jumbo), krb5realm.Options{})
 	k.configure(t, []string{machineIsRoot})
 	options.Env = append(options.Env, "KRB5_CONFIG="+k.realm.Conf)
-	return serveDevicesTo(k.server, kind, "verbs", options, "--config", k.config)
+	return serveDevicesTo(k.server, kind, "verbs", "sys:krb5p", options, "--config", k.config)
 }
 
-// serveDevicesTo is serveDevices for a given server, with further flags of the daemon.
-func serveDevicesTo(s *server, kind, provider string, options lab.Options, flags ...string) *devices {
+// serveDevicesTo is serveDevices for a given server, with security flavors of the export and further
+// flags of the daemon.
+func serveDevicesTo(s *server, kind, provider, security string, options lab.Options, flags ...string) *devices {
 	s.t.Helper()
 	program := build(s.t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo")
-	security := "sys"
-	if len(flags) > 0 {
-		security = "sys:krb5p"
-	}
 	return s.runOnDevice(kind, options, "", append([]string{
 		program, "serve", "--state-dir", "/tmp/state", "--rdma-provider", provider,
 		"--export", "/srv/work:/work,rw,insecure,no_root_squash,sec=" + security,
