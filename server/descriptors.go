@@ -66,7 +66,8 @@ func descriptorsForFiles(limit, connections int) int {
 	return min(max(shared(limit)-connections-census.Spare(connections), 0), mostForFiles)
 }
 
-// descriptorLimit returns RLIMIT_NOFILE. Go's runtime has already raised it as far as possible.
+// descriptorLimit returns the number of descriptors that the process may have: the soft limit of
+// RLIMIT_NOFILE, which Go's runtime has raised to the hard limit.
 func descriptorLimit() int {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {

@@ -13,7 +13,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// authNone returns security parameters by which the daemon calls the client with AUTH_NONE.
+// authNone returns the security parameters of a CREATE_SESSION whose client wants callbacks with
+// AUTH_NONE.
 func authNone() (p wire.CreateSession4ArgsSecParms) {
 	p.Decode(xdr.NewDecoder(be.AppendUint32(be.AppendUint32(nil, 1), 0)))
 	return p

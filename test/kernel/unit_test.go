@@ -336,7 +336,7 @@ func (u *unit) work(hows ...string) *lab.Guest {
 	return g
 }
 
-// restarted ends the daemon in each way in which systemd starts it again.
+// restarted ends the daemon in several ways. After each of them systemd has to start it again.
 func (u *unit) restarted() {
 	u.t.Helper()
 	u.machine.Run("systemctl", "restart", unitName)

@@ -174,6 +174,8 @@ func (h *honest) remove(ctx context.Context, file, name string) error {
 	if err == nil {
 		delete(h.content, name)
 	}
+	// A client of NFSv4.1 has no such method: it repeats a call in the same slot, so that the daemon
+	// executes it once.
 	if w, ok := h.call.(interface{ repeated() bool }); ok && w.repeated() {
 		h.burnt[file]++
 	}

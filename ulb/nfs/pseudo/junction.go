@@ -29,7 +29,7 @@ type View struct {
 	// the View sets Op.Try, the methods that take the View return vfs.ErrWouldBlock instead of
 	// waiting.
 	Op vfs.Op
-	// cred is the Cred to which Op.Cred points.
+	// cred is the caller's identity in the export in use. Op.Cred points to it.
 	cred vfs.Cred
 }
 
