@@ -16,6 +16,8 @@
 //
 // A Line has no lock: the lock of the shared resource guards it. A Line keeps and uses its records
 // of addresses and connections again, so that in steady state it allocates no memory.
+//
+// A Pool lends units of a resource in that order. It has a lock of its own.
 package turns
 
 import "net/netip"

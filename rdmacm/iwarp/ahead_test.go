@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
@@ -243,8 +244,8 @@ func TestReadAheadLetsGo(t *testing.T) {
 	a := newReadAheadTest(t, false, 400_000)
 	a.answer(0, slices.Repeat([]int{40_000}, 10)...)
 	a.run(1<<20, "read 0 true <nil>")
-	r := a.p.rings.borrow(nil)
-	defer a.p.rings.giveBack(r)
+	r, _ := a.p.rings.Borrow(new(turns.Borrower[*ring]))
+	defer a.p.rings.GiveBack(r)
 	for i := range r.iov {
 		if r.iov[i].Base != nil {
 			t.Errorf("entry %d", i)

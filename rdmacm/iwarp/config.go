@@ -150,6 +150,13 @@ const RingSize = 256 << 10
 // transfer of data a fifth of its rate.
 const turnSize = 4 * RingSize
 
+// While other receivers wait for a ring, a receiver gives its own back after turnTime. It then also
+// reads at most turnInput bytes into the ring at a time, because that many bytes may be many calls.
+const (
+	turnTime  = 500 * time.Microsecond
+	turnInput = 16 << 10
+)
+
 // Limits and defaults.
 const (
 	defaultDepth   = 128

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -60,7 +61,7 @@ func (c *Conn) assemble(param *rdmacm.ConnParam) error {
 	l.handler, l.seat, l.done = param.Handler, rdmacm.Uncounted, make(chan struct{})
 	x := &c.rx
 	x.endpoint, x.tx, x.life, x.regions = e, &c.tx, &c.life, &c.regions
-	x.handler, x.ready = param.Handler, x.readReady
+	x.handler, x.ready, x.lent.Address = param.Handler, x.readReady, clientaddr.Of(c.peer.Addr())
 	x.promise(param.Receives, param.ReceiveSize)
 	t := &c.tx
 	t.endpoint, t.rx, t.life = e, &c.rx, &c.life

@@ -70,6 +70,7 @@ func (c *counters) terminate(m *map[wire.Cause]uint64, cause wire.Cause) {
 // Counters returns a snapshot of the counters.
 func (p *Provider) Counters() Counters {
 	c := &p.counters
+	rings, _ := p.rings.Count()
 	s := Counters{
 		Accepted: c.accepted.Load(), Dialed: c.dialed.Load(), SetupFailed: c.setupFailed.Load(), Refused: c.refused.Load(),
 		Rejected: c.rejected.Load(), Closed: c.closed.Load(),
@@ -84,7 +85,7 @@ func (p *Provider) Counters() Counters {
 		Misguessed: c.misguessed.Load(),
 		Handoffs:   c.handoffs.Load(), Stalled: c.stalled.Load(),
 		EmptyIn: c.emptyIn.Load(), EmptyEnds: c.emptyEnds.Load(),
-		Connections: c.connections.Load(), Rings: int64(p.rings.count()),
+		Connections: c.connections.Load(), Rings: int64(rings),
 	}
 	c.mu.Lock()
 	s.TerminatesIn, s.TerminatesOut = maps.Clone(c.in), maps.Clone(c.out)

@@ -62,8 +62,8 @@
 // into a region. referring.mu is held while bytes of regions are put into a batch or
 // sent from there. Neither is held while a goroutine waits for the socket. Revocation and
 // the sender lock referring.mu first, then region.mu. regions.mu guards a connection's
-// list of regions. rings.mu, which all connections share, guards the free rings and the
-// receivers that wait for one. Any part may lock it, and locks nothing else meanwhile.
+// list of regions. All connections share the rings, which have a lock of their own (package
+// turns).
 //
 // # What it does not do
 //

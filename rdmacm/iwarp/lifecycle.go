@@ -63,7 +63,7 @@ func (l *lifecycle) end(err error, abortive bool) {
 	l.abortive = l.abortive || abortive
 	l.mu.Unlock()
 	l.stopping.Store(true)
-	l.p.rings.stopWaiting(l.rx)
+	l.p.rings.End(&l.rx.lent)
 	l.tx.refuse()
 	// end may be called from within a RawConn callback of the socket, where the socket must not
 	// be closed. So a deadline in the past wakes the goroutines that wait for the socket, and

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/ownaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -12,7 +13,7 @@ import (
 type Provider struct {
 	cfg      Config
 	counters counters
-	rings    rings
+	rings    turns.Pool[*ring]
 	messages messages
 	stags    stagTable
 
@@ -30,7 +31,7 @@ func New(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg}
-	p.rings.most = cfg.Rings
+	p.rings.Most, p.rings.New = cfg.Rings, func() *ring { return new(ring) }
 	p.stags.init()
 	p.batches.New = func() any { return new(batch) }
 	p.outReads.New = func() any { return new(outRead) }

@@ -36,10 +36,7 @@ type receiver struct {
 	ring  *ring // borrowed while there is input
 	taken int   // bytes of input since the last endTurn
 	r, w  int   // the bytes in the ring that are not consumed: ring.buf[r:w]
-	// turn is the receiver's entry in the queue of receivers that wait for a ring. The channel lent
-	// delivers the ring to the receiver, or nil if the connection ends. rings.mu guards both.
-	turn  turns.Place[*receiver, *receiver]
-	lent  chan *ring
+	lent  turns.Borrower[*ring]
 	stash []byte
 	small [stashSize]byte // memory of a short stash
 	large *largeStash     // memory of a longer stash
@@ -164,7 +161,7 @@ func (x *receiver) run() {
 func (x *receiver) readReady(fd uintptr) bool {
 	x.taken = 0
 	for !x.life.stopping.Load() {
-		if x.taken >= turnSize {
+		if x.taken >= turnSize || x.ring != nil && x.p.rings.Overdue(&x.lent, turnTime) {
 			x.endTurn()
 		}
 		x.skipBehindFault()
@@ -201,11 +198,12 @@ func (x *receiver) readReady(fd uintptr) bool {
 	return true
 }
 
-// endTurn lets other receivers run after this one has read turnSize bytes. It gives the ring back
-// if another receiver waits for one, and yields the processor.
+// endTurn lets other receivers run after this one has read turnSize bytes, or has used its ring for
+// turnTime while others wait for one. It gives the ring back if another receiver waits for one, and
+// yields the processor.
 func (x *receiver) endTurn() {
 	x.taken = 0
-	if x.p.rings.wanted() {
+	if x.p.rings.Wanted() {
 		x.giveBack()
 	}
 	runtime.Gosched()
@@ -249,6 +247,9 @@ func (x *receiver) layOut() (entries, direct int) {
 		return k, direct
 	}
 	tail := len(x.ring.buf) - x.w
+	if x.p.rings.Wanted() {
+		tail = min(tail, turnInput)
+	}
 	switch {
 	case direct > 0:
 		tail = min(tail, directTail)
@@ -278,9 +279,11 @@ func (x *receiver) landed(n, direct int) {
 // them. It returns false if the connection ends before a ring is free.
 func (x *receiver) borrow() bool {
 	if x.ring == nil {
-		if x.ring = x.p.rings.borrow(x); x.ring == nil {
+		r, ok := x.p.rings.Borrow(&x.lent)
+		if !ok {
 			return false
 		}
+		x.ring = r
 		x.r, x.w = 0, copy(x.ring.buf[:], x.stash)
 		x.stash = nil
 		if x.large != nil {
@@ -311,7 +314,7 @@ func (x *receiver) giveBack() {
 		x.stash = append(x.large[:0], rest...)
 	}
 	x.ring.forget()
-	x.p.rings.giveBack(x.ring)
+	x.p.rings.GiveBack(x.ring)
 	if x.spare != nil {
 		x.spare.recycle()
 		x.spare = nil

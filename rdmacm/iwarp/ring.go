@@ -1,18 +1,19 @@
 package iwarp
 
 import (
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
-	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
 // A ring is the buffer that a receiver reads the socket into. It is used from front to
 // back; the unconsumed rest moves to the front again.
+//
+// All connections of a provider share its rings. A receiver keeps a ring while it has input, and
+// processes that input without blocking. While other receivers wait for a ring, it gives its own
+// back at the end of its turn (endTurn).
 type ring struct {
 	buf [RingSize]byte
 
@@ -52,82 +53,6 @@ func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Er
 	c := &r.control
 	emptied = m.Controllen > 0 && c.Level == unix.IPPROTO_TCP && c.Type == unix.TCP_CM_INQ && c.left == 0
 	return int(got), emptied, 0
-}
-
-// rings is a limited pool of rings. A receiver keeps a ring while it has input, and processes
-// that input without blocking. While other receivers wait for a ring, it gives its own back after
-// turnSize bytes of input (endTurn). So a receiver waits only for receivers that are processing
-// input, never for a peer.
-type rings struct {
-	most int
-
-	mu   sync.Mutex
-	made int
-	free []*ring
-	line turns.Line[*receiver, *receiver] // receivers that wait; if there are any, no ring is free
-}
-
-// borrow returns a ring for x. If none is free, it waits for one. It returns nil if x's
-// connection ends before.
-func (s *rings) borrow(x *receiver) *ring {
-	s.mu.Lock()
-	if n := len(s.free); n > 0 {
-		r := s.free[n-1]
-		s.free = s.free[:n-1]
-		s.mu.Unlock()
-		return r
-	}
-	if s.made < s.most {
-		s.made++
-		s.mu.Unlock()
-		return new(ring)
-	}
-	if x.life.stopping.Load() {
-		s.mu.Unlock()
-		return nil
-	}
-	if x.lent == nil {
-		x.lent, x.turn.Value = make(chan *ring, 1), x
-	}
-	s.line.Join(&x.turn, clientaddr.Of(x.peer.Addr()), x)
-	s.mu.Unlock()
-	return <-x.lent
-}
-
-// giveBack passes a ring to the next of the receivers that wait for one. If none waits, the
-// ring becomes free.
-func (s *rings) giveBack(r *ring) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.line.Next(); p != nil {
-		p.Value.lent <- r
-		return
-	}
-	s.free = append(s.free, r)
-}
-
-// wanted reports whether a receiver waits for a ring.
-func (s *rings) wanted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.line.Empty()
-}
-
-// stopWaiting ends x's wait for a ring, because its connection ends.
-func (s *rings) stopWaiting(x *receiver) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if x.turn.Waits() {
-		s.line.Leave(&x.turn)
-		x.lent <- nil
-	}
-}
-
-// count returns the number of rings made.
-func (s *rings) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.made
 }
 
 // An FPDU's header says where its payload goes. To receive more than one FPDU of a large

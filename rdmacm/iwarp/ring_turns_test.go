@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
@@ -26,20 +27,23 @@ func from(t testing.TB, l rdmacm.Listener, address string) (*rawpeer.Peer, *side
 func hold(t testing.TB, p *Provider) *ring {
 	t.Helper()
 	await.Until(t, "the ring is free", func() bool {
-		p.rings.mu.Lock()
-		defer p.rings.mu.Unlock()
-		return len(p.rings.free) == 1
+		rings, lent := p.rings.Count()
+		return rings == 1 && lent == 0
 	})
-	return p.rings.borrow(nil)
+	r, _ := p.rings.Borrow(new(turns.Borrower[*ring]))
+	return r
+}
+
+func ringsLent(p *Provider) int {
+	_, lent := p.rings.Count()
+	return lent
 }
 
 // waits returns when the connection's receiver waits for a ring.
 func waits(t testing.TB, s *side) {
 	t.Helper()
 	await.Until(t, "the connection waits for a ring", func() bool {
-		s.p.rings.mu.Lock()
-		defer s.p.rings.mu.Unlock()
-		return s.rx.turn.Waits()
+		return s.p.rings.Waits(&s.rx.lent)
 	})
 }
 
@@ -118,7 +122,7 @@ func TestRingsGoFromAddressToAddress(t *testing.T) {
 		raw.WriteFPDU(raw.Send([]byte("hello")))
 		waits(t, sides[i])
 	}
-	p.rings.giveBack(held)
+	p.rings.GiveBack(held)
 	for _, want := range []string{
 		"127.0.0.2, connection 0", "127.0.0.3, connection 3", "127.0.0.2, connection 1", "127.0.0.2, connection 2",
 	} {
@@ -148,7 +152,7 @@ func TestWaitingForARingEndsWithTheConnection(t *testing.T) {
 	if err := a.ended(); !errors.Is(err, rdmacm.ErrAborted) {
 		t.Errorf("ended by %v", err)
 	}
-	a.p.rings.giveBack(held)
+	a.p.rings.GiveBack(held)
 	if m := wait(t, b.received); string(m) != "hello" {
 		t.Errorf("%q", m)
 	}

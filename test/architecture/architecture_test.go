@@ -30,7 +30,7 @@ var rooms = map[string][]string{
 	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/queue", "internal/turns"},
 	"vfs":                 {"mem", "internal/mountinfo"},
 	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr"},
-	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll"},
+	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	// The binding of NFS to RPC imports only the wire types. State, identity and exports import
 	// no protocol's procedures. The minor versions of NFSv4 do not import each other.
 	"ulb/nfs":            {"rpc", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},

@@ -77,6 +77,7 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 		c.share = cfg.Pool.OpenShare(clientaddr.Of(peer.Peer.Addr()), (*holder)(c))
 		c.ledger.Open(c.share)
 	}
+	c.lent.Address = clientaddr.Of(peer.Peer.Addr())
 	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add
 	c.out.gathers = c.gathers
 	c.out.still.L = &c.out.mu
@@ -144,7 +145,7 @@ func (c *conn) linger() {
 	c.stream.receive(func() bool {
 		c.borrow()
 		for {
-			n, more, err := c.stream.tryRead(c.ring.b[:])
+			n, more, err := c.stream.tryRead(c.ring[:])
 			c.received.Add(uint64(n))
 			if err != nil || !more {
 				return (err == nil || err == errAgain) && !c.dead()

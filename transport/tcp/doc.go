@@ -2,7 +2,8 @@
 // connection may make calls and serve calls.
 //
 // Each connection has one goroutine that receives. While there is input, it reads into a ring, a
-// buffer that it borrows for that time. It passes each call to the RPC server, which serves the
+// buffer that it borrows for that time. The number of rings is limited, and clients take turns
+// (package turns). It passes each call to the RPC server, which serves the
 // call on this goroutine if that does not block. A record too large for the ring gets memory once
 // its call is admitted (rpc.Server.Admit), for itself and for the results; the goroutine reads the
 // rest of the record directly into that memory. Replies are gathered, and one writev sends them

@@ -31,7 +31,10 @@ func TestHalfClosedConnectionsHoldNoRing(t *testing.T) {
 		<-f.program.Arrived(1)
 		conns = append(conns, c)
 	}
-	await.Until(t, "no ring is lent", func() bool { return len(lent) == 0 })
+	await.Until(t, "no ring is lent", func() bool {
+		_, lent := rings.Count()
+		return lent == 0
+	})
 	release()
 	for i, c := range conns {
 		c.SetDeadline(time.Now().Add(10 * time.Second))

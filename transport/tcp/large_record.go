@@ -9,7 +9,7 @@ import (
 // the call is refused or answered at once, or no exchange waits for the reply, the rest of the record
 // will be dropped. admitLargeRecord returns false if the connection has ended.
 func (c *conn) admitLargeRecord() bool {
-	m := c.ring.b[c.start:c.end]
+	m := c.ring[c.start:c.end]
 	known := c.size + c.left
 	_, kind, ok := rpc.MessageType(m)
 	switch {
@@ -28,7 +28,7 @@ func (c *conn) admitLargeRecord() bool {
 			return false
 		}
 		k := c.callRecord()
-		m = c.ring.b[c.start:c.end] // gate may have moved the message
+		m = c.ring[c.start:c.end] // gate may have moved the message
 		k.Message, k.MessageLen = m, known
 		plan, ok := c.rpc.Admit(&k.Call)
 		if !ok {
@@ -57,7 +57,7 @@ func (c *conn) admitLargeRecord() bool {
 				c.kill(errNoMemory)
 				return false
 			}
-			m = c.ring.b[c.start:c.end]
+			m = c.ring[c.start:c.end]
 		}
 		k.setMemory(b, at, words)
 		k.inRing = false

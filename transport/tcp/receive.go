@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
@@ -24,13 +25,14 @@ const batchChanges = 8
 
 // receiver is the state of a connection's receiving goroutine between two reads.
 type receiver struct {
-	ring  *ring  // nil while the goroutine waits
+	ring  *ring // nil while the goroutine waits
+	lent  turns.Borrower[*ring]
 	stash []byte // the bytes that are not processed yet, while the connection has no ring
 	kept  int    // bytes of stash that are charged to the ledger
-	r, w  int    // ring.b[r:w] holds the bytes that are not processed yet
+	r, w  int    // ring[r:w] holds the bytes that are not processed yet
 
 	// The record in progress, if within is set. The bytes received so far are
-	// ring.b[start:end], until the record gets memory outside the ring.
+	// ring[start:end], until the record gets memory outside the ring.
 	within     bool
 	heard      bool // true after the first complete record
 	start, end int
@@ -76,7 +78,7 @@ func (r *receiver) drop() {
 	r.batch.release()
 	drop(&r.chunk)
 	if r.ring != nil {
-		r.ring.release()
+		rings.GiveBack(r.ring)
 		r.ring = nil
 	}
 }
@@ -193,7 +195,7 @@ func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 	}
 	if !c.reply.lock() {
 		c.borrow()
-		return c.stream.tryRead(c.ring.b[:min(len(space), ringSize)])
+		return c.stream.tryRead(c.ring[:min(len(space), ringSize)])
 	}
 	defer c.reply.unlock()
 	return c.stream.tryRead(space)
@@ -233,11 +235,12 @@ func (c *conn) parse() bool {
 				return false
 			}
 			c.within, c.skip, c.placed, c.place, c.further = false, false, false, nil, nil
+			c.endTurn()
 		case c.left == 0:
 			if c.w-c.r < markSize {
 				return true
 			}
-			c.left, c.last = mark(c.ring.b[c.r:])
+			c.left, c.last = mark(c.ring[c.r:])
 			c.r += markSize
 			c.inRing = c.longestInRing()
 			if c.size == 0 {
@@ -279,7 +282,7 @@ func (c *conn) longestInRing() int {
 // record, or skips them.
 func (c *conn) gather() {
 	n := min(c.left, c.w-c.r)
-	b := c.ring.b[c.r : c.r+n]
+	b := c.ring[c.r : c.r+n]
 	switch {
 	case c.skip:
 	case c.placed:
@@ -294,7 +297,7 @@ func (c *conn) gather() {
 			b = b[:n]
 		}
 		if c.end != c.r {
-			copy(c.ring.b[c.end:], b)
+			copy(c.ring[c.end:], b)
 		}
 		c.end += n
 	}
@@ -334,7 +337,7 @@ func (c *conn) complete() bool {
 // dispatch passes on a complete record that is in the ring: a call to the RPC server, a reply to
 // its exchange. It returns false if the connection has ended.
 func (c *conn) dispatch() bool {
-	m := c.ring.b[c.start:c.end:c.end]
+	m := c.ring[c.start:c.end:c.end]
 	if _, kind, ok := rpc.MessageType(m); ok && kind == rpc.TypeReply {
 		c.caller.replied(m)
 		return true
@@ -347,7 +350,7 @@ func (c *conn) dispatch() bool {
 		return false
 	}
 	k := c.callRecord()
-	m = c.ring.b[c.start:c.end:c.end] // gate may have moved the message
+	m = c.ring[c.start:c.end:c.end] // gate may have moved the message
 	k.Message, k.MessageLen = m, len(m)
 	k.inRing = true
 	c.count.calls.Add(1)
@@ -371,7 +374,7 @@ func (c *conn) dispatch() bool {
 		var err error
 		if !ok {
 			c.step(func() { b, err = c.reserve(size, nil) })
-			k.Message = c.ring.b[c.start:c.end:c.end]
+			k.Message = c.ring[c.start:c.end:c.end]
 		}
 		if c.dead() {
 			if b != nil {

@@ -1,63 +1,34 @@
 package tcp
 
 import (
-	"sync"
+	"runtime"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
 // ringSize is the size of a ring, in bytes.
 const ringSize = 64 << 10
 
 // A ring is the buffer into which a connection reads while there is input.
-type ring struct {
-	b [ringSize]byte
-	// beyond is true if ringsLent other rings were already lent when a connection borrowed this
-	// ring.
-	beyond bool
+type ring [ringSize]byte
+
+// rings are the rings that all connections of the process share. A connection has a ring only while
+// its receiving goroutine can run: it gives the ring back before it waits for memory, for its peer
+// to take replies, or for input. It also gives it back when other connections have waited for
+// turnTime. Other connections keep all rings for longer only if file systems block in operations
+// that must not block: after ringPatience there are then more rings.
+var rings = turns.Pool[*ring]{
+	Most: max(8, 2*runtime.GOMAXPROCS(0)), New: func() *ring { return new(ring) }, Patience: ringPatience,
 }
 
-var rings = sync.Pool{New: func() any { return new(ring) }}
-
-// ringsLent is the number of rings that the connections of the process share. It far exceeds the
-// number of processors. The rings together take 8 MiB. A connection has a ring only while its
-// receiving goroutine can run: it gives the ring back before it waits for memory, for its peer to
-// take replies, or for input.
-const ringsLent = 128
-
-// ringPatience is the longest wait for a ring. Other connections keep all rings for so long only if
-// file systems block in operations that must not block.
-const ringPatience = 20 * time.Millisecond
-
-var lent = make(chan struct{}, ringsLent)
-
-// lend returns a ring. If ringsLent rings are lent, it waits until one is released. If none is
-// released within ringPatience, it returns an additional ring.
-func lend() *ring {
-	beyond := false
-	select {
-	case lent <- struct{}{}:
-	default:
-		patience := time.NewTimer(ringPatience)
-		select {
-		case lent <- struct{}{}:
-		case <-patience.C:
-			beyond = true
-		}
-		patience.Stop()
-	}
-	r := rings.Get().(*ring)
-	r.beyond = beyond
-	return r
-}
-
-// release gives a ring back.
-func (r *ring) release() {
-	beyond := r.beyond
-	rings.Put(r)
-	if !beyond {
-		<-lent
-	}
-}
+// While other connections wait for a ring, a connection reads at most turnInput bytes into its own at
+// a time, because it has to keep the rest of the bytes elsewhere when it gives the ring back.
+const (
+	turnTime     = 500 * time.Microsecond
+	turnInput    = 16 << 10
+	ringPatience = 20 * time.Millisecond
+)
 
 // borrow makes sure that the receiver has a ring. It copies the stash (the bytes that are not
 // processed yet) into a new ring.
@@ -65,10 +36,10 @@ func (r *receiver) borrow() {
 	if r.ring != nil {
 		return
 	}
-	r.ring = lend()
+	r.ring, _ = rings.Borrow(&r.lent)
 	r.end -= r.start
 	r.start, r.r = 0, r.end
-	r.w = copy(r.ring.b[:], r.stash)
+	r.w = copy(r.ring[:], r.stash)
 	r.stash = r.stash[:0]
 }
 
@@ -83,7 +54,7 @@ func (r *receiver) giveBack() {
 	if r.ring == nil {
 		return
 	}
-	b := r.ring.b[:]
+	b := r.ring[:]
 	if !r.within || r.skip || r.placed {
 		r.start, r.end = r.r, r.r
 	}
@@ -95,7 +66,7 @@ func (r *receiver) giveBack() {
 		r.stash = nil
 	}
 	r.stash = append(append(r.stash[:0], b[r.start:r.end]...), b[r.r:r.w]...)
-	r.ring.release()
+	rings.GiveBack(r.ring)
 	r.ring = nil
 }
 
@@ -106,6 +77,15 @@ func (c *conn) step(wait func()) {
 	c.chargeStash()
 	wait()
 	c.borrow()
+}
+
+// endTurn lets other connections use the ring if they have waited for turnTime. It sends the
+// replies first. It is called between two records.
+func (c *conn) endTurn() {
+	if c.turn == nil && rings.Overdue(&c.lent, turnTime) {
+		c.step(c.pause)
+		c.out.hold()
+	}
 }
 
 // freeStash is the largest stash, in bytes, whose memory is not charged to the connection's
@@ -138,10 +118,14 @@ func (c *conn) space() (space []byte, direct bool) {
 		if !inRing {
 			c.start, c.end = c.r, c.r
 		}
-		b := c.ring.b[:]
+		b := c.ring[:]
 		n := copy(b, b[c.start:c.end])
 		c.w = n + copy(b[n:], b[c.r:c.w])
 		c.start, c.end, c.r = 0, n, n
 	}
-	return c.ring.b[c.w:], false
+	end := ringSize
+	if rings.Wanted() {
+		end = min(end, c.w+turnInput)
+	}
+	return c.ring[c.w:end], false
 }

@@ -1,0 +1,127 @@
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// A served is a program that notes the peers whose calls it serves.
+type served struct {
+	*rpctest.Program
+	peers chan netip.AddrPort
+}
+
+func (s *served) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	s.peers <- c.Conn.Peer
+	return s.Program.Serve(c, w)
+}
+
+// holdRings borrows all rings until the test ends, or until the returned function gives one back.
+func holdRings(t *testing.T) (giveOneBack func()) {
+	patience := rings.Patience
+	rings.Patience = 0
+	var held []*ring
+	for range rings.Most {
+		r, _ := rings.Borrow(new(turns.Borrower[*ring]))
+		held = append(held, r)
+	}
+	t.Cleanup(func() {
+		for _, r := range held {
+			rings.GiveBack(r)
+		}
+		rings.Patience = patience
+	})
+	return func() {
+		rings.GiveBack(held[0])
+		held = held[1:]
+	}
+}
+
+// Among connections that wait for a ring, client addresses take turns. So the calls of a client
+// wait for one connection of each other client, not for all of them.
+func TestRingsGoFromAddressToAddress(t *testing.T) {
+	var s *served
+	f := startProgram(t, Config{}, rpc.Config{}, func(p *rpctest.Program) rpc.Program {
+		s = &served{p, make(chan netip.AddrPort, 4)}
+		return s
+	})
+	giveOneBack := holdRings(t)
+	var from []netip.AddrPort
+	for i, address := range []string{"127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3"} {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		c, err := d.Dial("tcp", f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(fragments(rpctest.Message(uint32(i), rpctest.NULL, nil))); err != nil {
+			t.Fatal(err)
+		}
+		from = append(from, c.LocalAddr().(*net.TCPAddr).AddrPort())
+		await.Until(t, fmt.Sprintf("connection %d waits for a ring", i), func() bool { return borrowers(f) == i+1 })
+	}
+	giveOneBack()
+	for _, want := range []int{0, 3, 1, 2} {
+		if got := <-s.peers; got != from[want] {
+			t.Errorf("connection %d is served, want %d", slices.Index(from, got), want)
+		}
+	}
+}
+
+// borrowers returns how many connections of the server wait for a ring.
+func borrowers(f *fixture) (n int) {
+	f.Server.mu.Lock()
+	defer f.Server.mu.Unlock()
+	for c := range f.Server.conns {
+		if rings.Waits(&c.lent) {
+			n++
+		}
+	}
+	return n
+}
+
+// A connection that has many calls lets another connection use its ring when that connection has
+// waited for turnTime. The calls that the ring already had are served afterwards.
+func TestRingIsHandedOn(t *testing.T) {
+	var s *served
+	f := startProgram(t, Config{}, rpc.Config{}, func(p *rpctest.Program) rpc.Program {
+		s = &served{p, make(chan netip.AddrPort)} // each call waits until the test takes its peer
+		return s
+	})
+	giveOneBack := holdRings(t)
+	giveOneBack()
+	const calls = 100
+	busy, other := f.raw(), f.raw()
+	var batch []byte
+	for i := range uint32(calls) {
+		batch = append(batch, fragments(rpctest.Message(i, rpctest.NULL, nil))...)
+	}
+	if _, err := busy.Write(batch); err != nil {
+		t.Fatal(err)
+	}
+	<-s.peers
+	if _, err := other.Write(fragments(rpctest.Message(0, rpctest.NULL, nil))); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the other connection waits for a ring", func() bool { return borrowers(f) == 1 })
+	after := 1 // calls of the busy connection that are served before the call of the other one
+	for <-s.peers != other.LocalAddr().(*net.TCPAddr).AddrPort() {
+		if after++; after == calls {
+			t.Fatal("the other connection is served last")
+		}
+		time.Sleep(turnTime)
+	}
+	for range calls - after {
+		<-s.peers
+	}
+}
