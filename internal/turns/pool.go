@@ -33,12 +33,14 @@ type Borrower[T any] struct {
 	place Place[*Borrower[T], *Borrower[T]]
 	lent  chan T // delivers the unit, or is closed by End
 	ended bool
-	// missed is the time since which b has used its unit while other borrowers wait, or zero.
+	// missed is the time at which b first found another borrower waiting, since b borrowed its unit.
+	// It is zero if b has not found one. Only b's goroutine uses it.
 	missed time.Time
 }
 
 // Borrow lends b a unit. If none is free, it waits for one. It returns false if b has ended.
 func (p *Pool[T]) Borrow(b *Borrower[T]) (unit T, ok bool) {
+	b.missed = time.Time{}
 	p.mu.Lock()
 	n := len(p.free)
 	switch {
@@ -111,20 +113,17 @@ func (p *Pool[T]) GiveBack(unit T) {
 
 // Overdue reports whether b, which has a unit, should give it back, because other borrowers have
 // waited for longer than `most`. Only b's goroutine may call it. The time runs from the first call
-// that finds another borrower waiting.
+// that finds another borrower waiting, since b borrowed its unit.
 func (p *Pool[T]) Overdue(b *Borrower[T], most time.Duration) bool {
-	switch {
-	case !p.wanted.Load():
-		b.missed = time.Time{}
-		return false
-	case b.missed.IsZero():
+	return p.wanted.Load() && b.overdue(most)
+}
+
+func (b *Borrower[T]) overdue(most time.Duration) bool {
+	if b.missed.IsZero() {
 		b.missed = time.Now()
 		return false
-	case time.Since(b.missed) < most:
-		return false
 	}
-	b.missed = time.Time{}
-	return true
+	return time.Since(b.missed) >= most
 }
 
 // Wanted reports whether a borrower waits.

@@ -235,7 +235,9 @@ func (c *conn) parse() bool {
 				return false
 			}
 			c.within, c.skip, c.placed, c.place, c.further = false, false, false, nil, nil
-			c.endTurn()
+			if rings.Wanted() {
+				c.endTurn()
+			}
 		case c.left == 0:
 			if c.w-c.r < markSize {
 				return true

@@ -18,7 +18,7 @@ type ring [ringSize]byte
 // to take replies, or for input. It also gives it back when other connections have waited for
 // turnTime. Other connections keep all rings for longer only if file systems block in operations
 // that must not block: after ringPatience there are then more rings.
-var rings = turns.Pool[*ring]{
+var rings = &turns.Pool[*ring]{
 	Most: max(8, 2*runtime.GOMAXPROCS(0)), New: func() *ring { return new(ring) }, Patience: ringPatience,
 }
 
@@ -80,7 +80,7 @@ func (c *conn) step(wait func()) {
 }
 
 // endTurn lets other connections use the ring if they have waited for turnTime. It sends the
-// replies first. It is called between two records.
+// replies first. The goroutine calls it between two records, while another connection waits.
 func (c *conn) endTurn() {
 	if c.turn == nil && rings.Overdue(&c.lent, turnTime) {
 		c.step(c.pause)

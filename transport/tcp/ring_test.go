@@ -26,36 +26,25 @@ func (s *served) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return s.Program.Serve(c, w)
 }
 
-// holdRings borrows all rings until the test ends, or until the returned function gives one back.
-func holdRings(t *testing.T) (giveOneBack func()) {
-	patience := rings.Patience
-	rings.Patience = 0
-	var held []*ring
-	for range rings.Most {
-		r, _ := rings.Borrow(new(turns.Borrower[*ring]))
-		held = append(held, r)
-	}
-	t.Cleanup(func() {
-		for _, r := range held {
-			rings.GiveBack(r)
-		}
-		rings.Patience = patience
-	})
-	return func() {
-		rings.GiveBack(held[0])
-		held = held[1:]
-	}
+// holdRing replaces the rings by a single one, and borrows it. The returned function gives it back.
+// The caller starts its server afterwards, so that the server ends before the rings come back.
+func holdRing(t *testing.T) (giveBack func()) {
+	all := rings
+	rings = &turns.Pool[*ring]{Most: 1, New: func() *ring { return new(ring) }}
+	t.Cleanup(func() { rings = all })
+	held, _ := rings.Borrow(new(turns.Borrower[*ring]))
+	return func() { rings.GiveBack(held) }
 }
 
 // Among connections that wait for a ring, client addresses take turns. So the calls of a client
 // wait for one connection of each other client, not for all of them.
 func TestRingsGoFromAddressToAddress(t *testing.T) {
+	giveBack := holdRing(t)
 	var s *served
 	f := startProgram(t, Config{}, rpc.Config{}, func(p *rpctest.Program) rpc.Program {
 		s = &served{p, make(chan netip.AddrPort, 4)}
 		return s
 	})
-	giveOneBack := holdRings(t)
 	var from []netip.AddrPort
 	for i, address := range []string{"127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3"} {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -70,7 +59,7 @@ func TestRingsGoFromAddressToAddress(t *testing.T) {
 		from = append(from, c.LocalAddr().(*net.TCPAddr).AddrPort())
 		await.Until(t, fmt.Sprintf("connection %d waits for a ring", i), func() bool { return borrowers(f) == i+1 })
 	}
-	giveOneBack()
+	giveBack()
 	for _, want := range []int{0, 3, 1, 2} {
 		if got := <-s.peers; got != from[want] {
 			t.Errorf("connection %d is served, want %d", slices.Index(from, got), want)
@@ -93,13 +82,13 @@ func borrowers(f *fixture) (n int) {
 // A connection that has many calls lets another connection use its ring when that connection has
 // waited for turnTime. The calls that the ring already had are served afterwards.
 func TestRingIsHandedOn(t *testing.T) {
+	giveBack := holdRing(t)
 	var s *served
 	f := startProgram(t, Config{}, rpc.Config{}, func(p *rpctest.Program) rpc.Program {
 		s = &served{p, make(chan netip.AddrPort)} // each call waits until the test takes its peer
 		return s
 	})
-	giveOneBack := holdRings(t)
-	giveOneBack()
+	giveBack()
 	const calls = 100
 	busy, other := f.raw(), f.raw()
 	var batch []byte
