@@ -17,6 +17,9 @@ var (
 )
 
 func newServer(t testing.TB, cfg rpc.Config) (*rpc.Server, *rpctest.Program, *rpc.Conn) {
+	if cfg.Ready == nil {
+		cfg.Ready = func() int { return 0 }
+	}
 	s := rpc.NewServer(cfg)
 	p := rpctest.NewProgram()
 	s.Register(p)

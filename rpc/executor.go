@@ -12,10 +12,11 @@ import (
 // executor runs calls that may block, on a limited number of goroutines, its workers. A lane is the
 // queue of calls that use one resource that may stall, such as a file system. The number of workers
 // of each lane is limited, but a lane may always have one, so that a stalled lane does not stop
-// other lanes (see may). A worker takes the next call of its lane from each client address in turn,
-// and from each connection of that address in turn (package turns). One address may use half of a
-// lane's workers. Lanes that wait for a worker are served in turn as well. When a connection ends,
-// the executor drops its calls that have not begun.
+// other lanes (see may). While the processors are busy, fewer workers run calls (see pace). A worker
+// takes the next call of its lane from each client address in turn, and from each connection of that
+// address in turn (package turns). One address may use half of a lane's workers. Lanes that wait for
+// a worker are served in turn as well. When a connection ends, the executor drops its calls that have
+// not begun.
 type executor struct {
 	run     func(*Call)
 	abandon func(*Call)
@@ -27,6 +28,7 @@ type executor struct {
 	lendWithin time.Duration
 
 	mu      sync.Mutex
+	pace    pace
 	lanes   map[any]*lane
 	waiting ring[*lane] // lanes with waiting calls and fewer workers than allowed
 	idle    *worker     // the worker that became idle last
@@ -55,6 +57,7 @@ type lane struct {
 	queued  int
 	waits   bool // it is on executor.waiting
 	late    int  // running Turns that are late
+	stuck   int  // stuck workers, while the pace is slowed
 	line    turns.Line[*Conn, *Call]
 	unused  *lane
 }
@@ -79,7 +82,7 @@ func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 	return &executor{
 		run: run, abandon: abandon, working: cfg.Working,
 		workers: cfg.Workers, perLane: 2 * cfg.LaneWorkers, idleFor: cfg.IdleWorker, lendWithin: cfg.LendWithin,
-		lanes: make(map[any]*lane),
+		lanes: make(map[any]*lane), pace: newPace(cfg),
 	}
 }
 
@@ -98,29 +101,40 @@ func (x *executor) submit(c *Call, key any) {
 		l = x.openLane(key)
 	}
 	x.enqueue(l, c)
+	x.check(now)
 	if !x.may(l) || x.idle == nil && len(x.team) >= x.workers && l.running > 0 {
 		x.wait(l)
 		x.mu.Unlock()
 		return
 	}
-	w, idle := x.idle, x.idle != nil
-	if !idle {
-		w = &worker{wake: make(chan *Call, 1)}
-	}
+	w, idle := x.worker()
 	// The worker takes the lane's next call, which may be an older one than the submitted call.
 	if c = x.start(w, l, now); c == nil {
 		x.wait(l)
 		x.mu.Unlock()
 		return
 	}
+	x.put(w, c, idle)
+	x.mu.Unlock()
+}
+
+// worker returns a worker that runs no call: the idle one, which idle reports, or a new one, which
+// is not in the team yet.
+func (x *executor) worker() (w *worker, idle bool) {
+	if x.idle != nil {
+		return x.idle, true
+	}
+	return &worker{wake: make(chan *Call, 1)}, false
+}
+
+// put makes a worker run c. idle is true if the worker is idle, and false if it is new.
+func (x *executor) put(w *worker, c *Call, idle bool) {
 	if idle {
 		x.unlink(w)
-		x.mu.Unlock()
 		w.wake <- c
 		return
 	}
 	x.join(w)
-	x.mu.Unlock()
 	go x.work(w, c)
 }
 
@@ -145,7 +159,7 @@ func (x *executor) openLane(key any) *lane {
 	} else {
 		x.newLane, l.unused = l.unused, nil
 	}
-	l.key = key
+	l.key, l.stuck = key, 0
 	x.lanes[key] = l
 	return l
 }
@@ -198,9 +212,11 @@ func (x *executor) shut(l *lane) {
 // may reports whether a lane may have one more worker. The first worker of a lane is always
 // allowed, even beyond x.workers, so that stalled lanes never stop another lane. Apart from that, a
 // lane may use half of the workers that other lanes do not use, so that the other half remains for
-// new lanes.
+// new lanes. While the pace is slowed, the same holds for the workers that are not stuck.
 func (x *executor) may(l *lane) bool {
-	return l.running == 0 || l.running < (x.workers-(x.running-l.running)+1)/2
+	half := func(most, all, own int) bool { return own < (most-(all-own)+1)/2 }
+	return l.running == 0 || half(x.workers, x.running, l.running) &&
+		(!x.slowed() || half(x.pace.most, x.running-x.pace.stuck, l.running-l.stuck))
 }
 
 // wait adds l to the lanes that wait for a worker, if l can use one.

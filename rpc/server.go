@@ -19,6 +19,10 @@ type Config struct {
 	// number of goroutines for the calls of one client address in one lane (default 64). All
 	// addresses together may have twice as many in a lane.
 	Workers, LaneWorkers int
+	// Ready returns the number of goroutines that are ready to run and wait for a processor. If nil,
+	// the Go runtime is asked. While that number exceeds the number of processors, fewer calls than
+	// Workers run (see pace).
+	Ready func() int
 	// IdleWorker is how long a worker waits for another call before it ends (default 10 s).
 	IdleWorker time.Duration
 	// LendWithin is a limit on the time between two calls that would block (default 5 ms). If the

@@ -134,12 +134,17 @@ func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	x.out = append(x.out, t)
 	x.quiet = 0
 	x.lends++
+	x.beginWatch()
+	return t
+}
+
+// beginWatch starts watch, unless it runs.
+func (x *executor) beginWatch() {
 	if !x.watching {
 		x.watching = true
 		x.wg.Add(1)
 		go x.watch()
 	}
-	return t
 }
 
 // takeTurn returns a Turn for another call: an unused one, or a new one if there is none. putTurn
@@ -173,9 +178,10 @@ func (x *executor) unwatch(t *Turn) {
 	x.out = x.out[:last]
 }
 
-// watch marks late Turns at each tick, and calls their Replace functions. It runs on a goroutine of
-// its own, which ends when there was no Turn for watchIdle ticks, or when the executor is closed
-// and has no Turn to check.
+// watch marks late Turns at each tick, and calls their Replace functions. It also adapts the pace
+// while that is slowed. It runs on a goroutine of its own, which ends when there was no Turn for
+// watchIdle ticks and the pace is not slowed, or when the executor is closed and has no Turn to
+// check.
 func (x *executor) watch() {
 	defer x.wg.Done()
 	var replace []func()
@@ -185,7 +191,12 @@ func (x *executor) watch() {
 		x.mu.Lock()
 		replace = x.look(replace[:0])
 		x.quiet++
-		if len(x.out) == 0 && (x.closed || x.quiet > watchIdle) {
+		if x.slowed() && !x.closed {
+			now := time.Now()
+			x.check(now)
+			x.hire(now)
+		}
+		if len(x.out) == 0 && (x.closed || x.quiet > watchIdle && !x.slowed()) {
 			x.watching = false
 		}
 		goesOn := x.watching

@@ -1,0 +1,88 @@
+package rpc
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"time"
+)
+
+// A pace adapts the number of workers that run calls to the load of the processors. Calls that may
+// block need many workers, because most of the workers wait for disks. If the calls need the
+// processors instead, many workers take them away from each other and from every call that arrives.
+// So when more goroutines are ready to run than there are processors, fewer workers run calls, and
+// the other calls wait in their lanes, where clients take turns. When no goroutine is ready to run,
+// more workers run calls again. executor.mu guards a pace.
+type pace struct {
+	most       int // number of workers that may run calls, without the stuck ones
+	stuck      int // workers whose call has run for longer than stuckAfter
+	processors int
+	ready      func() int // returns the number of goroutines that are ready to run
+	checked    time.Time
+}
+
+// stuckAfter is a time after which a call certainly waits for something, and not for a processor: a
+// program interrupts longer calls (Call.Resume).
+const stuckAfter = 250 * time.Millisecond
+
+func newPace(cfg *Config) pace {
+	p := pace{most: cfg.Workers, processors: runtime.GOMAXPROCS(0), ready: cfg.Ready}
+	if p.ready == nil {
+		sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+		p.ready = func() int {
+			metrics.Read(sample)
+			return int(sample[0].Value.Uint64())
+		}
+	}
+	return p
+}
+
+// least is the lowest number to which pace reduces the workers that run calls.
+func (p *pace) least() int { return 2 * p.processors }
+
+// slowed reports whether fewer workers may run calls than Config.Workers allows.
+func (x *executor) slowed() bool { return x.pace.most < x.workers }
+
+// check adapts the pace, unless it has just done so. The caller holds x.mu.
+func (x *executor) check(now time.Time) {
+	p := &x.pace
+	if x.running <= p.least() && !x.slowed() || now.Sub(p.checked) < watchTick {
+		return
+	}
+	p.checked = now
+	switch ready := p.ready(); {
+	case ready > p.processors:
+		p.most = max(p.least(), min(p.most, x.running-p.stuck)*3/4)
+	case ready == 0 && x.slowed():
+		p.most = min(x.workers, p.most+max(1, p.most/4))
+	}
+	if x.slowed() {
+		x.countStuck(now)
+		x.beginWatch()
+	}
+}
+
+// countStuck finds the workers that are stuck, in all lanes.
+func (x *executor) countStuck(now time.Time) {
+	x.pace.stuck = 0
+	for _, l := range x.lanes {
+		l.stuck = 0
+	}
+	for _, w := range x.team {
+		if w.lane != nil && now.Sub(w.since) > stuckAfter {
+			w.lane.stuck++
+			x.pace.stuck++
+		}
+	}
+}
+
+// hire gives waiting calls to workers, as long as more workers may run calls. The caller holds x.mu.
+func (x *executor) hire(now time.Time) {
+	for x.waiting.n > 0 && (x.idle != nil || len(x.team) < x.workers) {
+		w, idle := x.worker()
+		c := x.next(w, now)
+		if c == nil {
+			return
+		}
+		x.put(w, c, idle)
+	}
+}
