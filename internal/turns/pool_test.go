@@ -141,7 +141,7 @@ func TestOverdue(t *testing.T) {
 		late(false)
 		time.Sleep(time.Millisecond - 1)
 		late(false)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		late(true)
 		p.GiveBack(unit)
 		synctest.Wait()
