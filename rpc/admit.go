@@ -140,9 +140,10 @@ func (st *callState) planned(words, payload, args int) {
 	p.Placement = !o.Wraps
 }
 
-// consultProgram calls consult, and stores the program's judgement in c. In these cases it ends the call and
-// returns false: consult does not accept the call, an item in a Read chunk is not eligible, or the
-// reply to a call that changes something may not fit into the space that the caller offers.
+// consultProgram calls consult, and stores the program's judgement in c. In these cases it ends the
+// call and returns false: consult does not accept the call, an item in a Read chunk is not
+// eligible, or the reply to a call that changes something may not fit into the space that the
+// caller offers.
 func (s *Server) consultProgram(c *Call) bool {
 	st := &c.state
 	j := &st.judged
@@ -222,8 +223,8 @@ func (c *Call) carries(reply, payload int) bool {
 // Plan allows. It ends the call.
 func (s *Server) Oversize(c *Call) { s.reject(c, GarbageArgs) }
 
-// refuse, drop, turnAway, reject and deny end a call that is not served. They send an error through
-// its Way, or drop it.
+// refuse, drop, turnAway, reject and deny end a call that the server does not serve. They send an
+// error through the call's Way, or drop the call.
 
 func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
 	s.ended(c, StatusNotACall+Status(why-RefuseNotACall))
@@ -329,8 +330,8 @@ func (s *Server) newGroup(lane any) *mem.Group {
 	}
 	now := make(laneGroups, len(old)+1)
 	for l, g := range old {
-		// Another goroutine may just have given an idle group to a call. That group still limits
-		// the call's memory, but later calls of the lane get a new group.
+		// Remove idle groups. A group stays in use if another goroutine has just given it to a
+		// call: it limits that call's memory, but later calls of the lane get a new group.
 		if len(old) < maxIdleLanes || !g.Idle() {
 			now[l] = g
 		}

@@ -57,7 +57,7 @@ type Call struct {
 
 	// Args reads the arguments. It returns the items in Excised as if they were in the message.
 	Args xdr.Decoder
-	// Subject is Judgement.Subject.
+	// Subject is the value that Judge has stored in Judgement.Subject.
 	Subject any
 	// Early is true if the program has set Judgement.Early. Args may then have only the start of
 	// the arguments.

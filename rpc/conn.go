@@ -65,8 +65,8 @@ func (c *Conn) Caller() Caller {
 // SetCaller sets the Caller for calls to the peer. The transport calls it.
 func (c *Conn) SetCaller(k Caller) { c.caller.Store(&callerBox{k}) }
 
-// Known reports whether the peer has sent something that only a real client has, such as a file
-// handle of this server (Judgement.Known) or a session (MarkKnown).
+// Known reports whether the peer has sent something that only a client of this server has, such as
+// one of its file handles (Judgement.Known) or a session (MarkKnown).
 func (c *Conn) Known() bool { return c.known.Load() }
 
 // OnKnown registers f, which is called once, when Known becomes true. The transport calls OnKnown
@@ -74,9 +74,10 @@ func (c *Conn) Known() bool { return c.known.Load() }
 // and must not block.
 func (c *Conn) OnKnown(f func()) { c.onKnown = f }
 
-// MarkKnown makes Known return true. A program calls it after it executed a call that named something
-// that only a real client has, such as a session. MarkKnown first loads the flag, and stores to it only
-// if it is not set, because a store to memory that other processors read is slow.
+// MarkKnown makes Known return true. A program calls it after it has executed a call that names
+// something that only a client of this server has, such as a session. MarkKnown first loads the
+// flag, and stores to it only if it is not set, because a store to memory that other processors
+// read is slow.
 func (c *Conn) MarkKnown() {
 	if !c.known.Load() && c.known.CompareAndSwap(false, true) && c.onKnown != nil {
 		c.onKnown()

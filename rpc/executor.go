@@ -12,19 +12,18 @@ import (
 // executor runs calls that may block, on a limited number of goroutines, its workers. A lane is the
 // queue of calls that use one resource that may stall, such as a file system. The number of workers
 // of each lane is limited, but a lane may always have one, so that a stalled lane does not stop
-// other lanes (see may). While the processors are busy, fewer workers run calls (see pace). A worker
-// takes the next call of its lane from each client address in turn, and from each connection of that
-// address in turn (package turns). One address may use half of a lane's workers. Lanes that wait for
-// a worker are served in turn as well. When a connection ends, the executor drops its calls that have
-// not begun.
+// other lanes (see may). While the processors are busy, fewer workers run calls (see pace). A
+// worker takes the next call of its lane from each client address in turn, and from each connection
+// of that address in turn (package turns). In a lane, one address may use half of the workers that
+// the other addresses do not use. Lanes that wait for a worker are served in turn as well. When a
+// connection ends, the executor drops its calls that have not begun.
 type executor struct {
-	run     func(*Call)
-	abandon func(*Call)
-	working func() // Config.Working
-	workers int    // largest number of workers, over all lanes
-	perLane int
-	idleFor time.Duration
-	// lendWithin is Config.LendWithin.
+	run        func(*Call)
+	abandon    func(*Call)
+	working    func() // Config.Working
+	workers    int    // largest number of workers, over all lanes
+	perLane    int
+	idleFor    time.Duration
 	lendWithin time.Duration
 
 	mu      sync.Mutex
@@ -118,8 +117,8 @@ func (x *executor) submit(c *Call, key any) {
 	x.mu.Unlock()
 }
 
-// worker returns a worker that runs no call: the idle one, which idle reports, or a new one, which
-// is not in the team yet.
+// worker returns a worker for another call: the worker that became idle last (idle is then true)
+// or, if none is idle, a new one, which is not in the team yet.
 func (x *executor) worker() (w *worker, idle bool) {
 	if x.idle != nil {
 		return x.idle, true
@@ -165,8 +164,8 @@ func (x *executor) openLane(key any) *lane {
 }
 
 // start gives w the next call of a lane, and returns that call. It returns nil if no call waits, or
-// if none of the waiting calls may run, because the lane or their client addresses already use as
-// many workers as they may.
+// if none of the waiting calls may run because the lane, or each waiting client address, already
+// uses as many workers as it may.
 func (x *executor) start(w *worker, l *lane, now time.Time) *Call {
 	p, address := l.line.Take(x.perLane)
 	if p == nil {
@@ -212,7 +211,8 @@ func (x *executor) shut(l *lane) {
 // may reports whether a lane may have one more worker. The first worker of a lane is always
 // allowed, even beyond x.workers, so that stalled lanes never stop another lane. Apart from that, a
 // lane may use half of the workers that other lanes do not use, so that the other half remains for
-// new lanes. While the pace is slowed, the same holds for the workers that are not stuck.
+// new lanes. While the pace is slowed, the same rule also holds for pace.most instead of x.workers,
+// without the stuck workers.
 func (x *executor) may(l *lane) bool {
 	half := func(most, all, own int) bool { return own < (most-(all-own)+1)/2 }
 	return l.running == 0 || half(x.workers, x.running, l.running) &&
@@ -320,8 +320,8 @@ func (x *executor) work(w *worker, c *Call) {
 	}
 }
 
-// yieldAfter is the time for which a worker may use a processor. A shorter one would cost more: each
-// yield wakes an idle processor, and may move the worker there.
+// yieldAfter is the time after which a worker yields the processor. A shorter time would cost more:
+// each yield wakes an idle processor, and may move the worker there.
 const yieldAfter = 500 * time.Microsecond
 
 // await waits for the next call of an idle worker. It returns nil if the worker has to end.
@@ -364,8 +364,8 @@ func (x *executor) unlink(w *worker) {
 	w.prev, w.next = nil, nil
 }
 
-// close drops the waiting calls, and returns when all workers have ended. If ctx ends first, close
-// returns the context's cause while calls still run.
+// close drops the waiting calls, and returns when all workers have ended. If ctx ends before that,
+// close returns context.Cause(ctx), and calls may still run.
 func (x *executor) close(ctx context.Context) error {
 	x.mu.Lock()
 	x.closed = true

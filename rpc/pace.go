@@ -20,8 +20,8 @@ type pace struct {
 	checked    time.Time
 }
 
-// stuckAfter is a time after which a call certainly waits for something, and not for a processor: a
-// program interrupts longer calls (Call.Resume).
+// stuckAfter is the time after which the executor assumes that a running call waits for something
+// other than a processor. Programs interrupt calls that compute for longer (Call.Resume).
 const stuckAfter = 250 * time.Millisecond
 
 func newPace(cfg *Config) pace {
@@ -42,7 +42,8 @@ func (p *pace) least() int { return 2 * p.processors }
 // slowed reports whether fewer workers may run calls than Config.Workers allows.
 func (x *executor) slowed() bool { return x.pace.most < x.workers }
 
-// check adapts the pace, unless it has just done so. The caller holds x.mu.
+// check adapts pace.most to the load of the processors, at most once in watchTick. The caller holds
+// x.mu.
 func (x *executor) check(now time.Time) {
 	p := &x.pace
 	if x.running <= p.least() && !x.slowed() || now.Sub(p.checked) < watchTick {
@@ -61,7 +62,8 @@ func (x *executor) check(now time.Time) {
 	}
 }
 
-// countStuck finds the workers that are stuck, in all lanes.
+// countStuck counts the workers whose calls have run for longer than stuckAfter, in each lane and
+// in all lanes together.
 func (x *executor) countStuck(now time.Time) {
 	x.pace.stuck = 0
 	for _, l := range x.lanes {

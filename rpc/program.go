@@ -92,8 +92,8 @@ type Judgement struct {
 	// transport then reserves no memory for the call and does not receive the rest. Call.Early is
 	// then true in Serve.
 	Early bool
-	// Judge sets Known if the call contains something that only a real client has, such as one of
-	// this server's file handles. Conn.Known then returns true.
+	// Judge sets Known if the call contains something that only a client of this server has, such
+	// as one of its file handles. Conn.Known then returns true.
 	Known bool
 	// Lane names the resource that the call may wait for, like Outcome.Lane. It is a comparable
 	// value, or nil if the resource is unknown. All calls of one lane share one limit on payload

@@ -16,8 +16,8 @@ type Protection interface {
 	Verify(a *Arrived) (Guard, Outcome)
 }
 
-// A Guard protects one call and its reply. The rpc package calls one method at a time, from
-// several goroutines.
+// A Guard protects one call and its reply. The rpc package calls one method at a time, but not
+// always on the same goroutine.
 type Guard interface {
 	// Overhead returns the number of bytes that the protection adds. It always returns the same
 	// value.

@@ -99,8 +99,8 @@ func newReplyCache(size int64) *replyCache {
 	}
 }
 
-// mayExecute reports whether the server has to execute c now. If it returns false, it has answered c,
-// will answer it later, or has dropped it.
+// mayExecute reports whether the server has to execute c, a call that changes something, now. If
+// mayExecute returns false, it has answered c, will answer it later, or has dropped it.
 func (rc *replyCache) mayExecute(s *Server, c *Call) bool {
 	k := rc.key(c)
 	for detached := false; ; detached = true {
@@ -186,14 +186,14 @@ type match struct {
 	lags            bool
 }
 
-// matchLocked looks for an entry that answers a call with key k from connection o. An entry of
-// another owner answers the call in each of these cases:
+// matchLocked looks for an entry that answers a call with key k from connection o. An entry of o
+// itself answers the call. An entry of another owner answers it in each of these cases:
 //   - The credential names the client, by a machine name or a proven principal. Two clients behind
 //     one address have different names, and clients choose their XIDs at random.
 //   - The owner's connection has ended.
 //   - Conn.Left of the owner's connection returns true: the peer has closed its side, does not
 //     acknowledge data, or may already use another connection.
-//   - Both connections have the same client address and port, which only one client can use.
+//   - Both connections have the same client address and port, which only one client at a time can use.
 func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now time.Time) (m match) {
 	for e := rc.entries[k]; e != nil; {
 		older := e.twin
@@ -241,10 +241,10 @@ func (rc *replyCache) ended(c *Conn) (left []*Call) {
 	return left
 }
 
-// claim makes o the owner of e if o's connection is newer than that of the present owner. e's call
-// has then arrived again on o's connection, which shows that the client now repeats its calls
-// there. Calls that still arrive on the older connection were sent before, so the server must not
-// execute them: claim sets succeeded in the previous owner.
+// claim records that e's call has arrived again, on o's connection. If that connection is newer
+// than that of e's owner, o becomes the owner, and the previous owner's field succeeded becomes
+// true: the client now repeats its calls on o's connection. Calls that still arrive on the older
+// connection were sent before, so the server must not execute them.
 func (e *reply) claim(o *replyOwner) {
 	if e.owner.id < o.id {
 		e.owner.succeeded = true

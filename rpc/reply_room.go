@@ -151,9 +151,9 @@ func (rc *replyCache) chargeLocked(cl *replyClient, n int64) {
 	rc.ranks[cl.ranked].Add(cl)
 }
 
-// sweepLocked deletes expired replies: at most sweepMost of o, and as many of one client from
-// rc.ranks. Each call takes the client from the next rank, so that the replies of clients that no
-// longer call are deleted as well.
+// sweepLocked deletes expired replies: at most sweepMost of o, and at most sweepMost of one client
+// from rc.ranks. Each sweep takes that client from the next rank, so that the replies of clients
+// that make no more calls are deleted as well.
 func (rc *replyCache) sweepLocked(o *replyOwner, now time.Time) {
 	for n := 0; n < sweepMost && o.replies.Len > 0 && rc.expireLocked(o.replies.First, now); n++ {
 	}

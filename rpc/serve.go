@@ -65,8 +65,8 @@ func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
 // So calls in startLane do not delay each other.
 type startLane struct{}
 
-// startInPlace starts a call that has arrived. It runs the call with Call.Try, so that the call does not
-// block the calling goroutine.
+// startInPlace starts a call that has arrived. It runs the call with Call.Try, so that the call
+// does not block the calling goroutine.
 func (s *Server) startInPlace(c *Call) {
 	st := &c.state
 	if st.sealed {
@@ -216,7 +216,7 @@ func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	return Status(out.Stat), true
 }
 
-// answer sends the stored result k as the reply to c. c is a copy of the call that had this result.
+// answer sends the stored result k as the reply to c. c repeats the call that had this result.
 func (s *Server) answer(c *Call, k *Kept) {
 	o := &c.state.overhead
 	size := ReplyHeader + o.Verifier + o.Before + k.words + o.Behind
@@ -372,7 +372,8 @@ func (s *Server) encode(c *Call, w *xdr.Writer, results func(w *xdr.Writer) Outc
 	return results(w)
 }
 
-// caught, in a defer statement, turns a panic into the outcome SystemErr.
+// caught is for a defer statement. If the function that defers it panics, caught counts the panic
+// and sets *out to SystemErr.
 func (s *Server) caught(c *Call, out *Outcome) {
 	if v := recover(); v != nil {
 		s.panicked(c.state.number, c.state.row, v)
@@ -380,7 +381,7 @@ func (s *Server) caught(c *Call, out *Outcome) {
 	}
 }
 
-// failed, in a defer statement, turns a panic into the result false.
+// failed is like caught, but sets *ok to false.
 func (s *Server) failed(c *Call, ok *bool) {
 	if v := recover(); v != nil {
 		s.panicked(c.state.number, c.state.row, v)

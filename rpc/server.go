@@ -19,9 +19,9 @@ type Config struct {
 	// number of goroutines for the calls of one client address in one lane (default 64). All
 	// addresses together may have twice as many in a lane.
 	Workers, LaneWorkers int
-	// Ready returns the number of goroutines that are ready to run and wait for a processor. If nil,
-	// the Go runtime is asked. While that number exceeds the number of processors, fewer calls than
-	// Workers run (see pace).
+	// Ready returns the number of goroutines that are ready to run and wait for a processor. If
+	// Ready is nil, the executor asks the Go runtime. While the number exceeds the number of
+	// processors, fewer calls than Workers run (see pace).
 	Ready func() int
 	// IdleWorker is how long a worker waits for another call before it ends (default 10 s).
 	IdleWorker time.Duration
@@ -38,7 +38,8 @@ type Config struct {
 	// Observe, if not nil, is called at the end of each call, on the goroutine that ends it. It
 	// must not block. The Event is valid only during Observe.
 	Observe func(e *Event)
-	// Working, if not nil, is called when a worker begins a call. It must not block.
+	// Working, if not nil, is called when a worker (a goroutine of the executor) begins a call. It
+	// must not block.
 	Working func()
 	// Panicked, if not nil, is called when a Program panics. It is called only for the first panic
 	// at each place in the code, and for at most 64 places; Stats.Panics counts all panics. It runs

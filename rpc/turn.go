@@ -39,9 +39,10 @@ type Turn struct {
 	call    *Call
 	replace func()
 	worker  worker
-	// begun is true once Run was called. late is true if the connection has another receiving
-	// goroutine, or is about to get one. seen is true if a tick of watch has passed since the Turn
-	// began. at is the index in executor.out. The executor's mutex guards all of them except begun.
+	// begun is true once Run was called. seen is true if a tick of watch has passed since lend
+	// returned the Turn. late is true if the connection has another receiving goroutine, or is
+	// about to get one. at is the index in executor.out. The executor's mutex guards all of them
+	// except begun.
 	begun      atomic.Bool
 	late, seen bool
 	at         int
@@ -178,10 +179,10 @@ func (x *executor) unwatch(t *Turn) {
 	x.out = x.out[:last]
 }
 
-// watch marks late Turns at each tick, and calls their Replace functions. It also adapts the pace
-// while that is slowed. It runs on a goroutine of its own, which ends when there was no Turn for
-// watchIdle ticks and the pace is not slowed, or when the executor is closed and has no Turn to
-// check.
+// watch checks the Turns at each tick: see look. While the pace is slowed (executor.slowed), watch
+// also adapts the pace, and gives waiting calls to workers. It runs on a goroutine of its own. That
+// ends when there was no Turn for watchIdle ticks and the pace is not slowed, or when the executor
+// is closed and has no Turn to check.
 func (x *executor) watch() {
 	defer x.wg.Done()
 	var replace []func()
@@ -211,7 +212,8 @@ func (x *executor) watch() {
 	}
 }
 
-// look marks the Turns that have become late, and appends their Replace functions to replace.
+// look marks a Turn as late if its call runs (begun) and an earlier tick has already seen it. It
+// appends the Replace functions of these Turns to the slice replace.
 func (x *executor) look(replace []func()) []func() {
 	for i := 0; i < len(x.out); {
 		t := x.out[i]
