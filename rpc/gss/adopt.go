@@ -17,8 +17,8 @@ func (s *Server) Adopt(c *Client) (theirs, ours []byte) {
 }
 
 // adopt adds a context that this Server did not make, and returns its handle. The context is valid
-// until it expires or is evicted. adopt does not start the sweep, which would delete an unused
-// context.
+// until it expires or is evicted. adopt does not start the timer of Server.sweep, because sweep
+// would delete the context if there is no callback for Config.Idle.
 func (s *Server) adopt(c Context) []byte {
 	now := time.Now()
 	x := &serverContext{ctx: c, principal: c.Principal(), own: c.Own(), expiry: c.Expiry()}

@@ -149,8 +149,8 @@ func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 // Principal returns the server's name as proven by the current context.
 func (c *Client) Principal() string { return c.Context().Principal() }
 
-// Context returns the current context. The Client replaces a context that has ended at its next
-// call.
+// Context returns the current context. If it has ended, the Client replaces it as soon as the user
+// makes another call.
 func (c *Client) Context() Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,9 +261,9 @@ func (c *Client) takeWaiting() callList {
 	return all
 }
 
-// again queues e a second time, because the server does not know the context of e, or refuses it.
-// It returns false if e may not be repeated: e was repeated before, the Client is closed, or the
-// Client's context is never replaced.
+// again queues e a second time, because the server has refused its context (renewable). If the
+// Client still uses that context, it first makes a new one. again returns false if e may not be
+// repeated: e was repeated before, the Client is closed, or the Client's context is never replaced.
 func (c *Client) again(e *call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -348,8 +348,8 @@ func (c *Client) Close() {
 }
 
 // destroy tells the server that the context is no longer needed (RFC 2203 §5.4). If the call does
-// not reach the server, the server has the context until it expires, or until the server deletes it
-// as unused.
+// not reach the server, the server keeps the context until it expires, or until the server deletes
+// it as unused.
 func (c *Client) destroy() {
 	ctx, cancel := context.WithTimeout(context.Background(), min(c.cfg.Timeout, destroyTime))
 	defer cancel()

@@ -45,10 +45,10 @@ func (id *identity) fill(c *rpc.Cred) {
 	c.Anonymous, c.Unsure, c.UID, c.GID = true, id.unsure, rpc.NobodyID, rpc.NobodyID
 }
 
-// The method named or chooses between id, the result of a new look-up, and the parameter before,
-// the result of the previous look-up. It returns id, unless id is unsure and the previous result
-// has numbers that are less than staleFor old. In that case, it returns a copy of the previous
-// result.
+// The method named or returns the identity to use after a new look-up with the result id. The
+// parameter before is the result of the previous look-up, or nil. The method returns id, unless the
+// new look-up failed and the previous one found user and group numbers less than staleFor ago. Then
+// it returns a copy of the previous result.
 func (id *identity) or(before *identity, now time.Time) *identity {
 	if !id.unsure || before == nil || !before.known || now.Sub(before.found) >= staleFor {
 		return id
@@ -206,9 +206,9 @@ const (
 )
 
 // refresher looks up identities in the background. asking is the number of look-ups in progress,
-// each on a goroutine of its own (startLookup). waiting has the contexts whose identities have to be
-// found out again. running is the number of goroutines that do so, one context after the other: for
-// each they start a look-up and wait for it.
+// each on a goroutine of its own (startLookup). waiting has the contexts whose identities have to
+// be looked up again. Other goroutines, of which there are running, take one context after the
+// other from waiting, start its look-up, and wait for the result.
 type refresher struct {
 	mu      sync.Mutex
 	asking  int

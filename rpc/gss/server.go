@@ -44,9 +44,10 @@ type Config struct {
 	Notify func(e *Event)
 }
 
-// maxHalves is the largest number of half-made contexts in all, maxHalvesOfOne the largest number
-// of one address, and halfLife the time after which the Server deletes one. sweepEvery is the
-// period of Server.sweep. The other constants are defaults of Config.
+// maxHalves is the largest number of half-made contexts, and maxHalvesOfOne the largest number of
+// them for one address. The Server deletes a half-made context after halfLife. It calls sweep every
+// sweepEvery. The other constants are defaults of Config: one address, or one principal, may have
+// MaxContexts/defaultShare contexts.
 const (
 	maxHalves        = 1024
 	maxHalvesOfOne   = 64

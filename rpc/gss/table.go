@@ -18,17 +18,15 @@ const chunkSize = 256
 
 type chunk [chunkSize]atomic.Pointer[serverContext]
 
-// A table finds contexts by their handles. Its fields max, share and each are the largest numbers
-// of contexts in all, from one address, and of one principal. If an address or a principal has
-// reached its limit, add deletes a context of that address or principal that was not used for long.
-// If the table is full, add deletes one from an address that has the most contexts. find takes no
-// lock.
+// A table finds contexts by their handles. It has at most max contexts, at most share of one client
+// address, and at most each of one principal. If an address or a principal has reached its limit,
+// add deletes one of its contexts that was not used for long. If the table is full, add deletes a
+// context of an address that has the most. find takes no lock.
 type table struct {
 	max, share int
-	// each is the largest number of contexts of one principal.
-	each   int
-	idle   time.Duration
-	chunks []atomic.Pointer[chunk]
+	each       int
+	idle       time.Duration
+	chunks     []atomic.Pointer[chunk]
 
 	mu      sync.Mutex
 	holders map[netip.Addr]*holder
