@@ -39,7 +39,7 @@ func New() *Mechanism {
 	return &Mechanism{Secret: "between the two of us", Name: "user@TEST", Host: "nfs/server@TEST"}
 }
 
-// Legs is a Mechanism whose acceptor needs several tokens of the initiator.
+// Legs is a Mechanism whose acceptor may need more than one token of the initiator.
 type Legs struct {
 	*Mechanism
 	// Tokens is the number of tokens that the acceptor needs, at least 1.
