@@ -9,9 +9,9 @@ import (
 // maxAsks is the largest number of requests to KDCs that run at once.
 const maxAsks = 8
 
-// asks has the requests to KDCs that run now. The library cannot interrupt a request: it waits for
-// its own time-outs, five seconds for each KDC and protocol. So a request continues after its
-// callers have stopped waiting. It uses a goroutine and a socket until then. Therefore at most
+// asks has the requests to KDCs that run now. A request uses a goroutine and a socket. The library
+// cannot interrupt it: the library waits for its own time-outs, five seconds for each KDC and
+// protocol. So a request continues even if its callers no longer wait for it. Therefore at most
 // maxAsks requests run, and at most one for each server.
 type asks struct {
 	mu       sync.Mutex

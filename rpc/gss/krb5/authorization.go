@@ -15,9 +15,9 @@ const (
 )
 
 // checkAuthorization checks the authorization data of a ticket or an authenticator. It returns an
-// error for all types except the constants above, because they may restrict the use of the ticket,
-// and this package does not implement such restrictions (RFC 4120 §5.2.6). The data of Active
-// Directory and of MIT's KDC are within AD-IF-RELEVANT.
+// error if data has a type other than the constants above: the other types may restrict the use of
+// the ticket, and this package does not implement such restrictions (RFC 4120 §5.2.6). The data of
+// Active Directory and of MIT's KDC are within AD-IF-RELEVANT.
 func checkAuthorization(data types.AuthorizationData, who string) error {
 	for _, e := range data {
 		switch e.ADType {

@@ -37,8 +37,8 @@ type wishes struct {
 	flags    uint32
 }
 
-// parseWishes decodes an authenticator's checksum field. It ignores delegated credentials and
-// extensions.
+// parseWishes decodes an authenticator's checksum field. It checks the form of a delegated
+// credential but does not use it, and ignores extensions.
 func parseWishes(sum types.Checksum) (w wishes, err error) {
 	b := sum.Checksum
 	if sum.CksumType != checksumType {

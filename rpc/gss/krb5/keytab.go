@@ -16,7 +16,8 @@ import (
 // maxKeytab is the size of the largest keytab that this package reads, in bytes.
 const maxKeytab = 16 << 20
 
-// A serviceKey is a key of a keytab.
+// A serviceKey is a key in a keytab, with its principal (components and realm) and its version
+// number.
 type serviceKey struct {
 	components []string
 	realm      string
@@ -24,7 +25,7 @@ type serviceKey struct {
 	key        key
 }
 
-// A keytabFile is a keytab. It is read again when its file has changed.
+// A keytabFile reads the keytab at a path, and reads it again when the file has changed.
 type keytabFile struct {
 	path string
 	read atomic.Pointer[keytabRead]

@@ -19,8 +19,9 @@ func newMACKey(p *profile, key []byte) *macKey {
 	return &macKey{profile: p, inner: padded(p, key, 0x36), outer: padded(p, key, 0x5c)}
 }
 
-// padded returns the state of p's hash after the key XORed with pad. The key must not be longer
-// than the hash's block; derived keys are shorter.
+// padded returns the state of p's hash after it has hashed one block: the key, filled up with
+// zeros, with each byte XORed with pad. The key must not be longer than the block; derived keys are
+// shorter.
 func padded(p *profile, key []byte, pad byte) []byte {
 	h := p.hash()
 	block := make([]byte, h.BlockSize())

@@ -27,8 +27,8 @@ type Config struct {
 	// Conf is the path of krb5.conf. The default is the first path in the environment variable
 	// KRB5_CONFIG or, without it, /etc/krb5.conf.
 	Conf string
-	// Cache is the initiator's credential cache: the path of a file, with or without FILE:, or
-	// DIR: and the path of a directory. If it is "", the initiator uses Keytab.
+	// Cache is the initiator's credential cache: FILE: and the path of a file, DIR: and the path of
+	// a directory, or only the path of a file. If it is "", the initiator uses Keytab.
 	Cache string
 	// Principal is the initiator's principal, which must have a key in Keytab. The default is the
 	// first principal of Service in Keytab.

@@ -30,7 +30,7 @@ func IsService(principal string) bool {
 	return err == nil && len(components) == 2 && realm != ""
 }
 
-// IsMachine reports whether a principal has the form of those under which machines mount
+// IsMachine reports whether a principal's name has a form that machines use when they mount
 // (rpc.gssd(8)): nfs/HOST, host/HOST, root/HOST, or HOST$, which is a machine account of Active
 // Directory.
 func IsMachine(principal string) bool {

@@ -30,7 +30,8 @@ type ticket struct {
 const maxTickets = 64
 
 // tickets stores the initiator's tickets by the server's principal. It has the tickets that servers
-// have accepted and, without mutual authentication, all that were sent.
+// have accepted. Without mutual authentication the initiator does not learn whether the server
+// accepted a ticket; then tickets has all that were sent.
 type tickets struct {
 	mu   sync.Mutex
 	kept map[string]*ticket
@@ -50,7 +51,7 @@ func (t *tickets) take(server string, now time.Time) *ticket {
 	return nil
 }
 
-// put stores a ticket. If maxTickets is reached, it deletes any other ticket.
+// put stores a ticket. If there are already maxTickets, it deletes any one of the others.
 func (t *tickets) put(k *ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

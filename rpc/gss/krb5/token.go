@@ -40,7 +40,8 @@ func putHeader(h []byte, id uint16, flags byte, sequence uint64) {
 	binary.BigEndian.PutUint64(h[8:], sequence)
 }
 
-// These functions read and write the fields EC and RRC of a Wrap token's header.
+// These functions read and write the fields EC (extra count) and RRC (right rotation count) of a
+// Wrap token's header, and compare a token's ID.
 func extraCount(h []byte) int             { return int(binary.BigEndian.Uint16(h[4:])) }
 func putExtraCount(h []byte, n int)       { binary.BigEndian.PutUint16(h[4:], uint16(n)) }
 func rightRotation(h []byte) int          { return int(binary.BigEndian.Uint16(h[6:])) }
