@@ -56,8 +56,8 @@ const maxMappings = 4096
 
 // Errors of a Client, besides those of its Dialer and *rpc.ReplyError.
 var (
-	// ErrTaken means that rpcbind refuses to register the service, because it is registered
-	// already, as a rule by another owner.
+	// ErrTaken means that rpcbind refuses to register the service, because it is already
+	// registered, usually by another owner.
 	ErrTaken = errors.New("rpcbind: another owner has registered the service")
 	// ErrElsewhere means that rpcbind has the address of another server for the service, and that
 	// this other server answers.
@@ -141,9 +141,9 @@ func (c *Client) Unregister(ctx context.Context, all []Mapping, serves func(cont
 	})
 }
 
-// compare calls the function in the parameter do for each mapping m of the slice all. Its argument
-// known is the mapping that rpcbind has registered for the same program, version and netid, or nil
-// if there is none. compare returns the errors of all calls of do.
+// compare calls do for each mapping in all: m is that mapping, and known is the one that rpcbind
+// has registered for the same program, version and netid, or nil if it has none. compare returns
+// the errors of all calls of do.
 func (c *Client) compare(ctx context.Context, all []Mapping, do func(s *session, m, known *Mapping) error) error {
 	return c.session(ctx, func(s *session) error {
 		registered, err := s.dump(ctx)
