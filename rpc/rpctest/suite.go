@@ -23,7 +23,7 @@ func Suite(t *testing.T, s *rpc.Server, p *Program, dial func(t *testing.T) rpc.
 	t.Run("endings", func(t *testing.T) { endings(t, p, dial(t)) })
 }
 
-// Calls has the tests of Suite that work under any authentication flavor. So the Callers that dial
+// Calls runs the tests of Suite that work under any authentication flavor: the Callers that dial
 // returns may protect the calls.
 func Calls(t *testing.T, p *Program, dial func(t *testing.T) rpc.Caller) {
 	t.Run("sizes", func(t *testing.T) { sizes(t, dial(t)) })

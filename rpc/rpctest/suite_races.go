@@ -57,8 +57,9 @@ type racer struct {
 	memory [96 << 10]byte
 }
 
-// Values of call's parameter giveUp: when the racer cancels the call. All values from 2 on mean
-// never.
+// Values of call's parameter giveUp. They tell when call cancels the RPC: while the transport has
+// the arguments written, right after Start, or never. 2 also means never, so that half of the
+// random values do.
 const (
 	whileWritten = iota
 	soonAfter

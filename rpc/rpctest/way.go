@@ -29,7 +29,8 @@ const (
 // reads wrong bytes, and the test fails.
 type Call struct {
 	rpc.Call
-	// The test sets Space. The method Room returns it, as a transport returns the room for a reply.
+	// Space is the space that the caller offers for the reply. The test sets it; the method Room
+	// returns it.
 	Space rpc.Room
 	// Places are the results of Place for the eligible results. A negative number means that there
 	// is no Write chunk.
@@ -53,7 +54,7 @@ type Call struct {
 	used    atomic.Bool
 }
 
-// TCPRoom is the room for a reply that the TCP transport gives to a call.
+// TCPRoom is the rpc.Room of a call over TCP.
 var TCPRoom = rpc.Room{Inline: 4 << 20}
 
 // NewCall returns a call on conn with the Room of TCP. message is the whole RPC message.
