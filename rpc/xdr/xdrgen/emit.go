@@ -13,8 +13,8 @@ type emitter struct {
 	m         *model
 	out       bytes.Buffer
 	constants map[string]bool // names of const definitions
-	// queue has a function for each type that shapes need; it writes the type after the current
-	// definition. queued has the names of all types that were ever in the queue.
+	// queue has the functions that write further types, which the shapes of the current definition
+	// need. queued has the names of all types that were ever in the queue.
 	queue  []func()
 	queued map[string]bool
 }
@@ -76,8 +76,8 @@ func (e *emitter) file(pkg, name string) []byte {
 
 func (e *emitter) printf(format string, a ...any) { fmt.Fprintf(&e.out, format, a...) }
 
-// later adds write, which writes the type called name, to the queue, unless it was in the queue
-// before.
+// later adds a function to the queue: write, which writes the type called name. If the queue
+// already has, or had, a function for that type, later does nothing.
 func (e *emitter) later(name string, write func()) {
 	if !e.queued[name] {
 		e.queued[name] = true

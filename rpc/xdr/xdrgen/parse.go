@@ -268,9 +268,9 @@ func (p *parser) declaration(owner string) *declaration {
 	return d
 }
 
-// nameInline gives names to the types that were defined inside d, and that have placeholders as
-// names. These types are the type of d, and the types inside that type. Their definitions are at
-// the end of p.spec.definitions; the parameter from is the index of the first.
+// nameInline gives names to the types that are defined inside the declaration d: d's own type, and
+// the types inside that. So far their names are placeholders. Their definitions are at the end of
+// p.spec.definitions; the parameter from is the index of the first.
 func (p *parser) nameInline(from int, d *declaration, owner string) {
 	inline := p.spec.definitions[from:]
 	if len(inline) == 0 {

@@ -230,7 +230,7 @@ func (d *declaration) isBytes() bool {
 	return d.spec.builtin == builtinOpaque || d.spec.builtin == builtinString
 }
 
-// findNodes fills in m.nodes.
+// findNodes finds the elements of linked lists, and stores them in m.nodes.
 func (m *model) findNodes() error {
 	for _, d := range m.spec.definitions {
 		if s, ok := d.(*structDef); ok && m.optionalOf(s.fields[len(s.fields)-1]) == s.name {
