@@ -100,9 +100,10 @@ func (l *leaves) foreign(v reflect.Value) {
 	}
 }
 
-// foreignUnion adds the items of a union: its discriminant X, and the fields of the selected arm.
-// The arm's method GetX returns X. If several values select the arm, X is also a field, which is
-// left out.
+// foreignUnion adds the items of a union. In the other implementation, a union is an interface, and
+// each arm is a struct that implements it. First comes the discriminant: the arm has one method
+// GetX, which returns it. Then come the arm's fields, without a field X, which is the discriminant
+// again.
 func (l *leaves) foreignUnion(arm reflect.Value) {
 	name := ""
 	for i := range arm.NumMethod() {
