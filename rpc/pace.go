@@ -36,7 +36,7 @@ func newPace(cfg *Config) pace {
 	return p
 }
 
-// least is the lowest number to which pace reduces the workers that run calls.
+// least is the lowest value of most.
 func (p *pace) least() int { return 2 * p.processors }
 
 // slowed reports whether fewer workers may run calls than Config.Workers allows.

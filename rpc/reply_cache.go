@@ -178,9 +178,9 @@ func (rc *replyCache) mayExecute(s *Server, c *Call) bool {
 type match struct {
 	entry *reply // the entry whose reply answers the call, or nil
 	// The other fields are used only if entry is nil. others is the number of entries with the
-	// call's key, which may be another client's. oldest is the oldest of these entries, and running
-	// is one that is still running, or nil. lags is true if the owner of one of these entries is
-	// newer than the call's connection.
+	// call's key; they may belong to another client. oldest is the oldest of these entries, and
+	// running is one that is still running, or nil. lags is true if the owner of one of these
+	// entries is newer than the call's connection.
 	others          int
 	running, oldest *reply
 	lags            bool
