@@ -8,9 +8,9 @@ import (
 )
 
 // knownFor is the time for which the Server uses user and group numbers that Config.Identify
-// returned. unknownFor is the time after which it asks again for a principal without numbers. If
-// Identify then fails, the Server uses the old numbers until staleFor has passed since Identify
-// returned them.
+// returned. unknownFor is the time after which the Server calls Identify again for a principal that
+// had no numbers. If Identify then fails, the Server uses the old numbers until staleFor has passed
+// since Identify returned them.
 const (
 	knownFor   = 10 * time.Minute
 	unknownFor = 30 * time.Second
@@ -207,8 +207,8 @@ const (
 
 // refresher looks up identities in the background. asking is the number of look-ups in progress,
 // each on a goroutine of its own (startLookup). waiting has the contexts whose identities have to
-// be looked up again. Other goroutines, of which there are running, take one context after the
-// other from waiting, start its look-up, and wait for the result.
+// be looked up again. The field running is the number of goroutines that work on waiting: each
+// takes one context after the other, starts its look-up, and waits for the result.
 type refresher struct {
 	mu      sync.Mutex
 	asking  int

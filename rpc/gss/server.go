@@ -21,8 +21,9 @@ type Config struct {
 	// Identify returns a principal's user number and groups on this machine. ok is false if the
 	// principal has none: the caller is then anonymous (rpc.Cred.Anonymous). If Identify is nil,
 	// all callers are anonymous. The Server calls Identify when a context is made, on a goroutine
-	// that may block. It calls it again in the background when the result is ten minutes old, or 30
-	// seconds if the principal has no numbers. groups must not be changed afterwards.
+	// that may block. The Server calls Identify again in the background when the result is ten
+	// minutes old, or 30 seconds if the principal has no numbers. groups must not be changed
+	// afterwards.
 	//
 	// An error means that the principal cannot be identified at present. The Server then uses the
 	// last result until that is an hour old. Without such a result, rpc.Cred.Unsure is set. The
