@@ -110,8 +110,8 @@ type Program struct {
 	// Served counts executions, by procedure. It does not count a Serve that returned WouldBlock or
 	// Pending. A call of the procedure LATER, whose Serve returns Pending, counts when it completes.
 	Served [procedures]atomic.Int64
-	// Tried counts the calls of Serve that returned WouldBlock. It counts a Serve twice that
-	// returned WouldBlock at an operation whose Op.How is Blocking.
+	// Tried counts the calls of Serve that returned WouldBlock. If the reason was an operation
+	// whose Op.How is Blocking, the call counts twice.
 	Tried atomic.Int64
 	// Steps counts the executed operations of COMPOUNDs.
 	Steps atomic.Int64

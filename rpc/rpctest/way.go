@@ -32,8 +32,8 @@ type Call struct {
 	// Space is the space that the caller offers for the reply. The test sets it; the method Room
 	// returns it.
 	Space rpc.Room
-	// Places are the results of Place for the eligible results. A negative number means that there
-	// is no Write chunk.
+	// Places[i] is the length, in bytes, of the Write chunk for eligible result i, which the method
+	// Place returns. A negative number means that there is no Write chunk.
 	Places []int
 	// Done receives a value when the call has ended.
 	Done chan struct{}
