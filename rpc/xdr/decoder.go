@@ -69,10 +69,12 @@ func (d *Decoder) Fail(err error) {
 // Position returns the current position in the unreduced stream, in bytes.
 func (d *Decoder) Position() int { return d.off + d.shift }
 
-// Len returns how many bytes are left of the stream passed to Reset, which lacks the excised items.
+// Len returns the number of unread bytes of the stream passed to Reset. The excised items are not
+// part of that stream.
 func (d *Decoder) Len() int { return len(d.buf) - d.off }
 
-// Rest returns the unread part of the stream passed to Reset, which lacks the excised items.
+// Rest returns the unread bytes of the stream passed to Reset. The excised items are not part of
+// that stream.
 func (d *Decoder) Rest() []byte { return d.buf[d.off:] }
 
 // Finish returns Err. If there is no error, but excised items or bytes are left over, it returns
