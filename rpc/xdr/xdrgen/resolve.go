@@ -208,7 +208,8 @@ func (m *model) checkDeclaration(d *declaration) error {
 	return nil
 }
 
-// checkExternal returns an error if @external is not on a typedef of an array with a bound.
+// checkExternal returns an error if d, or a declaration in it, is annotated @external. A typedef of
+// an array with a bound may have this annotation, but not together with @ddp or @iterate.
 func (m *model) checkExternal(d definition) error {
 	notes := d.head().notes
 	if t, ok := d.(*typedefDef); ok && notes.external {
