@@ -305,9 +305,9 @@ const maxIdleLanes = 64
 // wait for (Judgement.Lane). The map is immutable: a change replaces it.
 type laneGroups map[any]*mem.Group
 
-// groupOf returns the group that limits the payload memory of a call with this plan, or nil if the
-// call needs none or has no lane. All calls of one lane share a group, so that calls that wait for
-// one resource cannot take the memory that calls in other lanes need.
+// groupOf returns the group that limits the payload memory of a call with the Plan p. It returns
+// nil if the call needs no such memory, or has no lane. All calls of one lane share a group, so
+// that calls that wait for one resource cannot take the memory that calls in other lanes need.
 func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
 	lane := c.state.judged.Lane
 	if lane == nil || s.cfg.Pool == nil || p.Early ||

@@ -69,8 +69,9 @@ type Call struct {
 	Progress any
 
 	state callState // used by the rpc package alone
-	// detached counts the calls of Detach, over all RPC calls that used this record. Reset does not
-	// change it, because perform compares it after the record may have been reused.
+	// detached is the number of times that Detach was called on this record, over all RPC calls
+	// that used the record. Reset does not set it to 0: perform compares it before and after a
+	// Serve, during which the record may have been reused for another RPC call.
 	detached atomic.Uint32
 }
 
@@ -356,10 +357,10 @@ type Way interface {
 	// another one. The Way does not release the payloads of a reply that is not sent: the rpc
 	// package releases them before it calls Refuse, Drop, DropAndClose or Writer again.
 	Writer(words int) *xdr.Writer
-	// Detach copies the Message and the Writer's content from memory that the connection shares to
-	// memory of the call's own, so that the call can continue after Serve has returned. A writer
-	// that was returned before stays valid, with the same content and capacity. Further calls of
-	// Detach have no effect.
+	// Detach copies the Message and the Writer's content from memory that all calls of the
+	// connection share to memory of this call alone, so that the call can continue after Serve has
+	// returned. A writer that was returned before stays valid, with the same content and capacity.
+	// Further calls of Detach have no effect.
 	Detach()
 	// Send sends the Writer's content and payloads, and releases the payloads later. They may be in
 	// any memory. If the reply does not fit the Room, Send acts like Refuse(RefuseRoom).

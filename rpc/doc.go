@@ -18,7 +18,7 @@
 // returns Outcome.Pending. It then continues the call with Call.Resume, or ends it with
 // Call.Complete.
 //
-// Programs register by number. A Fallback serves the calls of all other programs, such as a relay.
+// Programs register by number. A Fallback, such as a relay, serves the calls of all other programs.
 //
 // If a client repeats a call that must not be executed twice, the server answers with the stored
 // result of the first execution (Kept). A Kept has no verifier, no protection and no chunks,

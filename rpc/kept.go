@@ -3,9 +3,9 @@ package rpc
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
 // Kept is a stored result of a call, for a client that repeats the call. It has the results and the
-// positions of their payloads. It has no verifier, protection and chunks, because they differ for
-// each request. The duplicate-request cache uses it, and so do programs with a reply cache of their
-// own.
+// positions of their payloads. It has no verifier, no protection and no chunks, because they differ
+// for each request. The duplicate-request cache uses it, and so do programs with a reply cache of
+// their own.
 type Kept struct {
 	auth  AuthStat
 	stat  AcceptStat

@@ -28,12 +28,12 @@ type Procedure struct {
 	MaxResults int
 	// Walk, if not nil, walks over the arguments and sets s. The arguments may be cut off after
 	// AdmitPrefix bytes, and do not contain the items in Read chunks. Walk calls Shape.Item for
-	// each item that may be in a Read chunk. If Walk is nil, no item may.
+	// each item that may be in a Read chunk. If Walk is nil, no item may be in one.
 	Walk func(args *xdr.Decoder, s *Shape)
 }
 
 // An Outcome is the result of Verify, Judge or Serve for one call: the accept status of the reply
-// (RFC 5531 §9), or another end or delay of the call.
+// (RFC 5531 §9), or that the call gets no such reply, or that it continues later.
 type Outcome struct {
 	Stat AcceptStat
 	// Low and High are the versions for PROG_MISMATCH. If both are 0, the server sends the lowest

@@ -80,7 +80,7 @@ func (cl *replyClient) next() *reply {
 }
 
 // linkLocked adds e, whose call has ended, as the newest reply of its owner. Then it deletes
-// replies until the cache's memory is within its limit.
+// replies until the owner's surplus and the cache's memory are within their limits.
 func (rc *replyCache) linkLocked(e *reply) {
 	o, cost := e.owner, e.cost()
 	if o.replies.Len == 0 {

@@ -25,10 +25,10 @@ type Config struct {
 	Ready func() int
 	// IdleWorker is how long a worker waits for another call before it ends (default 10 s).
 	IdleWorker time.Duration
-	// LendWithin limits Turns to times with many calls that would block. Such a call may run as a
-	// Turn only if another one came less than LendWithin earlier (default 5 ms), or while the
-	// executor still watches Turns. If such calls are rarer, the goroutine that watches Turns costs
-	// more than Turns save.
+	// LendWithin (default 5 ms) limits the use of Turns (see Turn). A call that would block may run
+	// as a Turn only if another such call came less than LendWithin earlier, or while the executor
+	// still watches Turns. If such calls are rarer, the goroutine that watches Turns costs more
+	// than Turns save.
 	LendWithin time.Duration
 	// ReplyCacheBytes limits the memory of the duplicate-request cache (default 64 MiB). The last
 	// 64 replies of each of 1,000 connections together take 16 to 38 MiB.
