@@ -27,8 +27,9 @@ type backs struct {
 	all []*clientContext
 }
 
-// under returns the data for calls under c. theirs is a handle that the client has offered for such
-// calls. under returns nil if the client has already offered maxBacks other handles.
+// under returns the clientContext for the server's calls under the context c. theirs is the handle
+// that these calls contain; the client has offered it. under returns nil if the client has already
+// offered maxBacks other handles.
 func (b *backs) under(c Context, theirs []byte) *clientContext {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,8 +86,8 @@ func (b *Back) Caller(k rpc.Caller) rpc.Caller {
 	return c
 }
 
-// CallSize returns the length of a call with n bytes of arguments. With the service GSSPrivacy, it
-// is the largest possible length.
+// CallSize returns the length, in bytes, of a call with n bytes of arguments. With the service
+// GSSPrivacy, it is the largest possible length.
 func (b *Back) CallSize(n int) int {
 	p := protector{ctx: b.x.ctx, service: b.service}
 	o := p.overhead()

@@ -119,7 +119,7 @@ func (cfg *ClientConfig) initiator(ctx context.Context) (Initiator, error) {
 }
 
 // Client makes a context with the server at the other end of k, and returns a Client that uses it.
-// Call it once.
+// Call it at most once, because an Initiator makes only one context.
 func (p *Prepared) Client(ctx context.Context, k rpc.Caller) (*Client, error) {
 	c := &Client{k: k, cfg: p.cfg}
 	c.idle = sync.NewCond(&c.mu)

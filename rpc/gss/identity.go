@@ -45,10 +45,10 @@ func (id *identity) fill(c *rpc.Cred) {
 	c.Anonymous, c.Unsure, c.UID, c.GID = true, id.unsure, rpc.NobodyID, rpc.NobodyID
 }
 
-// The method named or returns the identity to use after a new look-up with the result id. The
-// parameter before is the result of the previous look-up, or nil. The method returns id, unless the
-// new look-up failed and the previous one found user and group numbers less than staleFor ago. Then
-// it returns a copy of the previous result.
+// id.or(before, now) is the identity to use after a new look-up. id is the result of that look-up,
+// and before is the result of the previous one, or nil. The identity to use is id, unless the new
+// look-up failed and the previous one found user and group numbers less than staleFor ago. Then it
+// is a copy of before.
 func (id *identity) or(before *identity, now time.Time) *identity {
 	if !id.unsure || before == nil || !before.known || now.Sub(before.found) >= staleFor {
 		return id
@@ -134,7 +134,7 @@ func (k *identities) question(principal string, now time.Time) (q *question, our
 	return fresh, true
 }
 
-// forget deletes the outdated identities, and then others until half of maxRemembered are left. The
+// forget deletes the outdated identities, and then any others until maxRemembered/2 are left. The
 // caller holds mu.
 func (k *identities) forget(now time.Time) {
 	for p, q := range k.of {

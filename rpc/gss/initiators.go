@@ -59,7 +59,8 @@ func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) 
 
 // choose returns the mechanism for contexts in which this server has the name that the parameter
 // own gives. If an attempt with target has failed within restTime, choose returns an error that
-// wraps that attempt's error. It also fails if own would be one name more than maxOwnNames.
+// wraps that attempt's error. It also fails if own is a new name and there are already maxOwnNames
+// names.
 func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -80,7 +81,7 @@ func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error
 
 // rest stores the error of a failed attempt to make a context with target. The error is valid for
 // restTime. If maxResting errors are stored already, rest deletes the outdated ones, and then any
-// others until fewer are left.
+// others until fewer than maxResting are left.
 func (i *Initiators) rest(target string, err error, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
