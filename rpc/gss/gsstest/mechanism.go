@@ -139,8 +139,8 @@ func unframe(b []byte) []byte {
 
 func defective(text string) error { return &gss.Error{Major: gss.DefectiveToken, Text: text} }
 
-// An initiator makes one context. It sends as many tokens with its nonce and its name as the field
-// left requires. Then the acceptor answers with its own nonce.
+// An initiator makes one context. The field left is the number of tokens that it still has to send.
+// Each contains its nonce and its name. Then the acceptor answers with its own nonce.
 type initiator struct {
 	m      *Mechanism
 	target string
