@@ -99,7 +99,7 @@ func (c *confReader) readAll(dir string) error {
 }
 
 // confName reports whether includedir includes a file with this name: the name does not begin with
-// a dot, and has only letters, digits, dashes and underscores, or ends in .conf.
+// a dot, and either ends in .conf, or has only letters, digits, dashes and underscores.
 func confName(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return false

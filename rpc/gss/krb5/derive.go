@@ -24,7 +24,7 @@ func (p *profile) derive(key []byte, usage uint32, purpose byte, n int) []byte {
 }
 
 // deriveByCipher is the function DK of RFC 3961 §5.1 with AES: it encrypts the constant, folded to
-// one block (nfold), again and again, and concatenates the results.
+// one block (nfold), then the resulting block, and so on, and concatenates the results.
 func deriveByCipher(key, constant []byte, n int) []byte {
 	block, err := aes.NewCipher(key)
 	if err != nil {
