@@ -108,10 +108,10 @@ func (c *Client) Unset(ctx context.Context, m Mapping) error {
 	return c.session(ctx, func(s *session) error { return s.unset(ctx, &m) })
 }
 
-// Register registers each mapping of the slice all, and replaces registrations that an earlier
-// process left. If rpcbind has another address for a service, and the function serves reports that
-// a server answers at that address, Register leaves that registration and returns ErrElsewhere.
-// After an error, Register continues with the other mappings.
+// Register registers each mapping in all, and replaces registrations that an earlier process left.
+// If rpcbind has another address for a service, Register passes that registration to serves. If
+// serves returns true, because a server answers at that address, Register leaves the registration
+// and returns ErrElsewhere. After an error, Register continues with the other mappings.
 func (c *Client) Register(ctx context.Context, all []Mapping, serves func(context.Context, Mapping) bool) error {
 	return c.compare(ctx, all, func(s *session, m, known *Mapping) error {
 		if known != nil {
@@ -129,9 +129,9 @@ func (c *Client) Register(ctx context.Context, all []Mapping, serves func(contex
 	})
 }
 
-// Unregister removes the registration of each mapping of the slice all. It leaves a registration
-// that has another address, or at whose address a server still answers (serves returns true),
-// because that registration belongs to another server.
+// Unregister removes the registration of each mapping in all. It leaves a registration that has
+// another address, or at whose address a server still answers (serves returns true), because that
+// registration belongs to another server.
 func (c *Client) Unregister(ctx context.Context, all []Mapping, serves func(context.Context, Mapping) bool) error {
 	return c.compare(ctx, all, func(s *session, m, known *Mapping) error {
 		if known == nil || known.Address != m.Address || serves(ctx, *known) {
