@@ -57,9 +57,9 @@ type racer struct {
 	memory [96 << 10]byte
 }
 
-// Values of call's parameter giveUp. They tell when call cancels the RPC: while the transport has
-// the arguments written, right after Start, or never. 2 also means never, so that half of the
-// random values do.
+// Values of call's parameter giveUp. They tell when call cancels the RPC: while the transport calls
+// Args, right after Start, or never. The value 2 also means never, so that half of the random
+// values mean never.
 const (
 	whileWritten = iota
 	soonAfter
