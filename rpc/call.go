@@ -177,9 +177,9 @@ func (c *Call) Eligible(data []byte) xdr.Eligible {
 }
 
 // ResultRoom returns the largest size, in bytes, that the next eligible result may have: the length
-// of its own Write chunk or, without one, the space left in the reply message (RFC 8267 §6). rest
-// is the number of bytes that the program still has to write into the message: the count of this
-// result, and everything after this result.
+// of its own Write chunk or, without one, the space left in the reply message (RFC 8267 §6). The
+// parameter rest is the number of bytes that the program still has to write into the message: the
+// count of this result, and everything after this result.
 func (c *Call) ResultRoom(w *xdr.Writer, rest int) int {
 	next, left := c.unplaced(w)
 	if n, ok := c.place(next); ok {

@@ -71,7 +71,8 @@ type worker struct {
 	prev, next *worker    // links in executor.idle
 	place      int        // index in executor.team
 	// lane is the lane of the call that the worker runs, or nil if it runs none. address is the
-	// entry of the client address that sent that call. since is the time at which the call began.
+	// entry of the client address that sent that call. The field since is the time at which the
+	// call began.
 	lane    *lane
 	address *lanePlace
 	since   time.Time

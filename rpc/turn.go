@@ -13,11 +13,11 @@ import (
 // second tick is late: the connection gets another receiving goroutine, and the first goroutine
 // only finishes the call.
 
-// watchTick is the period of watch. A Turn stops the reception from its connection for at most two
-// ticks.
+// watchTick is the time between two ticks of executor.watch. A Turn stops the reception from its
+// connection for at most two ticks.
 const watchTick = time.Millisecond
 
-// watchIdle is the number of ticks after which watch ends if there is no Turn.
+// watchIdle is the number of ticks without a Turn after which executor.watch ends.
 const watchIdle = 8
 
 // keptTurns is the largest number of unused Turns that the executor stores for reuse.
@@ -41,8 +41,8 @@ type Turn struct {
 	worker  worker
 	// begun is true once Run was called. seen is true if a tick of watch has passed since lend
 	// returned the Turn. late is true if the connection has another receiving goroutine, or is
-	// about to get one. at is the index in executor.out. The executor's mutex guards all of them
-	// except begun.
+	// about to get one. The field at is the index in executor.out. The executor's mutex guards all
+	// of them except begun.
 	begun      atomic.Bool
 	late, seen bool
 	at         int
@@ -180,9 +180,9 @@ func (x *executor) unwatch(t *Turn) {
 }
 
 // watch checks the Turns at each tick: see look. While the pace is slowed (executor.slowed), watch
-// also adapts the pace, and gives waiting calls to workers. It runs on a goroutine of its own. That
-// ends when there was no Turn for watchIdle ticks and the pace is not slowed, or when the executor
-// is closed and has no Turn to check.
+// also adapts the pace, and gives waiting calls to workers. watch runs on a goroutine of its own.
+// It ends when there was no Turn for watchIdle ticks and the pace is not slowed, or when the
+// executor is closed and has no Turn to check.
 func (x *executor) watch() {
 	defer x.wg.Done()
 	var replace []func()
