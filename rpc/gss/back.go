@@ -28,7 +28,7 @@ type backs struct {
 }
 
 // under returns the clientContext for the server's calls under the context c. theirs is the handle
-// that these calls contain; the client has offered it. under returns nil if the client has already
+// that these calls contain; the client has offered it. It returns nil if the client has already
 // offered maxBacks other handles.
 func (b *backs) under(c Context, theirs []byte) *clientContext {
 	b.mu.Lock()

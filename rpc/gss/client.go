@@ -262,7 +262,7 @@ func (c *Client) takeWaiting() callList {
 }
 
 // again queues e a second time, because the server has refused its context (renewable). If the
-// Client still uses that context, it first makes a new one. again returns false if e may not be
+// Client still uses that context, it first makes a new one. It returns false if e may not be
 // repeated: e was repeated before, the Client is closed, or the Client's context is never replaced.
 func (c *Client) again(e *call) bool {
 	c.mu.Lock()

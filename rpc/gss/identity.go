@@ -206,9 +206,9 @@ const (
 )
 
 // refresher looks up identities in the background. asking is the number of look-ups in progress,
-// each on a goroutine of its own (startLookup). waiting has the contexts whose identities have to
-// be looked up again. The field running is the number of goroutines that work on waiting: each
-// takes one context after the other, starts its look-up, and waits for the result.
+// each on a goroutine of its own (startLookup). The field waiting has the contexts whose identities
+// have to be looked up again. The field running is the number of goroutines that work on waiting:
+// each takes one context after the other, starts its look-up, and waits for the result.
 type refresher struct {
 	mu      sync.Mutex
 	asking  int

@@ -18,10 +18,10 @@ const chunkSize = 256
 
 type chunk [chunkSize]atomic.Pointer[serverContext]
 
-// A table finds contexts by their handles. It has at most max contexts, at most share of one client
-// address, and at most each of one principal. If an address or a principal has reached its limit,
-// add deletes one of its contexts that was not used for long. If the table is full, add deletes a
-// context of an address that has the most. find takes no lock.
+// A table finds contexts by their handles. Its limits are the fields max (all contexts), share (the
+// contexts of one client address) and each (the contexts of one principal). If an address or a
+// principal has reached its limit, add deletes one of its contexts that was not used for long. If
+// the table is full, add deletes a context of an address that has the most. find takes no lock.
 type table struct {
 	max, share int
 	each       int
