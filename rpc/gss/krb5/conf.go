@@ -40,10 +40,10 @@ func chooseETypes(l *config.LibDefaults) {
 	l.PermittedEnctypeIDs = permitted
 }
 
-// chosen returns the allowed encryption types that a line of krb5.conf lists. names are the words
-// of that line, ids are the types that the library has read from them, and among are the allowed
-// types. If names equals unset, the library's default, the file has no such line, and chosen
-// returns all allowed types.
+// chosen returns the allowed encryption types that a line of krb5.conf lists. The parameter names
+// has the words of that line, ids has the types that the library has read from them, and among has
+// all allowed types. If names equals unset, the library's default, the file has no such line, and
+// chosen returns all allowed types.
 func chosen(names, unset []string, ids, among []int32) []int32 {
 	if slices.Equal(names, unset) {
 		return slices.Clone(among)
