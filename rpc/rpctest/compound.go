@@ -91,8 +91,8 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	s.Words = 4 + int(n)*opWords
 }
 
-// progress is the state of an interrupted COMPOUND. left is the number of operations that are not
-// executed yet.
+// progress is the state of an interrupted COMPOUND. The field left is the number of operations that
+// are not executed yet.
 type progress struct {
 	left   uint32
 	resume bool // the next operation has already returned Pending, and is executed now
