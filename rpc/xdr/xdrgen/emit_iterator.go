@@ -9,7 +9,8 @@ import (
 // iteratorType adds the iterator type for the array d to the queue, and returns its name.
 func (e *emitter) iteratorType(d *declaration, owner, limit string, elem shape) string {
 	name := owner + goName(&d.header)
-	// skip is code that skips all elements. next is code that decodes one element into *elem.
+	// The variable skip is code that skips all elements, and next is code that decodes one element
+	// into *elem.
 	skip := "var elem {{E}}\nfor i := 0; i < v.left && d.Err() == nil; i++ {\n" + elem.decode("elem") + "\n}"
 	next := elem.decode("elem")
 	if s, ok := elem.(scalar); ok {
