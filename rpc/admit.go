@@ -330,8 +330,8 @@ func (s *Server) newGroup(lane any) *mem.Group {
 	}
 	now := make(laneGroups, len(old)+1)
 	for l, g := range old {
-		// Remove idle groups. A group stays in use if another goroutine has just given it to a
-		// call: it limits that call's memory, but later calls of the lane get a new group.
+		// Leave out idle groups. If another goroutine has just given such a group to a call, the
+		// group still limits that call's memory, but later calls of the lane get a new group.
 		if len(old) < maxIdleLanes || !g.Idle() {
 			now[l] = g
 		}

@@ -7,11 +7,11 @@ import (
 )
 
 // A pace adapts the number of workers that run calls to the load of the processors. Calls that may
-// block need many workers, because most of the workers wait for disks. If the calls need the
-// processors instead, many workers take them away from each other and from every call that arrives.
-// So when more goroutines are ready to run than there are processors, fewer workers run calls, and
-// the other calls wait in their lanes, where clients take turns. When no goroutine is ready to run,
-// more workers run calls again. executor.mu guards a pace.
+// block need many workers, because most of the workers wait for disks. If the calls need processors
+// instead, many workers compete for the processors, and delay each other and every call that
+// arrives. So when more goroutines are ready to run than there are processors, fewer workers run
+// calls, and the other calls wait in their lanes, where clients take turns. When no goroutine is
+// ready to run, more workers run calls again. executor.mu guards a pace.
 type pace struct {
 	most       int // number of workers that may run calls, without the stuck ones
 	stuck      int // workers whose call has run for longer than stuckAfter
