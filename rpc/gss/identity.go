@@ -68,7 +68,8 @@ type identities struct {
 	of map[string]*question
 }
 
-// A question is one look-up of a principal. Its result id is valid once done is closed.
+// A question is one look-up of a principal. The field id is the result, which is valid once done is
+// closed.
 type question struct {
 	done chan struct{}
 	id   *identity
