@@ -13,7 +13,7 @@ import (
 )
 
 // preferred lists the encryption types that the initiator asks for. The types of RFC 3962 come
-// first, because servers from before RFC 8009 have only these two.
+// first, because servers that were written before RFC 8009 have only these two.
 var preferred = []int32{int32(AES256SHA1), int32(AES128SHA1), int32(AES256SHA2), int32(AES128SHA2)}
 
 // loadConf reads krb5.conf. If the file names no encryption types, it permits all of preferred,
