@@ -46,7 +46,7 @@ const (
 	BelowWindow
 	// SeqExhausted means that the context has used all its sequence numbers.
 	SeqExhausted
-	// Stale means that the context's ticket has ended.
+	// Stale means that the context's ticket has expired.
 	Stale
 	// UnknownPrincipal means that a context was made for a caller without a user number on this
 	// machine. The context was not refused. The caller acts as the anonymous user, unless the
