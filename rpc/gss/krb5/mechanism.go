@@ -95,8 +95,8 @@ func (m *Mechanism) serviceKeys() ([]serviceKey, error) {
 	return keys, nil
 }
 
-// seamError returns err if it is a *gss.Error. It wraps any other error in a *gss.Error with major
-// and c.
+// seamError returns err if it is a *gss.Error. It wraps any other error in a *gss.Error with the
+// status major and the code c.
 func seamError(err error, major gss.Major, c code) error {
 	var e *gss.Error
 	if err == nil || errors.As(err, &e) {
