@@ -109,8 +109,8 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 	s.connectionLine(level, "connection "+what, transport, peer, fields...)
 }
 
-// faultRemedy returns the advice for a connection that a fault ended or kept from being set up. If
-// the limit of locked memory is too small for a connection, the driver's error is ENOMEM.
+// faultRemedy returns the advice for a connection that ended, or could not be set up, because of
+// err. If the limit of locked memory is too small for a connection, the driver's error is ENOMEM.
 func faultRemedy(err error) string {
 	switch {
 	case errors.Is(err, rdmacm.ErrNoMemory):

@@ -35,7 +35,8 @@ func shared(limit int) int {
 	return left - min(mostForCalls, left/callsPart) - callbacksWithin(limit)
 }
 
-// callbacksWithin returns how many connections to clients the server may open for callbacks.
+// callbacksWithin returns how many connections to clients the server may open for callbacks, if the
+// process may open limit descriptors.
 func callbacksWithin(limit int) int {
 	return min(mostForCallbacks, max(limit-ownDescriptors, callbacksPart)/callbacksPart)
 }
@@ -60,8 +61,8 @@ func seatsIn(n int) int {
 	return max(seats, 1)
 }
 
-// descriptorsForFiles returns how many descriptors the file systems may hold between calls, if
-// there are this many connections.
+// descriptorsForFiles returns how many descriptors the file systems may hold between calls, if the
+// process may open limit descriptors and accepts the given number of connections.
 func descriptorsForFiles(limit, connections int) int {
 	return min(max(shared(limit)-connections-census.Spare(connections), 0), mostForFiles)
 }

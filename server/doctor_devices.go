@@ -17,9 +17,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// A deviceTree is where doctor gets its facts about RDMA devices: from files beneath a root
-// directory, and from functions if no file has the fact. Tests use a root and functions of their
-// own.
+// A deviceTree is the source of doctor's facts about RDMA devices: files beneath a root directory,
+// and functions for the facts that are in no file. Tests use a root and functions of their own.
 type deviceTree struct {
 	root string // the directory that contains sys, dev and proc
 	// library returns an error with a remedy if this program cannot use RDMA devices at all.

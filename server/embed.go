@@ -32,7 +32,7 @@ type HandlerOptions struct {
 	// Clients are the networks served; empty means every address. The Handler checks no
 	// permissions: a client that reaches the files may do anything.
 	Clients []netip.Prefix
-	// Secure serves only peers on privileged ports (below 1024), as the export option does.
+	// Secure serves only peers on privileged ports (below 1024), as the export option secure does.
 	Secure bool
 	// ReadOnly refuses every change.
 	ReadOnly bool

@@ -86,13 +86,13 @@ func (e *ending) startStep(name string, until time.Time, do func(context.Context
 	return st
 }
 
-// punctual is how long wait waits for a step after the step's deadline, because a step that heeds
-// its context ends a little later. Close to the deadline of the whole ending, wait waits for at
-// most half of the time that remains.
+// punctual is how long wait still waits after a step's deadline, because a step that ends when its
+// context ends does so a little later. wait waits for at most half of the time between the deadline
+// of the step and the deadline of the whole ending.
 const punctual = 100 * time.Millisecond
 
-// wait waits until a step has ended, and returns its error. If the step is still running after
-// its deadline and the time punctual, wait logs that, and ended is false.
+// wait waits until a step has ended, and returns the step's error. If the step has not ended by its
+// deadline, nor in the time punctual after it, wait logs this and returns false for ended.
 func (e *ending) wait(st *step) (ended bool, err error) {
 	at := st.until.Add(min(punctual, e.deadline.Sub(st.until)/2))
 	late := time.NewTimer(time.Until(at))
@@ -114,8 +114,8 @@ func (e *ending) do(name string, until time.Time, do func(context.Context) error
 // leave records something that the ending leaves behind. The argument describes it for the log.
 func (e *ending) leave(what string) { e.left = append(e.left, what) }
 
-// result returns nil if everything has ended, even if late, and else an *Unfinished. It writes
-// the last line of the log.
+// result returns nil if all steps have ended by now, even after their deadlines, and nothing else
+// was left behind. Otherwise it returns an *Unfinished. It writes the last line of the log.
 func (e *ending) result() error {
 	took := time.Since(e.began)
 	for _, st := range e.steps {

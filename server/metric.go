@@ -298,7 +298,8 @@ func ofKinds(values func(*traffic) []count) func(*counted, func(float64, ...stri
 	}
 }
 
-// ofReasons returns a read function for the numbers of connections refused, or ended, by reason.
+// ofReasons returns a read function for the number of connections per reason: of refused
+// connections if refusals is true, otherwise of ended connections.
 func ofReasons(refusals bool) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
 		for _, why := range census.Reasons() {

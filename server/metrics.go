@@ -48,12 +48,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metricsConnections is the largest number of connections to the metrics endpoint at a time.
-// Further ones are not accepted until one ends, so that they do not take the descriptors for files
-// and clients.
+// metricsConnections is the largest number of connections to the metrics endpoint at a time. The
+// server accepts no further connection there until one ends, so that they do not use up the
+// descriptors for files and clients.
 const metricsConnections = 16
 
-// serveMetrics starts to serve metrics if they are configured. The function stop stops that. If
+// serveMetrics starts to serve metrics if they are configured. The function stop ends this. If
 // serveMetrics cannot listen, the server runs without metrics.
 func (s *Server) serveMetrics() (stop func(context.Context)) {
 	if s.cfg.Metrics == "" {

@@ -56,8 +56,8 @@ func recordsFault(file string, err error) error {
 	return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be read and written: %w; see that its directory can be written and has room, and that no other process has the file open, or name another directory with --state-dir, and clients lose what they hold open and locked at this start", file, config.Cause(err))
 }
 
-// toldRecords are Records that log when they cannot be written, and when they can be again.
-// Clients have to wait meanwhile, and no other line tells the administrator why.
+// toldRecords wraps Records. It logs when a write fails, and when writes succeed again. While they
+// fail, clients have to wait, and no other log line says why.
 type toldRecords struct {
 	state.Records
 	log  *zap.Logger
@@ -70,9 +70,9 @@ const tellAgain = time.Minute
 func (r *toldRecords) Put(more []state.Record) error    { return r.tell(r.Records.Put(more)) }
 func (r *toldRecords) Remove(gone []state.Record) error { return r.tell(r.Records.Remove(gone)) }
 
-// tell returns its argument, the result of a write. It logs a failure, but at most once in each
-// tellAgain, and the first success after a logged failure. One goroutine at a time calls it, as
-// for all methods of Records.
+// tell logs the result of a write, err, if it is a failure, but at most once per tellAgain. It also
+// logs the first success after a logged failure. It returns err. Only one goroutine at a time may
+// call it, as for all methods of Records.
 func (r *toldRecords) tell(err error) error {
 	switch {
 	case err == nil && !r.last.IsZero():
@@ -97,8 +97,8 @@ func (s *Server) closeClients() {
 	}
 }
 
-// closeRecords closes the clients' records. The caller calls it when the server grants nothing any
-// more that needs a record.
+// closeRecords closes the file that records the clients. It may be called only when the server no
+// longer grants opens and locks, because each needs a record of its client.
 func (s *Server) closeRecords() {
 	if s.records != nil {
 		if err := s.records.Close(); err != nil {

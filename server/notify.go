@@ -17,14 +17,14 @@ func (s *Server) tellSystemd(state string) {
 	}
 }
 
-// notifyReady reports that the daemon serves, with a status text.
+// notifyReady tells systemd that the daemon serves, and passes a status text.
 func (s *Server) notifyReady(status string) {
 	s.tellSystemd(fmt.Sprintf("%s\nSTATUS=%s", daemon.SdNotifyReady, strings.ReplaceAll(status, "\n", "; ")))
 }
 
-// notifyReloading reports that the configuration is being read again; notifyReady follows. The
-// message has the time, by which systemd (Type=notify-reload) knows which of its reload requests
-// is meant.
+// notifyReloading tells systemd that the daemon reads the configuration again; notifyReady follows.
+// The message contains the present time, by which systemd (Type=notify-reload) knows which of its
+// reload requests the message answers.
 func (s *Server) notifyReloading() {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) == nil {

@@ -230,9 +230,9 @@ func (s *Server) memory(exports []*export.Export) mem.Config {
 }
 
 // Serve runs until ctx ends, or a listener is closed or fails, and then drains: it answers the
-// calls that complete within the drain timeout, and closes the file systems. The drain and the end
-// take at most the time EndsWithin. If something hangs, Serve leaves it behind, and the error
-// contains an *Unfinished. A Server serves once.
+// calls that complete within the drain timeout, and closes the file systems. This takes at most the
+// time that EndsWithin returns. If something hangs, Serve leaves it behind, and the error contains
+// an *Unfinished. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
 	over := make(chan error) // the error of the first listener that ends

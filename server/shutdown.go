@@ -137,7 +137,7 @@ func (s *Server) release(e *ending) {
 		})
 	}
 	if s.state != nil {
-		// The directory is closed even if something was left behind, because the next process
+		// The state directory is closed even if an earlier step has not ended, because the next process
 		// needs it.
 		e.do("state directory", e.half(), func(context.Context) error {
 			s.closeRecords()
@@ -148,10 +148,10 @@ func (s *Server) release(e *ending) {
 	_ = s.log.Sync()
 }
 
-// releaseExports closes the exports that nothing uses, all at the same time, and reports whether
-// it closed every export. If idle is false, connections may still use any export, and it closes
-// none. The list busy has the calls that still run; their exports stay open. If it has calls of
-// unknown exports, every export stays open.
+// releaseExports closes the exports that nothing uses, all at the same time, and reports whether it
+// closed every export. If idle is false, connections may still use any export, and releaseExports
+// closes none. The list busy has the calls that still run; their exports stay open. If it has calls
+// of unknown exports, every export stays open.
 func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all bool) {
 	e.do("asking for unsynced data", e.half(), func(context.Context) error {
 		s.logUnsynced()

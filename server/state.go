@@ -62,8 +62,8 @@ func checkStateDir(path string) error {
 	return nil
 }
 
-// ownOrRoots reports whether a file's owner is this process's user or root, which can read and
-// replace everything anyway.
+// ownOrRoots reports whether a file's owner is this process's user, or root. Root can read and
+// replace every file anyway.
 func ownOrRoots(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 func (s *stateDir) close() { s.lock.Close() }

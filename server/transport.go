@@ -55,7 +55,7 @@ type carrier interface {
 	listen(netip.AddrPort) (*listener, error)
 	// ways returns the ways to connect from this process to a listener at the address.
 	ways(netip.AddrPort) []way
-	// shutdown sends the last replies and ends the connections. close cuts them.
+	// shutdown sends the last replies and then ends the connections. close ends them at once.
 	shutdown(context.Context) error
 	close() error
 	// traffic returns the current counters.

@@ -9,14 +9,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 )
 
-// openUsers makes the maps of this machine's users and groups: for owners of files, for
-// principals, and for callers whose groups are looked up.
+// openUsers sets s.users, which translates between names and numbers of this machine's users and
+// groups, and s.groups, which looks up the groups of callers.
 func (s *Server) openUsers() {
 	s.users = identity.New(identity.Config{Domain: s.cfg.NFS.Domain})
 	s.groups = identity.NewGroups(identity.GroupsConfig{Look: s.users.GroupsOf, Failed: (&failedGroups{log: s.log}).failed})
 }
 
-// failedGroups writes log lines about groups that cannot be looked up, at most one in each
+// failedGroups writes log lines about users whose groups cannot be looked up, at most one line per
 // clientLineEvery.
 type failedGroups struct {
 	log *zap.Logger

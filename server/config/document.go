@@ -10,9 +10,9 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// A document is a configuration file before it is decoded. It finds out which keys the file sets,
-// in which lines, and with which kinds of values. The decoder knows only Go types; the errors of
-// document say in the user's words which values a key accepts.
+// A document checks a configuration file before it is decoded. It finds out which keys the file
+// sets, in which lines, and with which kinds of values. Its errors say in the user's words which
+// values a key accepts; the errors of the decoder would name Go types.
 type document struct {
 	file   string
 	parser unstable.Parser

@@ -33,12 +33,12 @@ type exportOption struct {
 	name string
 	// takes describes the value that follows the name and '='; empty if the option has no value.
 	takes string
-	// about is the option's subject: two different options about the same subject contradict each
-	// other. If alone is not nil, they do so only if alone also returns the same string for both
-	// values.
+	// about is the option's subject: two different options about one subject contradict each other.
+	// If an option may be given for several networks, the function alone returns the networks in its
+	// value. Two such options contradict each other only if they name the same networks.
 	about string
 	alone func(value string) string
-	// usual: the option is the default for its subject.
+	// usual is true if the option is the default for its subject.
 	usual bool
 	// meaning is the option's text in docs/configuration.md. set changes e as the option says.
 	meaning string

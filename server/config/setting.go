@@ -37,7 +37,7 @@ func (s *setting) flagName() string {
 	return strings.ReplaceAll(s.key, "_", "-")
 }
 
-// flagged returns the setting with another name for its flag.
+// flagged returns a copy of the setting whose flag has the given name.
 func (s setting) flagged(name string) setting {
 	s.name = name
 	return s
@@ -71,8 +71,8 @@ func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most
 }
 
 // optional returns the setting of a number that has no default. If the user sets the number, it
-// must lie between least and most. The last parameter but one is the text that the documentation
-// shows in place of a default.
+// must lie between least and most. The documentation shows the text of the parameter without in
+// place of a default.
 func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, without, meaning string) setting {
 	return setting{key: key, usual: without, meaning: meaning,
 		check: func(k *checker) {

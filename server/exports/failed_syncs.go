@@ -55,7 +55,7 @@ func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, 
 }
 
 // due reports whether to write a line about a device now. leftOut is the number of failures since
-// the line before, which were not logged.
+// the last line, which were not logged.
 func (f *failedSyncs) due(dev uint64, now time.Time) (leftOut int, due bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

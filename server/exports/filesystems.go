@@ -38,8 +38,8 @@ type directoryKey struct{ dev, ino, mount uint64 }
 type openFilesystem struct {
 	fs      *local.FS
 	exports int
-	// closed is closed after fs. When exports, the number of exports that use fs, has fallen to 0,
-	// LetGo closes fs and then this channel.
+	// exports is the number of exports that use fs. When it falls to 0, LetGo closes fs and then the
+	// channel closed.
 	closed chan struct{}
 }
 
@@ -135,8 +135,8 @@ func (t *Filesystems) again(fs vfs.FileSystem) bool {
 
 // share counts one more export of the open file system of a directory, and returns the file system.
 // If shared is false, share has counted nothing. Then the first result is nil if the file system is
-// not open; otherwise the file system is being closed, and the caller can wait for its channel
-// closed.
+// not open. Otherwise the file system is being closed, and the caller can wait until the result's
+// channel closed is closed.
 func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -131,9 +131,10 @@ func (w *mounts) startWatch() {
 	})
 }
 
-// The table calls missing when it did not find a name, because the name may be that of a new
-// mount. missing returns true after a survey that began after the call: its own, or another
-// goroutine's. It returns false if it would have to wait for longer than surveyWait.
+// missing waits for a survey that begins after the call of missing. It makes this survey itself,
+// unless another goroutine does. It returns false if it would have to wait for longer than
+// surveyWait. The table calls missing if it does not find a name, because the name may be that of a
+// new mount.
 func (w *mounts) missing() bool {
 	arrived := time.Now()
 	for {

@@ -6,13 +6,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// keepExportsApart returns an error for an inner export if the outer export, in whose directory
-// it lies, serves more clients or accepts weaker flavors, unless the inner export has the option
-// nested. The reason is that clients can access the inner export's files through the outer
-// export, and then the options of the outer export apply: with NFSv3 they look up the inner
-// directory, and with any version they can use a handle that another client got. The argument at
-// has the locations of the exports' directories; a location is nil if the directory cannot be
-// opened.
+// keepExportsApart compares each pair of an outer export and an inner export, whose directory lies
+// in the outer one. It returns an error if the outer export serves more clients or accepts weaker
+// flavors, unless the inner export has the option nested. The reason is that clients can access the
+// inner export's files through the outer export, and then the options of the outer export apply:
+// with NFSv3 they look up the inner directory, and with any version they can use a handle that
+// another client got. The argument at has the locations of the exports' directories; a location is
+// nil if the directory cannot be opened.
 func keepExportsApart(all []config.Export, at []*location) error {
 	for i, inner := range at {
 		is, err := describe(&all[i])

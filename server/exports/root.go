@@ -122,10 +122,9 @@ func (d directory) mayBe(was directory) bool {
 	return d.Handle == was.Handle && (d.FSID == was.FSID || only && onlyThen && boot != before)
 }
 
-// r.is compares r with an earlier root of the same export. It returns true if both are the same
-// directory, or if they differ only because another file system is mounted at the same place: only
-// the administrator can mount, so such a difference is intended. The directory that has the mount
-// point must then be the same as before.
+// r.is reports whether r is the same directory as an earlier root of the same export. It also
+// returns true if another file system than before is mounted on the same directory: only the
+// administrator can mount, so this difference is intended.
 func (r *root) is(was *root) bool {
 	now, before := r.directory, was.directory
 	for i := 0; !now.mayBe(before); i++ {
@@ -156,8 +155,8 @@ func readRoots(state string) (r roots, err error) {
 	return r, nil
 }
 
-// write stores r in the state directory, unless r is equal to the roots that are stored there, the
-// second argument.
+// write stores r in the state directory, unless r is equal to before, the roots that are already
+// stored there.
 func (r roots) write(state string, before roots) error {
 	if reflect.DeepEqual(r, before) {
 		return nil
@@ -179,10 +178,10 @@ type lostRoot struct{ why string }
 func (e *lostRoot) Error() string { return e.why }
 
 // openDirectory opens the file system of export i, and returns it with the export's root. If the
-// export was opened with this path before, known is true, and the fourth argument is the export's
-// root at that time. If the path leads to another directory than before, and lies within another
-// export, that export's clients may have put the directory there, and openDirectory returns a
-// *lostRoot.
+// export was opened with the same path before, the caller sets known, and passes the root of that
+// time as the argument was. If the path now leads to another directory, and through the directory
+// of another export, the clients of that export may have put the directory there. openDirectory
+// then returns a *lostRoot.
 func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
 	way, err := ways.walk(i)

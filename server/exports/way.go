@@ -25,8 +25,8 @@ func waysTo(all []config.Export) *ways {
 // A way is the result of following the path to an export's directory.
 type way struct {
 	fd int // the directory
-	// within is the directory of another export that the path leads through, or "". That export's
-	// clients may have changed the rest of the path.
+	// If the path leads through the directory of another export, within is that directory's path;
+	// otherwise "". Clients of the other export can change the rest of the path.
 	within string
 }
 

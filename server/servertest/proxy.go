@@ -21,9 +21,9 @@ type Proxy struct {
 	// budget is the number of bytes that the proxy still forwards from the client to the server. If
 	// it is negative, the proxy forwards all bytes.
 	budget int
-	// untilAnswer: after the server's next byte, budget becomes 0.
+	// If untilAnswer is true, the proxy sets budget to 0 when the server sends its next byte.
 	untilAnswer bool
-	// deaf: the proxy reads no more from the server.
+	// If deaf is true, the proxy reads no more from the server.
 	deaf  bool
 	ended chan struct{} // closed by Close
 	conns []net.Conn
@@ -45,16 +45,16 @@ func NewProxy(t testing.TB, server netip.AddrPort) *Proxy {
 // Addr returns the proxy's listening address.
 func (p *Proxy) Addr() netip.AddrPort { return p.l.Addr().(*net.TCPAddr).AddrPort() }
 
-// StopAfter lets n more bytes of the client through, and then none.
+// StopAfter makes the proxy forward n more bytes from the client to the server, and then none.
 func (p *Proxy) StopAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget = n
 }
 
-// StopAtAnswer lets the client's bytes through until the server sends its first byte, and
-// then none. So the server gets a whole call, but no answer to its own requests, such as
-// RDMA Reads.
+// StopAtAnswer makes the proxy forward the client's bytes until the server sends its next byte, and
+// then none. So the server gets a whole call, but no answer to its own requests, such as RDMA
+// Reads.
 func (p *Proxy) StopAtAnswer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
