@@ -64,7 +64,7 @@
 // connections that never sent an FPDU end within 12 s. idle: 10,000 clients stay connected, and
 // each takes at most 64 KiB. READDIR: it takes no longer than a READ may take.
 //
-// # Effect of each behaviour on the first milestone
+// # Effect of each behaviour on the first version
 //
 // Measured with the source of 2026-11-21, on two processors that also did other work. "8 s" means
 // that no call was answered while the judge waited. With a longer Patience, SlowWrites and

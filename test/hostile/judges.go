@@ -167,11 +167,11 @@ func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
 // attack. The client makes its calls one at a time.
 const seriesPromptly = 100 * time.Millisecond
 
-// leastShare is the smallest part of its share that a client may get during an attack: one in
-// leastShare. Its share is the number of calls that the client of the control daemon makes in the
-// same time, divided by the number of rivals. The hostile peers' own throughput is no measure,
-// because a peer with many calls under way can use all the time that the daemon gives it, and a
-// client with one call at a time cannot.
+// During an attack an honest client must get at least 1/leastShare of its share. Its share is the
+// number of calls that the client of the control daemon makes in the same time, divided by the
+// number of rivals. The hostile peers' own throughput is no measure, because a peer with many calls
+// under way can use all the time that the daemon gives it, and a client with one call at a time
+// cannot.
 const leastShare = 10
 
 // rivals returns the number of parties among which the daemon divides its time, the honest client
@@ -194,11 +194,11 @@ func (s *Stage) rivals() int {
 	return max(len(addresses), addresses[clientaddr.Of(honest)])
 }
 
-// JudgeSeries judges clients, each in a process of its own, that repeat a Work, one call at a
-// time. Another process does the same at the control daemon at the same time. 99 of 100 calls must
-// end within seriesPromptly, or, if that is longer, within the time within which 99 of 100 calls
-// end at the control daemon, times leastShare, times the number of rivals. Each client must make
-// at least one in leastShare of the calls that are its share (see leastShare).
+// JudgeSeries judges clients, each in a process of its own, that repeat a Work, one call at a time.
+// Another process does the same at the control daemon at the same time. 99 of 100 calls must end
+// within seriesPromptly, or, if that is longer, within the time within which 99 of 100 calls end at
+// the control daemon, times leastShare, times the number of rivals. Each client must make at least
+// 1/leastShare of its share of calls (see leastShare).
 func (s *Stage) JudgeSeries(works ...Work) {
 	s.t.Helper()
 	for _, work := range works {
@@ -239,8 +239,8 @@ func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
 }
 
 // startJudged starts a Series at the attacked daemon and one at the control daemon. The function
-// end waits for both and judges the first. steady is a parameter of startSeries. If shares is true,
-// end judges also how many calls the client made.
+// end waits for both, and judges the Series at the attacked daemon. steady is a parameter of
+// startSeries. If shares is true, end judges also how many calls the client made.
 func (s *Stage) startJudged(transport string, work Work, steady, shares bool) (end func()) {
 	ends := [...]func() (Series, error){s.startSeries(transport, work, steady), s.control.daemon.startSeries(transport, work, steady)}
 	return func() {
@@ -355,8 +355,8 @@ func (s *Stage) JudgeIdle(a *Attack) {
 // anything.
 const fewerWithin = 12 * time.Second
 
-// JudgeFewer tests that the daemon ends connections of peers that never sent anything: within
-// fewerWithin it must end as many connections as there are peers, or at most `most` fewer.
+// JudgeFewer tests that the daemon ends connections of peers that never sent anything. Within
+// fewerWithin it must end at least a.Peers - most connections.
 func (s *Stage) JudgeFewer(a *Attack, most int64) {
 	s.t.Helper()
 	s.t.Run("deadline", func(t *testing.T) {

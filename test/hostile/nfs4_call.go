@@ -129,7 +129,7 @@ func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decod
 }
 
 // await returns the next reply. It passes calls of the daemon that arrive before the reply to
-// c.called, or ignores them if that is nil.
+// c.called, or ignores them if c.called is nil.
 func (c *client4) await() ([]byte, error) {
 	for {
 		b, err := c.next()

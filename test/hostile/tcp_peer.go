@@ -48,8 +48,8 @@ func hold(c net.Conn) error {
 // A peer that reads nothing counts as standing when its send has been blocked for the time stuck.
 const stuck = 200 * time.Millisecond
 
-// pour sends n pieces of bytes, which `chunk` returns, to a connection and reads nothing from it.
-// It calls `stands` once: when a send has been blocked for the time `stuck`, or when
+// pour sends the results of chunk(0) to chunk(n-1) over a connection, and reads nothing from it. It
+// calls the function stands once: when a send has been blocked for the time stuck, or when
 // everything has been sent.
 func pour(c net.Conn, n int, chunk func(i int) []byte, stands func()) error {
 	stood := false
