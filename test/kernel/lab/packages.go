@@ -79,9 +79,10 @@ func InstallPackages(progress io.Writer) error {
 	return r.run("apt-get", append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)...)
 }
 
-// forbidServices prevents apt-get from starting the services of the packages. Debian runs
-// policy-rc.d, whose exit status 101 forbids it. If this machine's policy-rc.d already exits with
-// 101, it is not changed. Otherwise another one takes its place until restore is called.
+// forbidServices prevents apt-get from starting the services of the packages. Before Debian's
+// packages start a service, they run policy-rc.d; its exit status 101 forbids the start. If this
+// machine's policy-rc.d already exits with 101, it is not changed. Otherwise another one takes its
+// place until restore is called.
 func forbidServices() (restore func(), err error) {
 	const policy = "/usr/sbin/policy-rc.d"
 	if err := exec.Command(policy, "rpcbind", "start").Run(); err != nil && exitCode(err) == 101 {

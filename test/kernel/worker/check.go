@@ -52,7 +52,7 @@ func (a *audit) lost(count *int, format string, args ...any) {
 	}
 }
 
-// A node is the object to which, by the ledger, a name must refer.
+// A node describes the object that a name must refer to according to the ledger.
 type node struct {
 	kind   kind   // create, symlink, mkdir, record, through
 	target string // of a symbolic link

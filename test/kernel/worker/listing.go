@@ -17,8 +17,8 @@ const (
 )
 
 // list reads a directory several times, in small steps, while another client changes it. Each of
-// the `count` names that exist all the time must appear exactly once in each listing. Other names
-// must be those of churn.
+// the `count` names that exist all the time must appear exactly once in each listing. All other
+// names must be names that churn creates.
 func list(dir string, count, rounds int) error {
 	passing := 0
 	for round := range rounds {
