@@ -31,8 +31,8 @@ func (c census) String() string {
 var slack = census{goroutines: 64, descriptors: 64, resident: 64 * mib, heap: 32 * mib}
 
 // grown returns a description of the resources that have grown too much between c and a later
-// census: by more than a quarter of the amount in c plus the amount in slack. It returns "" if
-// there are none.
+// census: by more than the sum of a quarter of the amount in c and the amount in slack. It returns
+// "" if there are none.
 func (c census) grown(later census) string {
 	var all []string
 	for _, v := range []struct {

@@ -305,9 +305,9 @@ func (s *soak) happen() {
 	}
 }
 
-// outage is about the longest time for which the directory service does not answer, and the
-// shortest time for which it answers afterwards. Meanwhile the daemon tells clients to try again
-// later. outage is shorter than patience, so that no call takes longer than patience.
+// outage is about the longest time for which the directory service does not answer, and also the
+// shortest time for which it answers afterwards. While it does not answer, the daemon tells clients
+// to try again later. outage is shorter than patience, so that no call takes longer than patience.
 const outage = patience / 3
 
 func (s *soak) setMood(mood int) {

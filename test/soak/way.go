@@ -31,8 +31,8 @@ func (w *way) repeated() bool { return w.again }
 // call that the daemon asked it to repeat.
 const comeBack = 50 * time.Millisecond
 
-// do repeats a call until the daemon answers it with anything but a request to try again later.
-// The argument again is true if the daemon may have executed an earlier attempt, whose connection
+// do repeats a call until the daemon answers it with anything but a request to try again later. It
+// passes again = true to call if the daemon may have executed an earlier attempt, whose connection
 // was lost.
 func (w *way) do(ctx context.Context, call func(conn *client.Conn, again bool) error) error {
 	w.again = false
