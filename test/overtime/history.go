@@ -104,7 +104,8 @@ func (h *history) check() error {
 // lines is the largest number of calls that an error of check lists.
 const lines = 14
 
-// single is once for the history of one object.
+// single is the model once for the history of one object: it does not divide the history by
+// objects.
 var single = porcupine.Model{Init: once.Init, Step: once.Step}
 
 // upTo returns the history of an object up to its n-th answer. Calls that were under way at that

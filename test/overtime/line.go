@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A line is one connection of a client with its network. The network may delay or lose messages,
-// and one end or both may not notice that.
+// A line is one connection of a client, and the network that carries it. The network may delay or
+// lose messages, and one end or both may not notice that.
 type line struct {
 	number int
 	way    way

@@ -33,7 +33,7 @@ type objects struct {
 	root        []byte
 }
 
-// block is the distance in bytes between two registers in a file.
+// block is the size of a block, in bytes. Each block of a file has one value.
 const block = 4096
 
 func message(machine string, h rpc.CallHeader, args func(w *xdr.Writer)) []byte {

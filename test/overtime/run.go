@@ -26,7 +26,8 @@ type run struct {
 	failed error // the first error that is not an answer in the history
 }
 
-// fail records err, an error that is not an answer in the history, unless there was one before.
+// fail records err as the error of the run, unless the run already has one. It is for errors that
+// are not answers to calls in the history.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
