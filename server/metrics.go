@@ -48,9 +48,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metricsConnections is the largest number of connections to the metrics endpoint at a time. The
-// server accepts no further connection there until one ends, so that they do not use up the
-// descriptors for files and clients.
+// metricsConnections is the largest number of connections to the metrics endpoint at a time. At
+// this number the server accepts no further connection there until one ends, so that connections
+// for metrics do not use up the descriptors for files and clients.
 const metricsConnections = 16
 
 // serveMetrics starts to serve metrics if they are configured. The function stop ends this. If
