@@ -324,7 +324,7 @@ func scale(rounds int, length time.Duration, only, procs string, most int, waits
 	return nil
 }
 
-// table measures one procedure over each number of connections, and prints the rows.
+// table measures one procedure for each cell in all, and prints one row for each cell.
 func (d *scaled) table(name string, procs int, conns []rpc.Caller, p wire.Procedure, all []cell, rounds int, length time.Duration) error {
 	runs := make([]func(n int) error, len(all))
 	rates, costs, clients := make([][]float64, len(all)), make([][]float64, len(all)), make([][]float64, len(all))
