@@ -271,8 +271,9 @@ func (l *life) day() error {
 	return nil
 }
 
-// ended returns errEnded if the daemon did not answer a call because it has ended. Otherwise it
-// returns the error of the call.
+// ended judges err, the result of a call. If the call has no answer, ended waits until the daemon
+// has ended, and then returns errEnded. If the call has an answer, or the daemon still runs after
+// patience, ended returns an error that contains err.
 func (l *life) ended(what string, err error) error {
 	if !answered(err) {
 		select {
