@@ -131,7 +131,8 @@ func (w *walk) follow(v reflect.Value) {
 	}
 }
 
-// enter counts the target of a pointer, and visits the values that it refers to.
+// enter counts the target of a pointer, and visits the values that it refers to, unless the walk
+// has visited the target before.
 func (w *walk) enter(at unsafe.Pointer, v reflect.Value) {
 	if w.again(at, v.Type()) {
 		return
