@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// CacheDir is the folder of the built kernels: $NFSRDMAD_LAB_CACHE, or /var/cache/nfsrdmad-lab.
+// CacheDir returns the folder of the parts that the lab has built, such as kernels:
+// $NFSRDMAD_LAB_CACHE, or /var/cache/nfsrdmad-lab.
 func CacheDir() string {
 	if dir := os.Getenv("NFSRDMAD_LAB_CACHE"); dir != "" {
 		return dir
