@@ -1,6 +1,6 @@
 package main
 
-// iwarpMutants break rows of docs/conformance-iwarp.md.
+// iwarpMutants break the rules of docs/conformance-iwarp.md.
 var iwarpMutants = []mutant{
 	{"IW-14: a Read Request may carry data", "rdmacm/iwarp", "receiver.judgeReadRequest",
 		"case f.left != wire.ReadRequestSize || !h.Last:",

@@ -1,6 +1,7 @@
 package main
 
-// rdmaMutants break rows of docs/conformance-rpcrdma-v1.md.
+// rdmaMutants break the rules of docs/conformance-rpcrdma-v1.md that the packages in the directory
+// transport/rdma implement.
 var rdmaMutants = []mutant{
 	{"V1-9, V1-10: memory stays exposed when its call ends", "transport/rdma", "requester.settle",
 		"for _, r := range e.regions {",

@@ -1,7 +1,7 @@
 package main
 
-// rpcMutants break rows of docs/conformance-rpcrdma-v1.md that package rpc and the packages in its
-// directory implement.
+// rpcMutants break the rules of docs/conformance-rpcrdma-v1.md that package rpc and the packages in
+// its directory implement.
 var rpcMutants = []mutant{
 	{"V1-94: what is placed is not judged", "rpc", "Server.consultProgram",
 		"case len(j.placed) > 0 && out != SystemErr:", "case len(j.placed) > 1<<20:", "rpc", "TestPlacedArguments"},
