@@ -16,8 +16,9 @@ const (
 // judgeDevice returns a description of the fault in a row's device cell, or "". The cell must be
 // empty unless the row cites a test of the transport. "both" means that a cited test runs over the
 // device in memory and over the software RNIC. The cell must be "both" if one of the cited tests is
-// in the table that listed names, or belongs to the suite of every device. Otherwise it must be
-// "memory: " and the reason why the tests do not run over the software RNIC.
+// in the table that listed names, or belongs to package rdmatest, the suite that runs over every
+// device. Otherwise it must be "memory: " and the reason why the tests do not run over the software
+// RNIC.
 func (c *code) judgeDevice(r row) string {
 	var cites, both bool
 	for _, cited := range r.tests {
