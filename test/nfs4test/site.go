@@ -125,8 +125,8 @@ type Peer struct {
 	Conn *rpc.Conn
 	// Minor is the minor version of its compounds. UID is the user that its AUTH_SYS credential
 	// names. If Principal is set, the caller is this principal with RPCSEC_GSS and integrity instead.
-	// On a Site with Far set it proves that with a ticket of the Site's Realm; on other Sites the
-	// test declares the credential verified.
+	// If the Site was made by Far, the caller proves this with a ticket of the Site's Realm. Other
+	// Sites believe the credential without a proof (see proven).
 	Minor     uint32
 	UID, GID  uint32
 	Principal string
