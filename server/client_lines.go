@@ -51,7 +51,8 @@ type recentLine struct {
 }
 
 // write writes a line about a client, with the fields that the function returns, unless the same
-// line about the client was written less than c.interval() ago.
+// line about the client was written less than c.interval() ago, or there were mostClientLines lines
+// in that time. It counts lines that it does not write.
 func (c *clientLines) write(level zapcore.Level, text string, client netip.Addr, fields func() []zap.Field) {
 	c.writeAbout(level, text, client, text, fields)
 }
@@ -77,7 +78,8 @@ func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.
 func (c *clientLines) interval() time.Duration { return cmp.Or(c.every, clientLineEvery) }
 
 // due reports whether to write a line now. If so, it also returns how many lines were left out
-// since the last one.
+// since the last one: lines with the same key, and lines for which there was no room in the map. If
+// not, it counts the line as left out.
 func (c *clientLines) due(line clientLine, now time.Time) (leftOut int, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,9 +25,9 @@ type HandlerOptions struct {
 	// RDMA lists the addresses to serve RDMA on, as config.Config.RDMA does. If it is empty, the
 	// server uses port 20049 of the listener's own address. An entry with None set means no RDMA.
 	RDMA []config.Listen
-	// StateDir keeps the key that seals handles, so that clients continue after a restart if the
-	// Handler's own handles survive one. The Handler must not serve this directory. If empty, the
-	// key lives as long as the process.
+	// StateDir is the directory for the key that seals handles. With it, clients can continue after a
+	// restart of the process, if the Handler's own handles are still valid then. The Handler must not
+	// serve this directory. If StateDir is empty, the key lives as long as the process.
 	StateDir string
 	// Clients are the networks served; empty means every address. The Handler checks no
 	// permissions: a client that reaches the files may do anything.
@@ -50,9 +50,9 @@ type HandlerOptions struct {
 	Log *zap.Logger
 }
 
-// ServeHandler serves a go-nfs Handler as nfs.Serve(l, handler) does, over TCP on l, and also
-// over RDMA on port 20049 of l's address. It returns when l is closed and the calls in progress
-// are answered, or with an error if it cannot start.
+// ServeHandler serves a go-nfs Handler as nfs.Serve(l, handler) does, over TCP on l, and also over
+// RDMA on port 20049 of l's address. If l is closed, or a listener fails, it answers the calls in
+// progress and returns. It also returns an error if it cannot start.
 func ServeHandler(l net.Listener, handler nfs.Handler) error {
 	s, err := NewHandler(l, handler, HandlerOptions{})
 	if err != nil {

@@ -25,8 +25,8 @@ type principals struct {
 }
 
 // identify returns the user of a principal. The configuration names users for some principals. Any
-// other principal of the server's realm whose name has no '/' is the user of the same name; for
-// all others ok is false. The server passes identify as gss.Config.Identify.
+// other principal of the server's realm is the user of the same name, unless its name has a '/' or
+// a '\'. For all others ok is false. The server passes identify as gss.Config.Identify.
 func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if user, named := p.named[principal]; named {
 		return p.account(user)

@@ -14,8 +14,8 @@ type transport struct {
 	// name is the name in metrics and log lines, and the configuration key that lists the
 	// addresses.
 	name string
-	// title is the transport's name in messages. carriedBy is its name in that part of doctor's
-	// output which is not about RDMA devices.
+	// title is the transport's name in messages. carriedBy is its name where doctor lists the ports
+	// that the daemon itself listens on, without RDMA devices.
 	title, carriedBy string
 	// listen returns the configured addresses.
 	listen func(*config.Config) []config.Listen

@@ -131,10 +131,10 @@ func (w *mounts) startWatch() {
 	})
 }
 
-// missing waits for a survey that begins after the call of missing. It makes this survey itself,
-// unless another goroutine does. It returns false if it would have to wait for longer than
-// surveyWait. The table calls missing if it does not find a name, because the name may be that of a
-// new mount.
+// missing waits for a survey that begins after the call of missing, and returns true. It makes this
+// survey itself, unless another goroutine does. It returns false if it would have to wait for
+// longer than surveyWait. The table calls missing if it does not find a name, because the name may
+// be that of a new mount.
 func (w *mounts) missing() bool {
 	arrived := time.Now()
 	for {

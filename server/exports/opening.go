@@ -23,7 +23,9 @@ type Opening struct {
 }
 
 // Open opens the directories of all exports, and stores in the state directory which directories
-// they are. If it fails, it closes those that it has opened.
+// they are. If clients may have changed which directory is at the path of an export (see lostRoot),
+// but the export is already served, Open keeps the directory that is served, and logs the error. If
+// Open fails, it closes the directories that it has opened.
 func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
 	before, err := readRoots(o.Filesystems.state)
 	if err != nil {

@@ -209,8 +209,9 @@ func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known 
 }
 
 // keep returns the file system with which the export is served at present, and counts one more
-// export of it. It returns nil if no export with this name is served, or if known is false: an
-// export of this name was not yet opened from the configured path.
+// export of it. Open calls it if the directory at the export's path must not be opened. It returns
+// nil if no export with this name is served, or if known is false: an export of this name was not
+// yet opened from the configured path.
 func (o *Opening) keep(name string, was root, known bool) vfs.FileSystem {
 	for _, e := range o.Now {
 		if e.Name == name && known && o.Filesystems.again(e.FS) {
