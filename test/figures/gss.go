@@ -69,8 +69,8 @@ func (s *stage) kerberos(server *rpc.Server) (user *krb5.Mechanism, err error) {
 	return krb5.New(krb5.Config{Conf: conf, Keytab: keytab, Principal: gssClient}), nil
 }
 
-// security returns the figures of READ and WRITE with each kind of security. The realm is created
-// when the first figure with Kerberos is measured.
+// security returns the figures of READ and WRITE with each kind of security. It returns none if
+// MIT's KDC is not installed. The realm is created when the first figure with Kerberos is measured.
 func (s *stage) security(v *served, fh wire.FileHandle3) (all []figure) {
 	if _, err := exec.LookPath(kdc); err != nil {
 		fmt.Fprintln(os.Stderr, "figures: Kerberos is left out (Debian's krb5-kdc and krb5-admin-server have what it takes):", err)

@@ -38,7 +38,8 @@ const scaleServer = "scale-server"
 const underWay = 100
 
 // serveScale runs the server. It prints its addresses and the handle of the root. For each line
-// that it reads, it prints its processor time in nanoseconds.
+// that it reads, it prints its processor time in nanoseconds. If waits is not empty, it writes
+// profiles of its waits to files whose names begin with waits.
 func serveScale(in io.Reader, out io.Writer, waits string) error {
 	if waits != "" {
 		runtime.SetMutexProfileFraction(1)
