@@ -194,9 +194,11 @@ func (r *Realm) startKDC() error {
 	return r.awaitKDC()
 }
 
-// tend starts a command and waits until it has ended. Because of Pdeathsig, the kernel kills the
-// command when the thread that started it ends. Until the command has ended, this thread runs only
-// tend, so it ends only if the whole process ends. So the command never outlives this process.
+// tend starts a command, and sends the error of the start to the channel started. If there is none,
+// tend waits until the command has ended, and sends the result to ended. Because of Pdeathsig, the
+// kernel kills the command when the thread that started it ends. Until the command has ended, this
+// thread runs only tend, so it ends only if the whole process ends. So the command never outlives
+// this process.
 func tend(c *exec.Cmd, started, ended chan<- error) {
 	runtime.LockOSThread()
 	err := c.Start()
