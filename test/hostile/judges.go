@@ -239,8 +239,8 @@ func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
 }
 
 // startJudged starts a Series at the attacked daemon and one at the control daemon. The function
-// end waits for both, and judges the Series at the attacked daemon. steady is a parameter of
-// startSeries. If shares is true, end judges also how many calls the client made.
+// end waits for both, and judges the Series at the attacked daemon. See startSeries for the
+// parameter steady. If shares is true, end also judges how many calls the client made.
 func (s *Stage) startJudged(transport string, work Work, steady, shares bool) (end func()) {
 	ends := [...]func() (Series, error){s.startSeries(transport, work, steady), s.control.daemon.startSeries(transport, work, steady)}
 	return func() {

@@ -61,9 +61,8 @@ type drawing struct {
 	sequence uint32
 }
 
-// life makes up to n calls, or up to 100 if n is smaller than 100. A client of NFSv4.2 first
-// creates a client ID and a session, and life returns early if a call changes the session or its
-// slot.
+// life makes up to max(n, 100) calls. A client of NFSv4.2 first creates a client ID and a session,
+// and life returns early if a call changes the session or its slot.
 func (d *drawing) life(peer, n int) (calls int, err error) {
 	c := d.client
 	if c.minor == 0 {
