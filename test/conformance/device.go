@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// transport is the package whose tests run over a device in memory. listed is its table of the
-// tests that also run over the software RNIC.
+// transport is the package whose tests run over a device in memory. listed is the name of that
+// package's table of the tests that also run over the software RNIC.
 const (
 	transport = "transport/rdma"
 	listed    = "overBoth"
