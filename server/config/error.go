@@ -37,7 +37,8 @@ func badValue(key string, found any, remedy string) error {
 	return &KeyError{key, fmt.Errorf("%s = %v: %s", lastPart(key), found, remedy)}
 }
 
-// ExportKey returns the key of one of Config.Exports.
+// ExportKey returns the dotted key of the element of Config.Exports with the given index, such as
+// "export[0]".
 func ExportKey(index int) string { return fmt.Sprintf("export[%d]", index) }
 
 // lastPart returns the key without the names of its tables.
