@@ -66,7 +66,7 @@ func (b Floods) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// crumbs returns a Send of m in segments of one byte.
+// crumbs returns the FPDUs of a Send message with the content m, one byte in each.
 func (p *rdmaPeer) crumbs(m []byte) (b []byte) {
 	p.msn++
 	for i := range m {

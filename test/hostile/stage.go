@@ -58,8 +58,9 @@ type Stage struct {
 	*Daemon
 	t   *testing.T
 	ctx context.Context
-	// Open is an export for every client. Closed is an export for the honest client's address
-	// only. Secured is an export for privileged ports only, which are those below 1024.
+	// Open is an export for every client. Closed is an export for the honest client's address only.
+	// Over TCP, Secured is an export for privileged ports only, which are those below 1024; over RDMA
+	// any port will do.
 	Open, Closed, Secured Place
 	// Stalling are exports on file systems that can stall.
 	Stalling []*StallingPlace

@@ -73,8 +73,8 @@ type due struct {
 	at time.Time
 }
 
-// answer receives RDMA Reads until the connection ends. It answers them in order, unless the peer
-// is to answer none.
+// answer receives RDMA Reads until the connection ends. It answers them in order, unless b.Delay
+// and b.Trickle are both 0: then it answers none.
 func (b UnansweredReads) answer(ctx context.Context, p *rdmaPeer) error {
 	reads := make(chan due, credits*16)
 	ctx, cancel := context.WithCancel(ctx)
