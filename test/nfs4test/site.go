@@ -254,7 +254,7 @@ func (p *Peer) carry(c *rpctest.Call) {
 	}
 }
 
-// End waits until a call is answered.
+// End waits until a call is answered, releases its payload memory, and returns it.
 func (p *Peer) End(c *rpctest.Call) *rpctest.Call {
 	await.Receive(p.T, "the call is answered", c.Done)
 	if c.Memory != nil {
