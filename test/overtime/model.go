@@ -98,7 +98,7 @@ const target = 1
 
 // A place is the state of one object: the value of a register, the owner of a lock, or the file
 // number of each name in a directory. A file number of 0 means that the name does not exist. A
-// negative number stands for a file whose number no answer has told.
+// negative number stands for a file whose number is in no answer so far.
 type place struct {
 	value uint64
 	names [names]int

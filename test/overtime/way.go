@@ -41,7 +41,8 @@ type tcpWay struct {
 	abort func()
 }
 
-// overTCP returns the way over a TCP connection. The function abort resets the connection.
+// overTCP returns the way over a TCP connection, and starts a goroutine that passes each message
+// that arrives to l. The function abort resets the connection.
 func overTCP(c net.Conn, abort func(), l listener) *tcpWay {
 	w := &tcpWay{c, abort}
 	go w.receive(l)
