@@ -167,7 +167,8 @@ func firstLine(text string, words ...string) string {
 	return ""
 }
 
-// firstWords returns the first message of a failed test, which begins with file.go:12.
+// firstWords returns the first message of a failed test: the first line that begins like
+// "file.go:12:". If there is none, it returns the line that names the failed test.
 func firstWords(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
