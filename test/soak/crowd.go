@@ -51,7 +51,8 @@ func crowd(place *hostile.Place) []hostile.Behaviour {
 	}
 }
 
-// sources return the addresses of the peers. The last one returns the honest clients' own address.
+// Each function of sources returns the addresses of a group of peers. The last function returns the
+// honest clients' own address.
 var sources = []func(int) netip.Addr{
 	hostile.Strangers(1), hostile.Strangers(64), hostile.Strangers(64), hostile.SharedAddress,
 }

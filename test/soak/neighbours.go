@@ -48,7 +48,7 @@ func (r *rpcbind) change(which int) string {
 type directoryService struct{ dir string }
 
 // moods are the behaviours of the directory service. The script executes the shell command of the
-// present one.
+// present mood.
 var moods = []struct{ name, command string }{
 	{"answers", `exec ` + getent + ` "$@"`},
 	{"answers nothing", `exec sleep 3600`},
