@@ -71,7 +71,8 @@ func loadAverage() string {
 	return first
 }
 
-// rows prints one table.
+// rows prints one table, with a row for each workload. The function pick chooses one value of a
+// peer from its results in all rounds.
 func rows(out io.Writer, o options, up []*peer, base *peer, pick func(*peer, string, func(*bench.Result) float64) float64, latency bool) {
 	fmt.Fprint(out, "| workload | unit |")
 	for _, p := range up {
