@@ -48,8 +48,8 @@ type Server struct {
 	checkKeytab func()
 	// initiators make the RPCSEC_GSS contexts for callbacks to clients.
 	initiators *gss.Initiators
-	// users are the users of this machine. groups looks up the groups of callers, for exports
-	// with manage_gids.
+	// users translates between names and numbers of this machine's users and groups. groups looks up
+	// the groups of callers, for exports with manage_gids.
 	users  *identity.Map
 	groups *identity.Groups
 	census *census.Census

@@ -195,7 +195,7 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 	return all
 }
 
-// describe returns a text for the log about calls that do not end.
+// describe returns a description, for the log, of the calls of one lane that do not end.
 func (s *Server) describe(l rpc.LaneStats) string {
 	of := "that have not been tried"
 	if names := s.exports.Names(l.Lane); len(names) > 0 {

@@ -43,7 +43,8 @@ func takeSockets(c *config.Config) (sockets, error) {
 	return all, nil
 }
 
-// takeSocket makes a listener of a socket that systemd passed.
+// takeSocket returns the listener of a socket that systemd passed. It rejects a socket that does
+// not listen for TCP or has another name than tcp.
 func takeSocket(f *os.File) (net.Listener, error) {
 	if f.Name() != "tcp" {
 		return nil, errors.New("the daemon does not know what it is for: write FileDescriptorName=tcp in the socket unit, which only TCP can have")

@@ -63,7 +63,8 @@ func (s *Server) answers(ctx context.Context) bool {
 	return !silent.Load()
 }
 
-// silent reports whether a call over w that ended with err shows that the daemon hangs.
+// silent reports whether a call over w that ended with err shows that the daemon hangs (see
+// answers). If a call over a device was answered, silent records this in s.answered.
 func (s *Server) silent(ctx context.Context, t *running, l *listener, w *way, err error) bool {
 	switch {
 	case err == nil:

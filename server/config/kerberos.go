@@ -51,7 +51,7 @@ func checkPrincipals(k *checker) {
 	}
 }
 
-// SplitPrincipal splits PRINCIPAL=USER at the last '='.
+// SplitPrincipal splits PRINCIPAL=USER at the last '='. If there is no '=', ok is false.
 func SplitPrincipal(word string) (principal, user string, ok bool) {
 	i := strings.LastIndexByte(word, '=')
 	if i < 0 {

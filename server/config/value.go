@@ -11,7 +11,8 @@ import (
 // Listen is an address to listen on: IP:PORT, :PORT, or "none".
 type Listen struct {
 	Addr netip.AddrPort
-	// All: listen on every IPv4 and IPv6 address. None: do not listen.
+	// If All is true, the server listens on every IPv4 and IPv6 address. If None is true, it does not
+	// listen.
 	All, None bool
 }
 

@@ -29,7 +29,8 @@ type Proxy struct {
 	conns []net.Conn
 }
 
-// NewProxy makes a proxy for a server, at another port of the server's own IP address.
+// NewProxy makes a proxy for a server, at another port of the server's own IP address. The proxy
+// ends with the test.
 func NewProxy(t testing.TB, server netip.AddrPort) *Proxy {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(server.Addr(), 0)))
