@@ -64,7 +64,8 @@ var (
 	isCitation = regexp.MustCompile(`^([a-z][\w/]*)\.(\w+)$`)
 )
 
-// tables returns the rows of docs/conformance-*.md, and the faults in their form.
+// tables returns the rows of the tables in docs/conformance-*.md, and the faults in the form of
+// these tables.
 func tables(repository fs.FS) (rows []row, faults []finding) {
 	files, err := fs.Glob(repository, "docs/conformance-*.md")
 	if err != nil || len(files) == 0 {
