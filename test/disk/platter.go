@@ -91,7 +91,8 @@ const (
 
 func (s survivors) String() string { return [...]string{"nothing", "anything", "all"}[s] }
 
-// cut returns the content of the disk after a power cut.
+// cut returns the content of the disk after a power cut. The parameter s says which of the
+// unflushed writes survive.
 func (p *platter) cut(s survivors, r *rand.Rand) *platter {
 	left := newPlatter(p.size)
 	for n, b := range p.stable {

@@ -69,7 +69,8 @@ type register struct {
 
 func (r *register) send(v value) { r.later = append(r.later, v) }
 
-// settle records that v was answered as stable.
+// settle records that v was answered as stable. The values that were sent before v are then no
+// longer allowed on the disk.
 func (r *register) settle(v value) {
 	r.settled = v
 	if i := slices.Index(r.later, v); i >= 0 {
