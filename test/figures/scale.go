@@ -255,7 +255,8 @@ func (r *rotating) start(i int) {
 // time.
 type cell struct{ conns, depth int }
 
-// cells returns the cells with at most this number of connections.
+// cells returns the cells of the table, with 1, 10, 100 and so on connections, up to the given
+// number: first with underWay calls at a time, then with one call on each connection.
 func cells(most int) (all []cell) {
 	for n := 1; n <= most; n *= 10 {
 		all = append(all, cell{n, underWay})

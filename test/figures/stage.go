@@ -126,8 +126,8 @@ func (s *stage) serve() (*served, error) {
 	if err != nil {
 		return fail(err)
 	}
-	// Without StrangerCredits, the server would grant fewer credits to a client for which
-	// rpc.Conn.Known is false.
+	// Without StrangerCredits, the server would grant fewer credits to a client that has not yet used
+	// a file handle (see rpc.Conn.Known).
 	rs, err := rdma.NewServer(rdma.Config{RPC: server, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return fail(err)
