@@ -278,8 +278,8 @@ func (l *lockClient) inSlot(ops ...op4) (*xdr.Decoder, error) {
 	return d, err
 }
 
-// number returns the seqid of the open-owner's next request. It is always 0 in minor versions
-// above 0.
+// number returns the seqid of the open-owner's next request, and counts this request. The seqid is
+// always 0 in minor versions above 0.
 func (l *lockClient) number() uint32 {
 	if l.minor == 0 {
 		l.numbered++

@@ -75,7 +75,8 @@ func times[T any](n int, v ...T) (all []T) {
 	return all
 }
 
-// ChunkedCompounds returns compounds of minor version 0 about a file and a directory.
+// ChunkedCompounds returns compounds of minor version 0 about a file and a directory, with chunks
+// that do not match them (see Chunked).
 func ChunkedCompounds(file, dir []byte) []Chunked {
 	read := func(n uint32) op4 { return op4{wire.OpRead, &wire.Read4Args{Count: n}} }
 	put := putFH(file)

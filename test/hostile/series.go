@@ -180,7 +180,7 @@ func (d *Daemon) startSeries(transport string, work Work, steady bool) (end func
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %v", seriesVariable, transport, at, work, steady))
 	c.Stderr = os.Stderr
-	// The process ends its work when its standard input ends.
+	// A steady Series ends when the standard input of its process ends.
 	in, err := c.StdinPipe()
 	if err != nil {
 		d.t.Fatal(err)
