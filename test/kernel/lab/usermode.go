@@ -57,7 +57,7 @@ func makeRoomForRegisters(tree string) error {
 	return os.WriteFile(file, wide, 0o644)
 }
 
-// fpRegs is the message of a user-mode kernel that cannot set a process's registers.
+// fpRegs is the message that a user-mode kernel prints if it cannot set a process's registers.
 const fpRegs = "set fp regs failed"
 
 // UserModeRuns reports whether the user-mode kernel runs on this machine's processor. It does not

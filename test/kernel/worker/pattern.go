@@ -20,8 +20,8 @@ func pattern(seed uint64, length int) []byte {
 	return b
 }
 
-// sameBytes returns an error with the file offset of the first difference between two byte
-// strings.
+// sameBytes returns nil if two byte strings are equal. Otherwise it returns an error with their
+// lengths, or with the file offset of the first difference.
 func sameBytes(got, wanted []byte, offset int64) error {
 	if len(got) != len(wanted) {
 		return fmt.Errorf("%d bytes at offset %d, not %d", len(got), offset, len(wanted))
