@@ -38,7 +38,8 @@ func (r *Realm) Keytab(path string, principals ...string) error {
 	return r.kadmin(append([]string{"ktadd", "-k", path, "-norandkey"}, principals...)...)
 }
 
-// ChangeKeys gives a principal new random keys with the next version number.
+// ChangeKeys gives a principal new random keys with the next version number. They have the given
+// encryption types, or all types of ETypes if there are none.
 func (r *Realm) ChangeKeys(name string, etypes ...string) error {
 	return r.kadmin(append(append([]string{"cpw", "-randkey"}, keyTypes(etypes)...), name)...)
 }
