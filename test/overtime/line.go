@@ -37,7 +37,7 @@ func newLine(c *machine, number int) (*line, error) {
 	return l, nil
 }
 
-// send queues a message to the server. nil is a FIN.
+// send queues a message to the server. If m is nil, it queues a FIN.
 func (l *line) send(m []byte) {
 	l.change(func() { l.queue = append(l.queue, m) })
 }

@@ -73,7 +73,8 @@ func (o *owner) run(call func(build func(xid uint32) []byte) []byte, list ...ope
 
 func (o *owner) name(n int) []byte { return fmt.Appendf(nil, "owner %d.%d", o.number, n) }
 
-// open returns an OPEN of a name in the current directory, with the next seqid.
+// open returns an OPEN of a name in the directory that is the current filehandle, with the next
+// seqid.
 func (o *owner) open(name string, how wire.Openflag4, res *wire.Open4Res) operation {
 	return operation{wire.OpOpen, &wire.Open4Args{
 		Seqid: o.opens + 1, ShareAccess: wire.Open4ShareAccessBoth, Owner: wire.StateOwner4{Clientid: o.client, Owner: o.name(0)},
