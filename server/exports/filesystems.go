@@ -135,8 +135,8 @@ func (t *Filesystems) again(fs vfs.FileSystem) bool {
 
 // share counts one more export of the open file system of a directory, and returns the file system.
 // If shared is false, share has counted nothing. Then the first result is nil if the file system is
-// not open. Otherwise the file system is being closed, and the caller can wait until the result's
-// channel closed is closed.
+// not open. Otherwise the file system is being closed, and the caller can wait for that by
+// receiving from there.closed.
 func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

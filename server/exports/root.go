@@ -155,8 +155,8 @@ func readRoots(state string) (r roots, err error) {
 	return r, nil
 }
 
-// write stores r in the state directory, unless r is equal to before, the roots that are already
-// stored there.
+// write stores r in the state directory, unless it equals the roots that are already stored there
+// (the argument before).
 func (r roots) write(state string, before roots) error {
 	if reflect.DeepEqual(r, before) {
 		return nil
