@@ -58,7 +58,8 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = "/bench"; Tag = "bench"; Access_Type
 	return s.start(3049, "unshare", "-m", "sh", "-c", script, "sh", file, filepath.Join(s.work, "ganesha.pid"))
 }
 
-// startGoNFS runs willscott/go-nfs as in its own example of a server of a directory.
+// startGoNFS runs a server with the library willscott/go-nfs, which is set up as in the library's
+// own example.
 func startGoNFS(s *stage, _ *peer) error {
 	program := filepath.Join(s.work, "gonfs")
 	if out, err := exec.Command("go", "build", "-o", program, "./test/bench/gonfs").CombinedOutput(); err != nil {
