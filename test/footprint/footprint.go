@@ -48,7 +48,8 @@ func (w *walk) add(at unsafe.Pointer, n uintptr) {
 	}
 }
 
-// sum returns the number of bytes in all spans, with overlaps counted once, plus the loose bytes.
+// sum returns the number of bytes in all spans, with overlaps counted once, plus the bytes whose
+// addresses are not known (w.loose).
 func (w *walk) sum() int {
 	slices.SortFunc(w.spans, func(a, b span) int {
 		switch {
