@@ -28,8 +28,9 @@ func authNone() (p wire.CreateSession4ArgsSecParms) {
 type PingedClients struct {
 	Peers     int
 	Transport string
-	// If Anew is true, the peers create a new session each time. Calls is the number of calls
-	// after which a peer counts as standing; the peer then continues.
+	// If Anew is true, the peers create and destroy sessions; otherwise they bind their connections
+	// again and again. Calls is the number of calls after which a peer counts as standing; the peer
+	// then continues.
 	Anew  bool
 	Calls int
 }
