@@ -38,7 +38,7 @@ func check(dir, ledgers string) error {
 	return nil
 }
 
-// An audit is the result of check: how much it has compared, and what was missing.
+// An audit is the result of check: how much it has compared, and what differs from the ledgers.
 type audit struct {
 	records, bytes, changes int
 	lostRecords, lostNames  int
