@@ -107,8 +107,8 @@ func (n lockCount) and(more lockCount) lockCount {
 	return lockCount{n.locks + more.locks, n.ranges + more.ranges}
 }
 
-// count adds the numbers in more to the file's counts of locks: those of c, those of the address of
-// c, and those of all clients. They may be negative.
+// count adds more, whose numbers may be negative, to the file's counts of locks: those of c, those
+// of the address of c, and those of all clients.
 func (of *file) count(c *Client, more lockCount) {
 	if of.by == nil {
 		of.by = make(map[any]lockCount)

@@ -152,8 +152,9 @@ func (m *Manager) Client(id uint64) *Client {
 // maxMet is the largest number of addresses in lease.met of one client.
 const maxMet = 8
 
-// meet stores that the client sent its own verifier from the address a. If that makes more than
-// maxMet addresses, meet forgets the one that it stored first. The caller holds m.mu.
+// meet stores that a request with the client's verifier came from the address a (see Met). If that
+// makes more than maxMet addresses, meet forgets the one that it stored first. The caller holds
+// m.mu.
 func (c *Client) meet(a netip.Addr) {
 	if a = clientaddr.Of(a); !slices.Contains(c.known.met, a) {
 		c.known.met = append(c.known.met, a)

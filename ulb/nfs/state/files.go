@@ -52,12 +52,13 @@ type files struct {
 	claims      map[FileKey]*localClaim
 	usage       usage
 	unconfirmed waitingOwners
-	// searches counts how often released searched a file's waiters. Tests read it.
+	// searches counts how often the method released searched a file's waiters. Tests read it.
 	searches uint64
 }
 
-// A file is a file that a client has open, through any file system. Its opens may conflict with
-// each other, and so may its locks.
+// A file represents a file that a client has open. The Manager has one for each file, even if
+// several file systems show it, because opens through different file systems may conflict with each
+// other, and so may locks.
 type file struct {
 	id      fileID
 	opens   opens
@@ -223,7 +224,8 @@ func (m *Manager) endOpen(s *State, expired bool, l *leftovers) {
 	m.tidy(of)
 }
 
-// endLock ends a lock stateid with all its ranges. If it had any, the caller then calls released.
+// endLock ends a lock stateid with all its ranges. If s had locked any range, the caller calls
+// released afterwards.
 func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	l.giveUp(m, s.Key, s.held.Ranges())
 	m.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
@@ -280,7 +282,8 @@ func (m *Manager) enlist(s *State, of *file) bool {
 	return true
 }
 
-// shown returns the file of s in the file system that s is open in.
+// shown returns the key of s in Owner.states: the file, and the file system through which s has it
+// open.
 func (s *State) shown() shown { return shown{s.file, s.Key.Domain} }
 
 // size returns the memory of s without its ranges, in bytes.
@@ -292,7 +295,7 @@ func (s *State) size() int {
 }
 
 // mayBegin returns NFS4_OK if the Manager may grant c state, or else the status to answer. A client
-// that is being evicted gets none, because its own state is about to become another client's.
+// that is being evicted gets no state, because the eviction is about to end all its state.
 func mayBegin(c *Client) Status {
 	switch {
 	case c.holding.over:

@@ -23,7 +23,8 @@ type Intent struct {
 	// Op is the caller's operation. If Op.Try is true, Ask does not wait. It then looks up Name
 	// only if the file system can do so at once.
 	Op *vfs.Op
-	// By is the open or the lock of the stateid in the caller's request; nil if it has none.
+	// By is the open or the lock that the stateid in the caller's request names; nil if the request
+	// has no stateid.
 	By *State
 	// Client is the client whose session the caller uses; nil in NFSv3 and in minor version 0. From
 	// is the caller's address. Version3 is true if the caller uses NFSv3.

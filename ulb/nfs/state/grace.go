@@ -194,7 +194,8 @@ func (m *Manager) reclaimed(c *Client) {
 	}
 }
 
-// settle marks a claim as done, and decrements grace.open. The caller holds m.mu.
+// settle marks a claim as done, and subtracts it from grace.open and, if it may include opens with
+// a deny mode, from grace.denials. The caller holds m.mu.
 func (m *Manager) settle(r *claim) {
 	if r.done {
 		return
@@ -207,11 +208,11 @@ func (m *Manager) settle(r *claim) {
 	m.wake()
 }
 
-// ReclaimComplete is a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51). It writes the
+// ReclaimComplete executes a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51): it writes the
 // record of the client. The client may get new state when the grace period is over. If try is true,
 // ReclaimComplete does not wait for the disk: blocked is true if it would have to. s is
 // NFS4ERR_COMPLETE_ALREADY if an earlier RECLAIM_COMPLETE of the client succeeded, and
-// NFS4ERR_DELAY if the record could not be written or the client is gone.
+// NFS4ERR_DELAY if the record could not be written or the Manager has removed the client.
 func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) {
 	if m.cfg.Records == nil {
 		m.mu.Lock()

@@ -205,11 +205,12 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 // released nothing. But a LOCK with LockArgs.Wait may already be in the queue for its lock.
 const WouldWait Status = -1
 
-// settled calls f, which executes a request, with m.mu held. f passes the clients whose state
-// conflicts with the request to late.blame, and adds work that needs no mutex to l. settled does
-// that work after it has released the mutex. If the leases of all these clients ran out, settled
-// evicts them and calls f again. If it cannot evict them, the result of f stands. If try is true,
-// settled evicts no client, and returns false if it would have to.
+// settled executes a request. It calls f with m.mu held, and f does the request's work. If f puts
+// work into l that must run without the mutex, settled does that work after it has released m.mu. f
+// reports each client whose state conflicts with the request to late.blame. If the leases of all
+// these clients ran out, settled evicts the clients and calls f again. If an eviction fails, the
+// result of f stands. If try is true, settled evicts no client; it returns false if an eviction is
+// needed.
 func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 	for {
 		var l leftovers

@@ -104,9 +104,9 @@ func beside(r byterange.Range, w need) (all []need) {
 	return all
 }
 
-// giveUp weakens the kernel's claims on a file after clients' locks of the dropped ranges ended. It
-// makes one new claim for each piece that needs a weaker mode, however many locks ended. It waits
-// for the file system.
+// giveUp weakens the server's claims on a file (see localClaim) after clients' locks of the dropped
+// ranges ended. It makes one new claim for each piece that needs a weaker mode, however many locks
+// ended. It waits for the file system.
 func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	c.mu.Lock()
 	defer m.unclaimed(c)
@@ -114,7 +114,8 @@ func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	for _, d := range dropped {
 		around.First, around.Last = min(around.First, d.First), max(around.Last, d.Last)
 	}
-	// If this fails, the kernel keeps claims that are no longer needed, until the file is closed.
+	// If a change of claims fails, the kernel keeps claims that are no longer needed, until the
+	// file is closed.
 	if m.rangesOf(c) == 0 || c.whole.mode != 0 {
 		_ = m.follow(c, around)
 	} else {

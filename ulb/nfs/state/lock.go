@@ -278,5 +278,6 @@ func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, sta
 	return id, status
 }
 
-// reservation is how long the server reserves a lock that has become free for its first waiter.
+// When a lock that clients wait for has become free, the server reserves it for the first waiter.
+// reservation is the length of that time.
 const reservation = 3 * time.Second

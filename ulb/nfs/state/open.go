@@ -8,7 +8,7 @@ import (
 // A Ref is a stateid in a request.
 type Ref struct {
 	ID nfs4wire.StateID4
-	// Client sent the request; nil in minor version 0.
+	// Client is the client that sent the request; nil in minor version 0.
 	Client *Client
 	// Key is the file that the request is about.
 	Key FileKey
@@ -76,7 +76,8 @@ type Opening struct {
 	Confirm bool
 
 	state *State
-	// before and beforeSeqid are the modes and the seqid that the state had before, for TakeBack.
+	// before and beforeSeqid are the modes and the seqid that the state had before this Open.
+	// TakeBack restores them.
 	before      modes
 	beforeSeqid uint32
 }

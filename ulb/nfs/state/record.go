@@ -22,7 +22,7 @@ type Records interface {
 	Remove(gone []Record) error
 }
 
-// A Record describes one client that may hold state. Minor and Owner name it.
+// A Record describes one client that may hold state. Minor and Owner together identify the client.
 type Record struct {
 	Minor            uint32
 	Owner, Principal string

@@ -37,7 +37,8 @@ func (m *Manager) Revoke(domain any) {
 	m.finish(&l)
 }
 
-// mark sets Record.Revoked in the record of each client that has opens in this domain.
+// mark sets Record.Revoked in the record of each client that has opens in the file systems with
+// this domain.
 func (m *Manager) mark(domain any) {
 	m.mu.Lock()
 	for _, s := range m.opensBy(domain) {
@@ -69,7 +70,8 @@ func (m *Manager) opensBy(domain any) (all []*State) {
 }
 
 // rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone,
-// it writes the record of the next incarnation instead, which has no revoked state.
+// its next incarnation has taken over the record. rewrite then writes the record of that
+// incarnation, which has no revoked state.
 func (m *Manager) rewrite() {
 	m.recording.lock()
 	defer m.recording.unlock()

@@ -160,8 +160,8 @@ func without(list []*State, s *State) []*State {
 	return list[:last]
 }
 
-// each calls f for each head of the opens that have any of the access bits or any of the deny
-// bits, until f returns false.
+// each calls f for the heads of each group that has any of the access bits or any of the deny bits
+// (see openGroup), until f returns false.
 func (all opens) each(access, deny Access, f func(head *State) bool) {
 	for i := range all {
 		if g := &all[i]; g.access&access == 0 && g.deny&deny == 0 {

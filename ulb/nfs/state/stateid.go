@@ -65,8 +65,8 @@ type State struct {
 	next, prev *State
 	modes      modes
 	locks      map[*Owner]*State
-	// The fields open and held are those of a lock. open is the open through which the lock was
-	// made. held has its byte ranges.
+	// open and held are set only in a lock. open is the open through which the lock was made. held
+	// has the lock's byte ranges.
 	open *State
 	held byterange.Holder[*State]
 }
@@ -214,7 +214,7 @@ func (b *slab) add(s *State, epoch uint32) bool {
 	return true
 }
 
-// remove ends the stateid of s. expired is true if its client is being removed.
+// remove ends the stateid of s. expired is true if the client of s is being removed.
 func (b *slab) remove(s *State, expired bool) {
 	index := binary.BigEndian.Uint32(s.other[4:])
 	sl := b.slot(index)

@@ -39,7 +39,7 @@ const (
 
 // turn is the sequence of an owner's numbered requests. The server executes one at a time.
 type turn struct {
-	// seqid is the number of the last request. It is valid if begun is true.
+	// seqid is the sequence number of the last request. It is valid if begun is true.
 	begun bool
 	seqid uint32
 	last  *Reply
@@ -56,8 +56,8 @@ func (t *turn) precedes(seqid uint32) bool {
 	return seqid == next || next == 0 && seqid == 1
 }
 
-// BeginTurn decides what to do with the request r of o, which has the number seqid. It returns the
-// last Reply if the Verdict is Repeated.
+// BeginTurn decides what to do with the request r of o. seqid is the request's sequence number. If
+// the Verdict is Repeated, BeginTurn also returns the Reply to the earlier request.
 func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,8 +123,8 @@ func (m *Manager) Follows(o *Owner, seqid uint32) bool {
 	return true
 }
 
-// Number sets the number of the last request of the lock-owner o. It is for the LOCK with which an
-// open-owner introduces o: that request counts for both owners (RFC 7530 §9.1.7).
+// Number sets the sequence number of the last request of the lock-owner o. It is for the LOCK with
+// which an open-owner introduces o: that request counts for both owners (RFC 7530 §9.1.7).
 func (m *Manager) Number(o *Owner, seqid uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -157,11 +157,11 @@ func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 	return nil
 }
 
-// released offers the locks that have become free to the waiters, in the order of their arrival,
-// and adds the notices to l. It stops after it has checked maxHindrances locks and waiters. If the
-// file has more than 128 waiters (the square root of maxHindrances), released takes the first
-// waiter of each address first, then the first of each client. A client that waits for many locks
-// then does not keep others from their notices.
+// released looks for waiters whose locks have become free, reserves these locks for them, and adds
+// the notices to l. It takes the waiters in the order of their arrival. If the file has more than
+// 128 waiters (the square root of maxHindrances), it takes them in the order of inTurn instead, so
+// that a client that waits for many locks does not keep others from their notices. It stops after
+// it has checked maxHindrances locks and waiters.
 func (m *Manager) released(of *file, l *leftovers) {
 	if len(of.waiting) == 0 {
 		return
