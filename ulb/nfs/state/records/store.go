@@ -22,8 +22,8 @@ import (
 // patience is how long Open waits for another process to close the file.
 const patience = 2 * time.Second
 
-// largest is the largest file that load reads, in bytes. It is several times what the largest
-// possible number of clients takes.
+// largest is the largest file that load reads, in bytes. It is several times the size of a file
+// with the largest possible number of clients.
 const largest = 1 << 28
 
 // slack is a number of bytes. The Store rewrites the file when it is longer than slack plus twice
@@ -33,7 +33,7 @@ const slack = 1 << 16
 // mostStarts is the largest number of starts. Beyond it, client IDs would repeat.
 const mostStarts = 1<<24 - 1
 
-// A Damaged error reports that the content of a file is not what a Store wrote, and why.
+// A Damaged error reports that the Store cannot trust the file at Path. Why is the reason.
 type Damaged struct{ Path, Why string }
 
 func (d *Damaged) Error() string { return fmt.Sprintf("%s is damaged: %s", d.Path, d.Why) }
@@ -58,8 +58,8 @@ type Store struct {
 // Open opens the file at path, and creates it, with mode 0600, if it does not exist. Open checks
 // the whole content and rewrites the file, so that it is as small as possible. It rejects every
 // damage except an incomplete last transaction, which was never reported as done. It converts a
-// database of an earlier version. If the content is not what a Store wrote, the error is a
-// *Damaged.
+// database of an earlier version. If Open cannot trust the file, because it is damaged or others
+// may have written it, the error is a *Damaged.
 func Open(path string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
