@@ -243,8 +243,8 @@ func Call(c *state.Client, b *Callback) {
 	s.Call(b)
 }
 
-// callable returns the client's session to make calls over: the newest reachable one, or else
-// the newest, or nil.
+// callable returns the session over which the server calls the client back: the newest reachable
+// one or, if none is reachable, the newest. It returns nil if the client has no session.
 func (c *client) callable() *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()

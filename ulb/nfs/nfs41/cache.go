@@ -95,7 +95,7 @@ func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 	return slots, s
 }
 
-// endSession gives back the memory that session set aside.
+// endSession subtracts the memory that the method session set aside for a session.
 func (c *cache) endSession(s *share, slots, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,10 +163,10 @@ func (c *cache) left(s *share) int64 {
 // limit in cache.others. These are all n slots until the share has used half of its limit, then
 // fewer. SEQUENCE tells the number to the client (sr_target_highest_slotid).
 //
-// The server does not send CB_RECALL_SLOT (RFC 8881 §20.8). A client that sends requests
-// learns the target with the next reply, sooner than by a call. A client that sends nothing
-// keeps the replies that it asked for, within its address's share, and keeps its session,
-// unless makeRoom ends it.
+// The server does not send CB_RECALL_SLOT (RFC 8881 §20.8). A client that sends requests learns the
+// target with the next reply, sooner than by a callback. For a client that sends nothing, the
+// server keeps the replies that the client asked it to cache, and the session, unless makeRoom ends
+// the session.
 func (c *cache) slots(s *share, n int) int {
 	left, held := c.left(s), s.others.Load()
 	if left >= held {

@@ -111,8 +111,8 @@ func (c *call) giveBack() {
 	c.charge = 0
 }
 
-// start sends the call, or a probe, in the call's slot. If that is not possible, it ends the call
-// with an error.
+// start sends the call, or first a probe (see call.probe), in the call's slot. If that is not
+// possible, it ends the call with an error.
 func (c *call) start() {
 	conn := c.session.caller()
 	if conn == nil {
@@ -211,7 +211,8 @@ func (c *call) answered(x *rpc.Exchange) {
 		c.probe = false
 		c.again()
 	case a.sequence == wire.NFS4ErrRetryUncachedRep || a.sequence == wire.NFS4ErrSeqFalseRetry || a.sequence == wire.NFS4ErrSeqMisordered:
-		// The client has seen this sequence number before, in another call. Find out by a probe.
+		// The client seems to have seen this sequence number before, in another call. A probe finds
+		// out whether that is so.
 		c.probe = true
 		c.again()
 	case a.sequence != wire.NFS4OK:

@@ -72,8 +72,8 @@ func (c *client) replay(k *nfs4.Compound) nfs4.Status {
 	return c.last.status
 }
 
-// create executes a CREATE_SESSION with a new number: it confirms the client and makes the session.
-// The caller holds c.creating.
+// create executes a CREATE_SESSION with a new sequence number: it confirms the client and makes the
+// session. The caller holds c.creating.
 func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Args) (*created, nfs4.Status) {
 	confirmed := m.state.Confirmed(c.Client)
 	if !confirmed && c.Principal != nfs4.PrincipalOf(&k.Call.Cred) {

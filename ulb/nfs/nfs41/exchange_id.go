@@ -71,8 +71,8 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	}
 }
 
-// disk names the executor's lane (rpc.Call.Resume) for operations that wait for the records or the
-// files of clients.
+// disk is passed to rpc.Call.Resume as the resource that a call waits for, if its operation waits
+// for the records or the files of clients.
 type disk struct{}
 
 // exchanged writes the result of EXCHANGE_ID.

@@ -81,7 +81,7 @@ func (s *Session) giveBack() {
 	s.minor.cache.endSession(s.share, int(s.fore.Maxrequests), s.fore.maxCached())
 }
 
-// init makes the slots of the session and of its backchannel.
+// init makes the table for the session's slots, and sets the limits of the backchannel.
 func (s *Session) init() {
 	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
 	s.conns.Store(&[]*binding{})
