@@ -29,10 +29,10 @@ type Config struct {
 	Delegated func(c *state.Client) bool
 }
 
-// A Protect prepares the protection of calls to one client. For example, it fetches a Kerberos
-// ticket from another server. It returns at the latest when ctx ends. The function start then makes
-// a protected Client for calls of the program on the connection k. The user of that Client closes
-// it before k.
+// A Protect prepares protected calls to one client. For example, it fetches a Kerberos ticket from
+// another server. It returns when ctx ends, at the latest. The function start, which it returns,
+// makes a protected Client on the connection k, for calls of the given program and version. The
+// user of that Client closes it before k.
 type Protect func(ctx context.Context, program, version uint32) (start func(ctx context.Context, k rpc.Caller) (rpc.Client, error), err error)
 
 // A Minor implements minor version 0.

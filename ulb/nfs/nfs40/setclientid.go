@@ -13,8 +13,8 @@ import (
 // NFS4ERR_CLID_INUSE with the address of the client that uses the name.
 const maxSetClientID = 2 * (4 + maxAddress)
 
-// disk names the executor's lane (rpc.Call.Resume) for operations that wait for the records of
-// clients.
+// disk is passed to rpc.Call.Resume as the resource that a call waits for, if its operation waits
+// for the records of clients.
 type disk struct{}
 
 // setClientID is SETCLIENTID (RFC 7530 §16.33).
@@ -85,8 +85,8 @@ func (m *Minor) channel(c *rpc.Cred) *Channel {
 	return nil
 }
 
-// setClientIDConfirm is SETCLIENTID_CONFIRM (RFC 7530 §16.34). A probe finds out in the
-// background whether the client can be called back.
+// setClientIDConfirm is SETCLIENTID_CONFIRM (RFC 7530 §16.34). If it succeeds, it starts
+// Channel.Probe, which finds out in the background whether the client can be called back.
 func (m *Minor) setClientIDConfirm(k *nfs4.Compound) nfs4.Status {
 	var args wire.SetClientIDConfirm4Args
 	args.Decode(k.Args)
