@@ -45,8 +45,8 @@ func (t *Table[O]) Unlock(h *Holder[O], first, last uint64) (more int) {
 	return t.change(h, Range{First: first, Last: last}, func(s set) set { return s.unlock(first, last) })
 }
 
-// change applies f to the ranges of h. f may alter only the part within r, but may merge it with
-// a neighbouring range.
+// change replaces the ranges of h by the result of f, and returns by how many their number has
+// grown. f changes only the part within r, but may merge that part with a neighbouring range.
 func (t *Table[O]) change(h *Holder[O], r Range, f func(set) set) (more int) {
 	if h.number == 0 {
 		t.holders++
@@ -67,14 +67,14 @@ func (t *Table[O]) change(h *Holder[O], r Range, f func(set) set) (more int) {
 // returns false.
 func (t *Table[O]) Each(r *Range, f func(O, *Range) bool) { t.root.each(r, false, nil, f) }
 
-// Conflicts calls f for the locked ranges that conflict with r, until f returns false. group is
-// the Group that wants to lock r, or nil. A search among many ranges of this Group visits few of
-// them.
+// Conflicts calls f for the locked ranges that conflict with r, until f returns false. group is the
+// Group that wants to lock r, or nil. The ranges of this Group do not conflict with r, and the
+// search passes over many of them at once.
 func (t *Table[O]) Conflicts(r *Range, group any, f func(O, *Range) bool) {
 	t.root.each(r, !r.Write, group, f)
 }
 
-// A node is one locked range.
+// A node is one locked range in a tree that is ordered by the first bytes of the ranges.
 type node[O any] struct {
 	Range
 	h           *Holder[O]
@@ -98,7 +98,7 @@ func (h *Holder[O]) together(other *Holder[O]) *Holder[O] {
 	return nil
 }
 
-// in reports whether h, which may be nil, has this Group, which may be nil.
+// in reports whether h belongs to the Group. It returns false if h or group is nil.
 func (h *Holder[O]) in(group any) bool { return group != nil && h != nil && h.Group == group }
 
 // before reports whether n comes before the range of h whose first byte is first.
