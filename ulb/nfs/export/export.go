@@ -130,8 +130,8 @@ type use struct {
 	idle    chan struct{} // made before retired is set
 }
 
-// A stripe fills a cache line. The low half of n counts the calls inside; the high half
-// counts all calls that ever entered.
+// A stripe counts calls in the field n: the low half counts the calls that are inside, and the high
+// half all calls that ever entered. A stripe fills a cache line.
 type stripe struct {
 	n atomic.Uint64
 	_ [56]byte

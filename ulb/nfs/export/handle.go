@@ -79,7 +79,8 @@ type mac struct {
 	sum [sha256.Size]byte
 }
 
-// seal appends the seal to b. The seal covers the head and the handle: b[start:].
+// seal appends to b the seal of b[start:], which is the head of a handle and the file's handle in
+// its file system. The seal is the first part of an HMAC.
 func (s *sealer) seal(b []byte, start int) []byte {
 	m := s.macs.Get().(*mac)
 	m.Reset()

@@ -70,9 +70,9 @@ func (e *Export) unsure(c *rpc.Cred) bool {
 	return c.Unsure && (e.Squash != AllSquash || e.RequireAccount)
 }
 
-// OnRefusedPrincipal sets a function that the Table calls for each call refused because of Refuses.
-// f runs on the goroutine that serves the call, and must not block. The server calls
-// OnRefusedPrincipal before it uses the Table.
+// OnRefusedPrincipal sets a function that the Table calls for each call that is refused because
+// Export.Refuses returned true. f runs on the goroutine that serves the call, and must not block.
+// The server calls OnRefusedPrincipal before it uses the Table.
 func (t *Table) OnRefusedPrincipal(f func(c *rpc.Conn, e *Export, principal string)) {
 	t.refusedPrincipal = f
 }

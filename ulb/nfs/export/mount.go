@@ -32,7 +32,6 @@ type Found struct {
 	Refused string
 }
 
-// same reports whether two Founds describe the same mount.
 func (f *Found) same(as *Found) bool {
 	return f.ID == as.ID && f.Device == as.Device && f.Root == as.Root && f.Point == as.Point && f.Kind == as.Kind &&
 		f.Name == as.Name && f.Under == as.Under && f.Dir == as.Dir && f.Refused == as.Refused

@@ -24,8 +24,8 @@ type mountPoint struct{ in, path string }
 var noMounts = &mounts{}
 
 // OnMissing sets a function that the Table calls when a client reaches a mount point that the Table
-// does not know. f looks for new mounts, for which it may wait, and returns true. If it cannot look
-// for mounts soon, it returns false. The server calls OnMissing before it uses the Table.
+// does not know. f looks for new mounts, which may block, and returns true. If it cannot look for
+// mounts soon, it returns false. The server calls OnMissing before it uses the Table.
 func (t *Table) OnMissing(f func() bool) { t.missing = f }
 
 // SetMounts sets the mounts below exports. It opens no file system. It ends the earlier mounts that

@@ -38,8 +38,9 @@ var reasons = [...]string{
 // String returns the reason in words.
 func (r Reason) String() string { return reasons[r] }
 
-// A Refusal describes a mount that the server refused: a MNT, or a LOOKUP in the tree of names. It
-// may also describe an NFSv4 client whose address no export serves.
+// A Refusal describes a mount that the server refused: an MNT or, in NFSv4, a LOOKUP that failed in
+// the directories that lead to the exports (see package pseudo). It may also describe an NFSv4
+// client that no export serves.
 type Refusal struct {
 	Client netip.AddrPort
 	Path   string       // as the client sent it; "" if it named none
