@@ -114,8 +114,8 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *r
 	}
 }
 
-// A refusal is the Subject of a call that Judge refuses (rpc.Judgement.Early). Its value is the
-// status to answer.
+// A refusal is the status with which Serve answers a call that Judge has refused. Judge passes it
+// to Serve as rpc.Judgement.Subject, and sets rpc.Judgement.Early.
 type refusal wire.NFSStat3
 
 var (

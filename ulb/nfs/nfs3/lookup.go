@@ -113,9 +113,9 @@ func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 }
 
 // peek adds the attributes of obj, an object of export e, if e accepts the caller and its file
-// system has them without a wait. peek must not wait, because this call runs in the executor's lane
-// for another file system. If the attributes are missing, the client requests them in a separate
-// call.
+// system has them without a wait. peek must not wait: the executor limits how many calls wait for
+// one file system, and it counts this call for the file system of r.export, not of e. If the
+// attributes are missing, the client requests them in a separate call.
 func (r *request) peek(e *export.Export, obj *vfs.Object) {
 	if !e.Admits(r.call.Conn, &r.call.Cred) || e.Refuses(&r.call.Cred) {
 		return
@@ -125,7 +125,8 @@ func (r *request) peek(e *export.Export, obj *vfs.Object) {
 	obj.HasAttr = e.FS.GetAttr(op, obj.Handle, &obj.Attr) == nil
 }
 
-// readlink is READLINK (RFC 1813 §3.3.5). The text may be placed directly.
+// readlink is READLINK (RFC 1813 §3.3.5). An RDMA transport may write the link's text straight into
+// the client's memory.
 func (r *request) readlink() rpc.Outcome {
 	var args wire.Readlink3Args
 	args.Decode(r.args)
