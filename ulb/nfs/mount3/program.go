@@ -230,8 +230,8 @@ func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth in
 	defer e.Leave(v.Conn) // v.Conn, because after Detach the call may belong to another goroutine
 	lane := e.FS.Lane()
 	if was, _ := c.Progress.(stage); !c.Try && depth > was.depth && was.lane != lane {
-		// The walk continues in the executor's lane for this export's file system. If it stalls
-		// there, calls in other lanes do not wait for it.
+		// The walk continues in the executor's queue (lane) for this export's file system. If it
+		// stalls there, calls for other file systems do not wait for it.
 		c.Progress = stage{depth, lane}
 		c.Detach()
 		c.Resume(lane)
