@@ -50,7 +50,7 @@ type GroupsConfig struct {
 	// means DefaultAge and DefaultUnknownAge. Groups renews an answer in use before it expires. If
 	// there is no newer answer, Find uses the groups of a user for an hour (staleFor).
 	Age, UnknownAge time.Duration
-	// Failed is called for each failed look-up. It must not block. It may be nil.
+	// Groups calls Failed for each failed look-up. Failed must not block. It may be nil.
 	Failed func(uid uint32, err error)
 }
 
@@ -77,7 +77,8 @@ type Groups struct {
 	turns   []*asker
 	numbers int // number of groups in all answers
 	running int
-	// round counts the calls of Forget, so that settle notices a call during a look-up.
+	// round counts the calls of Forget, so that settle notices if Forget was called during a
+	// look-up.
 	round  int
 	closed bool
 	stats  GroupsStats
