@@ -42,8 +42,8 @@ type Usage struct {
 	Memory int
 }
 
-// The memory in bytes that one item of each kind of state takes, with the file handle in it. The
-// numbers are a little larger than the measured ones.
+// The memory that one item of each kind of state takes, with the file handles that it contains, in
+// bytes. The numbers are a little larger than the measured ones.
 const (
 	sizeState = 768
 	sizeOwner = 512
@@ -89,10 +89,10 @@ func (m *Manager) crowded(c *Client) bool {
 }
 
 // full returns the status for a client that was refused state for lack of memory or another
-// resource: NFS4ERR_DELAY from minor version 1 on, and NFS4ERR_RESOURCE in minor version 0. If the
-// sweep is about to make room, a client of minor version 0 gets NFS4ERR_DELAY too. The sweep makes
-// room if there are clients whose leases ran out, or if it knows of an address that has less than
-// half its fair share (see relieve). The caller holds m.mu.
+// resource. From minor version 1 on, that is NFS4ERR_DELAY. In minor version 0 it is
+// NFS4ERR_RESOURCE, or NFS4ERR_DELAY if the next sweep can make room: there are clients whose
+// leases ran out, or a client was refused although its address has less than half its fair share
+// (see relieve). The caller holds m.mu.
 func (m *Manager) full(c *Client) Status {
 	if c.Minor == 0 && m.sweeper.courteous == 0 && !m.sweeper.starved {
 		return nfs4wire.NFS4ErrResource

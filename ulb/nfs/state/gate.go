@@ -48,8 +48,8 @@ const (
 	// UseAttributes sets attributes other than the size.
 	UseAttributes
 	// UseLink gives the file one more name. UseRename replaces one of its names by another.
-	// UseRemove removes a name: by a removal, or by a rename onto it. NFSv3 also uses it for the
-	// source of a RENAME.
+	// UseRemove removes a name, because the name itself is removed, or because another file is
+	// renamed to it. NFSv3 also uses UseRemove for the source of a RENAME.
 	UseLink
 	UseRename
 	UseRemove
@@ -85,7 +85,8 @@ const (
 	Failed
 )
 
-// lasting has the errors of a look-up after which the access fails, too, or finds no file.
+// lasting lists errors of a look-up of Intent.Name after which the access itself fails as well, or
+// finds no file. After such an error Ask allows the access, and the access reports the error.
 var lasting = [...]error{
 	syscall.ENOENT, syscall.ENOTDIR, syscall.ESTALE, syscall.EACCES, syscall.EPERM, syscall.ENAMETOOLONG, syscall.EINVAL,
 	syscall.ELOOP, syscall.EXDEV,
@@ -172,8 +173,8 @@ func (i *Intent) exempts(head *State) bool {
 }
 
 // conflictLocked reports whether an open of a file conflicts with a new access or a new deny mode.
-// It skips opens for which exempts returns true; exempts may be nil. late collects the clients of
-// the conflicting opens. The caller holds m.mu.
+// It skips opens for which exempts returns true; exempts may be nil. It passes the clients of the
+// conflicting opens to late.blame. The caller holds m.mu.
 func (m *Manager) conflictLocked(id fileID, deny, access Access, exempts func(head *State) bool, late *courtesy) (conflict bool) {
 	of := m.files.byID[id]
 	if of == nil {

@@ -16,8 +16,8 @@ type grace struct {
 	// later if clients are still reclaiming state: see endsAt. claimed is the time at which a
 	// client last reclaimed state, or at which a client that may reclaim state was last confirmed.
 	until, claimed time.Duration
-	// timer wakes the sweep at the end of the grace period, because the sweep's own ticks are an
-	// eighth of a lease apart.
+	// timer makes the Manager's goroutine sweep at the end of the grace period. Otherwise it sweeps
+	// only every eighth of a lease.
 	timer *time.Timer
 	// ending becomes true when the Manager begins to remove the records of the clients that did not
 	// reclaim their state. From then on no client can reclaim anything.
@@ -41,8 +41,8 @@ type claim struct {
 	done bool
 }
 
-// reclaim tells how far a client has reclaimed its state from before the restart, and which record
-// it has.
+// reclaim holds how far a client has reclaimed its state from before the restart, and the client's
+// record.
 type reclaim struct {
 	// needed is true while the client may reclaim state and its RECLAIM_COMPLETE has not succeeded.
 	needed atomic.Bool
@@ -60,7 +60,7 @@ type reclaim struct {
 	revoked bool
 }
 
-// covers reports whether the client's record on stable storage has these kinds of state.
+// covers reports whether the client's record on stable storage lists these kinds of state.
 func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.stored.Held == 0 }
 
 // beginGrace begins the grace period if a client has a record whose Revoked flag is not set. The
@@ -261,7 +261,8 @@ func (m *Manager) complete(c *Client) Status {
 }
 
 // mayBeNeeded sets reclaim.needed of a client that has just confirmed itself: it is true if the
-// client may reclaim state. The caller holds m.mu.
+// client may reclaim state. In that case mayBeNeeded also sets grace.claimed, so that the client
+// gets time to reclaim its state. The caller holds m.mu.
 func (m *Manager) mayBeNeeded(c *Client) {
 	needed := m.mayReclaim(c)
 	c.known.reclaim.needed.Store(needed)

@@ -15,7 +15,7 @@ import (
 // keeps half as many while maxClients/2 clients or more are confirmed: see discourteous.
 const maxCourteous = 1024
 
-// lease is what the Manager knows about a Client besides its name: its addresses, whether it is
+// lease holds the Manager's data about a client, besides its name: its addresses, whether it is
 // confirmed, and its lease.
 type lease struct {
 	address   netip.Addr
@@ -199,10 +199,11 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 	}
 }
 
-// WouldWait is the status of a request with Try that would have to wait. It would wait for the disk
-// if it had to evict clients whose leases ran out and whose state conflicts with the request. It
-// would wait for the file system if it had to give up local claims. The request has granted and
-// released nothing. But a LOCK with LockArgs.Wait may already be in the queue for its lock.
+// WouldWait is the status of a request with Try that cannot be executed without a wait. The wait
+// may be for the disk, because clients have to be evicted whose leases ran out and whose state
+// conflicts with the request. Or it may be for the file system, because local claims have to be
+// given up. The request has granted and released nothing. But a LOCK with LockArgs.Wait may already
+// be in the queue for its lock.
 const WouldWait Status = -1
 
 // settled executes a request. It calls f with m.mu held, and f does the request's work. If f puts

@@ -217,8 +217,8 @@ func (m *Manager) within(key FileKey, r byterange.Range) (all []byterange.Range)
 	return all
 }
 
-// An edge is the start or the end of a locked range. at is the offset of its first byte, or of the
-// byte after its last one.
+// An edge is the start or the end of a locked range. at is the offset of the range's first byte, or
+// of the byte after the range's last one.
 type edge struct {
 	at uint64
 	// n is 1 at the first byte of a range, and -1 after its last byte. The sum of n over all edges
@@ -325,8 +325,8 @@ func (m *Manager) lockOnce(a *LockArgs, r byterange.Range, late *courtesy) (id n
 	return id, nil, nfs4wire.NFS4ErrServerFault
 }
 
-// localLock returns the lock of a local process that conflicts with r. It names no client and no
-// owner. If that lock has ended meanwhile, the result describes the whole of r instead.
+// localLock returns the lock of a local process that conflicts with r. The result names no client
+// and no owner. If that lock has ended meanwhile, the result describes the whole of r instead.
 func (m *Manager) localLock(c *localClaim, r *byterange.Range) *Denied {
 	d := denied(r, 0, "")
 	found, ok, err := c.claimer.TestClaim(c.key.Handle, d.Offset, d.Length, modeOf(r))

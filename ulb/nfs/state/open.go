@@ -57,7 +57,7 @@ type OpenArgs struct {
 	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
 	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created a file since.
-	// Open then does not check again whether the client may have more state and open files. If it
+	// Open then does not check again whether the client may have more state and open files. If Open
 	// failed now, the client would repeat its OPEN, and an OPEN that has to create the file would
 	// fail because the file exists.
 	Roomy bool
@@ -168,7 +168,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	return o, nfs4wire.NFS4OK
 }
 
-// become sets the modes of s to now. It closes the open files for accesses that s no longer has.
+// become gives s the modes in now, and closes the open files for accesses that s no longer has.
 func (m *Manager) become(s *State, now modes, l *leftovers) {
 	s.file.opens.remove(s)
 	s.modes = now
@@ -258,7 +258,8 @@ func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Stat
 	return id, status
 }
 
-// claims reports whether the Manager has local claims for locks made through the open s.
+// claims reports whether the server has claims in the local file system for locks made through the
+// open s (see localClaim).
 func (s *State) claims(m *Manager) bool {
 	if m.files.claims[s.Key] == nil {
 		return false

@@ -54,7 +54,7 @@ func (m *Manager) mark(domain any) {
 	m.rewrite()
 }
 
-// opensBy returns the opens in a domain. The caller holds m.mu.
+// opensBy returns the opens in the file systems with this domain. The caller holds m.mu.
 func (m *Manager) opensBy(domain any) (all []*State) {
 	for _, of := range m.files.byID {
 		of.opens.each(AccessBoth, 0, func(s *State) bool {

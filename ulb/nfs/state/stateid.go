@@ -171,7 +171,7 @@ type slab struct {
 type slot struct {
 	state atomic.Pointer[State]
 	// expired is the scrambled generation of the last stateid in the slot that ended because its
-	// client was removed.
+	// client was removed. In minor version 0, a request with that stateid gets NFS4ERR_EXPIRED.
 	expired atomic.Uint32
 	// Manager.mu guards generation.
 	generation uint32

@@ -3,7 +3,8 @@ package state
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
 // A Request is the operation, the caller and the arguments of a numbered request of an owner (minor
-// version 0). By these the Manager tells a repeated request from another one with the same number.
+// version 0). With these the Manager tells a repeated request from another one that has the same
+// sequence number.
 type Request struct {
 	Operation nfs4wire.OpNum
 	By        Principal
@@ -89,8 +90,9 @@ func (m *Manager) AfterTurn(o *Owner, again func()) {
 	again()
 }
 
-// EndTurn ends a request for which BeginTurn returned Proceed. reply is nil if the request does not
-// use up its number: the client then sends its next request with the same number (RFC 7530 §9.1.7).
+// EndTurn ends a request for which BeginTurn returned Proceed, and stores the request's sequence
+// number and reply. reply is nil if the request does not count: the client then sends its next
+// request with the same sequence number (RFC 7530 §9.1.7).
 func (m *Manager) EndTurn(o *Owner, seqid uint32, reply *Reply) {
 	m.mu.Lock()
 	t := &o.turn
