@@ -164,8 +164,8 @@ func read(b []byte) (c content, err error) {
 	return c, nil
 }
 
-// transaction decodes the first transaction in b. sum is the checksum before it, and next the
-// checksum after it. ok is false if the transaction is cut short or damaged.
+// transaction decodes the first transaction in b. sum is the checksum of the log before it, and
+// next the checksum of the log with it. ok is false if the transaction is cut short or damaged.
 func transaction(b []byte, sum uint32) (changes []byte, next uint32, ok bool) {
 	at := cursor{b: b}
 	n, want := at.uint32(), at.uint32()
