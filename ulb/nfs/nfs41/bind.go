@@ -65,10 +65,10 @@ func directions(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok boo
 	return true, true, callable
 }
 
-// agrees returns the channels of a connection that is already bound. If the client demands other
-// channels than the connection has, ok is false. If the client would accept a backchannel and the
-// connection can carry one, the connection gets it, because the client may have found out that the
-// session has no backchannel.
+// agrees returns the channels that a connection, which is already bound, carries after a further
+// BIND_CONN_TO_SESSION. If the client demands other channels than the connection has, ok is false.
+// If the client would accept a backchannel and the connection can carry one, the connection gets
+// it, because the client may have found out that the session has no backchannel.
 func (b *binding) agrees(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
 	switch d {
 	case wire.Cdfc4Fore:

@@ -109,10 +109,10 @@ func (c *cache) endSession(s *share, slots, size int) {
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
-// greedy returns the share with the most memory set aside, so that some of its sessions end and
-// make room. from is the address that wants a new session. part is the fair share in c.most, in
-// bytes: an equal part for each address with sessions, and one for a new address. If no share has
-// more than part, or the share of from already has at least half of part, the result is nil.
+// greedy returns the share with the most memory set aside: makeRoom ends some of its sessions. from
+// is the address that wants a new session. part is the fair share in c.most, in bytes: an equal
+// part for each address with sessions, and one for a new address. If no share has more than part,
+// or the share of from already has at least half of part, the result is nil.
 func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

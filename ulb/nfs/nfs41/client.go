@@ -12,8 +12,8 @@ import (
 // maxSessions is the maximum number of sessions of a client.
 const maxSessions = 64
 
-// A client is the Companion of a state.Client: it holds the data of a client that only this package
-// uses.
+// A client is the state.Companion of a client: it holds the data of the client that only this
+// package uses.
 type client struct {
 	*state.Client
 	minor   *Minor

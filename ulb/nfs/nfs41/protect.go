@@ -91,7 +91,7 @@ func (p *protection) result() (r wire.StateProtect4R) {
 	return r
 }
 
-// permits reports whether a caller may do an operation of the set maintenance.
+// permits reports whether a caller may do the operation op, which is one of the set maintenance.
 func (p *protection) permits(cred *rpc.Cred, op wire.OpNum) bool {
 	if !p.machine || !p.enforce.Has(uint32(op)) {
 		return true

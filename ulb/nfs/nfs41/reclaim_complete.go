@@ -5,8 +5,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// reclaimComplete is RECLAIM_COMPLETE (RFC 8881 §18.51). For a single file system it does
-// nothing, because no file system migrates to this server.
+// reclaimComplete is RECLAIM_COMPLETE (RFC 8881 §18.51). If the request is about one file system
+// only (rca_one_fs), it does nothing, because no file system migrates to this server.
 func (m *Minor) reclaimComplete(k *nfs4.Compound) nfs4.Status {
 	var args wire.ReclaimComplete4Args
 	args.Decode(k.Args)

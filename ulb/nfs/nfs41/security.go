@@ -9,9 +9,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// maxSecurity is the maximum number of callback credentials that are read from one request.
-// maxContexts is the maximum number of contexts of RPCSEC_GSS that a session keeps for
-// callbacks.
+// maxSecurity is the maximum number of callback credentials that the server reads from one request.
+// It ignores further ones. maxContexts is the maximum number of contexts of RPCSEC_GSS that a
+// session keeps for callbacks.
 const (
 	maxSecurity = 16
 	maxContexts = 4

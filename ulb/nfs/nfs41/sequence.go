@@ -71,7 +71,8 @@ func (s *Session) retire(highest uint32, turn uint64) {
 	}
 }
 
-// requestSize returns the length of a call, including directly placed data, in bytes.
+// requestSize returns the length of a call, in bytes. It includes the data that the transport
+// placed apart from the message.
 func requestSize(c *rpc.Call) int {
 	n := c.MessageLen
 	for _, p := range c.Placed {
@@ -126,7 +127,10 @@ func (l *slot) accept(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status {
 	return wire.NFS4ErrSeqMisordered
 }
 
-// again answers a repeated request.
+// again handles a request with the sequence number of the slot's latest request. While that request
+// is running, the client gets NFS4ERR_DELAY. If this is the same request, the client gets the
+// stored reply or, if the slot has none, NFS4ERR_RETRY_UNCACHED_REP. If it is a different request,
+// the client gets NFS4ERR_SEQ_FALSE_RETRY.
 func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	switch {
 	case !l.used:

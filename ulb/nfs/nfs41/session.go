@@ -240,8 +240,8 @@ func (c *channel) negotiate(a *wire.ChannelAttrs4, slots int) bool {
 	return true
 }
 
-// accept adopts the limits that the client sets for a backchannel. It returns false if none of the
-// server's calls could fit.
+// accept adopts the limits that the client sets for a backchannel. It returns false if they are too
+// small for every call that the server could make.
 func (c *channel) accept(a *wire.ChannelAttrs4) bool {
 	c.ChannelAttrs4 = *a
 	c.Headerpadsize = 0

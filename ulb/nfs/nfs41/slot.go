@@ -65,7 +65,8 @@ const (
 	// maxSpare is the maximum memory that a slot keeps for its next reply.
 	maxSpare = 2 << 10
 	// maxUnasked is the size of the largest reply that a slot keeps although the client did not ask
-	// for that. It keeps such a reply if the compound ran an operation that must not run twice.
+	// the server to cache it. The slot keeps such a reply if the compound ran an operation that
+	// must not run twice.
 	maxUnasked = 2 << 10
 )
 
