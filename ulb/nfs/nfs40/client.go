@@ -8,7 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A client is the Companion of a state.Client of minor version 0.
+// A client is the state.Companion of a client of minor version 0: it holds the data of the client
+// that only this package uses.
 type client struct {
 	channel *Channel // nil if the server cannot call the client back
 
