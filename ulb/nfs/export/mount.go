@@ -107,8 +107,9 @@ type work struct {
 	done  chan struct{}
 }
 
-// asleep stands for a closed file system: it is the file system of the export Mount.asleep. It
-// answers only Lane and Root. Calls use the other methods only after Enter, which fails.
+// asleep is the file system of the export Mount.asleep. It takes the place of the mount's own file
+// system while that is closed. It has only the methods Lane and Root: calls use the other methods
+// only after Enter, which fails.
 type asleep struct {
 	vfs.FileSystem
 	m *Mount

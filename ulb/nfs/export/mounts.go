@@ -12,8 +12,8 @@ import (
 type mounts struct {
 	byID   map[uint32]*Mount
 	byName map[string]*Mount
-	// at holds, for each directory that is a mount point, the name of the mount, or of the
-	// export that offers the same file system by itself.
+	// at holds, for each directory that is a mount point, the name of the mount. If the file system
+	// mounted there is also an export by itself, at holds the name of that export instead.
 	at map[mountPoint]string
 }
 
@@ -77,7 +77,8 @@ func (s *set) endMissing(before *set) (gone []*Mount) {
 	return gone
 }
 
-// cloned returns a copy of f whose strings share no memory with f's.
+// cloned returns a copy of f whose strings share no memory with the strings of f, so that a Mount
+// does not keep alive the text that f was read from.
 func (f *Found) cloned() Found {
 	c := *f
 	for _, s := range []*string{&c.Under, &c.Dir, &c.Point, &c.Name, &c.Device, &c.Root, &c.Kind, &c.Refused} {

@@ -113,7 +113,7 @@ func (t *Table) Replace(exports []*Export) error {
 	return nil
 }
 
-// plant fills in the tree of names from the sorted exports.
+// plant fills in s.tree from the sorted exports.
 func (s *set) plant() error {
 	var root *Export
 	for _, e := range s.sorted {
