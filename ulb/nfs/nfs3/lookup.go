@@ -78,7 +78,7 @@ func (r *request) look() *pseudo.View {
 	return &r.view
 }
 
-// cross returns the root of the file system that is mounted on a name.
+// cross returns the root of the file system that is mounted on the name, in the directory r.handle.
 func (r *request) cross(name []byte) (e *export.Export, obj vfs.Object, err error) {
 	if r.program.names == nil {
 		return nil, obj, syscall.EXDEV
@@ -96,7 +96,7 @@ func (r *request) cross(name []byte) (e *export.Export, obj vfs.Object, err erro
 	return e, obj, nil
 }
 
-// above returns the directory above the root of a mount.
+// above returns the directory above the root of a mount. r.handle is that root.
 func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 	if err = r.fs().GetAttr(&r.op, r.handle, &r.attr); err != nil {
 		return nil, obj, err

@@ -136,8 +136,9 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 }
 
 // wait handles a call whose caller could not be identified because of err. If err is an
-// export.Pending, a look-up is running: the executor runs the call again in the given lane when the
-// look-up has ended. Otherwise the client gets NFS3ERR_JUKEBOX.
+// export.Pending, a look-up is running: when it has ended, the executor runs the call again. lane
+// is the resource that the call may then wait for (rpc.Call.Resume). If err is another error, the
+// client gets NFS3ERR_JUKEBOX.
 func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	pending, ok := errors.AsType[export.Pending](err)
 	if !ok {
@@ -180,8 +181,8 @@ func (r *request) fs() vfs.FileSystem { return r.export.FS }
 // block returns the outcome of a call with Try that would have had to wait.
 func (r *request) block() rpc.Outcome { return rpc.WouldBlock(r.fs().Lane()) }
 
-// seal returns the client's handle for a file system's handle. It is valid until the next
-// call of seal.
+// seal returns the client's handle for a file system's handle. It is valid until the next call of
+// seal or sealOf.
 func (r *request) seal(h vfs.Handle) wire.FileHandle3 { return r.sealOf(r.export, h) }
 
 // sealOf is like seal, for a handle of export e.
