@@ -206,7 +206,7 @@ func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names 
 }
 
 // A stage records how far a walk came before it had to wait: the number of exports that it had
-// crossed into, and the executor lane in which the walk continues.
+// crossed into, and the resource that the walk waits for (rpc.Call.Resume).
 type stage struct {
 	depth int
 	lane  any
