@@ -47,8 +47,9 @@ type GroupsConfig struct {
 	// ctx ends. An error means that no answer was available. Usually Look is Map.GroupsOf.
 	Look func(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error)
 	// Age is how long an answer is valid, and UnknownAge how long the answer "no such user" is. 0
-	// means DefaultAge and DefaultUnknownAge. Groups renews an answer in use before it expires. If
-	// there is no newer answer, Find uses the groups of a user for an hour (staleFor).
+	// means DefaultAge and DefaultUnknownAge. If calls still ask for a user, Groups renews the
+	// answer before it expires. If there is no newer answer, Find uses the groups of a user for an
+	// hour (staleFor).
 	Age, UnknownAge time.Duration
 	// Groups calls Failed for each failed look-up. Failed must not block. It may be nil.
 	Failed func(uid uint32, err error)

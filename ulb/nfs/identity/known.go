@@ -7,10 +7,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maxKnown is the largest number of entries in each map of remembered look-ups. Users and groups,
-// names and numbers have maps of their own. So have names that exist and names that do not, so that
-// names that clients invent never displace existing ones. A full map loses its expired entries, or
-// all entries if none has expired.
+// maxKnown is the largest number of entries in each map of remembered look-ups. There are separate
+// maps for users and groups, for names and numbers, and for entries that exist and those that do
+// not. So names that clients invent never displace existing ones. A full map loses its expired
+// entries, or all entries if none has expired.
 const maxKnown = 8192
 
 // An entry is the result of a look-up: a name with its number, or "not found", or "no

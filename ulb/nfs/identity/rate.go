@@ -8,9 +8,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
-// Limits of the look-ups that one client address may cause in a Map. A look-up reads files
-// and may start a process. Without limits a client could cause any number of them, by names
-// it invents or by giving files to numbers without a name. Answers from memory do not count.
+// Limits of the look-ups that one client address may cause in a Map. A look-up reads files and may
+// start a process. Without limits a client could cause any number of them: by names that it
+// invents, or by setting the owners of files to numbers that have no name. Answers from memory do
+// not count.
 const (
 	// nameBurst is the number of names that one address may have looked up at once. After
 	// that, it gets one more every nameEvery.
