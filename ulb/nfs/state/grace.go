@@ -17,7 +17,7 @@ type grace struct {
 	// client last reclaimed state, or at which a client that may reclaim state was last confirmed.
 	until, claimed time.Duration
 	// timer makes the Manager's goroutine sweep at the end of the grace period. Otherwise it sweeps
-	// only every eighth of a lease.
+	// only once per eighth of a lease.
 	timer *time.Timer
 	// ending becomes true when the Manager begins to remove the records of the clients that did not
 	// reclaim their state. From then on no client can reclaim anything.
@@ -55,8 +55,8 @@ type reclaim struct {
 	held Held
 	// stored is the client's record on stable storage; nil if it has none.
 	stored *Record
-	// revoked is true if the server revoked some of the client's state and the client has not
-	// acknowledged it.
+	// revoked is true if the server revoked some of the client's state and the client has not freed
+	// all of it yet.
 	revoked bool
 }
 

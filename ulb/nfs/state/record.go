@@ -33,8 +33,8 @@ type Record struct {
 	Lease time.Duration
 	// Held is the set of kinds of state that the client has held, or may still reclaim.
 	Held Held
-	// Revoked is true if the server revoked state of the client and the client has not acknowledged
-	// it. After a restart the client can then reclaim nothing.
+	// Revoked is true if the server revoked state of the client and the client has not freed all of
+	// it yet (FREE_STATEID). After a restart the client can then reclaim nothing.
 	Revoked bool
 	// Guarded is Client.Guarded. If it is true, only a request with integrity protection counts as
 	// a request of this client.

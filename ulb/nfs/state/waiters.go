@@ -44,7 +44,8 @@ type LockNotice struct {
 // Manager's own goroutine may be running already.
 func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
 
-// NotifiesLocks reports whether the server notifies clients of free locks.
+// NotifiesLocks reports whether the server notifies clients when locks that they wait for become
+// free.
 func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }
 
 // queue adds w to the waiters. If its owner already waits for the same lock, w is not added: the
