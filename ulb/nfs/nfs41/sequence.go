@@ -45,8 +45,8 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 		return st
 	}
 	if k.Session == l {
-		// If the client uses no slot above the target in the slot's last reply, it has seen that
-		// target and obeys it.
+		// l.told is the target in the last reply in this slot. If the client uses no slot above
+		// that target, it has seen the target and obeys it.
 		if args.HighestSlotid <= l.told {
 			s.retire(l.told, l.toldIn)
 		}
@@ -71,8 +71,8 @@ func (s *Session) retire(highest uint32, turn uint64) {
 	}
 }
 
-// requestSize returns the length of a call, in bytes. It includes the data that the transport
-// placed apart from the message.
+// requestSize returns the length of a call, in bytes. It includes the data that traveled outside
+// the message, in Read chunks.
 func requestSize(c *rpc.Call) int {
 	n := c.MessageLen
 	for _, p := range c.Placed {

@@ -174,7 +174,8 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 	s.conns.Store(&list)
 	s.mu.Unlock()
 
-	// Call OnClose without the mutex: if the connection is already closed, it calls unbind at once.
+	// Call OnClose without the mutex: if the connection is already closed, OnClose calls unbind at
+	// once.
 	forget := c.OnClose(func() { s.unbind(c) })
 	s.mu.Lock()
 	b = s.binding(c)
