@@ -63,8 +63,8 @@ func newDialer(dial rpc.Dialer, most int) *dialer {
 }
 
 // addWork counts one goroutine or connection in work, so that stopAndWait waits for it. It returns
-// false if stopAndWait was called already. If it returns true, the caller has to see that work.Done
-// is called when the goroutine or connection has ended.
+// false if stopAndWait was called already. If it returns true, work.Done must be called when the
+// goroutine or connection has ended.
 func (d *dialer) addWork() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
