@@ -359,7 +359,7 @@ func (m *Mount) End() (closed <-chan struct{}) {
 	return m.work.done
 }
 
-// Mount returns the Mount of an export that is a mount below another export, or nil.
+// If e is a mount below another export, Mount returns its Mount. Otherwise it returns nil.
 func (e *Export) Mount() *Mount { return e.mount }
 
 // Lane returns the executor's lane (rpc.Call.Resume) for calls to the mount that may wait.

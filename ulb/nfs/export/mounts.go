@@ -12,8 +12,8 @@ import (
 type mounts struct {
 	byID   map[uint32]*Mount
 	byName map[string]*Mount
-	// at holds, for each directory that is a mount point, the name of the mount. If the file system
-	// mounted there is also an export by itself, at holds the name of that export instead.
+	// at holds the name of the mount for each directory that is a mount point. If an export has the
+	// same name, there is no such mount, and the mount point leads into that export.
 	at map[mountPoint]string
 }
 
@@ -24,7 +24,7 @@ type mountPoint struct{ in, path string }
 var noMounts = &mounts{}
 
 // OnMissing sets a function that the Table calls when a client reaches a mount point that the Table
-// does not know. f looks for new mounts, which may block, and returns true. If it cannot look for
+// does not know. f looks for new mounts and returns true; it may block. If it cannot look for
 // mounts soon, it returns false. The server calls OnMissing before it uses the Table.
 func (t *Table) OnMissing(f func() bool) { t.missing = f }
 

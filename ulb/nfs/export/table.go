@@ -45,7 +45,7 @@ type set struct {
 // "/", the path of an export below the Root is the rest of its name, and the path of any other
 // export is its name. A Tree does not change: a table with other exports has another Tree.
 type Tree struct {
-	// ByPath holds the exports by clean absolute path.
+	// ByPath holds the exports by their paths in the tree, which are clean and absolute.
 	ByPath map[string]*Export
 }
 
