@@ -65,8 +65,8 @@ func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 func (c *Client) Dying() bool { return c.known.dying.Load() }
 
 // expired reports whether the client's lease has run out and no request of the client is under way.
-// now is the present time on the clock of Manager.now. Other clients may then get its state, once
-// Evict has removed it. The caller holds m.mu.
+// now is the present time on the clock of Manager.now. Other clients may then get the client's
+// state, once Evict has removed the client. The caller holds m.mu.
 func (m *Manager) expired(c *Client, now time.Duration) bool {
 	if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease+m.unwritten() {
 		return false
