@@ -63,8 +63,9 @@ type call struct {
 	charge  int64  // memory counted in cache.others, in bytes
 	expires time.Time
 	slot    int // slot of the backchannel
-	// probe is true if the previous call in the slot got no answer. The call then first finds out
-	// whether the client executed the previous one.
+	// probe is true while the server does not know whether the client has seen the slot's next
+	// sequence number, for example because a call in the slot got no answer. The session then sends
+	// CB_SEQUENCE alone, as a probe, before it sends the call.
 	probe    bool
 	attempts int
 }
@@ -237,8 +238,9 @@ type StatusError struct{ Status wire.NFSStat4 }
 
 func (e *StatusError) Error() string { return "nfs41: CB_SEQUENCE was answered " + e.Status.String() }
 
-// lost handles a call that got no answer: it ends the call, or sends a probe first and then the
-// call again. The client may or may not have executed the call.
+// lost handles a call that failed. If the client refused the call or did not answer in time, lost
+// ends the call. If the connection failed, the client may or may not have executed the call: lost
+// sends a probe, and then perhaps the call again.
 func (c *call) lost(err error) {
 	var refused *rpc.ReplyError
 	switch {

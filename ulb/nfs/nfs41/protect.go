@@ -91,7 +91,9 @@ func (p *protection) result() (r wire.StateProtect4R) {
 	return r
 }
 
-// permits reports whether a caller may do the operation op, which is one of the set maintenance.
+// permits reports whether a caller may do op, an operation of the set maintenance. If the client
+// asked the server to restrict op, the caller has to use the client's principal, over RPCSEC_GSS
+// with integrity or privacy.
 func (p *protection) permits(cred *rpc.Cred, op wire.OpNum) bool {
 	if !p.machine || !p.enforce.Has(uint32(op)) {
 		return true
