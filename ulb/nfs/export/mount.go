@@ -84,8 +84,8 @@ type Mount struct {
 	mu sync.Mutex
 	// work is the running Open or Close, or nil.
 	work *work
-	// wanted is true if a call waits for work to end. The method close then keeps the file system
-	// open.
+	// wanted is true if a call waits for the end of that Open or Close. The method close then keeps
+	// the file system open.
 	wanted bool
 	gone   bool
 	// refused is the error of the last Open, or nil. After an error the next Open is not before the
