@@ -111,11 +111,13 @@ func (m *Manager) courtesyOf(c *Client) time.Duration {
 }
 
 // discourteous returns the courteous clients (clients whose leases ran out) that the server no
-// longer keeps. These are clients whose courtesy time is over; the longest expired clients beyond
-// maxCourteous (half of it while maxClients/2 clients or more are confirmed); one client of each
-// address that may confirm no more clients; and, while more than half of a scarce resource is in
-// use, clients that use it, first those of the addresses that use most of it. The caller holds
-// m.mu.
+// longer keeps. It looks first at those whose leases ran out first. But if more than half of the
+// scarce resource (sweeper.lack, or else memory) is in use, it looks first at the clients of the
+// addresses that use most of it. discourteous returns a client if its courtesy time is over (see
+// courtesyOf); if its address may confirm no more clients (one client of each such address); if
+// more than half of the resource is still in use and the client uses some of it; or if otherwise
+// more than maxCourteous clients would stay (half as many while maxClients/2 clients or more are
+// confirmed). The caller holds m.mu.
 func (m *Manager) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
 	t, lack := &m.clients, m.sweeper.lack
 	if lack == nil {

@@ -78,7 +78,7 @@ func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply
 	return Proceed, nil
 }
 
-// AfterTurn registers a function. The Manager calls it one time, when the current request of o has
+// AfterTurn makes the Manager call the function again once, when the current request of o has
 // ended. That may happen before AfterTurn returns.
 func (m *Manager) AfterTurn(o *Owner, again func()) {
 	m.mu.Lock()
