@@ -183,8 +183,8 @@ func (m *Mount) wake(try bool) (*Export, error) {
 	}
 }
 
-// waking is one step of wake. It returns the export if its file system is open, an error if no file
-// system can be opened now, or else the Open or Close for which wake has to wait.
+// waking is one step of wake. It returns the export if the file system is open, an error if the
+// file system cannot be opened now, or else the Open or Close for which wake has to wait.
 func (m *Mount) waking() (*Export, *work, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
