@@ -1,9 +1,9 @@
 package vfs
 
-// SeekWhat is the target of Seek.
+// SeekWhat is what Seek looks for: data or a hole.
 type SeekWhat uint8
 
-// Targets of Seek (RFC 7862 §11.11).
+// The values of SeekWhat (RFC 7862 §11.11).
 const (
 	SeekData SeekWhat = iota
 	SeekHole
