@@ -56,7 +56,7 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 	return f.make(op, dir, name, &m)
 }
 
-// A making describes the object to make.
+// A making describes an object that a call is to make.
 type making struct {
 	kind         vfs.Type
 	set          *vfs.SetAttr

@@ -31,8 +31,9 @@ const (
 	Rename
 	Link
 	ReadDir
-	// Open is the method of vfs.Opener. A call of a method of vfs.File counts as one of the
-	// method with the same name, and a call of SetSize as one of SetAttr.
+	// Open is the method of vfs.Opener. The methods of vfs.File have no constants of their own: a
+	// call of one of them counts as a call of the FileSystem method with the same name, and SetSize
+	// counts as SetAttr.
 	Open
 	// The methods of vfs.Sparse, vfs.Copier and vfs.Xattrs.
 	Allocate

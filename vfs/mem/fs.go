@@ -53,14 +53,14 @@ type FS struct {
 	files    atomic.Int64
 	bytes    atomic.Int64
 	verifier atomic.Uint64
-	// A rename between two directories holds renames, so that no directory gets another parent
-	// meanwhile.
+	// A rename between two directories locks renames, so that no other rename gives a directory
+	// another parent meanwhile.
 	renames sync.Mutex
 	// If Options.Unsynced is set, every call with an Op locks world shared (ReadDir only at its
 	// start), and Crash locks it exclusively.
 	world  sync.RWMutex
 	faults atomic.Pointer[faults]
-	// failing guards the creation of faults.
+	// failing is locked while faults is created.
 	failing sync.Mutex
 }
 

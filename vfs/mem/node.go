@@ -37,7 +37,7 @@ type node struct {
 	xattrBytes int
 }
 
-// tell writes the attributes of n for op's caller to a. The caller holds n.mu.
+// tell copies n's attributes to a, including those that op.Want requests. The caller holds n.mu.
 func (n *node) tell(op *vfs.Op, a *vfs.Attr) {
 	*a = n.attr
 	if op.Want&vfs.WantBirth != 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// opens counts the opens of a node. Crash detaches it from the node. So if a file's opens differs
-// from its node's, the file was opened before the Crash, and is stale.
+// opens counts how often a node is open. Crash sets node.opens to nil. So if file.opens differs
+// from node.opens, the file was opened before the Crash, and its calls fail with ESTALE.
 type opens struct{ n int }
 
 // file implements vfs.File.

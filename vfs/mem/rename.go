@@ -23,7 +23,8 @@ func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.H
 	return from, to, f.move(op, a, fromName, b, toName)
 }
 
-// lockTwo locks two directories, which may be the same.
+// lockTwo locks two directories, which may be the same. If they differ, it also locks FS.renames.
+// The caller calls unlock.
 func (f *FS) lockTwo(ah, bh vfs.Handle) (a, b *node, unlock func(), err error) {
 	if ah == bh {
 		a, err = f.lockDir(ah)
