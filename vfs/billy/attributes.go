@@ -19,7 +19,7 @@ const (
 	groupExec = 0o010
 )
 
-// bits has the set-id and sticky bits: posix is the bit of a POSIX mode, fs the bit of package fs.
+// bits pairs each set-id or sticky bit of a POSIX mode with the same bit of an fs.FileMode.
 var bits = []struct {
 	posix uint32
 	fs    fs.FileMode
@@ -93,8 +93,8 @@ func (f *FS) shown(info fs.FileInfo) vfs.Attr {
 }
 
 // lstat returns the attributes that the file system has for n, or for a name in the directory n.
-// For a symlink, the size is the length of its text from Readlink, because Lstat of a file system
-// that rewrites texts returns another size.
+// For a symlink, the size is the length of the text that Readlink returns. Some file systems change
+// the text in Readlink, so that the size from Lstat does not fit it.
 func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	err = f.at(n, name, func(path string) error {
 		info, err := f.bfs.Lstat(path)

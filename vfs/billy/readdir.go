@@ -17,9 +17,9 @@ const (
 	dotDotCookie = 2
 )
 
-// directory holds the names of a directory that this FS has seen, in the order in which it first
-// saw them. An entry's cookie is its number in that order; adding and removing entries does not
-// change it.
+// A directory holds those names in one directory that the FS has seen, in the order in which it
+// first saw them. An entry's cookie is computed from its number in that order, so it stays the same
+// when other entries come or go.
 type directory struct {
 	names map[string]*entry // nil if the node is not a directory
 	order []*entry          // sorted by cookie; detach takes out removed entries when there are many
