@@ -86,7 +86,7 @@ func (fs *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 // read earlier. If another process has just changed the file, the call does not know it, and the
 // read may wait for the log.
 
-// quietReads records that reading a node does not update its atime.
+// quietReads records that reads of a node do not update its atime for now.
 type quietReads struct {
 	change atomic.Uint64 // the record is valid only while this is the inode's Change
 	until  atomic.Uint32 // and only while the number of the sweeper's round is lower than this
@@ -98,8 +98,8 @@ const day = 24 * time.Hour
 type readKind uint8
 
 const (
-	// relatime: the kernel writes atime after a change of the file, or a day after it last wrote
-	// it.
+	// relatime: a read makes the kernel write atime if the file has changed since it last wrote
+	// atime, or if that was a day ago or more.
 	relatime readKind = iota
 	// noatime: the kernel never writes atime.
 	noatime
@@ -117,7 +117,7 @@ func readKindOf(s *unix.Statfs_t) readKind {
 	return strictatime
 }
 
-// readsQuietly reports whether reading n is known to leave its atime unchanged.
+// readsQuietly reports whether it is known that a read of n leaves its atime unchanged.
 func (fs *FS) readsQuietly(n *node) bool {
 	q := &n.quiet
 	return fs.reads == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()

@@ -59,11 +59,11 @@ func init() {
 	unswitched.Store(&c)
 }
 
-// DropCapabilities permanently gives up CAP_FSETID and CAP_SYS_RESOURCE in every thread. From
-// then on the kernel clears set-uid bits at each write and applies quotas to the daemon. A
-// program calls it first, before it makes any FS. If the program contains C code, Go cannot
-// change running threads; then DropCapabilities executes the program again, under the same name,
-// with the same arguments, environment and process ID.
+// DropCapabilities permanently gives up CAP_FSETID and CAP_SYS_RESOURCE in every thread. From then
+// on the kernel clears set-uid bits at each write and applies quotas to the daemon. A program calls
+// it first, before it makes any FS. If the program contains C code, Go cannot change running
+// threads. Then DropCapabilities executes the program again, with the same process ID and
+// arguments, and with one more environment variable.
 func DropCapabilities() error {
 	c, err := rawCapget()
 	if err != nil {

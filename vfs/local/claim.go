@@ -13,8 +13,9 @@ import (
 
 // Claims are the kernel's locks of open file descriptions (fcntl(2), F_OFD_SETLK). They conflict
 // with POSIX locks of other processes, and with locks of other descriptions of this process.
-// Closing the description ends them. Therefore each inode with claims has one descriptor for
-// claims alone, shared by all clients that lock the file; reads and writes use other descriptors.
+// Closing the description ends them. Therefore each node with claims has one descriptor that serves
+// no other purpose. All clients that lock the file share it; reads and writes use other
+// descriptors.
 
 // nodeClaims holds the claims (see vfs.Claimer) on a node.
 type nodeClaims struct {

@@ -88,9 +88,9 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 	return nil
 }
 
-// knownBelow returns nil if the directory dir, whose handle is h, lies below the root. If the
-// cache has a node of dir that was checked while FS.moves had the value in the last argument, that
-// check is enough; otherwise knownBelow calls climb.
+// knownBelow returns nil if the directory dir, whose handle is h, lies below the root. If the cache
+// has a node of dir, and the node was checked when FS.moves had the value of the last argument,
+// that check is enough. Otherwise knownBelow calls climb.
 func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	if n := fs.nodes.cached(&h); n != nil {
 		known := n.confinedAt.Load() == moves
@@ -102,12 +102,14 @@ func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	return fs.climb(dir)
 }
 
-// maxMoves is how often climb tries if the directory moves meanwhile.
+// maxMoves is the number of times that climb tries. It tries again if the directory was moved
+// meanwhile.
 const maxMoves = 8
 
-// climb computes how much deeper dir is than the root, goes up that many steps, and returns nil if
-// this ends at the root. Arriving there is the proof: the depths themselves may be out of date.
-// ErrDelay: dir moved during each of the tries.
+// climb checks that dir lies below the root. It computes by how many levels dir is deeper than the
+// root, and goes up that many levels from dir. If it arrives at the root, dir lies below it, even
+// if the computed depths are out of date. ESTALE: dir does not lie below the root. ErrDelay: dir
+// was moved during each of the tries.
 func (fs *FS) climb(dir int) error {
 	fs.stats.climbs.Add(1)
 	last := -1
@@ -158,7 +160,7 @@ func notAbove(err error) error {
 	return err
 }
 
-// maxDepth limits how far depth goes up, in levels. Beyond it, depth returns ESTALE.
+// If depth has gone up more than maxDepth levels, it returns ESTALE.
 const maxDepth = 4096
 
 // depth returns the number of levels of the directory dir below the top of its mount, or of the
@@ -219,7 +221,7 @@ func openAbove(dir, levels int) (int, error) {
 }
 
 // pathOf writes the path of the directory dir, as programs of this machine see it, to buf and
-// returns its length. ENAMETOOLONG: it is longer than PATH_MAX.
+// returns its length. ENAMETOOLONG: the path is longer than PATH_MAX.
 func (fs *FS) pathOf(dir int, buf *[unix.PathMax]byte) (int, error) {
 	var name [24]byte
 	return sysReadlinkat(fs.proc, procName(&name, dir), buf[:])

@@ -25,8 +25,10 @@ type dirChange struct {
 	idle bool
 }
 
-// change runs f, a change of directory d, while d's other changes through this process wait. It
-// stores d's attributes before and after in ch. f makes its system call through c.call.
+// change runs f, which changes the directory d. Meanwhile other changes of d by this process wait.
+// If op.Try is set and another change of d is running, change returns ErrWouldBlock instead of
+// waiting. change stores d's attributes before and after in ch. f makes its system call through
+// c.call.
 func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) error) error {
 	if !d.inode.lock(op) {
 		return vfs.ErrWouldBlock
@@ -63,8 +65,10 @@ func (c *dirChange) call(f func() error) error {
 	return err
 }
 
-// dirToChange returns the node of a directory that the caller is about to change, with a reference. If
-// op.Try is set, it returns ErrWouldBlock, unless inMemory is set and namesInMemory returns true.
+// dirToChange returns the node of a directory that the caller is about to change, with a reference.
+// If op.Try is set, it returns ErrWouldBlock, unless the caller can make its change without
+// blocking: inMemory is set if the kind of the change allows that, and namesInMemory returns true
+// if the file system does.
 func (fs *FS) dirToChange(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS
@@ -272,11 +276,11 @@ func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.
 	return fs.makeObject(op, dir, name, s, func(dir int, perm uint32) error { return sysMknodat(dir, name, kind|perm, dev) })
 }
 
-// newFile are the flags to open a file that is being made.
+// newFile is the set of open flags that every way to make a file needs.
 const newFile = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
 
-// tries is how often a call tries if other programs make and remove the name or the file
-// meanwhile.
+// tries is the number of times that a call tries. It tries again if other programs make or remove
+// the name or the file meanwhile.
 const tries = 8
 
 // Create implements vfs.FileSystem.
@@ -332,8 +336,8 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 }
 
 // mayTryCreate reports whether a Create with Op.Try may make the file, which it does by one system
-// call. The Create must set no attributes but the mode, without set-id bits, and its mode must not
-// be Exclusive. The FS must be below its limits of nodes and open files, so that it need not close
+// call. The Create must set no attributes but the file's mode, without set-id bits, and must not be
+// Exclusive. The FS must be below its limits of nodes and open files, so that it need not close
 // any.
 func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 	mode := vfs.SetAttr{SetMode: how.Attr.SetMode, Mode: how.Attr.Mode &^ (unix.S_ISUID | unix.S_ISGID)}

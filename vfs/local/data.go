@@ -53,8 +53,8 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 	return fs.read(op, n, offset, buf, a, false)
 }
 
-// read reads from n, a regular file. judged is true if the caller has the file open: Open has
-// checked its permission.
+// read reads from n, a regular file. judged is true if the caller has the file open. Then read
+// checks no permission, because Open has checked it.
 func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
 	var is look
 	if !judged {
@@ -103,8 +103,9 @@ func (fs *FS) lookAndJudge(op *vfs.Op, n *node, is *look, judged bool) error {
 	return err
 }
 
-// fetch reads from an open file. ended reports EOF: the file ends after the bytes read. After a
-// partial read that stopped at an error, ended is false; the next call returns the error.
+// fetch reads from an open file. ended reports EOF: the file ends after the bytes read. ended is
+// always false if op.Try is set. If an error stops a read after some bytes, fetch returns these
+// bytes without the error; the next call returns the error.
 func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, buf []byte) (got int, ended bool, err error) {
 	if offset >= math.MaxInt64 {
 		return 0, false, nil

@@ -112,7 +112,7 @@ func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptor
 // maxNodes returns the limit of nodes, each of which has an O_PATH descriptor.
 func (fs *FS) maxNodes() int64 { return fs.part() / 2 }
 
-// maxOpen returns the limit of files open for data and of listings of directories.
+// maxOpen returns the limit of descriptors that are open for data or for listings.
 func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
 
 // If more than manyUnsynced files have data that is not on stable storage, the flusher syncs the
@@ -125,11 +125,11 @@ func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
 // share one descriptor.
 func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 5 / 8 }
 
-// opened returns the number of files open for data and of open listings.
+// opened returns the number of descriptors that are open for data or for listings.
 func (fs *FS) opened() int64 { return fs.stats.open.Load() + fs.stats.streams.Load() }
 
-// makeRoomToOpen closes idle files if the FS is at its limit. It is called before opening a
-// descriptor that stays open. It may block.
+// makeRoomToOpen closes idle files and listings if the FS is at its limit. It is called before a
+// descriptor is opened that stays open after the call. It may block.
 func (fs *FS) makeRoomToOpen() {
 	if most := fs.maxOpen(); fs.opened() >= most {
 		fs.closeSome(most/32 + 1)
@@ -158,7 +158,7 @@ func (fs *FS) makeRoom() {
 }
 
 // closeSome closes files and listings that no caller uses, first those idle for the longest time,
-// until it has closed as many as the argument want says. It returns how many it closed.
+// until it has closed want of them or more. It returns how many it closed.
 func (fs *FS) closeSome(want int64) (closed int64) {
 	round := fs.nodes.round.Load()
 	for patience := uint32(closeAfter); closed < want; patience-- {

@@ -51,10 +51,13 @@ func (n *node) mark() mark {
 	return m
 }
 
-// durable makes the changes since the marks durable, and waits for that. If Config.Sync is false,
-// op.Async is set or fs.volatile is true, it does nothing. The caller has references to the marks'
-// nodes. A removal or a rename marks its directories. A creation marks its directory and also the
-// file, unless the file system's log holds both in one transaction.
+// durable makes one change durable, and waits for that. The marks, which the caller took before the
+// change, say what to sync. If Config.Sync is false, op.Async is set or fs.volatile is true,
+// durable does nothing. The caller has references to the marks' nodes.
+//
+// A removal or a rename passes marks of its directories. A creation passes a mark of its directory.
+// It also passes a mark of the new file, unless the file system's log holds both in one
+// transaction.
 func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
 	if !fs.cfg.Sync || op.Async || fs.volatile {
 		return nil
@@ -106,8 +109,8 @@ func (fs *FS) syncSince(m mark) error {
 	}
 }
 
-// syncLocked syncs all changes so far of m's inode: first through m.n, then through the other
-// writers. The caller holds d.mu, which is unlocked during the sync calls.
+// syncLocked syncs all changes so far of m's inode: first through m.n, then through the other nodes
+// in d.writers. The caller holds d.mu, which is unlocked during the sync calls.
 func (fs *FS) syncLocked(m mark) {
 	d := m.d
 	running, upTo := make(chan struct{}), d.changes
@@ -144,7 +147,7 @@ func (fs *FS) syncLocked(m mark) {
 	close(running)
 }
 
-// holdWritersLocked returns all writers except n, each with a reference.
+// holdWritersLocked returns all nodes in d.writers except n, each with a reference.
 func (d *durability) holdWritersLocked(n *node) (others []*node) {
 	for _, w := range d.writers {
 		if w != n && w.hold() {
@@ -173,7 +176,7 @@ func (n *node) wrote() {
 	}
 }
 
-// unlistLocked empties the list of writers. It is called when nothing is left to sync.
+// unlistLocked empties d.writers. It is called when nothing is left to sync.
 func (d *durability) unlistLocked() {
 	for _, n := range d.writers {
 		n.fs.unsynced.remove(n)
@@ -182,8 +185,8 @@ func (d *durability) unlistLocked() {
 	d.writers = d.writers[:0]
 }
 
-// forgetData removes n from the writers when the cache drops n. If n's file has no name any more,
-// all changes of the inode count as stable, because nothing of it has to be kept.
+// forgetData removes n from d.writers when the cache drops n. If n's file has no name any more, all
+// changes of the inode count as stable, because nothing of the file has to be kept.
 func (n *node) forgetData() {
 	d := &n.inode.durability
 	d.mu.Lock()

@@ -65,7 +65,7 @@ type FS struct {
 	// bounded is true if the root is the top of a mount, and the mount shows the top of its file
 	// system. Then no file of the mount lies outside of the tree.
 	bounded bool
-	// moves is incremented whenever a directory may have left the tree: see confine. If bounded is
+	// moves is incremented whenever a directory may have left the tree (confine.go). If bounded is
 	// set, it stays 0.
 	moves    atomic.Uint32
 	covers   covered
@@ -91,8 +91,8 @@ type FS struct {
 	closed     atomic.Bool
 	stats      counters
 	// volatile is true if the file system loses everything with the machine's memory, so that a
-	// sync makes nothing durable. With a SyncHook it is false, because the hook shall see syncs on
-	// every file system.
+	// sync makes nothing durable. If Config.SyncHook is set, volatile is false, because the hook
+	// shall see syncs on every file system.
 	volatile bool
 	// noTryReads and noTryWrites are true if the file system does not support RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
@@ -218,8 +218,8 @@ func (fs *FS) Volume() any { return fs.volume }
 // Root implements vfs.FileSystem.
 func (fs *FS) Root() vfs.Handle { return fs.root.handle }
 
-// Lane implements vfs.FileSystem. FSs on the same file system have the same lane, because calls to
-// them stall together.
+// Lane implements vfs.FileSystem. It returns the same key for all FSs on one file system, because
+// calls to them stall together.
 func (fs *FS) Lane() any { return fs.lane }
 
 // Scheme returns the name of the resolver of handles: "kernel" or "index".

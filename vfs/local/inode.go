@@ -45,9 +45,9 @@ type inodeKey struct {
 
 const inodeShards = 64
 
-// maxPushed is the largest number of Change values that the table keeps for inodes that it
-// removed. Each shard keeps an equal part; if it has more, it drops the value that is least ahead
-// of its ctime.
+// maxPushed is the largest number of Changes that the table keeps for inodes that it removed. Each
+// shard may keep an equal part of them; if it has more, it drops the Change that is least ahead of
+// its ctime.
 const maxPushed = 1 << 16
 
 // inodeTable holds the inodes in use by nodes and calls. The process has one: inodes.
@@ -60,8 +60,8 @@ type inodeTable struct {
 type inodeShard struct {
 	mu sync.Mutex
 	m  map[inodeKey]*inode
-	// pushed holds, for inodes removed from m, a Change that is or may be ahead of the ctime, because
-	// a Change must never go back.
+	// pushed holds the Changes of inodes that were removed from m, if they are or may be ahead of
+	// the ctime. It is needed because a Change must never go back.
 	pushed map[inodeKey]lastTold
 	taken  atomic.Uint64 // number of inodes put into m so far
 }
@@ -138,9 +138,9 @@ func (t *inodeTable) giveBack(i *inode) {
 	}
 }
 
-// A sighting is made before the attributes of a file are read by its name, without a node. It
-// records how many inodes the file's shard has taken so far. After the reading, ctimeSays reports
-// whether the ctime is the inode's Change.
+// A sighting is for a file without a node, whose attributes are read by its name. It is made before
+// the reading, and records how many inodes the file's shard of the table has taken so far. After
+// the reading, ctimeSays reports whether the ctime is also the inode's Change.
 type sighting struct {
 	shard *inodeShard
 	taken uint64

@@ -14,8 +14,8 @@ import (
 // A resolver finds the files of handles. It is a kernelResolver or an *index.Index.
 type resolver interface {
 	// Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist, or it is a
-	// directory that does not lie below the root. ErrDelay: a search for it has to begin or to end
-	// first.
+	// directory that does not lie below the root. ErrDelay: the index has to search for the file,
+	// and the search has not begun or not ended yet.
 	Open(h vfs.Handle) (int, error)
 	// Note records that name in the directory dir belongs to the file h. Note never waits.
 	Note(dir, h vfs.Handle, name []byte)

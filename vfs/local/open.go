@@ -127,9 +127,9 @@ func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return nil, vfs.ErrDelay
 }
 
-// pin counts one more File, of the user uid, that keeps the descriptor open, and takes a reference
-// to the descriptor. It returns nil if n has no such descriptor open. ErrDelay: the limit of
-// pinned descriptors is reached.
+// pin returns the writable descriptor if write is set, and otherwise the one for reading, with a
+// reference. It counts one more File of the user uid, for which the descriptor has to stay open. It
+// returns nil if that descriptor is not open. ErrDelay: the limit of pinned descriptors is reached.
 func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

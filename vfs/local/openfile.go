@@ -83,10 +83,10 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// dropIdle closes n's open files that are not pinned and were not used for the given number of the
-// sweeper's rounds (patience, in seconds) or longer. It returns how many it closed. The argument
-// round is the number of the present round. The writable one stays while a caller uses it or n has
-// unsynced data.
+// dropIdle closes n's descriptors that are not pinned and were not used for at least patience
+// rounds of the sweeper, which begins a round every second. It returns how many it closed. The
+// argument round is the number of the present round. The writable descriptor stays open while a
+// caller uses it or n has unsynced data.
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files
 	o.mu.Lock()
@@ -137,7 +137,8 @@ func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return fs.openFile(op, n, write)
 }
 
-// openFile opens n, for writing too if write is set, and returns the open file with a reference.
+// openFile opens n for reading, and also for writing if write is set. It returns the open file with
+// a reference.
 func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	switch {
 	case n.typ == vfs.Directory && !write:
@@ -215,8 +216,9 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// letGo closes descriptors of a file that lost a name, possibly its last, so that they do not keep
-// its space. While calls use the file, or callers have it open, the space stays taken.
+// letGo closes the descriptors of a file that lost a name, possibly its last, so that the file
+// system can free the file's space. If calls use the file, or callers have it open, the space
+// becomes free only after that.
 func (fs *FS) letGo(v *named) {
 	n := v.n
 	if v.nameless() {
@@ -226,9 +228,9 @@ func (fs *FS) letGo(v *named) {
 	}
 }
 
-// closing closes descriptors on a goroutine of its own, so that calls need not wait. The last
-// close of a file may wait for the disk, to free a removed file's blocks, or for a file server in
-// user space. A call with Op.Try must not wait for that.
+// closing closes descriptors on a goroutine of its own, because a call with Op.Try must not wait.
+// The last close of a file may wait: for the disk, if it frees a removed file's blocks, or for a
+// file server in user space.
 type closing struct {
 	mu      sync.Mutex
 	queue   []func()

@@ -52,8 +52,9 @@ type dirStreams struct {
 // maxStreams is the largest number of idle streams of a directory.
 const maxStreams = 4
 
-// take returns an idle stream at cookie. If there is none, it returns another idle stream if
-// cookie is 0 or there are maxStreams of them, and nil otherwise.
+// take removes an idle stream from s and returns it: one whose position is cookie, if there is one.
+// Otherwise it takes any idle stream if cookie is 0 or if maxStreams streams are idle; the caller
+// then moves its position. Otherwise it returns nil, and the caller opens a new stream.
 func (s *dirStreams) take(cookie uint64) *dirStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,9 +81,9 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 }
 
-// drop closes the streams that were not used for the given number of the sweeper's rounds
-// (patience, in seconds) or longer. It returns how many it closed. The argument round is the
-// number of the present round.
+// drop closes the streams that were not used for at least patience rounds of the sweeper, which
+// begins a round every second. It returns how many it closed. The argument round is the number of
+// the present round.
 func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()
 	kept := s.idle[:0]

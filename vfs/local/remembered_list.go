@@ -53,11 +53,11 @@ func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int
 	return r.entries[at:len(r.entries):len(r.entries)], r.whole, at
 }
 
-// add appends e to the list and returns the number of entries up to and including e. The last
+// add appends e to the list, and returns the number of entries up to and including e. The last
 // argument is the number of entries before e; if the list has more entries than that, it has e
-// already. If the list is for another Change, add empties it first if e is the first entry, and
-// otherwise adds nothing. It also adds nothing if l.settled is not set or a limit of names is
-// reached. If add adds nothing, it returns unknownPlace.
+// already. If the list is for another Change of the directory than l, add empties the list if e is
+// the directory's first entry. Otherwise such a list gets no entry, and add returns unknownPlace.
+// It also does so if l.settled is not set, or if a limit of names is reached.
 func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at int) int {
 	if at == unknownPlace || !l.settled {
 		return unknownPlace
@@ -82,9 +82,9 @@ func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at in
 	return at + 1
 }
 
-// ended records that a listing stopped after the number of entries in the argument at, and that
-// the caller will continue there with cookie. eof is true if the listing reached the end of the
-// directory.
+// ended records the position at which a listing stopped, as the number of entries before it (the
+// argument at). The client may continue from there with cookie. eof is true if the listing reached
+// the end of the directory; then ended only records whether the list is complete.
 func (r *rememberedList) ended(change, cookie uint64, at int, eof bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

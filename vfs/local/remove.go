@@ -54,7 +54,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 	return ch, fs.durable(op, m)
 }
 
-// named is the file that a name belongs to just before a change of that name.
+// A named is the file to which a name belongs just before the name is removed or renamed.
 type named struct {
 	handle vfs.Handle
 	ok     bool
@@ -83,9 +83,9 @@ func (v *named) after(changed bool) {
 	}
 }
 
-// nameless reports, after the change, whether the file has no name any more. It uses the
-// attributes read after the change, because another call may have made or removed a name just
-// before.
+// nameless is called after the change. It reports whether the file has no name any more. It uses
+// the attributes that were read after the change, because another call may have made or removed a
+// name of the file just before it.
 func (v *named) nameless() bool {
 	return v.n != nil && (v.n.typ == vfs.Directory || v.seen && v.is.Nlink == 0)
 }

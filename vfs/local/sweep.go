@@ -92,18 +92,18 @@ type counters struct {
 
 // Stats is a snapshot of an FS's counters.
 type Stats struct {
-	// Nodes counts files open with O_PATH, OpenFiles files open for data, Listings directories
-	// open for listing. Of the OpenFiles, Unsynced have data that is not on stable storage, and
-	// Pinned are in use by vfs.Files or claims.
+	// Nodes counts the descriptors open with O_PATH, OpenFiles those open for data, and Listings
+	// those open to list a directory. Unsynced counts the files that have data which is not on
+	// stable storage. Pinned counts those of OpenFiles that vfs.Files or claims keep open.
 	Nodes, OpenFiles, Listings, Unsynced, Pinned int64
-	// Switches counts switches of a thread to a caller's identity and back. Of these,
-	// SwitchFailures failed. ThreadsRetired counts threads that ended because they could not be
-	// switched back.
+	// Switches counts how often a thread was to be switched to a caller's identity and back,
+	// SwitchFailures how often the switch to the caller's identity failed. ThreadsRetired counts
+	// threads that ended because they could not be switched back.
 	Switches, SwitchFailures, ThreadsRetired uint64
-	// Verdicts counts checks of a caller's rights by the kernel, VerdictsRemembered those answered
-	// from memory.
+	// Verdicts counts the checks of a caller's rights that the kernel made, VerdictsRemembered the
+	// checks that were answered from memory.
 	Verdicts, VerdictsRemembered uint64
-	// Syncs counts sync calls, SyncFailures those that failed.
+	// Syncs counts sync calls, SyncFailures the failed ones.
 	Syncs, SyncFailures uint64
 	// Searches counts walks of the whole tree by the index.
 	Searches uint64

@@ -26,7 +26,7 @@ func (c SyncCall) String() string { return [...]string{"?", "fsync", "syncfs", "
 // as clean afterwards; so the data is lost.
 type SyncError struct {
 	Call SyncCall
-	File vfs.Handle // zero if Call is Syncfs
+	File vfs.Handle // zero if the changed object cannot be synced alone, such as a symlink
 	// The file's changes are numbered. Those with the numbers After+1 to UpTo were not stable when
 	// the sync ended.
 	After, UpTo uint64
@@ -85,9 +85,9 @@ func (fs *FS) hasLog() error {
 }
 
 // syncNode syncs n, whose durability is d. If n has a writable descriptor, it uses that one,
-// because only the descriptor that wrote the data is sure to get the error of a failure. A removed
-// file or directory needs no sync. If n is nil, or no descriptor of it can be opened, syncNode
-// syncs the whole file system.
+// because only the descriptor that wrote the data is sure to get the error of a failure. If n is
+// nil, syncNode syncs the whole file system. It also does so if n cannot be opened, unless the file
+// or directory was removed: then it syncs nothing.
 func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 	if n != nil {
 		f, err := fs.file(&daemonOp, n, n.files.writable())

@@ -83,8 +83,8 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	return best
 }
 
-// idle returns the nodes that were not written for the given number of rounds (patience) or
-// longer, each with a reference. The argument round is the number of the present round.
+// idle returns the nodes that were not written for at least patience rounds of the sweeper, each
+// with a reference. The argument round is the number of the present round.
 func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,7 +118,7 @@ func (n *node) hold() bool {
 }
 
 // syncOldest syncs the node that oldest returns and closes its idle descriptors. It returns false
-// if there was none.
+// if oldest returned none.
 func (fs *FS) syncOldest() bool {
 	n := fs.unsynced.oldest(fs.nodes.round.Load())
 	if n == nil {
@@ -136,9 +136,10 @@ func (fs *FS) syncAndClose(n *node) {
 	n.put()
 }
 
-// makeRoomForData is called before a write to n. If mostUnsynced other files or more wait for a
-// sync, it syncs the oldest of them, one after the other, until fewer wait. It syncs at most 16
-// (closely).
+// makeRoomForData is called before a write to n. If n has no unsynced data, and mostUnsynced files
+// or more have such data, it syncs the oldest of these files, one after the other, until fewer have
+// such data. It syncs at most 16 (the constant closely). If op.Try is set, it returns ErrWouldBlock
+// instead of syncing.
 func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	if fs.unsynced.count.Load() < fs.mostUnsynced() || n.unsynced.listed.Load() {
 		return nil
@@ -168,7 +169,7 @@ func (fs *FS) flusher() {
 	}
 }
 
-// wakeFlusher makes the flusher look for data to sync.
+// wakeFlusher makes the flusher goroutine call flush.
 func (fs *FS) wakeFlusher() {
 	select {
 	case fs.flushNow <- struct{}{}:

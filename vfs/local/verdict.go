@@ -32,12 +32,13 @@ type verdict struct {
 	has    right // the rights that the caller has, of those in known
 }
 
-// askAnew is how long a verdict is remembered, in rounds of the sweeper (seconds). The limit is
-// needed because a change by another program may set the ctime before the verdict and take effect
-// after it; attributes read later do not show that.
+// askAnew is the time after which a remembered verdict is no longer used, in rounds of the sweeper
+// (seconds). Without a limit, a verdict could stay wrong: a change by another program may set the
+// ctime before the kernel is asked and take effect afterwards, so that the ctime does not change
+// again.
 const askAnew = 3
 
-// verdicts are the latest verdicts on a node.
+// verdicts holds the latest verdicts about a node's file.
 type verdicts struct {
 	mu   sync.Mutex
 	list [4]verdict
@@ -48,14 +49,15 @@ type verdicts struct {
 	asked atomic.Bool
 }
 
-// holds reports whether e is about caller, is not too old, and is about n's present state.
+// holds reports whether e can be used: it is about caller, is not too old, and is about n's present
+// state.
 func (e *verdict) holds(n *node, caller uint32) bool {
 	return e.caller == caller && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
 }
 
-// findVerdict returns what is remembered of the rights of caller on n: the rights that the kernel
-// was asked for (known), and those of them that it granted (has). The attributes of n have just
-// been read.
+// findVerdict returns the remembered verdict about caller and n: the rights that the kernel was
+// asked for (known), and those of them that it granted (has). Both are 0 if there is none. The
+// caller of findVerdict has just read n's attributes.
 func (n *node) findVerdict(caller uint32) (known, has right) {
 	v := &n.verdicts
 	v.mu.Lock()
@@ -68,9 +70,9 @@ func (n *node) findVerdict(caller uint32) (known, has right) {
 	return 0, 0
 }
 
-// remember stores the argument in n's list of verdicts. If the list has a verdict of the same caller
-// for the same state of the file, remember adds to the new verdict the rights that only the older
-// one covers.
+// remember stores the argument in n's list of verdicts, where it replaces an older verdict about
+// the same caller. If the older one has the same Change and is from the same round of the sweeper,
+// remember adds to the new verdict the rights that only the older one covers.
 func (n *node) remember(said verdict) {
 	v := &n.verdicts
 	v.mu.Lock()
@@ -90,9 +92,10 @@ func (n *node) remember(said verdict) {
 	*at = said
 }
 
-// settled reports whether every change from now on will alter the ctime in l, even if the file
-// system's times are coarse. A caller calls settled before it reads the data that it will
-// remember, because the ctime gets older while that read waits for the disk.
+// settled reports whether the ctime in l is so old that every change from now on will alter it,
+// even if the file system's times are coarse. A caller calls settled before it reads the data that
+// it will remember. Afterwards is too late: while that read waits for the disk, a ctime that was
+// too recent becomes old enough.
 func (fs *FS) settled(l *look) bool {
 	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= grainOf(l.Ctim.Nsec)
 }
@@ -206,7 +209,7 @@ type accessNeed struct {
 }
 
 // These tables list, for each bit of ACCESS, the rights that it needs (RFC 1813 §3.3.4, RFC 8276
-// §8.3). DELETE is about a directory's entries; for other files it means nothing.
+// §8.3). AccessDelete is a right to a directory's entries; no other file has it.
 var (
 	fileRights = [...]accessNeed{
 		{vfs.AccessRead, mayRead}, {vfs.AccessModify, mayWrite}, {vfs.AccessExtend, mayWrite}, {vfs.AccessExecute, mayExec},

@@ -36,8 +36,8 @@ import (
 // this Change names. Data belong to a Change if the looks before and after reading the data both
 // have this Change, and have still set.
 //
-// Locks. before, still, and looks at an unchanged state take no lock. mu orders the calls that
-// make a new Change. It is never held during a system call.
+// Locks. The methods before and still take no lock, and tell takes none if the state is unchanged.
+// The calls that make a new Change lock mu. It is never held during a system call.
 type version struct {
 	// moves has two counters. Its low half is the number of running changes through the process.
 	// Its high half is the number of changes begun and of new states found by looks.
@@ -80,8 +80,9 @@ func fingerprint(st *unix.Stat_t) uint64 {
 	return max(h, 1)
 }
 
-// init sets v for an inode that is not in the inode table. The arguments are the inode's attributes,
-// and the part of its version that the table kept, if it had the inode earlier.
+// init sets v for an inode that is new in the inode table. st holds the inode's attributes. The
+// second argument is the part of the version that the table kept when it removed the inode earlier;
+// it is zero if the table kept none.
 func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.ctime = stamp(st)
 	v.seen.Store(fingerprint(st))
@@ -93,13 +94,14 @@ func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.change.Store(max(v.ctime, was.change))
 }
 
-// beginLook begins a look. The caller then reads the attributes to l and calls tell.
+// beginLook stores the version's counters in l. Then the caller reads the inode's attributes to l
+// and calls tell.
 func (v *version) beginLook(l *look) {
 	l.moves, l.change = v.moves.Load(), v.change.Load()
 }
 
-// tell ends a look: it sets l.still. If l shows a new state, tell also makes a new Change for that
-// state and stores it in l.
+// tell is called after the caller has read the attributes to l. It sets l.still. If the attributes
+// are those of a new state, tell also makes a new Change for that state and stores it in l.
 func (v *version) tell(l *look) {
 	l.still = l.moves&movesNow == 0
 	f := fingerprint(&l.Stat_t)
@@ -132,9 +134,9 @@ func (v *version) setLocked(l *look, f uint64) {
 // of after belong to no known state.
 func (v *version) before() { v.moves.Add(moveBegins) }
 
-// after ends the change. changed is true if the change was made, or may have been. l is a look
-// that began after the change, or nil. If no other change ran during l, l gets the Change of the
-// new state, and alone is true.
+// after is called after the change that before announced. changed is true if the change was made,
+// or may have been. l holds attributes that were read after the change, or is nil. If no other
+// change ran meanwhile, after stores the Change of the new state in l, and alone is true.
 func (v *version) after(changed bool, l *look) (alone bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -178,19 +180,21 @@ func (v *version) lastTold() (t lastTold, needed bool) {
 	return t, t.seen == 0 || t.ahead > 0
 }
 
-// vfs.Change.Atomic means that nothing else changed the object between the two looks at its
-// attributes, before and after the change. version.moves shows further changes by this process.
+// vfs.Change.Atomic means that no other change of the object came between the two readings of its
+// attributes, one before the change and one after it. If this process made another change in
+// between, version.moves shows that.
 //
-// A change by another process between the two looks, some microseconds apart, cannot be seen. But
-// the first look shows if another process has changed the object since this process last did. So
-// Atomic is false for an object that another process has changed lately, or may have: for a second
-// after a single change, and after repeated changes for twice the time between the last two, but at
-// most 10 seconds (see quietAfter).
+// A change by another process between the two readings, some microseconds apart, cannot be seen.
+// But the first reading shows whether another process changed the object earlier. If it did so
+// lately, or may have, it may do so again; then Atomic is false. After a single change that lasts a
+// second, and after repeated changes twice the time between the last two, but at most 10 seconds
+// (see quietAfter).
 //
 // If Atomic is false, a client drops its cache of a directory. Linux then sends an ACCESS for
 // each user and a LOOKUP for each name.
 
-// The shortest and longest time for which Atomic is false after a change by another process.
+// leastQuiet and mostQuiet are the shortest and the longest time for which Atomic is false after a
+// change by another process.
 const (
 	leastQuiet = time.Second
 	mostQuiet  = 10 * time.Second
@@ -225,8 +229,8 @@ func (v *version) foreignChange(ctime uint64) {
 	v.quiet.Store(int64(quietAfter(gap)))
 }
 
-// made records that this process made the file, so that its ctime does not count as set by another
-// process.
+// made records that this process made the file. So the file's ctime does not count as set by
+// another process.
 func (v *version) made() { v.foreign.Store(0) }
 
 // undisturbed reports whether no other process is known to have changed the inode lately.
@@ -235,9 +239,9 @@ func (v *version) undisturbed(fs *FS) bool {
 	return last == 0 || fs.now().Sub(time.Unix(0, last)) >= time.Duration(v.quiet.Load())+grainOf(last%1e9)
 }
 
-// A change is one change of a file through the process, from the call of before to the call of
-// after. Every change calls these two methods, with one exception: if a name of a file is made or
-// removed, the file (type named) gets only the calls of before and after of its version.
+// A change is one change of a file by this process that is reported in a vfs.Change, from the call
+// of FS.before to the call of change.after. A change that is not reported, for example of the link
+// count when a name is removed, calls only version.before and version.after.
 type change struct {
 	n     *node
 	ch    *vfs.Change

@@ -73,8 +73,8 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 	return l.emit(e)
 }
 
-// covered holds the inode number of the directory that the mount at an FS's root covers. It is not
-// read before the first request, because that needs a listing of the parent directory.
+// covered holds the inode number of the directory that the mount at an FS's root covers. The number
+// is read when a call first asks for it, because that takes a listing of the parent directory.
 type covered struct {
 	once  sync.Once
 	known atomic.Bool
