@@ -130,8 +130,8 @@ func (x *Index) Close() error {
 	return err
 }
 
-// Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist. ErrDelay: a
-// search for it has to begin or to end first.
+// Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist, or a search did
+// not find it. ErrDelay: the file needs a search, which has not begun or not ended yet.
 func (x *Index) Open(h vfs.Handle) (int, error) {
 	if h == x.root {
 		return x.tree.OpenRoot()

@@ -12,13 +12,13 @@ import (
 )
 
 // The index writes new names to disk a moment later, many at once. Until then it keeps them in
-// memory as changes to the places on disk. Only the goroutine that writes, and calls that look for
-// a file, read the disk. A call that adds a name reads nothing from disk and does not wait.
+// memory as changes to the places on disk. Calls that look for a file, searches, and the goroutine
+// that writes read the disk. A call of Note or Gone does not, and never waits.
 
 const (
-	// maxPending is the number of files with unwritten changes from which on Room waits, if it may
-	// block. Note accepts twice as many. Names beyond that are dropped; a search finds these files
-	// when they are needed.
+	// If maxPending files or more have changes that are not on disk yet, Room returns false or
+	// waits. Note and Gone drop a change if 2*maxPending files have such changes; a search finds
+	// the file when a call needs it.
 	maxPending  = 1 << 16
 	writeBehind = 100 * time.Millisecond
 	// maxWrite is the largest number of files that one transaction writes. For each key inserted

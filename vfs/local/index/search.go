@@ -216,7 +216,7 @@ func (x *Index) search(s *search, pause time.Duration) {
 	}
 }
 
-// lookNearby reads the directories where the missing files were seen.
+// lookNearby reads the directories in which the index last saw the missing files.
 func (x *Index) lookNearby(s *search) {
 	x.mu.Lock()
 	var missing []vfs.Handle
@@ -235,7 +235,8 @@ func (x *Index) lookNearby(s *search) {
 	}
 }
 
-// walk reads the whole tree, breadth first, with one directory open at a time.
+// walk reads the whole tree, breadth first, with one directory open at a time. It stops after
+// maxWalk names.
 func (x *Index) walk(s *search) {
 	x.walks.Add(1)
 	todo := []vfs.Handle{x.root}
