@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// hesitant is a file system whose methods return vfs.ErrWouldBlock if Op.Try is set.
+// hesitant is the file system that Hesitant returns.
 type hesitant struct {
 	vfs.FileSystem
 	only []string // names of the methods that return vfs.ErrWouldBlock; if empty, all methods do
@@ -15,9 +15,9 @@ type hesitant struct {
 // Hesitant wraps fs to test callers of a file system. If Op.Try is set, each method returns
 // vfs.ErrWouldBlock and does nothing, so the caller has to undo or keep its preparations and call
 // again. Otherwise each method calls that of fs. If names of methods are given ("GetAttr", "Open",
-// "File.Read"), no other methods return vfs.ErrWouldBlock. vfs.As still finds the optional
-// interfaces of fs. If fs has all of vfs.Opener, vfs.Sparse, vfs.Copier and vfs.Xattrs, their
-// methods are wrapped as well.
+// "File.Read"), only these methods do so, and all others call those of fs even if Op.Try is set.
+// vfs.As still finds the optional interfaces of fs. If fs has all of vfs.Opener, vfs.Sparse,
+// vfs.Copier and vfs.Xattrs, their methods are wrapped as well.
 func Hesitant(fs vfs.FileSystem, only ...string) vfs.FileSystem {
 	h := hesitant{FileSystem: fs, only: only}
 	if all, ok := fs.(further); ok {

@@ -10,8 +10,8 @@ type further interface {
 	vfs.Xattrs
 }
 
-// hesitantFurther wraps a file system that has all interfaces in further. Their methods, too,
-// return vfs.ErrWouldBlock if Op.Try is set.
+// hesitantFurther is the file system that Hesitant returns if the wrapped one has all interfaces in
+// further. It wraps their methods, too.
 type hesitantFurther struct {
 	hesitant
 	further further
@@ -29,7 +29,7 @@ func (f *hesitantFurther) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) 
 }
 
 // hesitantFile wraps a File that hesitantFurther.Open opened. Its methods return vfs.ErrWouldBlock
-// if Op.Try is set.
+// under the same conditions as those of the file system.
 type hesitantFile struct {
 	vfs.File
 	fs *hesitant

@@ -26,7 +26,6 @@ func (x *fixture) removed(h vfs.Handle, gone func() error) (w, r *opened) {
 }
 
 // lives checks that the removed file still works through its handle h and the open files w and r.
-// dies closes w and r and checks that the file does not exist any more.
 func (x *fixture) lives(h vfs.Handle, w, r *opened) {
 	x.Helper()
 	u := x.self
@@ -53,6 +52,7 @@ func (x *fixture) lives(h vfs.Handle, w, r *opened) {
 	}
 }
 
+// dies closes w and r and checks that the file does not exist any more.
 func (x *fixture) dies(h vfs.Handle, w, r *opened) {
 	x.Helper()
 	w.Close()

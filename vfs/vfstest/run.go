@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Options describes what the file system under test supports. The suite skips tests of what it
-// does not support, or tests that such calls are refused.
+// Options describes the features of the file system under test. If the file system lacks a feature,
+// the suite skips the tests of it, or tests that calls which need it are refused.
 type Options struct {
 	// CanSwitchUsers: the file system checks the permissions of any credential. Without it, every
 	// call has the credential Self.
