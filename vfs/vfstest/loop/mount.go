@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts is how often Mount tries to get a free device, because another program may take a free
-// device first.
+// attempts is the number of times that Mount asks for a free loop device. One time may not be
+// enough, because another program may take the device first.
 const attempts = 16
 
 // Mount mounts image at dir, as mount(2) does, and returns the name of the loop device, such as
