@@ -52,10 +52,10 @@ type Attr struct {
 	Atime        Time
 	Mtime        Time
 	Ctime        Time
-	// Change is NFSv4's change attribute. It differs whenever the content or the attributes
-	// differ, and it only grows. If a change runs while the attributes are read, the other
-	// attributes may be newer than Change, but never older. In vfs/local, Change is the ctime; if
-	// the ctime does not grow with each change, vfs/local raises Change in memory.
+	// Change is NFSv4's change attribute. It grows with each change of the content or of the
+	// attributes, except Atime and Used, and never falls. If a change runs while the attributes are
+	// read, the other attributes may be newer than Change, but never older. In vfs/local, Change is
+	// the ctime; if the ctime does not grow with each change, vfs/local raises Change in memory.
 	Change uint64
 
 	// Birth is the time of the file's creation; it is known if HasBirth is set. MountedOn is a
@@ -68,9 +68,10 @@ type Attr struct {
 	MountedOn uint64
 }
 
-// Want is a set of attributes that cost more to read than the others, as bits. If Op.Want has bits
-// set, GetAttr, Lookup and ReadDir fill those attributes in for the file that they return, but not
-// for the directory that they found it in. Other methods may leave these attributes zero.
+// Want is a set of attributes, as bits. These attributes cost more to read than the others. If a
+// bit is set in Op.Want, GetAttr, Lookup and ReadDir fill in that attribute of each file that they
+// return, but not of the directory in which they found it. Other methods may leave these attributes
+// zero.
 type Want uint8
 
 // Attributes that are filled in on request.

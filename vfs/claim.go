@@ -31,13 +31,13 @@ type Claimed struct {
 
 // Claimer is an optional interface of a FileSystem for claims: byte-range locks that this process
 // holds against other processes of the machine. A server claims the union of the locks of its
-// clients. Claims are advisory if the machine's own locks are. They belong to the process, not to
-// a caller; therefore no method takes an Op.
+// clients. Claims are advisory locks if the machine's own locks are advisory. They belong to the
+// process, not to a caller; therefore no method takes an Op.
 //
 // Its methods may be called from any number of goroutines at once. For one file, the caller makes
-// the calls in order and limits the number of ranges that it claims. A method may have to open the
-// file, and then blocks until the file is open; it waits for no other process. A file with claims
-// stays alive as if it were open (see File).
+// one call after the other and limits the number of ranges that it claims. A method may have to
+// open the file, and then blocks until the file is open; it waits for no other process. A file with
+// claims stays alive as if it were open (see File).
 type Claimer interface {
 	// Claim sets the mode of a whole range of a regular file. It replaces the former claims
 	// inside the range and keeps those outside. It claims the whole range, or fails and changes
@@ -67,8 +67,8 @@ type span struct {
 	mode        ClaimMode
 }
 
-// spanOf returns the span that begins at start and is length bytes long. EINVAL: there is no such
-// range.
+// spanOf returns the span that begins at start and is length bytes long. EINVAL: length is 0, or
+// the range ends beyond 2^64-1.
 func spanOf(start, length uint64, mode ClaimMode) (span, error) {
 	s := span{start, math.MaxUint64, mode}
 	if length == 0 || length != ToEnd && length-1 > math.MaxUint64-start {
@@ -80,7 +80,7 @@ func spanOf(start, length uint64, mode ClaimMode) (span, error) {
 	return s, nil
 }
 
-// CheckRange returns EINVAL if start and length are not a valid range.
+// CheckRange returns EINVAL if start and length are not a valid range (see Claimer.Claim).
 func CheckRange(start, length uint64) error {
 	_, err := spanOf(start, length, ClaimNone)
 	return err
@@ -145,8 +145,8 @@ func joined(held []span) []span {
 	return held[:n]
 }
 
-// Against returns the first claim in c that conflicts with a claim of another process on the given
-// range with the given mode. It returns false if there is none.
+// Against returns the first claim in c with which another process's claim of this range and mode
+// would conflict. It returns false if there is none.
 func (c *Claims) Against(start, length uint64, mode ClaimMode) (Claimed, bool, error) {
 	s, err := spanOf(start, length, mode)
 	if err != nil {

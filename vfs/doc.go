@@ -1,7 +1,7 @@
 // Package vfs is the interface between file protocols and file systems. It has three
 // implementations: vfs/local (a directory of a Linux file system), vfs/mem (memory) and vfs/billy
-// (any file system of the go-nfs library). vfs/vfstest holds the acceptance suite that each of
-// them passes.
+// (any go-billy file system that the go-nfs library can serve). vfs/vfstest holds the acceptance
+// suite that each of them passes.
 //
 // Calls name files by handle, because NFS handles outlive processes. Each call carries a
 // credential, and the file system checks its permissions. If Op.Try is set, a method answers

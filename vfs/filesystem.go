@@ -13,12 +13,12 @@ type Op struct {
 	// Cred is never nil.
 	Cred *Cred
 	// If Try is set, the method answers without blocking, or does nothing and returns
-	// ErrWouldBlock. A method may always return ErrWouldBlock.
+	// ErrWouldBlock. It may return ErrWouldBlock even if it could answer.
 	Try bool
-	// If Async is set, changes of names and attributes need not be durable when the method
-	// returns. Promises about data (Stability) hold all the same.
+	// If Async is set, changes of names and attributes need not be durable when the method returns.
+	// Written data must be as stable as promised even so (Stability).
 	Async bool
-	// Want names the attributes to fill in beyond the usual ones.
+	// Want is the set of attributes to fill in beyond those that are always filled in.
 	Want Want
 }
 
@@ -103,9 +103,9 @@ type Object struct {
 // ENAMETOOLONG). Lookup accepts "." and ".."; methods that make or remove a name refuse them with
 // EINVAL or EEXIST. ".." of the root is the root.
 //
-// The file system checks the rights of op.Cred, with two additional rules of NFS (RFC 1813 §4.4):
-// a file's owner may read and write its data whatever its mode, and execute permission suffices
-// for reading. Access never reports these two.
+// The file system checks the rights of op.Cred, with two additional rules of NFS (RFC 1813 §4.4): a
+// file's owner may read and write its data whatever its mode, and execute permission suffices for
+// reading. Access does not apply these two rules.
 //
 // Methods that change names or attributes return when the change is as durable as the file system
 // was configured to make it, unless op.Async is set.
@@ -161,9 +161,9 @@ type FileSystem interface {
 	// does not help. For a temporary obstacle the error is ErrDelay.
 	Remove(op *Op, dir Handle, name []byte) (Change, error)
 	Rmdir(op *Op, dir Handle, name []byte) (Change, error)
-	// Rename moves a name. from and to are the changes of the two directories.
+	// Rename moves a name. The results from and to are the changes of the two directories.
 	Rename(op *Op, fromDir Handle, fromName []byte, toDir Handle, toName []byte) (from, to Change, err error)
-	// Link gives h another name, and stores the attributes of h in a.
+	// Link gives the file h another name, which is name in dir. It stores the attributes of h in a.
 	Link(op *Op, h, dir Handle, name []byte, a *Attr) (Change, error)
 
 	// ReadDir calls emit for each entry of dir after cookie (0: from the start, "." and ".."

@@ -7,9 +7,10 @@ type Wrapper interface {
 	Unwrap() FileSystem
 }
 
-// As finds the optional interface T of fs. If fs implements T, it returns fs; otherwise it
-// returns the nearest wrapped FileSystem that does. A wrapper that wants to change T's methods
-// has to implement T itself, because calls through T bypass every wrapper that does not.
+// As finds the optional interface T of fs. If fs implements T, it returns fs; otherwise it returns
+// the nearest wrapped FileSystem that does. ok is false if none does. A wrapper that wants to
+// change T's methods has to implement T itself, because calls through T bypass every wrapper that
+// does not.
 func As[T any](fs FileSystem) (t T, ok bool) {
 	for {
 		if t, ok = fs.(T); ok {
@@ -33,7 +34,7 @@ type Shared interface {
 
 // Placed is an optional interface of a FileSystem whose directories local programs reach by path.
 type Placed interface {
-	// Place returns a directory's mount, as an ID in mountinfo (proc(5)), and its absolute path
-	// at this moment. It asks only the kernel and never waits.
+	// Place returns a directory's mount, as an ID in mountinfo (proc(5)), and its absolute path at
+	// this moment. Finding dir may block, unless op.Try is set; reading its path does not.
 	Place(op *Op, dir Handle) (mount uint64, path string, err error)
 }

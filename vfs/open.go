@@ -31,7 +31,8 @@ type Opener interface {
 // Callers that open files for clients divide that number among the clients.
 type OpenCounter interface {
 	// OpenFiles returns the number of open files and its upper limit. A file that is open several
-	// times counts once for OpenRead and once for OpenWrite. OpenFiles never waits.
+	// times counts once for OpenRead and once for OpenWrite; a file with claims counts once more.
+	// OpenFiles never waits.
 	OpenFiles() (open, most int)
 }
 
@@ -42,8 +43,8 @@ type OpenCounter interface {
 //
 // Methods may be called from any number of goroutines at once. They follow the contracts of the
 // FileSystem methods of the same name, Try included, but check no permission: a mode or an owner
-// that changed since Open does not matter. For Write and SetSize, op.Cred counts for quotas and
-// set-id bits. EBADF: the File was not opened for this access, or it is closed.
+// that changed since Open does not matter. In Write and SetSize, quotas and the clearing of set-id
+// bits depend on op.Cred. EBADF: the File was not opened for this access, or it is closed.
 type File interface {
 	Read(op *Op, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
 	Write(op *Op, offset uint64, data [][]byte, stable Stability) (n int, done Stability, ch Change, err error)

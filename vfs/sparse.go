@@ -11,8 +11,9 @@ const (
 
 // Sparse is an optional interface of a FileSystem that can find and make holes in files. A File
 // argument must come from this FileSystem and be open for the access that the method needs;
-// otherwise the method returns EBADF. As with File's methods, no permission is checked, and
-// op.Cred counts for quotas and set-id bits. Changes are as durable as changes of attributes.
+// otherwise the method returns EBADF. As with File's methods, no permission is checked, and quotas
+// and the clearing of set-id bits depend on op.Cred. Changes are as durable as changes of
+// attributes.
 type Sparse interface {
 	// Allocate reserves storage for a range, so that a write to it cannot run out of space. The
 	// content stays. If the file was shorter, it grows to the end of the range (RFC 7862 §15.1).
