@@ -56,7 +56,7 @@ func (f *FS) read(nd *node, offset uint64, buf []byte, a *vfs.Attr) (n int, eof 
 }
 
 // accessed sets the atime to the present time. read calls it only for the first read after a
-// change, so that not every read causes a write.
+// change, so that not every read has to lock n for writing.
 func (f *FS) accessed(n *node, a *vfs.Attr) {
 	now := f.now()
 	n.mu.Lock()
