@@ -113,8 +113,8 @@ func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	return a, err
 }
 
-// done is the kind of change that calls have made to a file since observe last recorded its
-// attributes. 0 means no change.
+// done is the kind of change that calls have made to a file since the last call of note. 0 means no
+// change.
 type done uint8
 
 const (

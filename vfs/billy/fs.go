@@ -48,7 +48,7 @@ type Options struct {
 	FSID uint64
 }
 
-// FS implements vfs.FileSystem by a billy file system.
+// FS implements vfs.FileSystem on top of a billy file system.
 type FS struct {
 	opt      Options
 	handler  nfs.Handler

@@ -17,14 +17,16 @@ type node struct {
 	kind   vfs.Type
 	links  []*entry // its names; empty for the root and for a removed file
 	directory
-	// seen holds the attributes that note last recorded, without Atime and Used; zero if none yet.
+	// seen holds the attributes at the last call of FS.note, without Atime and Used; zero before
+	// the first call.
 	seen vfs.Attr
 	// stamp is the file's Change. It grows with each change that a call saw or made. If the file
 	// system has no ctime, stamp is also the ctime that clients get.
 	stamp int64 // nanoseconds since 1970
-	// mtime is the time of a client's change, if the file system did not update its own mtime.
+	// mtime is the time of the last change by a client after which the file system did not update
+	// its own mtime; zero if there was none. Clients get the later of the two.
 	mtime     vfs.Time
-	did       done     // what calls did to the file since the last observe
+	did       done     // what calls did to the file since the last call of FS.note
 	made      bool     // true if a client of this process made the file
 	exclusive *[8]byte // verifier of the Exclusive Create that made it, or nil
 }
