@@ -25,7 +25,8 @@ import (
 // The check costs about six system calls, however deep the tree is. Its result holds for one
 // moment only, because other programs may move directories at any time.
 
-// confine returns nil if the directory n lies below the root. The caller has a reference to n.
+// confine returns nil if the directory n lies below the root. If op.Try is set, it checks nothing
+// and returns ErrWouldBlock. The caller has a reference to n.
 func (fs *FS) confine(op *vfs.Op, n *node) error {
 	if op.Try {
 		return vfs.ErrWouldBlock

@@ -19,7 +19,7 @@ type dirChange struct {
 	// without these changes (see durableName).
 	file  mark
 	apart bool
-	// called is true after the system call was made.
+	// called is true from the system call on.
 	called bool
 	// idle is true if the system call succeeds without changing anything.
 	idle bool

@@ -13,8 +13,9 @@
 //
 // Open files (open.go) keep their node in the cache and one of its shared descriptors open: a
 // removed file is found by its handle until its last open file is closed. Byte ranges are claimed
-// on a separate descriptor (claim.go). The budget of descriptors limits the number of both
-// (descriptors.go). For holes, copies and extended attributes the package calls the kernel.
+// on a separate descriptor (claim.go). The budget of descriptors limits how many files are open or
+// have claims (descriptors.go). For holes, copies and extended attributes the package calls the
+// kernel.
 //
 // Caches remember a caller's rights (verdict.go), names, listings, and whether a read leaves atime
 // unchanged (attr.go). An entry is used only while the inode's Change is the one that the entry

@@ -19,8 +19,9 @@ type durability struct {
 	stable  uint64        // changes up to this number are stable, or lost and reported as lost
 	// failed describes the last sync call that failed; nil if none has.
 	failed atomic.Pointer[SyncError]
-	// confirmed is the device's number of failed syncs at the last sync of this inode that was
-	// verified (syncAndConfirm). Only the goroutine whose sync call is running uses it.
+	// confirmed is the value that device.failures, the number of failed syncs, had when a sync of
+	// this inode was last verified (syncAndConfirm). Only the goroutine whose sync call is running
+	// uses it.
 	confirmed uint64
 	// writers are the nodes that stored data which is not known to be stable. All of them are
 	// synced, because the kernel reports a failure only to descriptors that were open when it

@@ -11,12 +11,12 @@ import (
 
 // The first byte of a handle is its format; the rest depends on it.
 const (
-	// kernelHandle: the kernel's handle type, one byte, and the kernel's handle. It contains the
-	// inode's generation, so that a reused inode number makes another handle.
+	// kernelHandle: the kernel's handle type (one byte) and the kernel's handle, which contains the
+	// inode's generation. So if an inode number is used again, the new file has another handle.
 	kernelHandle = 1
-	// inodeHandle: inode number and time of birth in nanoseconds, 8 bytes each, big-endian, for files
-	// of which the kernel returns no handle, or one that is too long. If there is no time of birth
-	// either, it is 0, and a reused inode number goes unnoticed.
+	// inodeHandle: inode number and time of birth in nanoseconds, 8 bytes each, big-endian. It is
+	// for files for which the kernel returns no handle, or one that is too long. If the file system
+	// stores no time of birth, that time is 0 here, and a reused inode number goes unnoticed.
 	inodeHandle = 2
 )
 

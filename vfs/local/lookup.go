@@ -110,7 +110,8 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	return fs.settle(d, name, fd, is)
 }
 
-// settle makes a node of fd, a new O_PATH descriptor for name in d, and reads its attributes.
+// settle makes a node of fd, a new O_PATH descriptor for name in d, and reads its attributes. It
+// also tells the resolver that the name belongs to this file.
 func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
 	n, err := fs.nodeOf(fd, is)
 	if n != nil {

@@ -128,8 +128,9 @@ func (c *nodeCache) known(k *knownName) *node {
 	return c.cached(&k.handle)
 }
 
-// adopt returns the node of h with a reference. fd is a new O_PATH descriptor of that file, with
-// attributes st. The cache owns fd from here on.
+// adopt returns the node of h with a reference: the one in the cache, or else a new one. fd is an
+// O_PATH descriptor of that file, with attributes st. A new node keeps fd; if the cache has a node
+// already, adopt closes fd. If the cache then has too many nodes, adopt removes idle ones.
 func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 	fsid := c.fs.fsid(fd, st.Dev)
 	s := c.shard(&h)

@@ -162,8 +162,8 @@ type listing struct {
 	dir  *node
 	plus bool
 	emit func(*vfs.DirEntry) bool
-	// looks holds dir's attributes at the start. settled is true if the entries may be remembered as
-	// those that dir has at the Change in looks.
+	// looks holds dir's attributes at the start. settled is true if the entries may be remembered
+	// together with the Change in looks (see FS.settled).
 	looks   look
 	settled bool
 	// at is the number of entries of dir, without "." and "..", that come before the entry that is

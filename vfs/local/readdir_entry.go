@@ -154,8 +154,8 @@ func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) 
 	return known, true
 }
 
-// sight is the part of complete for a file without a node: it reads the file's attributes into its
-// last argument, and fills in e. It returns false if the attributes cannot be read.
+// sight fills in e for a file without a node. The file is found by dir and name, as in complete.
+// sight reads the file's attributes into its last argument; if it cannot, it returns false.
 func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is *look) bool {
 	g := inodes.sight(&h)
 	if fstatAt(dir, name, &is.Stat_t) != nil {

@@ -29,8 +29,8 @@ type listedName struct {
 	knownName
 }
 
-// unknownPlace is the position of a listing that continues from a cookie which the remembered list
-// does not have.
+// unknownPlace stands for the position of a listing in the remembered list, if the listing
+// continues from a cookie that the list does not have.
 const unknownPlace = -1
 
 // listFrom returns the remembered entries after cookie, whether they reach to the end of the

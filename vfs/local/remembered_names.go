@@ -8,8 +8,8 @@ import (
 )
 
 // rememberedNames maps names in a directory to the files found under them. The field change is the
-// directory's Change at that time. Before each use, FS.remembered or listing.open asks the kernel
-// whether the name still belongs to that file.
+// directory's Change at the time when they were found. Before each use, FS.remembered or
+// listing.open asks the kernel whether the name still belongs to that file.
 type rememberedNames struct {
 	mu     sync.Mutex
 	change uint64

@@ -172,13 +172,14 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		}
 		return err
 	}
-	// A caller that is root may set the times even if the code above gave the file to another
-	// user.
+	// Set the times with the caller's identity. This works even if the code above gave the file to
+	// another user: only root may do that, and root may set the times of any file.
 	return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 }
 
-// truncate sets the size through the daemon's descriptor, because the owner of a file may change
-// its data whatever the mode.
+// truncate sets the size through the daemon's descriptor. With the owner's identity, the kernel
+// would refuse to open a file whose mode denies the owner to write; but NFS lets the owner change
+// the data whatever the mode.
 func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error {
 	f, err := fs.file(op, n, true)
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 
 // sweep is the sweeper's goroutine. Every second it calls sweepOnce and wakes the flusher, until
 // Close. sweepOnce closes idle descriptors, because an open descriptor keeps a removed file's
-// space, makes exec of the file fail with ETXTBSY, and prevents that local programs get leases of
-// the file (fcntl(2)).
+// space, makes exec of the file fail with ETXTBSY, and prevents local programs from getting leases
+// on the file (fcntl(2)).
 func (fs *FS) sweep() {
 	defer close(fs.sweeperEnd)
 	var flushing sync.WaitGroup

@@ -220,7 +220,8 @@ func grainOf(nsec int64) time.Duration {
 	return 20 * time.Millisecond
 }
 
-// foreignChange records that another process set this ctime.
+// foreignChange records that another process changed the inode, which set this ctime. It also
+// computes quiet from the time since the last such change.
 func (v *version) foreignChange(ctime uint64) {
 	gap := time.Duration(0)
 	if before := v.foreign.Swap(max(ctime, 1)); before != 0 && ctime > before {

@@ -74,7 +74,8 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 }
 
 // covered holds the inode number of the directory that the mount at an FS's root covers. The number
-// is read when a call first asks for it, because that takes a listing of the parent directory.
+// is read when a call first asks for it, and not when the FS is opened, because reading it takes a
+// listing of the parent directory.
 type covered struct {
 	once  sync.Once
 	known atomic.Bool
