@@ -37,8 +37,8 @@ func (g *gate) wait() {
 	g.waiting--
 }
 
-// stall makes requests wait until open is called. The argument is the number of requests that
-// still pass first.
+// stall lets some more requests pass, as many as the argument says, and makes all later ones wait
+// until open is called.
 func (g *gate) stall(after int) {
 	g.mu.Lock()
 	g.stalled, g.pass = true, after

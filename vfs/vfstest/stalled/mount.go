@@ -71,7 +71,7 @@ func Mount(t testing.TB) *FileSystem {
 	}
 	m.server, m.commands, m.answers = cmd.Process, in, bufio.NewReader(out)
 	t.Cleanup(func() {
-		// System calls that hang in this file system fail from here on.
+		// Once the serving process is dead, system calls that hang in this file system fail.
 		m.server.Kill()
 		<-ended
 		unix.Unmount(m.Dir, unix.MNT_DETACH)
