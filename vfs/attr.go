@@ -53,9 +53,10 @@ type Attr struct {
 	Mtime        Time
 	Ctime        Time
 	// Change is NFSv4's change attribute. It grows with each change of the content or of the
-	// attributes, except Atime and Used, and never falls. If a change runs while the attributes are
-	// read, the other attributes may be newer than Change, but never older. In vfs/local, Change is
-	// the ctime; if the ctime does not grow with each change, vfs/local raises Change in memory.
+	// attributes, and never falls. It need not grow if only Atime or Used changes. If a change runs
+	// while the attributes are read, the other attributes may be newer than Change, but never
+	// older. In vfs/local, Change is the ctime; if the ctime does not grow with each change,
+	// vfs/local raises Change in memory.
 	Change uint64
 
 	// Birth is the time of the file's creation; it is known if HasBirth is set. MountedOn is a
