@@ -23,8 +23,9 @@ type node struct {
 	// stamp is the file's Change. It grows with each change that a call saw or made. If the file
 	// system has no ctime, stamp is also the ctime that clients get.
 	stamp int64 // nanoseconds since 1970
-	// mtime is the time of the last change by a client after which the file system did not update
-	// its own mtime; zero if there was none. Clients get the later of the two.
+	// mtime is the time of a client's change after which the file system did not update its own
+	// mtime. Clients get the later of the two. It is zero if there was no such change, or if a
+	// client has set the mtime since.
 	mtime     vfs.Time
 	did       done     // what calls did to the file since the last call of FS.note
 	made      bool     // true if a client of this process made the file
