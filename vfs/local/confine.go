@@ -52,7 +52,8 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 	return err
 }
 
-// liesIn records that n was just found by a name in d: n lies below the root if d does.
+// liesIn is called when n has just been found by a name in the directory d. If d lies below the
+// root, so does n; therefore n gets d's confinedAt.
 func (n *node) liesIn(d *node) {
 	if n.typ == vfs.Directory {
 		n.confinedAt.Store(d.confinedAt.Load())

@@ -9,9 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A switched thread has the caller's groups, fsgid and fsuid. Unless the caller is user 0, it has
-// no effective capabilities except the two that it needs to switch back. The system calls that
-// switch it are raw, because the functions of Go and C would change every thread of the process.
+// A switched thread has the caller's groups, fsgid and fsuid. Unless the caller is user 0, the
+// thread has no effective capabilities except the two that it needs to switch back, and those that
+// the caller of asWith lets it keep. The system calls that switch it are raw, because the functions
+// of Go and C would change every thread of the process.
 
 // fs.as(c, f) runs f with c's identity and returns its error. EPERM: this process cannot act as c,
 // and f did not run. f may only make system calls: it starts no goroutine and waits for none.

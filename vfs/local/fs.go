@@ -27,8 +27,8 @@ type Config struct {
 	// may be empty.
 	StateDir string
 	// Sync makes each change of names and attributes durable before its call returns. Without Sync
-	// they become durable when the file system writes them. Promises about data hold in either
-	// case.
+	// they become durable when the file system writes them. Written data is as stable as promised
+	// in either case.
 	Sync bool
 	// ReadOnly refuses every change with EROFS.
 	ReadOnly bool

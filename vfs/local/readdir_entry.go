@@ -121,7 +121,8 @@ func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
 }
 
 // namesInode reports whether a kernel's handle contains an inode number. The handles of the usual
-// file systems contain at least 32 bits of it, aligned, in the machine's byte order.
+// file systems contain at least the low 32 bits of the number, aligned, in the machine's byte
+// order.
 func namesInode(handle []byte, ino uint64) bool {
 	for ; len(handle) >= 4; handle = handle[4:] {
 		if binary.NativeEndian.Uint32(handle) == uint32(ino) {

@@ -17,8 +17,8 @@ type rememberedList struct {
 	// entries only grows: a listing that has a slice of it may read on without mu.
 	entries []listedName
 	whole   bool // true if the list is complete
-	// ends maps each cookie from which a caller may continue to the number of entries before the
-	// next entry.
+	// The keys of ends are the cookies after which a listing may continue. Each value is the number
+	// of entries up to and including the entry with this cookie.
 	ends map[uint64]int
 }
 

@@ -96,9 +96,9 @@ type Stats struct {
 	// those open to list a directory. Unsynced counts the files that have data which is not on
 	// stable storage. Pinned counts those of OpenFiles that vfs.Files or claims keep open.
 	Nodes, OpenFiles, Listings, Unsynced, Pinned int64
-	// Switches counts how often a thread was to be switched to a caller's identity and back,
-	// SwitchFailures how often the switch to the caller's identity failed. ThreadsRetired counts
-	// threads that ended because they could not be switched back.
+	// Switches counts the attempts to switch a thread to a caller's identity, SwitchFailures the
+	// failed attempts. ThreadsRetired counts the threads that ended because they could not be
+	// switched back.
 	Switches, SwitchFailures, ThreadsRetired uint64
 	// Verdicts counts the checks of a caller's rights that the kernel made, VerdictsRemembered the
 	// checks that were answered from memory.

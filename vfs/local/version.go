@@ -45,8 +45,9 @@ type version struct {
 	// change is the highest Change so far. seen is the fingerprint of the attributes that belong
 	// to it. seen is 0 if the attributes have not been read since this Change was made.
 	change, seen atomic.Uint64
-	// foreign is the latest ctime that another process is known to have set, as a stamp, or 0.
-	// quiet is the time after that, in nanoseconds, during which Atomic is false: see quietAfter.
+	// foreign is the latest ctime that another process is known to have set, in the form that stamp
+	// returns, or 0. quiet is the time after that, in nanoseconds, during which Atomic is false
+	// (see quietAfter).
 	foreign atomic.Uint64
 	quiet   atomic.Int64
 
@@ -130,8 +131,8 @@ func (v *version) setLocked(l *look, f uint64) {
 	v.seen.Store(f)
 }
 
-// before is called before this process changes the inode. Attributes that are read until the call
-// of after belong to no known state.
+// before is called before this process changes the inode. Attributes that are read between the
+// calls of before and after belong to no known state.
 func (v *version) before() { v.moves.Add(moveBegins) }
 
 // after is called after the change that before announced. changed is true if the change was made,
