@@ -52,8 +52,9 @@ func claim(own, others *vfs.Claims, start, length uint64, mode vfs.ClaimMode) er
 	return own.Set(start, length, mode)
 }
 
-// claimed counts one more open of n if n has got its first claim, and one less if n has lost its
-// last, because a file with claims stays alive as if it were open. The caller holds n.mu.
+// claimed is called after a change of n's claims. If n has got its first claim, claimed calls
+// n.open; if n has lost its last, it undoes that. So a file with claims stays alive as if it were
+// open. The caller holds n.mu.
 func (f *FS) claimed(n *node) {
 	switch none := n.claims == nil || n.claims.own.None(); {
 	case !none && n.claimedBy == nil:

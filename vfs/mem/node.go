@@ -17,9 +17,9 @@ type node struct {
 	mu   sync.RWMutex
 	attr vfs.Attr
 	gone bool // true if the file has no name any more and is not open
-	// opens counts the opens of this node since the last Crash; nil if there are none. While the
-	// file has claims, one open keeps the file alive for them, and claimedBy is its counter;
-	// otherwise claimedBy is nil.
+	// opens counts how often this node is open; nil if it is not. A file with claims counts as open
+	// once more, so that it stays alive; then claimedBy is the counter, and otherwise nil. A Crash
+	// sets both to nil.
 	opens, claimedBy *opens
 	claims           *claims // nil: no range claimed since the last Crash
 	// attr.Type decides which one of data, dir and text is set. Special files have none of them.

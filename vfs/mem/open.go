@@ -39,7 +39,7 @@ func (f *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, er
 	return &file{fs: f, node: n, opens: n.open(), access: access}, nil
 }
 
-// open counts one more open of n and returns the counter. The caller holds n.mu.
+// open records that n is open once more, and returns the counter. The caller holds n.mu.
 func (n *node) open() *opens {
 	if n.opens == nil {
 		n.opens = new(opens)
