@@ -7,9 +7,10 @@
 // capability between two runs, and every handle stays valid.
 //
 // The kernel decides about access: the daemon asks it with the caller's identity
-// (credential_switch.go, verdict.go). Data moves through descriptors that all callers share, one
-// to read and one to write for each file, opened with the daemon's rights (openfile.go). data.go
-// adds the rules of NFS (RFC 1813 §4.4). durability.go makes data and names durable.
+// (credential_switch.go, verdict.go). Data moves through descriptors that all callers share, for
+// each file at most one for reading and one for reading and writing. They are opened with the
+// daemon's rights (openfile.go). data.go adds the rules of NFS (RFC 1813 §4.4). durability.go makes
+// data and names durable.
 //
 // Open files (open.go) keep their node in the cache and one of its shared descriptors open: a
 // removed file is found by its handle until its last open file is closed. Byte ranges are claimed

@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// fsKind holds the differences between file systems that matter to this package.
+// fsKind holds the properties of a kind of file system, such as ext4 or XFS, on which this package
+// depends.
 type fsKind struct {
 	// memory is true if a file's attributes are in memory while an O_PATH descriptor holds it
 	// open. Then a call with Op.Try may read them.

@@ -205,9 +205,9 @@ func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	}
 }
 
-// forget removes n from the cache and returns true. It is called if n's file has no name any more.
-// The root stays in any case. If callers have the file open, forget returns false, and n stays
-// until the last of them closes the file.
+// forget is called if n's file has no name any more. It removes n from the cache and returns true.
+// If callers have the file open, forget returns false, and n stays in the cache until the last of
+// them closes the file. If n is the root, forget returns true, but n stays.
 func (c *nodeCache) forget(n *node) bool {
 	if n == c.fs.root {
 		return true

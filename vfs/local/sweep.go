@@ -78,7 +78,7 @@ func (fs *FS) sweepOnce() {
 	}
 }
 
-// counters are an FS's statistics.
+// counters holds the values from which FS.Stats makes a Stats.
 type counters struct {
 	open                                     atomic.Int64 // files open for data
 	pinned                                   atomic.Int64 // open descriptors in use by vfs.Files or claims

@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// SyncCall names a call that makes something durable.
+// SyncCall is a system call that makes something durable.
 type SyncCall uint8
 
-// Calls that make something durable.
+// The values of SyncCall, and what each makes durable.
 const (
 	Fsync  SyncCall = iota + 1 // a file with its attributes, or a directory
 	Syncfs                     // the whole file system

@@ -98,9 +98,9 @@ func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
 }
 
 // mountedOn returns the inode number of the directory that the mount of fd covers. fd is an open
-// directory whose own inode number is the argument own. If fd is not the top of a mount, or the
-// covered directory cannot be found, mountedOn returns that number. The kernel shows the number of
-// a covered directory only in the listing of its parent.
+// directory, and the argument own is its inode number. If fd is not the top of a mount, or the
+// covered directory cannot be found, mountedOn returns own. The kernel shows the number of a
+// covered directory only in the listing of its parent.
 func mountedOn(fd int, own uint64) uint64 {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) != nil ||

@@ -41,7 +41,7 @@ func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	return nil
 }
 
-// storeAs calls store with c's identity. op.Try is not set.
+// storeAs calls store with c's identity. It is called only if op.Try is not set.
 func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]byte) (done int, err error) {
 	err = fs.as(c, func() (err error) {
 		done, err = fs.store(op, fd, offset, data)
@@ -103,8 +103,8 @@ func (fs *FS) ftruncate(c *vfs.Cred, fd int, st *unix.Stat_t, size int64) error 
 	})
 }
 
-// newVerifier changes the verifier. It tells clients that data which they wrote and did not commit
-// may be lost.
+// newVerifier changes the verifier. The new verifier tells clients that data which they wrote and
+// did not commit may be lost.
 func (fs *FS) newVerifier() {
 	var b [8]byte
 	for {
