@@ -29,7 +29,8 @@ const (
 
 const allAccess = vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute
 
-// A class is a relation of a user to a file that user alice and group staff own.
+// A class is a user and the user's relation to a file that user alice and group staff own, such as
+// owner or group.
 type class struct {
 	name  string
 	user  *user
