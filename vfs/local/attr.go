@@ -98,8 +98,8 @@ const day = 24 * time.Hour
 type readKind uint8
 
 const (
-	// relatime: a read makes the kernel write atime if the file has changed since it last wrote
-	// atime, or if that was a day ago or more.
+	// relatime: at a read, the kernel updates atime if the file has changed since the last update
+	// of atime, or if that update was a day ago or more.
 	relatime readKind = iota
 	// noatime: the kernel never writes atime.
 	noatime

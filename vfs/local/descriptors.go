@@ -158,7 +158,7 @@ func (fs *FS) makeRoom() {
 }
 
 // closeSome closes files and listings that no caller uses, first those idle for the longest time,
-// until it has closed want of them or more. It returns how many it closed.
+// until it has closed the number in want, or more. It returns how many it closed.
 func (fs *FS) closeSome(want int64) (closed int64) {
 	round := fs.nodes.round.Load()
 	for patience := uint32(closeAfter); closed < want; patience-- {

@@ -83,10 +83,10 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// dropIdle closes n's descriptors that are not pinned and were not used for at least patience
-// rounds of the sweeper, which begins a round every second. It returns how many it closed. The
-// argument round is the number of the present round. The writable descriptor stays open while a
-// caller uses it or n has unsynced data.
+// dropIdle closes n's descriptors that are not pinned and were not used lately. patience says for
+// how long: it is a number of rounds of the sweeper, which are one second apart. The argument round
+// is the number of the present round. The writable descriptor stays open while a caller uses it or
+// n has unsynced data. dropIdle returns how many descriptors it closed.
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files
 	o.mu.Lock()
@@ -218,7 +218,7 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 
 // letGo closes the descriptors of a file that lost a name, possibly its last, so that the file
 // system can free the file's space. If calls use the file, or callers have it open, the space
-// becomes free only after that.
+// becomes free when the last of them has finished.
 func (fs *FS) letGo(v *named) {
 	n := v.n
 	if v.nameless() {

@@ -81,9 +81,9 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 }
 
-// drop closes the streams that were not used for at least patience rounds of the sweeper, which
-// begins a round every second. It returns how many it closed. The argument round is the number of
-// the present round.
+// drop closes the streams that were not used lately. patience says for how long: it is a number of
+// rounds of the sweeper, which are one second apart. The argument round is the number of the
+// present round. drop returns how many streams it closed.
 func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()
 	kept := s.idle[:0]

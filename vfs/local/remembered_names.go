@@ -42,7 +42,7 @@ func (d *node) findName(name []byte) (n knownName, ok bool) {
 }
 
 // rememberName remembers that name in d is the file n. The second argument holds d's attributes,
-// which were read before the name was looked up; if its field still is false, rememberName does
+// which were read before the name was looked up. If look.still is not set in it, rememberName does
 // nothing. If a limit of names is reached (maxDirNames, maxAllNames), name is not remembered. The
 // names remembered before stay, so that the next listing of a directory with too many names finds
 // some of them.

@@ -83,8 +83,9 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	return best
 }
 
-// idle returns the nodes that were not written for at least patience rounds of the sweeper, each
-// with a reference. The argument round is the number of the present round.
+// idle returns the nodes that were not written lately, each with a reference. patience says for how
+// long: it is a number of rounds of the sweeper, which are one second apart. The argument round is
+// the number of the present round.
 func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

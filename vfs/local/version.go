@@ -131,13 +131,13 @@ func (v *version) setLocked(l *look, f uint64) {
 	v.seen.Store(f)
 }
 
-// before is called before this process changes the inode. Attributes that are read between the
-// calls of before and after belong to no known state.
+// before is called when this process is about to change the inode. Attributes that are read between
+// the calls of before and after belong to no known state.
 func (v *version) before() { v.moves.Add(moveBegins) }
 
-// after is called after the change that before announced. changed is true if the change was made,
-// or may have been. l holds attributes that were read after the change, or is nil. If no other
-// change ran meanwhile, after stores the Change of the new state in l, and alone is true.
+// after is called when the change is over. changed is true if the change was made, or may have
+// been. l holds attributes that were read after the change, or is nil. If no other change ran
+// meanwhile, after stores the Change of the new state in l, and alone is true.
 func (v *version) after(changed bool, l *look) (alone bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -187,9 +187,9 @@ func (v *version) lastTold() (t lastTold, needed bool) {
 //
 // A change by another process between the two readings, some microseconds apart, cannot be seen.
 // But the first reading shows whether another process changed the object earlier. If it did so
-// lately, or may have, it may do so again; then Atomic is false. After a single change that lasts a
-// second, and after repeated changes twice the time between the last two, but at most 10 seconds
-// (see quietAfter).
+// lately, or may have, it may do so again; then Atomic is false. Atomic stays false for a second
+// after a single change. After repeated changes it stays false for twice the time between the last
+// two, but at most 10 seconds (see quietAfter).
 //
 // If Atomic is false, a client drops its cache of a directory. Linux then sends an ACCESS for
 // each user and a LOOKUP for each name.

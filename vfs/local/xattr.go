@@ -12,8 +12,8 @@ import (
 
 // System calls for extended attributes of O_PATH descriptors need Linux 6.13. So this file uses the
 // descriptor's path in /proc/self/fd. The calls run with the caller's identity, and the kernel
-// checks the caller's rights. For ListXattrs the kernel checks none, so that method checks them
-// itself.
+// checks the caller's rights. The kernel checks no rights in ListXattrs; therefore that method
+// checks them itself.
 
 // userSpace is the prefix of the names of extended attributes that users may set. Clients see only
 // these.
