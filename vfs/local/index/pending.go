@@ -12,8 +12,8 @@ import (
 )
 
 // The index writes new names to disk a moment later, many at once. Until then it keeps them in
-// memory as changes to the places on disk. Calls that look for a file, searches, and the goroutine
-// that writes read the disk. A call of Note or Gone does not, and never waits.
+// memory as changes to the places on disk. The disk is read by calls that look for a file, by
+// searches, and by the goroutine that writes. Note and Gone never read it and never wait.
 
 const (
 	// If maxPending files or more have changes that are not on disk yet, Room returns false or
