@@ -28,7 +28,7 @@ type Opener interface {
 }
 
 // An OpenCounter is an optional interface of an Opener that limits the number of open files.
-// Callers that open files for clients divide that number among the clients.
+// Callers that open files for clients divide this limit among the clients.
 type OpenCounter interface {
 	// OpenFiles returns the number of open files and its upper limit. A file that is open several
 	// times counts once for OpenRead and once for OpenWrite; a file with claims counts once more.

@@ -15,15 +15,15 @@ const (
 const MaxXattr = 64 << 10
 
 // Xattrs is an optional interface of a FileSystem that keeps extended attributes of users
-// (xattr(7)). Names come without the prefix "user." that local programs use: not empty and without
-// NUL (EINVAL), at most 250 bytes (ENAMETOOLONG). Only regular files and directories have such
-// attributes. On other objects, changes fail with EPERM and GetXattr with ENODATA, and the list of
-// names is empty.
+// (xattr(7)). Local programs see each name with the prefix "user."; here the names have no prefix.
+// A name must not be empty or contain NUL (else EINVAL), and has at most 250 bytes (else
+// ENAMETOOLONG). Only regular files and directories have such attributes. On other objects, changes
+// fail with EPERM and GetXattr with ENODATA, and the list of names is empty.
 //
-// op.Cred needs the mode's permission for the file's data, without the additional rules of NFSv3:
-// permission to read in order to get or list, permission to write in order to change. Access
-// answers accordingly for AccessXattrRead, AccessXattrList and AccessXattrWrite. ErrNotSupported:
-// the file system has no extended attributes.
+// To get or list attributes, op.Cred needs permission to read the file's data; to change them,
+// permission to write it. Only the file's mode decides that, without the additional rules of NFSv3.
+// Access applies the same rules to AccessXattrRead, AccessXattrList and AccessXattrWrite.
+// ErrNotSupported: the file system has no extended attributes.
 type Xattrs interface {
 	// GetXattr writes the value to the start of buf and returns its length. ENODATA: h has no
 	// attribute of this name. ERANGE: buf is too short.
