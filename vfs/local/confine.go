@@ -153,8 +153,8 @@ func (fs *FS) isRoot(st *unix.Stat_t) bool {
 }
 
 // notAbove converts the error of a call that went up from a directory. EXDEV and ENOENT mean that
-// the way up left the mount, or the visible part of the mount, so the directory does not lie below
-// the root: ESTALE.
+// the way up left the mount, or the visible part of the mount. Then the directory does not lie
+// below the root, and notAbove returns ESTALE.
 func notAbove(err error) error {
 	if err == syscall.EXDEV || err == syscall.ENOENT {
 		return syscall.ESTALE

@@ -33,8 +33,8 @@ func (t *deviceTable) join(fs *FS) *device {
 	return d
 }
 
-// leave removes a closed FS. When its last FS leaves, the device is removed from the table,
-// because st_dev may mean another file system later.
+// leave removes a closed FS from its device. If the device then has no FS, leave removes the device
+// from the table, because its st_dev may mean another file system later.
 func (t *deviceTable) leave(fs *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

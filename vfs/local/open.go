@@ -155,8 +155,8 @@ func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	return f, nil
 }
 
-// unpin undoes one pin of n's descriptor f by the user uid and releases a reference to f. It never
-// waits.
+// unpin undoes one call of pin, which returned n's descriptor f for the user uid, and releases a
+// reference to f. It never waits.
 func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
 	f.used.Store(fs.nodes.round.Load())
 	n.files.mu.Lock()

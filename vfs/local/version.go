@@ -268,8 +268,8 @@ func (n *node) unchanged(l *look, ch *vfs.Change) {
 	ch.After, ch.HasBefore, ch.HasAfter, ch.Atomic = ch.Before, true, true, true
 }
 
-// after ends the change. It reads the file's attributes to l and to ch.After. The argument changed
-// is that of version.after.
+// after ends the change. It reads the file's attributes to l and to ch.After. For the argument
+// changed, see version.after.
 func (c *change) after(changed bool, l *look) error {
 	err := c.n.after(changed, l)
 	if err == nil {
