@@ -227,7 +227,8 @@ func (f *FS) detach(e *entry) {
 	}
 }
 
-// lose removes all names of n, and so n, because its file is no longer at its path.
+// lose removes all names of n, and with them the node n itself, because its file is no longer at
+// its path.
 func (f *FS) lose(n *node) {
 	for len(n.links) > 0 {
 		f.detach(n.links[0])
