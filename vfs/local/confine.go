@@ -13,8 +13,8 @@ import (
 // more than the served tree. A program may move a directory out of the tree while clients have its
 // handle, and the kernel opens a handle wherever the directory is.
 //
-// A directory that was found by a name in its parent lies below the root if the parent does. Any
-// other directory is checked by below. Each directory in use is checked again after FS.moves has
+// A directory that was found by a name in its parent lies below the root if the parent does.
+// FS.below checks any other directory. Each directory in use is checked again after FS.moves has
 // changed:
 //
 //   - The sweeper increments FS.moves every 5 seconds, because a local program may have moved a
