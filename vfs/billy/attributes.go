@@ -123,7 +123,7 @@ const (
 )
 
 // observe completes a, the attributes of n that lstat has just returned. If n has changed, observe
-// calls note, or returns errAlone if other calls may run.
+// calls FS.note, or returns errAlone if other calls may run.
 func (f *FS) observe(n *node, a *vfs.Attr) error {
 	seen := *a
 	seen.Atime, seen.Used = vfs.Time{}, 0 // these may change although nothing changed the file

@@ -83,7 +83,7 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 }
 
 // make handles a creation: if name does not exist in dir, it calls the function do to make the
-// file, and otherwise it calls existing.
+// file, and otherwise it calls FS.existing.
 func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, do func(path string) error) (o vfs.Object, ch vfs.Change, err error) {
 	ch, err = f.alterDir(op, dir, name, func(d *node) error {
 		if vfs.IsDot(name) {
