@@ -245,7 +245,7 @@ func (c *nodeCache) drop(n *node) bool {
 }
 
 // open counts one more File of n (or the claims on n, see openClaims). It keeps n in the cache
-// until close is called. It returns false if n is no longer in the cache.
+// until nodeCache.close is called. It returns false if n is no longer in the cache.
 func (c *nodeCache) open(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()
@@ -257,8 +257,8 @@ func (c *nodeCache) open(n *node) bool {
 	return true
 }
 
-// close undoes one call of open. It returns true if the caller has to drop n, because the file
-// lost its last name while it was open.
+// close undoes one call of nodeCache.open. It returns true if the caller has to drop n, because the
+// file lost its last name while it was open.
 func (c *nodeCache) close(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()

@@ -96,7 +96,7 @@ func (v *version) init(st *unix.Stat_t, was lastTold) {
 }
 
 // beginLook stores the version's counters in l. Then the caller reads the inode's attributes to l
-// and calls tell.
+// and calls version.tell.
 func (v *version) beginLook(l *look) {
 	l.moves, l.change = v.moves.Load(), v.change.Load()
 }
