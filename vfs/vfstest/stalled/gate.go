@@ -38,7 +38,7 @@ func (g *gate) wait() {
 }
 
 // stall lets some more requests pass, as many as the argument says, and makes all later ones wait
-// until open is called.
+// until gate.open is called.
 func (g *gate) stall(after int) {
 	g.mu.Lock()
 	g.stalled, g.pass = true, after
