@@ -93,7 +93,7 @@ type flight struct {
 	res      nfs4wire.Sequence4Res
 }
 
-// defaultMaxArgs is used for a compound without MaxArgs.
+// defaultMaxArgs is the upper bound, in bytes, for the arguments of a Compound whose MaxArgs is 0.
 const defaultMaxArgs = 4096
 
 // sequenceRoom is the largest length of the part of a request before the caller's operations, in
@@ -212,8 +212,8 @@ func errOf(d, peek *xdr.Decoder) error {
 }
 
 // LocateRead4Data finds the data of the first READ in the results of a COMPOUND: see
-// rpc.Exchange.Locate. It finds the data only if all operations before the READ are SEQUENCE,
-// LOOKUP, or set the current or saved file handle.
+// rpc.Exchange.Locate. It finds the data only if each operation before the READ is SEQUENCE or
+// LOOKUP, or sets the current or the saved file handle.
 func LocateRead4Data(results xdr.Decoder) (position, length int) {
 	n, _ := beginResults(&results)
 	for ; n > 0 && results.Err() == nil; n-- {

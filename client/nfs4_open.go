@@ -16,12 +16,14 @@ type Open4 struct {
 	Name string
 	// Owner is the name of the open-owner. It identifies the owner among those of this client.
 	Owner []byte
-	// Access and Deny are values such as nfs4wire.Open4ShareAccessRead. Access may also say
-	// whether a delegation is wanted. If it does not say so and the session has no
-	// Callbacks.Recall, Open asks the server not to grant a delegation, because the server could
-	// not recall it before the lease has passed.
+	// Access and Deny are values such as nfs4wire.Open4ShareAccessRead. Access may also contain a
+	// wish about a delegation, such as nfs4wire.Open4ShareAccessWantNoDeleg. If it contains none
+	// and the session has no Callbacks.Recall, Open asks the server not to grant a delegation: the
+	// server could not recall the delegation, and another client's conflicting request would wait
+	// until the lease has passed.
 	Access, Deny uint32
-	// Create, unless nil, makes the file if it does not exist, and says how.
+	// If Create is not nil, the server makes the file if it does not exist. Create is the way to
+	// make it, such as nfs4wire.Guarded4, which fails if the file exists.
 	Create *nfs4wire.Createhow4
 }
 
@@ -73,8 +75,8 @@ func (n NFS4) Open(ctx context.Context, o Open4) (opened Opened4, err error) {
 	return opened, err
 }
 
-// access returns the value of Open4.Access for the request. If it does not say whether a
-// delegation is wanted and the Session has no Callbacks.Recall, access adds that none is wanted.
+// access returns the value of Open4.Access for the request. If the value contains no wish about a
+// delegation and the Session has no Callbacks.Recall, access adds the wish for no delegation.
 func (n NFS4) access(access uint32) uint32 {
 	if access&nfs4wire.Open4ShareAccessWantDelegMask == 0 && n.Session.cfg.Callbacks.Recall == nil {
 		access |= nfs4wire.Open4ShareAccessWantNoDeleg

@@ -34,7 +34,8 @@ type Session struct {
 	end     context.CancelFunc
 	working sync.WaitGroup
 	ending  sync.Once
-	// renewed is the time of the server's last reply to a SEQUENCE, in nanoseconds since made.
+	// made is the time at which the Session value was made. renewed is the time of the server's
+	// last reply to a SEQUENCE, in nanoseconds after made.
 	renewed atomic.Int64
 	made    time.Time
 	// flags are the status flags of the last SEQUENCE reply.

@@ -161,7 +161,8 @@ func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
 	}
 	slots := newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests)
 	if restarted && !s.cfg.Reclaiming {
-		// RECLAIM_COMPLETE goes out before any waiting request.
+		// RECLAIM_COMPLETE goes out before any waiting request, because before it the server grants
+		// no new opens and locks (RFC 8881 §18.51.3).
 		if err := s.reclaimFirst(conn, slots); err != nil {
 			return restarted, err
 		}
@@ -213,8 +214,8 @@ func (s *Session) bindOthers(but *link) {
 	}
 	s.mu.Unlock()
 	for _, c := range conns {
-		// If this fails, the next request on the connection fails too, and the connection is
-		// replaced.
+		// If bind fails, the next request on the connection fails too, and the Session then
+		// replaces the connection.
 		_ = s.bind(s.life, c)
 	}
 }

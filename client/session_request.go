@@ -100,8 +100,8 @@ func (s *Session) next() *Compound {
 	return c
 }
 
-// number sets the arguments of a request's SEQUENCE. They stay the same each time the request is sent
-// on this slot, because a server may compare them.
+// number sets the arguments of a request's SEQUENCE. They stay the same each time the request is
+// sent on this slot, because a server may compare a repeated request with the first one.
 func (c *Compound) number() {
 	t := c.slot.table
 	c.sequence = nfs4wire.Sequence4Args{
@@ -285,9 +285,9 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 		nfs4wire.NFS4ErrBadSlot, nfs4wire.NFS4ErrBadHighSlot:
 		s.broken(c)
 	case nfs4wire.NFS4ErrRetryUncachedRep, nfs4wire.NFS4ErrSeqFalseRetry:
-		// The server executed a request with this sequence number and kept no reply, or kept
-		// another request's. The slot can be used again. Whether this request was executed
-		// remains unknown.
+		// The server executed a request with this sequence number, and kept no reply or the reply
+		// to another request. The slot can be used again. Whether this request was executed remains
+		// unknown.
 		s.release(c.slot, true)
 		s.dispatch()
 		c.finish(&OpError{nfs4wire.OpSequence, status})

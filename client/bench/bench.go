@@ -1,6 +1,6 @@
-// Package bench measures an NFS server by NFS version 3, 4.1 or 4.2. It keeps a constant
-// number of calls in progress on each of several connections, and records how long each
-// took.
+// Package bench measures how fast an NFS server answers calls of NFS version 3, 4.1 or 4.2. It
+// keeps a constant number of calls in progress on each of several connections, and records how long
+// each took.
 //
 // The goroutine that takes the answer to a call sends the next call, and allocates nothing
 // between the two, so that the measurement shows the server and the network. The files of
@@ -33,9 +33,9 @@ type Config struct {
 	NFS string
 	// Workload is a name from the list Workloads or, for NFS version 4, from the list Workloads4.
 	Workload string
-	// Size is the number of bytes that a READ, a WRITE or a request of the workloads readdirplus
-	// and readdir asks for; default 1 MiB. If the server accepts less, Run uses the server's
-	// maximum.
+	// Size is the number of bytes of each READ and WRITE, and the size limit, in bytes, that the
+	// client states in each READDIRPLUS and READDIR; default 1 MiB. If the server accepts less, Run
+	// uses the server's maximum.
 	Size int
 	// FileSize is the size of the files read and written, in bytes; default 256 MiB.
 	FileSize int64
@@ -128,7 +128,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	return m, err
 }
 
-// run3 measures a server by NFS version 3.
+// run3 measures a server with NFS version 3.
 func run3(ctx context.Context, cfg Config) (*Result, error) {
 	work := workloads[cfg.Workload]
 	if work == nil {
@@ -258,9 +258,9 @@ func (b *bench) claim() bool {
 	return !b.stop.Load() && (b.unlimited || b.left.Add(-1) >= 0)
 }
 
-// took records an operation on c that ends now and moved n bytes of payload. The argument began
-// is the time at which the operation began, and the result the time at which it ended, both since
-// b.start.
+// took records an operation on c that ends now and moved n bytes of payload. The argument began is
+// the time at which the operation began, and the result the time at which it ended; both are
+// counted from b.start.
 func (b *bench) took(c *conn, began time.Duration, n int) (ended time.Duration) {
 	ended = time.Since(b.start)
 	c.times.add(ended - began)

@@ -10,7 +10,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// four is the state of a measurement by NFS version 4.
+// four is the state of a measurement with NFS version 4.
 type four struct {
 	work    *workload4
 	session *client.Session
@@ -31,7 +31,7 @@ type file4 struct {
 	open   wire.StateID4
 }
 
-// run4 measures a server by NFS version 4.
+// run4 measures a server with NFS version 4.
 func run4(ctx context.Context, cfg Config) (*Result, error) {
 	minor, err := minorOf(cfg.NFS)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // A slot is a worker for NFS version 3: it keeps one call in progress. The goroutine that takes the
-// reply sends the next call. It allocates no memory for that.
+// reply sends the next call, and allocates no memory between the two.
 type slot struct {
 	b    *bench
 	c    *conn

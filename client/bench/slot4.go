@@ -12,7 +12,7 @@ import (
 )
 
 // A slot4 is a worker for NFS version 4: it keeps one request in progress. The goroutine that takes
-// the reply sends the next request. It allocates no memory for that.
+// the reply sends the next request, and allocates no memory between the two.
 type slot4 struct {
 	b    *bench
 	c    *conn

@@ -10,7 +10,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A workload4 is the operation that a bench repeats by NFS version 4.
+// A workload4 is the operation that a bench repeats with NFS version 4.
 type workload4 struct {
 	// data is true if each slot needs a buffer of Config.Size bytes, and writes if the buffer is
 	// sent to the server. lists is true if results have up to Config.Size bytes.

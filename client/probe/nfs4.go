@@ -12,7 +12,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// NFS4 is a server's description of itself by NFS version 4 (RFC 8881 §2.5, §5.8.1.11).
+// NFS4 is a server's description of itself, learned with NFS version 4 (RFC 8881 §2.5, §5.8.1.11).
 type NFS4 struct {
 	// Minor is the highest minor version that the server supports. The other fields are its
 	// answers in this minor version.

@@ -64,8 +64,8 @@ func (f *forward) free() {
 	forwards.Put(f)
 }
 
-// prepare sets up f's exchange for a call. row is the procedure. It returns false if there is no
-// memory for the call's results.
+// prepare sets up f's exchange for a call. row describes the call's procedure. It returns false if
+// there is no memory for the call's results.
 func (f *forward) prepare(c *rpc.Call, row *rpc.Procedure) bool {
 	f.call = c
 	f.args = c.Args.Rest()
@@ -86,9 +86,9 @@ func (f *forward) prepare(c *rpc.Call, row *rpc.Procedure) bool {
 	return true
 }
 
-// findItem sets item to the argument that may be placed directly, if there is one. It is the
-// first argument that the procedure's binding marks by a call of rpc.Shape.Item, and must be the
-// call's last argument.
+// findItem looks for the first argument that the transport may place directly, such as the data of
+// a WRITE: the procedure's binding marks it by a call of rpc.Shape.Item. If this argument is the
+// last of the call and not empty, findItem stores it in f.item. Otherwise f.item stays nil.
 func (f *forward) findItem(row *rpc.Procedure) {
 	shape, _ := row.Shape(f.call.Args, nil)
 	at := shape.Prefix
@@ -124,7 +124,7 @@ func (f *forward) makeSink() bool {
 	return true
 }
 
-// start sends the call over a connection to the server.
+// start sends the call to the server, over c.
 func (f *forward) start(c *client.Conn) {
 	if protected(f.x.Program) {
 		c.Caller().Start(&f.x)

@@ -173,7 +173,7 @@ func (r *Relay) keepHouse() {
 	}
 }
 
-// Clients returns the number of connected clients.
+// Clients returns the number of clients' connections.
 func (r *Relay) Clients() int { return r.tcp.Stats().Connections }
 
 // Close ends all listeners and connections. It returns when all goroutines of the relay have

@@ -28,8 +28,8 @@ func newSession(r *Relay) *session {
 // fail records the reason why the client's connection is about to end.
 func (s *session) fail(err error) { s.failure.CompareAndSwap(nil, &err) }
 
-// close ends the connections to the server, and with them the calls in progress. The
-// client's connection has ended, so their answers are dropped.
+// close ends the connections to the server, and with them the calls in progress. The client's
+// connection has ended, so the relay drops the replies to these calls.
 func (s *session) close() {
 	s.nfs.close()
 	s.mount.close()
@@ -109,8 +109,8 @@ func (l *line) connect(ctx context.Context, lost *client.Conn) {
 	}
 }
 
-// close ends the line's connection, and returns when all calls on that connection have ended. If
-// connect is still dialing, close cancels the attempt, and does not wait for it.
+// close ends the connection to the server, and returns when all calls on the connection have ended.
+// If connect is still dialing, close cancels the attempt, and does not wait for it.
 func (l *line) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -13,8 +13,9 @@ const MaxAttributes = 4096
 // A row4 describes one operation of a COMPOUND for Binding4: how to step over its arguments, and
 // how large its result may be.
 type row4 struct {
-	// skip steps over the arguments. If the arguments determine the size of the result, as
-	// the count of a READ does, skip adds that size, in bytes, to *words or to the Shape.
+	// skip steps over the arguments. If the arguments determine the size of the result, as the
+	// count of a READ does, skip adds that size, in bytes: to Shape.Payload if the result may be
+	// placed directly, otherwise to *words.
 	skip func(d *xdr.Decoder, s *rpc.Shape, words *int)
 	// most is the largest size of the result after its status, in bytes. It excludes
 	// eligible payload and the bytes that skip adds.
@@ -105,7 +106,7 @@ var rows4 = [...]row4{
 }
 
 // Largest sizes of results, in bytes, where the XDR definition sets no limit. maxClientInUse is
-// the size of the address in NFS4ERR_CLID_INUSE.
+// enough for the address of the other client in a result with NFS4ERR_CLID_INUSE.
 const (
 	// MaxOpen4 is enough for the result of OPEN, including a delegation with its permissions.
 	MaxOpen4 = 256

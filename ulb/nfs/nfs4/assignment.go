@@ -28,11 +28,11 @@ type assignment struct {
 	values xdr.Decoder
 }
 
-// assign decodes the fattr4 of a client into a. It returns NFS4_OK; NFS4ERR_ATTRNOTSUPP for
-// an unsupported attribute; NFS4ERR_INVAL for an attribute that can only be read;
-// NFS4ERR_BADXDR if the values do not match the mask; the error of the first bad value (RFC
-// 8881 §18.30.3); or Blocked if the number of an owner or group is not known yet. Nothing in
-// a refers to the arguments.
+// assign decodes the fattr4 of a client into a. It returns NFS4_OK; NFS4ERR_ATTRNOTSUPP for an
+// unsupported attribute; NFS4ERR_INVAL for an attribute that can only be read; NFS4ERR_BADXDR if
+// the values do not match the mask; the error of the first bad value (RFC 8881 §18.30.3); or
+// Blocked if the number of an owner or group is not known yet. a keeps no reference to the memory
+// of from.
 func (k *Compound) assign(from *wire.FAttr4, a *assignment) Status {
 	*a = assignment{k: k, asked: from.Attrmask}
 	if unknown := a.asked.Without(&supported[k.Minor]); !unknown.IsEmpty() {
@@ -110,9 +110,10 @@ func setGroup(d *xdr.Decoder, a *assignment) {
 	a.set.GID = a.number(identity.Group, d.Opaque(xdr.NoLimit))
 }
 
-// leaveBirth decodes a creation time and ignores it, because no file system can set one. The
-// answer does not list it among the attributes set. It is no error, because the standards let
-// clients set it: a client that sends every attribute it knows can still create the file.
+// leaveBirth decodes a creation time and ignores it, because no file system can set one. The reply
+// does not list it among the attributes set. The operation does not fail, because the standards let
+// clients set the attribute, and a client that sends every attribute it knows must still be able to
+// create files.
 func leaveBirth(d *xdr.Decoder, a *assignment) {
 	var t wire.NFSTime4
 	if t.Decode(d); t.Nseconds >= 1e9 {

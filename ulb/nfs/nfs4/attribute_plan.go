@@ -34,8 +34,8 @@ type planned struct {
 // maxRows is the maximum number of attributes in a plan.
 const maxRows = 56
 
-// plans caches the plans that a pooled Compound used last, because clients ask for a few
-// sets again and again. A new plan replaces the old plan in its slot.
+// plans caches the plans that a pooled Compound used last, because clients request the same few
+// sets of attributes again and again. The hash of a set determines which element holds its plan.
 type plans [4]plan
 
 // plan returns the plan for a set of attributes in the compound's minor version. It is valid

@@ -9,10 +9,10 @@ import (
 // encoded.
 type need uint8
 
-// The facts are: the object's attributes; the fixed properties of its file system; the space
-// and files used in it; the file ID of the object that an export's root covers; the birth
-// time; and the names of the owner and the group. The last three are looked up together with
-// the object's attributes.
+// The facts are: the object's attributes; the fixed properties of its file system; the space and
+// files used in it; the file ID of the object that an export's root covers; the birth time; and the
+// names of the owner and the group. needBirth, needOwner and needGroup have an effect only together
+// with needAttr: facts.look looks up these facts with the object's attributes.
 const (
 	needAttr need = 1 << iota
 	needInfo

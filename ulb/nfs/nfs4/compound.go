@@ -53,7 +53,8 @@ type Compound struct {
 	// current file handle runs.
 	Op   vfs.Op
 	Cred vfs.Cred
-	// Attr is scratch space for the running operation.
+	// Attr is space for the attributes of an object. Any operation may overwrite it. Brought
+	// reports whether it holds those of the current object.
 	Attr vfs.Attr
 
 	minor    *minor
@@ -71,23 +72,23 @@ type Compound struct {
 	// unsuited is true if the export of the current object does not accept the caller's
 	// security flavor.
 	unsuited bool
-	// replaced is true if the export of a file handle was replaced after this compound put the
-	// handle.
+	// replaced is true if an export was replaced, as by a new configuration, after this compound
+	// had set a file handle in that export.
 	replaced bool
 	// given holds the arguments of the operation and everything after them (minor version 0
 	// only).
 	given []byte
-	// looked holds the facts that were looked up about the caller. postponed is the error of
-	// an operation that cannot be carried out but must still use up a seqid of its owner
-	// (minor version 0).
+	// looked holds the caller's groups, if the server has looked them up. postponed is the error of
+	// an operation that cannot be carried out but must still use up a seqid of its owner (minor
+	// version 0).
 	looked    export.Looked
 	postponed Status
 	sealed    [export.MaxSealed]byte
 	view      pseudo.View
 	facts     facts
 	plans     *plans
-	// uses holds the states through which the operation uses the current and the saved
-	// object.
+	// uses holds the states whose stateids the operation uses: uses[0] for the current object,
+	// uses[1] for the saved object.
 	uses [2]useOfState
 	data [1][]byte // the data of a WRITE
 	// lent is the unused rest of the memory that READs of this compound allocated because
@@ -127,8 +128,8 @@ func (k *Compound) FS() vfs.FileSystem {
 	return k.Program.names.FileSystem(k.Current.Export, k.Call.Conn, &k.Call.Cred)
 }
 
-// SetCurrent makes o the current object. The current stateid belonged to the previous one and
-// is forgotten (RFC 8881 §16.2.3.1.2).
+// SetCurrent makes o the current object. It forgets the current stateid, which belonged to the
+// previous object (RFC 8881 §16.2.3.1.2).
 func (k *Compound) SetCurrent(o Object) {
 	k.Current = o
 	k.HasStateID = false
@@ -255,9 +256,10 @@ func (k *Compound) ended() rpc.Outcome {
 }
 
 // meet marks the connection of a client's session as that of a real client (rpc.Conn.MarkKnown), if
-// an export serves the client and accepts its flavor. Judge cannot mark a connection that only
-// renews a lease, because no compound on it begins with a file handle. With RPCSEC_GSS any service
-// is enough, because a client may renew its lease under another service than its users' calls.
+// an export serves the client and accepts its flavor. Judge marks a connection when a compound
+// begins with a file handle, and on a connection that only renews a lease no compound does. If the
+// flavor is RPCSEC_GSS, the export need not accept it, because a client may renew its lease under
+// another service (authentication, integrity or privacy) than its users' calls.
 func (k *Compound) meet() {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {
@@ -295,7 +297,7 @@ func (k *Compound) step() Status {
 		k.given = k.Args.Rest()
 	}
 	if k.Index == nfs.MaxOperations && k.Minor == 0 {
-		// Later minor versions learn the limit when they create their session.
+		// Clients of later minor versions learn the limit when they create their session.
 		return k.runAndWrite(nil, wire.NFS4ErrResource)
 	}
 	if !k.Decoded() {
@@ -359,8 +361,8 @@ func (k *Compound) notBrought() Status {
 	return wire.NFS4ErrReqTooBig
 }
 
-// perform checks that op may run (room in the reply, file handles, export, caller) and runs
-// it. After an operation that changes the current object, perform checks the security
+// perform checks that op may run (room in the reply, file handles, export, caller) and runs it.
+// After an operation that makes another object the current object, perform checks the security
 // flavor for the new object.
 func (k *Compound) perform(op *Operation) (s Status) {
 	if op.Once {
@@ -429,10 +431,10 @@ func (k *Compound) ready(op *Operation) Status {
 	return k.identify(op)
 }
 
-// enter marks the export of o as in use (export.Export.Enter). If the export was replaced after
-// the handle was put, enter marks its successor instead. If the export is a mount whose file
-// system was closed while idle, enter opens it. i is 0 for the current object, and 1 for the
-// saved one.
+// enter marks the export of o as in use (export.Export.Enter). If the export was replaced after the
+// compound had set the file handle, enter marks its successor instead. If the export is a mount
+// whose file system was closed while idle, enter opens it. i is 0 for the current object, and 1 for
+// the saved one.
 func (k *Compound) enter(i int, o *Object) Status {
 	for !o.Export.Enter(k.Call.Conn) {
 		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)

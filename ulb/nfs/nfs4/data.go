@@ -52,10 +52,10 @@ func read(k *Compound) Status {
 // server's handles, or if its READs together ask for more than nfs.MaxTransfer bytes.
 const unreserved = 32 << 10
 
-// readable returns memory for a READ of count bytes. The memory may be shorter than count,
-// because the reply limits it. If no memory is left, s is the error status. If lent is
-// true, the memory was not reserved, and the caller removes the bytes that the READ used
-// from k.lent.
+// readable returns memory for a READ of count bytes. The memory may be shorter than count, because
+// the reply limits it. Usually it is part of the memory that the server reserved for the call. If
+// none was reserved (see unreserved), it is part of k.lent, lent is true, and the caller removes
+// the bytes that the READ used from k.lent. If no memory is left, s is the error status.
 func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	n := min(int(min(count, nfs.MaxTransfer)), k.PayloadRoom(wire.Read4ResOKMaxReducedSize))
 	if n == 0 {
@@ -96,8 +96,9 @@ func write(k *Compound) Status {
 		return s
 	}
 	k.data[0] = args.Data.Data
-	// The verifier is read before the write. If a sync fails during the write, it may lose
-	// this data. The client then sees another verifier in the reply to its COMMIT.
+	// The verifier is read before the write. If a sync of the file system fails during the write,
+	// this data may be lost. The client then gets another verifier in the reply to its COMMIT, and
+	// writes the data again.
 	verf := wire.Verifier4(k.FS().Verifier())
 	stable := vfs.Stability(args.Stable)
 	var n int

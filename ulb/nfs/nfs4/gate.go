@@ -9,10 +9,10 @@ import (
 // stateid in the arguments, or nil. If name is not nil, o is a directory, and the file in
 // question is the one of that name in o, if there is one.
 //
-// An open with a deny mode forbids a READ or WRITE with NFS4ERR_LOCKED, and the removal of a
-// name with NFS4ERR_FILE_OPEN (RFC 8881 §18.25.4, RFC 7530 §16.26.5). During the grace period
-// after a restart names do not change, because clients reclaim the state that they held before
-// the restart, and may do so by name (RFC 8881 §8.4.2).
+// If another open has a deny mode that forbids the use, may returns NFS4ERR_LOCKED or, for the
+// removal of a name, NFS4ERR_FILE_OPEN (RFC 8881 §18.25.4, RFC 7530 §16.26.5). During the grace
+// period after a restart of the server, no name may change: clients reclaim the state that they
+// held before the restart, and may do so by name (RFC 8881 §8.4.2).
 func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) Status {
 	i := state.Intent{
 		Use: use, FS: o.Export.FS, File: o.Handle, Name: name, Op: k.opIn(o), By: by,

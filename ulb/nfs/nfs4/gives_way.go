@@ -20,7 +20,7 @@ func (k *Compound) yield() {
 	}
 }
 
-// Few compounds of honest clients have quietOps operations.
+// Thresholds of yield. Few compounds of ordinary clients have quietOps operations or more.
 const (
 	quietOps  = 8
 	quietTime = 500 * time.Microsecond

@@ -111,8 +111,8 @@ func restoreFH(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// Seal returns the file handle for o as clients get it. It is valid until the next call of
-// Seal.
+// Seal returns the file handle that the server sends to clients for o. The bytes are valid until
+// the next call of Seal.
 func (k *Compound) Seal(o *Object) []byte {
 	return k.Program.exports.Seal(k.sealed[:0], o.Export, o.Handle)
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10). If the stateid is bad because the object
-// is no regular file, later minor versions report the object's type instead.
+// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10). If the stateid is bad and the object is no
+// regular file, minor versions 1 and 2 return the error for the object's type instead (see
+// mustBeRegular).
 func lock(k *Compound) Status {
 	s := lockFile(k)
 	if s == wire.NFS4ErrBadStateID && k.Minor > 0 {
@@ -75,8 +76,9 @@ func (k *Compound) claimer() (vfs.Claimer, Status) {
 
 func writes(t wire.NFSLockType4) bool { return t == wire.WriteLt || t == wire.WritewLt }
 
-// mayLock checks that the owner's client, or the client of the session, may take locks now.
-// During the grace period after a restart, it may only reclaim locks.
+// mayLock checks that the client may take locks now: the client of owner or, if owner is nil, the
+// client of the session. During the grace period after a restart of the server, a client may only
+// reclaim locks.
 func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	c := k.Client
 	if owner != nil {

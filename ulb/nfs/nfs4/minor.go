@@ -55,8 +55,9 @@ type Operation struct {
 	// Changes is true if the operation changes the file system. On a read-only export, the
 	// answer is NFS4ERR_ROFS.
 	Changes bool
-	// Once is true if the operation must not run unless the reply has room for its largest
-	// result. Most is the size of that result, without the status, in bytes.
+	// Once is true if the operation must not be executed twice, so that its result must reach the
+	// client: it runs only if the reply has room for its largest result. Most is the size of that
+	// result, without the status, in bytes.
 	Once bool
 	Most int
 }

@@ -136,9 +136,9 @@ func (k *Compound) named(name []byte) (Object, Status) {
 }
 
 // cross returns the export of the file system that is mounted on a name of the current directory.
-// err is the error of the name's Lookup; EXDEV means such a mount. After another error, or if the
-// current export does not have the option crossmnt, cross returns err. If the server does not export
-// the mount to the caller, cross returns another error.
+// err is the error of the name's Lookup; EXDEV means that a file system is mounted on the name. If
+// err is another error, or if the current export does not have the option crossmnt, cross returns
+// err. If the server does not export the mount to the caller, cross returns another error.
 func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	names := k.Program.names
 	if names == nil || !k.Current.Export.CrossMount || !errors.Is(err, syscall.EXDEV) {
@@ -148,8 +148,8 @@ func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	return names.Cross(k.lookAround(), &at, name)
 }
 
-// notFound returns the status of a Lookup that failed with err. A name that another file
-// system covers is hidden from the client. The only NFSv4 status for that is
+// notFound returns the status of a Lookup that failed with err. If another file system is mounted
+// on the name (EXDEV), the server hides the name from the client. The only NFSv4 status for this is
 // NFS4ERR_ACCESS.
 func (k *Compound) notFound(err error) Status {
 	if errors.Is(err, syscall.EXDEV) {

@@ -25,7 +25,8 @@ func open(k *Compound) Status {
 		return s
 	}
 	if k.Op.Try && how.Opentype == wire.Open4Create {
-		// Blocked repeats the whole OPEN, but a file must not be created twice.
+		// If a later step returned Blocked, the whole OPEN would run again without Try, and would
+		// try to create the file a second time. So the OPEN does not begin under Try.
 		return k.Block(k.FS().Lane())
 	}
 	if k.Minor == 0 {
@@ -53,15 +54,15 @@ type opening struct {
 	// made is true if this OPEN, or an earlier transmission of it, created the file.
 	made   bool
 	change wire.ChangeInfo4
-	// set holds the attributes that were set.
+	// set holds the attributes that this OPEN has set, for the reply (attrset).
 	set wire.Bitmap4
 	// resize is true if the last step sets the file's size to size.
 	resize bool
 	size   uint64
 
-	// file is the open file, until it is handed over to the state manager. cutter is a second
-	// open file, for writing. It is used if the OPEN truncates a file that it does not open for
-	// writing. Either is nil if the file system has no open files.
+	// file is the open file, until it is handed over to the state manager. cutter is a second open
+	// file, for writing. It is used if the OPEN truncates a file that it does not open for writing.
+	// Both are nil if the file system does not implement vfs.Opener.
 	file, cutter vfs.File
 	state        state.Opening
 }
@@ -143,8 +144,8 @@ func shareOf(access, deny, minor uint32) (a, d state.Access, s Status) {
 }
 
 // claim checks the claim: the right by which the client opens the file. Before a client gets its
-// first open with this deny mode, claim also stores a record of that (state.Manager.Record), so
-// that the client may reclaim its opens after a restart.
+// first open with this deny mode, claim also stores on disk that the client may hold such opens
+// (state.Manager.Record), so that the client may reclaim them after a restart of the server.
 func (o *opening) claim() Status {
 	claim := o.args.Claim.Claim
 	switch claim {
@@ -217,8 +218,8 @@ func opens(a state.Access) vfs.OpenAccess { return vfs.OpenAccess(a) }
 
 const _ uint = uint(state.AccessRead) - uint(vfs.OpenRead) + uint(state.AccessWrite) - uint(vfs.OpenWrite) // the bits of both types agree
 
-// open opens the file. If the OPEN truncates the file without opening it for writing, open
-// also opens the cutter, because that checks the caller's permission to write.
+// open opens the file. If the OPEN truncates the file without opening it for writing, open also
+// opens o.cutter for writing, which checks the caller's permission to write.
 func (o *opening) open() Status {
 	var err error
 	access := opens(o.access)
@@ -242,8 +243,8 @@ func (o *opening) open() Status {
 	return wire.NFS4OK
 }
 
-// openFile opens the file. If the file system has no open files, it checks the permission and
-// returns a nil file.
+// openFile opens the file. If the file system does not implement vfs.Opener, openFile checks the
+// caller's permission and returns a nil file.
 func (o *opening) openFile(access vfs.OpenAccess) (vfs.File, error) {
 	k := o.k
 	if opener, ok := vfs.As[vfs.Opener](k.FS()); ok {
@@ -301,9 +302,9 @@ func (o *opening) truncate() Status {
 	return wire.NFS4OK
 }
 
-// granted returns nil if the caller has permission for access. It does not check the permission if
-// access has the bit OpenOwner. It returns EACCES if the caller has no permission, or the error of
-// the file system.
+// granted returns nil if the caller has permission for access, or if access has the bit OpenOwner,
+// with which a file's owner needs no permission. Otherwise it returns EACCES, or the error of the
+// file system.
 func (k *Compound) granted(h vfs.Handle, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 {
 		return nil

@@ -69,7 +69,7 @@ func (o *opening) notMade(err error, mode vfs.CreateMode) Status {
 	return o.k.notDirectory(err)
 }
 
-// assigned records which attributes were set, and the size that is still to be set. That is
+// assigned records which attributes were set, and the size that is still to be set. This size is
 // the requested size of a new file, or 0 for an existing file that is truncated (RFC 8881
 // §18.16.3).
 func (o *opening) assigned(a *assignment, made *vfs.Object, mode wire.Createmode4) {

@@ -18,9 +18,9 @@ import (
 type Config struct {
 	Exports *export.Table
 	State   *state.Manager
-	// Identity translates between names and numbers of users and groups. If it is nil, only
-	// the digits of numbers are sent and accepted. If SendNames is true, every caller gets
-	// names. Otherwise only callers with RPCSEC_GSS do.
+	// Identity translates between names and numbers of users and groups. If it is nil, the server
+	// sends and accepts only numbers, as decimal digits. If SendNames is true, the server sends
+	// names to every caller, otherwise only to callers with RPCSEC_GSS.
 	Identity  *identity.Map
 	SendNames bool
 	// Minors holds the minor versions, indexed by number. A minor version that is nil is
@@ -164,14 +164,15 @@ func (p *Program) recycle(k *Compound) {
 // handle, that the handle's export serves the caller's address and port, and that the export
 // accepts the caller's flavor and identity. If not, the server reserves no payload memory and
 // fetches no further data for the compound. It then executes only the operations that have arrived,
-// and refuses the caller in each operation that such a caller may not do. Arguments that Judge does
-// not see, such as data, are limited by nfs.Binding4.
+// and refuses each of them that such a caller may not do. Arguments that Judge does not see, such
+// as data, are limited by nfs.Binding4.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if a.Header.Procedure == wire.ProcNull {
 		return rpc.Done
 	}
-	// No result may be larger than the reply can carry. Each operation is checked against the
-	// room that is left.
+	// The server reserves no more memory for results than the reply can carry. If that is too
+	// little for all operations, the last ones fail, because each operation checks the room that is
+	// left.
 	j.Words = max(min(j.Words, j.Room), minReply)
 	if j.Object == nil {
 		p.judgeByName(a, j)

@@ -14,8 +14,8 @@ const (
 	listTail = 4 + 4
 )
 
-// cookieShift is added to the file system's cookies on the wire, because cookies 0, 1 and 2
-// are reserved there (RFC 8881 §18.23.3).
+// The server adds cookieShift to each of the file system's cookies before it sends them, because
+// the protocol reserves the cookies 0, 1 and 2 (RFC 8881 §18.23.3).
 const cookieShift = 2
 
 // A lister writes entries into the result of a READDIR until the result is full.

@@ -18,9 +18,9 @@ func (k *Compound) Tail() int {
 	return 0
 }
 
-// exceeded checks that the reply written so far fits into the limits of the transport and
-// of the session. If not, it returns the status that replaces the result of the last
-// operation. Before an operation that changes something, room has already checked this.
+// exceeded checks that the reply written so far fits into the limits of the transport and of the
+// session. If not, it returns the status that replaces the result of the last operation. For an
+// operation with Operation.Once, room has already checked this before the operation ran.
 func (k *Compound) exceeded() Status {
 	if k.W.Overflow() || k.W.Available() < k.Tail() {
 		return k.tooBig()

@@ -34,9 +34,8 @@ func secinfoNoName(k *Compound) Status {
 }
 
 // flavors writes the security flavors under which the client may reach o. s is the status of the
-// search for o; if it is not NFS4_OK, it becomes the result. From minor version 1 on flavors
-// clears the current file handle, so that the client puts the handle again under one of these
-// flavors.
+// search for o; if it is not NFS4_OK, it becomes the result. From minor version 1 on flavors clears
+// the current file handle, so that the client sets the handle again, under one of these flavors.
 func (k *Compound) flavors(o *Object, s Status) Status {
 	switch s {
 	case wire.NFS4OK:

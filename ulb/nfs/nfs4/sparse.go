@@ -22,7 +22,7 @@ func (b *borrowed) giveBack() {
 
 // borrow returns an open file of object o for one operation: the file that the stateid id has open
 // for the access want or, if it has none, a file that borrow opens. borrow returns NFS4ERR_NOTSUPP
-// if the file system has no open files.
+// if it has to open the file and the file system does not implement vfs.Opener.
 func (k *Compound) borrow(o *Object, id *wire.StateID4, want state.Access) (borrowed, Status) {
 	f, s := k.openFor(o, id, want)
 	if s != wire.NFS4OK || f != nil {

@@ -6,13 +6,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Identifier is the Minor of minor version 0. There a compound does not name its client, but
-// some of its operations do, by a client ID or a stateid.
+// An Identifier is the Minor of minor version 0. In this version a compound does not name its
+// client, but some of its operations do, by a client ID or a stateid.
 type Identifier interface {
 	// Client finds the client by a client ID from the arguments and renews its lease. It
 	// returns NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED if there is no such client.
 	Client(k *Compound, id uint64) (*state.Client, Status)
-	// Opened records that the caller has opened a file for client c.
+	// Opened records that the caller has opened a file for client c. From then on, c's lease may
+	// also be renewed (RENEW) by this caller.
 	Opened(k *Compound, c *state.Client)
 }
 
@@ -60,10 +61,10 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 // write (AccessWrite) the current file. It is the file of the stateid in the arguments, if
 // the caller opened it for this access.
 //
-// The file is nil if another principal opened it, if the stateid is special, or if the file
-// system has no open files. The operation then uses the file handle, and the file system
-// checks the caller's permission (RFC 8881 §18.16.3, RFC 7530 §16.16.6). If an operation on
-// the open file fails with EBADF, the file was closed meanwhile: see closedOr.
+// The file is nil if another principal opened it, if the stateid is special, or if the file system
+// does not implement vfs.Opener. The operation then uses the file handle, and the file system
+// checks the caller's permission (RFC 8881 §18.16.3, RFC 7530 §16.16.6). If an operation on the
+// open file fails with EBADF, the file was closed meanwhile: see closedOr.
 //
 // A stateid that is open only for writing may also read, if the caller has read permission
 // (RFC 7530 §9.1.6, RFC 8881 §9.1.2).
@@ -114,8 +115,8 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	return f, k.may(access, o, nil, st)
 }
 
-// A useOfState is a state and the access that an operation makes through it. The zero value
-// means that the operation uses no state.
+// A useOfState is a state (an open, for example) whose stateid an operation uses, and the access
+// that the operation makes with it. The zero value means that the operation uses no state.
 type useOfState struct {
 	state *state.State
 	want  state.Access

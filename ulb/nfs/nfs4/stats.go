@@ -28,7 +28,8 @@ type doneCounters struct {
 	_ [64]byte
 }
 
-// firstHigh is the lowest status without a POSIX error number.
+// firstHigh is the lowest of the statuses from 10001 on. The statuses below 100 have the numbers of
+// POSIX errors.
 const firstHigh = wire.NFS4ErrBadHandle
 
 // slotOf returns the index of the counter for failures with status s.

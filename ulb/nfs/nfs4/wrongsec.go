@@ -10,9 +10,9 @@ import (
 // (RFC 8881 §2.6.3.1.1). RFC 7530 §3.3.2 has less exact rules, and minor version 0 follows
 // those of RFC 8881. Few operations may return NFS4ERR_WRONGSEC:
 //
-//   - An operation that puts a file handle may return it about that object. If the next
-//     operation does not use the object, or may return NFS4ERR_WRONGSEC itself, the put
-//     succeeds.
+//   - An operation that sets the current file handle (see puts) may return it about the new object.
+//     If the next operation does not use the object, or may return NFS4ERR_WRONGSEC itself, the
+//     setting succeeds.
 //   - LOOKUP, LOOKUPP and OPEN by name may return it about the object that they lead to.
 //
 // RENAME and LINK might return it about the saved file handle (§2.6.3.1.2), but this server
@@ -106,9 +106,10 @@ func (k *Compound) admitSaved(n wire.OpNum) Status {
 }
 
 // cannotSay returns the status for a refused flavor in an operation that cannot return
-// NFS4ERR_WRONGSEC. If the export was replaced since the object was put, the status is
-// NFS4ERR_DELAY: the client repeats the compound and gets NFS4ERR_WRONGSEC at the put.
-// Otherwise, and for GETFH, which cannot return NFS4ERR_DELAY, the status is other.
+// NFS4ERR_WRONGSEC. If the export was replaced after the compound had set the file handle, the
+// status is NFS4ERR_DELAY: the client repeats the compound, and the operation that sets the handle
+// returns NFS4ERR_WRONGSEC. Otherwise, and for GETFH, which cannot return NFS4ERR_DELAY, the status
+// is other.
 func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 	if k.replaced && n != wire.OpGetFH {
 		return wire.NFS4ErrDelay
@@ -141,7 +142,8 @@ func (k *Compound) out(name []byte) (Object, Status) {
 	return k.Current, wire.NFS4OK
 }
 
-// wrongSec refuses a caller because of its flavor, and reports the refusal.
+// wrongSec returns NFS4ERR_WRONGSEC, and reports the refusal to the table of exports
+// (export.Table.OnRefusedFlavor).
 func (k *Compound) wrongSec(o *Object) Status {
 	k.Program.exports.RefusedFlavor(k.Call.Conn, o.Export, &k.Call.Cred)
 	return wire.NFS4ErrWrongSec

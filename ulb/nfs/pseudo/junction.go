@@ -22,8 +22,7 @@ type Place struct {
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
-	// Looked holds the facts that have been looked up about the caller. The methods of FS add to
-	// it.
+	// Looked holds the caller's groups, if they have been looked up. The methods of FS add to it.
 	Looked *export.Looked
 	// Op is passed to file systems, with the caller's identity in each export. If the user of
 	// the View sets Op.Try, the methods that take the View return vfs.ErrWouldBlock instead of
@@ -53,8 +52,8 @@ func (f *FS) MayLead(e *export.Export, name []byte) bool {
 	return above != nil && len(above.children) > 0 && len(t.byName[string(name)]) > 0
 }
 
-// nodeOf returns the node where e is attached. If e is a mount, it returns the node of the
-// export above the mount.
+// nodeOf returns the node where e is attached. If e is a mount, it returns the node of the export
+// below whose root the mount lies.
 func (t *tree) nodeOf(e *export.Export) *node {
 	if m := e.Mount(); m != nil {
 		return t.byExport[m.TopID()]
@@ -206,8 +205,8 @@ func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err err
 	return fileID, true, nil
 }
 
-// numberOf returns the file ID of the object to which a path leads. The path has the elements
-// names, and begins at the root of from.
+// numberOf returns the file ID of the object at a path. The path begins at the root of the export
+// from, and its elements are names.
 func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, error) {
 	dir, err := f.down(v, from, names[:len(names)-1])
 	if err != nil {
@@ -243,8 +242,9 @@ func unknown(err error) bool {
 	return pending
 }
 
-// down follows a path with the elements names from the root of an export, with the caller's
-// rights, through mounts too. The error may be an export.Pending.
+// down looks up the names one after the other, each in the directory that the one before leads to,
+// with the caller's rights. It begins at the root of the export from, and continues in the mounts
+// that it meets. The error may be an export.Pending.
 func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err error) {
 	if at.Export, err = f.enter(v, from); err != nil {
 		return at, err
@@ -274,9 +274,9 @@ func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err e
 	return at, nil
 }
 
-// enter marks an export as in use (Export.Enter), or its successor if it was replaced, and looks
-// up the facts about the caller that the export needs. If the export is a mount whose file
-// system was closed while idle, enter opens it.
+// enter marks an export as in use (Export.Enter), or its successor if it was replaced, and looks up
+// the caller's groups if the export needs them (export.Table.Look). If the export is a mount whose
+// file system was closed while idle, enter opens it.
 func (f *FS) enter(v *View, e *export.Export) (*export.Export, error) {
 	for {
 		if e.Enter(v.Conn) {

@@ -21,7 +21,7 @@ type tree struct {
 	byExport map[uint32]*node // by ID
 	// byName holds the nodes of exports by the last element of their paths.
 	byName map[string][]*node
-	// change is a digest of the paths of all exports.
+	// change is the change attribute of all directories: a digest of the paths of all exports.
 	change uint64
 	built  vfs.Time
 }
