@@ -152,7 +152,8 @@ func mountPort(ctx context.Context, host netip.Addr) (int, error) {
 	return int(at.Port()), nil
 }
 
-// MountRoot returns the handle of the root of an export of c's server. port is as for DialMount.
+// MountRoot returns the handle of the root of an export of c's server. port has the same meaning as
+// for DialMount.
 func (c *Conn) MountRoot(ctx context.Context, path string, port int) (Handle, error) {
 	m, own, err := c.DialMount(ctx, port)
 	if err != nil {

@@ -109,7 +109,8 @@ func LocateReadData(results xdr.Decoder) (position, length int) {
 	return results.Position(), int(n)
 }
 
-// do makes a call whose decoded results do not refer to the reply's memory. status points to the
+// do makes a call, decodes its results into res, and returns the call's error. The decoded results
+// must not refer to the memory of the reply, which is not valid after do. status points to the
 // status within res.
 func (n NFS3) do(ctx context.Context, p nfs3wire.Procedure, args encoder, maxArgs int, res decoder, status *nfs3wire.NFSStat3) error {
 	return n.call(ctx, p, args, maxArgs, nil, func(d *xdr.Decoder) error {

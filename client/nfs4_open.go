@@ -22,8 +22,8 @@ type Open4 struct {
 	// server could not recall the delegation, and another client's conflicting request would wait
 	// until the lease has passed.
 	Access, Deny uint32
-	// If Create is not nil, the server makes the file if it does not exist. Create is the way to
-	// make it, such as nfs4wire.Guarded4, which fails if the file exists.
+	// If Create is not nil, the server makes the file if it does not exist. Create.Mode says what
+	// happens if the file exists: with nfs4wire.Guarded4, for example, the OPEN fails.
 	Create *nfs4wire.Createhow4
 }
 

@@ -200,8 +200,8 @@ func (s *Session) orphaned(c *Compound) (why error) {
 	return nil
 }
 
-// broken records that the server does not know c's session any more, and starts to make a new
-// one.
+// broken records that the server no longer knows c's session, starts to make a new session, and
+// queues c to be sent again.
 func (s *Session) broken(c *Compound) {
 	s.mu.Lock()
 	if c.slot.table == s.slots && s.phase == phaseUp {

@@ -15,7 +15,7 @@ type slotTable struct {
 	limit uint32
 }
 
-// A slot has at most one request at a time.
+// A slot is one slot of a session. At most one request uses it at a time.
 type slot struct {
 	table *slotTable
 	id    uint32

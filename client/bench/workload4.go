@@ -13,7 +13,8 @@ import (
 // A workload4 is the operation that a bench repeats with NFS version 4.
 type workload4 struct {
 	// data is true if each slot needs a buffer of Config.Size bytes, and writes if the buffer is
-	// sent to the server. lists is true if results have up to Config.Size bytes.
+	// sent to the server. lists is true if the results are directory listings, of up to Config.Size
+	// bytes.
 	data, writes, lists bool
 	// stable is the stability that WRITEs ask for.
 	stable wire.StableHow4

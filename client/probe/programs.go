@@ -45,7 +45,8 @@ func (b *prober) scan(ctx context.Context, p struct {
 	case !refused:
 		return nil, err
 	case re.Denied:
-		// The calls below show whether the server denies every version.
+		// Perhaps the server denies only version 0. The calls below show whether it denies every
+		// version.
 	case re.Stat == rpc.AcceptProgUnavail:
 		return nil, nil
 	case re.Stat == rpc.AcceptProgMismatch:

@@ -2,9 +2,9 @@ package probe
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm"
 
-// Carrier describes the local side of the RDMA connection: the provider, its device if it has
-// one, and the protocol ("iWARP", "InfiniBand" or "RoCE"). Shortcomings are the rules that the
-// device does not keep.
+// Carrier describes the local side of the RDMA connection: the provider, its device if it has one,
+// and the protocol ("iWARP", "InfiniBand" or "RoCE"). Shortcomings are the rules of package rdmacm
+// that the device cannot keep.
 type Carrier struct {
 	Provider string `json:"provider"`
 	Device   string `json:"device,omitempty"`

@@ -19,11 +19,12 @@ func (p *program) Procedure(program, version, procedure uint32) *rpc.Procedure {
 	return p.rows.of(program, version, procedure)
 }
 
-// Judge implements rpc.Fallback. The relay accepts all calls but one kind, because the server
-// decides which calls it allows. It sets Judgement.Known for each call, so that the transport
-// treats every client as one that has proved to be an NFS client. But with Target.Security all
-// clients act as the relay's principal. In this case the relay passes on the calls that
-// Target.Security protects only for clients on privileged ports, unless Config.Insecure is set.
+// Judge implements rpc.Fallback. The relay accepts almost all calls, because the server decides
+// which calls it allows. It sets Judgement.Known for each of them, so that the transport treats
+// every client as one that has proved to be an NFS client. There is one exception. With
+// Target.Security all clients act as the relay's principal; so if the client's port is not
+// privileged, the relay refuses the calls that Target.Security protects, unless Config.Insecure is
+// set.
 func (p *program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	cfg := &p.relay.cfg
 	if cfg.Target.Security != nil && !cfg.Insecure && !a.Conn.Privileged && protected(a.Header.Program) {
@@ -37,8 +38,8 @@ func (p *program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 const nfsACL = 100227
 
 // protected reports whether the relay makes calls of a program under Target.Security. It does so
-// for programs that name files. It relays other calls unchanged, because clients that use
-// Kerberos do not use it for those programs either.
+// for the programs whose calls access files. It relays the calls of other programs unchanged,
+// because clients that use Kerberos do not use it for those programs either.
 func protected(program uint32) bool { return program == nfs3wire.Program || program == nfsACL }
 
 // Serve implements rpc.Fallback. It sends the call to the server; the server's reply completes

@@ -66,7 +66,7 @@ func setSize(d *xdr.Decoder, a *assignment) {
 	a.set.SetSize, a.set.Size = true, d.Uint64()
 }
 
-// setMode refuses mode bits that the protocol does not define (RFC 8881 §6.2.4).
+// setMode decodes a mode, and refuses bits that the protocol does not define (RFC 8881 §6.2.4).
 func setMode(d *xdr.Decoder, a *assignment) {
 	a.set.SetMode, a.set.Mode = true, d.Uint32()
 	if a.set.Mode&^0o7777 != 0 {
@@ -87,8 +87,8 @@ func setModeUmask(d *xdr.Decoder, a *assignment) {
 	}
 }
 
-// applied returns the attributes of a creation that the new object o really has. An owner or
-// a group that the caller may not give is left out.
+// applied returns those attributes of a creation that the new object o really has. It leaves out an
+// owner or a group that o does not have: the file system did not let the caller set it.
 func (a *assignment) applied(o *vfs.Object) wire.Bitmap4 {
 	set := a.asked
 	if a.set.SetUID && (!o.HasAttr || o.Attr.UID != a.set.UID) {

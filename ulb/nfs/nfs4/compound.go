@@ -432,7 +432,7 @@ func (k *Compound) ready(op *Operation) Status {
 }
 
 // enter marks the export of o as in use (export.Export.Enter). If the export was replaced after the
-// compound had set the file handle, enter marks its successor instead. If the export is a mount
+// compound had set the file handle, enter marks the new export instead. If the export is a mount
 // whose file system was closed while idle, enter opens it. i is 0 for the current object, and 1 for
 // the saved one.
 func (k *Compound) enter(i int, o *Object) Status {
@@ -457,8 +457,8 @@ func (k *Compound) enter(i int, o *Object) Status {
 	return wire.NFS4OK
 }
 
-// leave undoes enter: the exports are no longer in use by the operation. It is deferred. If the
-// operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
+// leave undoes enter: the exports are no longer in use by the operation. perform defers the call of
+// leave. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
 func (k *Compound) leave() {
 	if k.inside {
 		k.inside = false

@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Limits of one COPY, in bytes and in time. The client continues with another COPY.
+// Limits of one COPY: its bytes, and its time. If a COPY ends at a limit, the client continues with
+// another COPY.
 const (
 	maxCopy     = 256 << 20
 	maxCopyTime = 250 * time.Millisecond

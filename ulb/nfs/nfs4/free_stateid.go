@@ -18,9 +18,9 @@ func freeStateID(k *Compound) Status {
 	return k.Program.state.FreeStateID(&r.ID, k.Client)
 }
 
-// testStateID is TEST_STATEID (RFC 8881 §18.48). A special stateid gets NFS4ERR_BAD_STATEID.
-// testStateID returns NFS4ERR_STALE_STATEID for no stateid, because a client would repeat the test
-// for ever.
+// testStateID is TEST_STATEID (RFC 8881 §18.48). The status of a special stateid is
+// NFS4ERR_BAD_STATEID. The status is never NFS4ERR_STALE_STATEID, because a client would repeat the
+// test for ever.
 func testStateID(k *Compound) Status {
 	var args wire.TestStateID4Args
 	args.Decode(k.Args)

@@ -43,8 +43,8 @@ func (k *Compound) mayUnknown(op *Operation) bool {
 	return k.machineMay(op.Number)
 }
 
-// lookSaved checks that the saved object's export does not refuse the caller, and looks up
-// the facts about the caller that this export needs.
+// lookSaved checks that the saved object's export does not refuse the caller, and looks up the
+// caller's groups if this export needs them.
 func (k *Compound) lookSaved() Status {
 	e := k.Saved.Export
 	if k.refused(e) {
@@ -54,8 +54,8 @@ func (k *Compound) lookSaved() Status {
 	return k.look(e)
 }
 
-// look looks up the facts about the caller that an export needs, such as the caller's groups. It
-// returns NFS4_OK, NFS4ERR_DELAY, Blocked or Waiting.
+// look looks up the caller's groups if the export e needs them (export.Table.Look). It returns
+// NFS4_OK, NFS4ERR_DELAY, Blocked or Waiting.
 func (k *Compound) look(e *export.Export) Status {
 	if err := k.Program.exports.Look(e, k.Call.Conn, &k.Call.Cred, &k.looked); err != nil {
 		return k.Failed(err)

@@ -7,9 +7,9 @@ import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 type Status = wire.NFSStat4
 
 const (
-	// Blocked means that under Compound.Op.Try the operation would have had to wait. The
-	// operation has changed nothing. It will decode its arguments and run again, without
-	// Try.
+	// Blocked means that the operation would have had to wait, which it must not do under
+	// Compound.Op.Try (see vfs.Op). The operation has changed nothing. It will decode its arguments
+	// and run again, without Try.
 	Blocked Status = -1
 	// Waiting means that the operation waits for the event that it passed to
 	// Compound.WaitFor. It will decode its arguments and run again, without Try.

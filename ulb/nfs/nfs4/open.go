@@ -302,9 +302,9 @@ func (o *opening) truncate() Status {
 	return wire.NFS4OK
 }
 
-// granted returns nil if the caller has permission for access, or if access has the bit OpenOwner,
-// with which a file's owner needs no permission. Otherwise it returns EACCES, or the error of the
-// file system.
+// granted returns nil if the caller has permission for access. It also returns nil if access has
+// the bit OpenOwner, because the OPEN then made the file or reclaims access that was granted
+// earlier. Otherwise it returns EACCES, or the error of the file system.
 func (k *Compound) granted(h vfs.Handle, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 {
 		return nil

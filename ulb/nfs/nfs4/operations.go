@@ -8,8 +8,8 @@ import (
 // maxTag is the maximum length of a compound's tag, in bytes.
 const maxTag = 1024
 
-// lastOperation is the highest operation number that is known here. Not every known operation
-// is served: those on extended attributes are not.
+// lastOperation is the highest operation number that this package knows. The package does not serve
+// every operation that it knows: it does not serve those on extended attributes.
 const lastOperation = wire.OpRemoveXattr
 
 // lastOf holds the highest operation number of each minor version.

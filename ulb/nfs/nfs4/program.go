@@ -94,7 +94,7 @@ func (p *Program) pathOf(e *export.Export) string {
 	return p.names.Path(e)
 }
 
-// Number returns 100003.
+// Number returns the RPC program number of NFS, 100003.
 func (p *Program) Number() uint32 { return wire.Program }
 
 // Versions returns 4 and 4.
@@ -208,8 +208,8 @@ func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 		beside += int(item.Length)
 	}
 	if a.MessageLen+beside > nameless {
-		// Serve executes the operations received so far. The compound ends where the missing part
-		// would begin.
+		// The transport does not receive the rest of the compound. Serve executes the operations
+		// that have arrived, and ends the compound where the missing part begins.
 		j.Early, j.Payload = true, 0
 	}
 }

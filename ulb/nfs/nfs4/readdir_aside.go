@@ -58,7 +58,7 @@ var ofDirectory = wire.Bits(wire.Fattr4RdattrError, wire.Fattr4MountedOnFileID)
 
 // enterJunction fills l.f for an entry that is the root of another export. It returns
 // NFS4ERR_WRONGSEC if that export does not accept the caller's flavor and the client asked for more
-// than the attributes ofDirectory (RFC 8881 §18.29.4).
+// than the attributes in ofDirectory (RFC 8881 §18.29.4).
 func (l *lister) enterJunction(e *export.Export) Status {
 	k := l.k
 	if !e.Admits(k.Call.Conn, &k.Call.Cred) {

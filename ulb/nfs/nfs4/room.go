@@ -73,9 +73,9 @@ func (k *Compound) tooBig() Status {
 	return wire.NFS4ErrRepTooBig
 }
 
-// PayloadRoom returns the maximum length, in bytes, of the next result that may be placed
-// directly. rest is the number of bytes of XDR that go with it in the reply. The limit is the
-// result's Write chunk, or the room left in the reply.
+// PayloadRoom returns the maximum length, in bytes, of the next result that may be placed directly.
+// rest is the number of bytes of XDR that go with it in the reply. The limit is the size of the
+// result's Write chunk or, if the result has none, the room left in the reply.
 func (k *Compound) PayloadRoom(rest int) int {
 	rest += k.Tail()
 	n := k.Call.ResultRoom(k.W, rest)

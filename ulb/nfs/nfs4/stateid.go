@@ -12,8 +12,8 @@ type Identifier interface {
 	// Client finds the client by a client ID from the arguments and renews its lease. It
 	// returns NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED if there is no such client.
 	Client(k *Compound, id uint64) (*state.Client, Status)
-	// Opened records that the caller has opened a file for client c. From then on, c's lease may
-	// also be renewed (RENEW) by this caller.
+	// Opened records that the caller has opened a file for client c. From then on, this caller may
+	// renew c's lease (RENEW).
 	Opened(k *Compound, c *state.Client)
 }
 

@@ -60,8 +60,7 @@ var statusOfError = []struct {
 	{vfs.ErrNotSupported, wire.NFS4ErrNotSupp},
 }
 
-// StatusOf converts a file system's error to an NFSv4 status. It is the only place that does
-// so.
+// StatusOf converts a file system's error to an NFSv4 status.
 func StatusOf(err error) Status {
 	if err == nil {
 		return wire.NFS4OK

@@ -8,10 +8,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530
-// §9.1.7). The operations of one owner run one at a time, in the order of their seqids. A
-// repeated operation gets the stored reply. Later minor versions have no such seqids, so
-// numbered only calls run.
+// numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530 §9.1.7).
+// The operations of one owner run one at a time, in the order of their seqids. A repeated operation
+// gets the stored reply. Operations of later minor versions carry no such seqids; for them,
+// numbered calls run and does nothing else.
 func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
 	if k.Minor != 0 {
 		return run()
@@ -49,7 +49,8 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 var seed = maphash.MakeSeed()
 
 // request returns a key of the running operation. A later operation of the owner with the same key
-// and the same seqid repeats this one. The arguments have been decoded.
+// and the same seqid is a repetition of this operation. The caller has decoded the arguments, so
+// that k.Args stands behind them.
 func (k *Compound) request() state.Request {
 	args := k.given[:len(k.given)-k.Args.Len()]
 	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}

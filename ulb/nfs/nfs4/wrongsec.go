@@ -108,8 +108,8 @@ func (k *Compound) admitSaved(n wire.OpNum) Status {
 // cannotSay returns the status for a refused flavor in an operation that cannot return
 // NFS4ERR_WRONGSEC. If the export was replaced after the compound had set the file handle, the
 // status is NFS4ERR_DELAY: the client repeats the compound, and the operation that sets the handle
-// returns NFS4ERR_WRONGSEC. Otherwise, and for GETFH, which cannot return NFS4ERR_DELAY, the status
-// is other.
+// returns NFS4ERR_WRONGSEC. Otherwise, and for GETFH, which cannot return NFS4ERR_DELAY, cannotSay
+// returns the argument other.
 func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 	if k.replaced && n != wire.OpGetFH {
 		return wire.NFS4ErrDelay

@@ -56,8 +56,8 @@ func Of(t *export.Table) *FS {
 	return s.FS
 }
 
-// FileSystem returns the file system of export e for a caller. Code that needs the directories
-// of the tree must call FileSystem, because the FS of the tree's own export shows only an empty
+// FileSystem returns the file system of export e for a caller. Code that needs the directories of
+// the tree must call FileSystem, because the field FS of the tree's own export shows only an empty
 // root.
 func (f *FS) FileSystem(e *export.Export, by *rpc.Conn, caller *rpc.Cred) vfs.FileSystem {
 	if f == nil || e != f.export {
@@ -209,7 +209,8 @@ func (f Seen) ReadDir(_ *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAt
 	return true, nil
 }
 
-// ReadLink implements vfs.FileSystem: there are only directories.
+// ReadLink implements vfs.FileSystem. It returns EINVAL, because this file system has only
+// directories.
 func (f Seen) ReadLink(_ *vfs.Op, h vfs.Handle, _ []byte, _ *vfs.Attr) (int, error) {
 	if _, _, err := f.find(h); err != nil {
 		return 0, err

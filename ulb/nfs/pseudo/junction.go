@@ -232,8 +232,8 @@ func (v *View) As(e *export.Export) *vfs.Op {
 	return &v.Op
 }
 
-// unknown reports whether err means only that the answer is not there yet, and that the
-// caller must wait for it.
+// unknown reports whether err means only that the result is not known yet: the caller must wait and
+// call again.
 func unknown(err error) bool {
 	if errors.Is(err, vfs.ErrWouldBlock) {
 		return true
@@ -242,9 +242,9 @@ func unknown(err error) bool {
 	return pending
 }
 
-// down looks up the names one after the other, each in the directory that the one before leads to,
-// with the caller's rights. It begins at the root of the export from, and continues in the mounts
-// that it meets. The error may be an export.Pending.
+// down follows a path, whose elements are names, from the root of the export from, with the
+// caller's rights. If a file system is mounted on an element of the path, down continues in that
+// file system. The error may be an export.Pending.
 func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err error) {
 	if at.Export, err = f.enter(v, from); err != nil {
 		return at, err
