@@ -23,7 +23,8 @@ type NFS4 struct {
 // NFS4 returns an NFS4 that makes its requests on s.
 func (s *Session) NFS4() NFS4 { return NFS4{Session: s} }
 
-// How long a patient NFS4 waits before it repeats a request, at first and at most.
+// The first and the longest time that a patient NFS4 (see NFS4.Patient) waits before it repeats a
+// request.
 const (
 	patienceFirst = 20 * time.Millisecond
 	patienceMost  = time.Second

@@ -56,7 +56,8 @@ func (f *Flavor) UnmarshalText(text []byte) error {
 	return fmt.Errorf("client: %q is no flavor", text)
 }
 
-// ParseFlavor reads "sys", "krb5", "krb5i" or "krb5p".
+// ParseFlavor returns the Flavor that s names: "sys", "krb5", "krb5i" or "krb5p". It returns an
+// error for any other text.
 func ParseFlavor(s string) (Flavor, error) {
 	for _, f := range []Flavor{Sys, Krb5, Krb5i, Krb5p} {
 		if f.String() == s {

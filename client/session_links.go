@@ -17,7 +17,7 @@ type link struct {
 	conn   *Conn // nil while it is being replaced
 }
 
-// How long a session waits before it tries again to connect, at first and at most.
+// The first and the longest time that a session waits before it tries again to connect.
 const (
 	redialFirst = 100 * time.Millisecond
 	redialMost  = 5 * time.Second

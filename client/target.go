@@ -28,7 +28,8 @@ const (
 	PortRDMA = 20049 // RFC 8267 §8
 )
 
-// ParseTransport reads "tcp" or "rdma".
+// ParseTransport returns the Transport that s names: "tcp" or "rdma". It returns an error for any
+// other text.
 func ParseTransport(s string) (Transport, error) {
 	if t := Transport(s); t == TCP || t == RDMA {
 		return t, nil

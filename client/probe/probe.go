@@ -43,12 +43,13 @@ type Config struct {
 type Report struct {
 	Host       string     `json:"host"`
 	Transports []Listener `json:"transports"`
-	// Exports is MOUNT's list. ExportsFault is the reason if there is none.
+	// Exports is the export list of the server's MOUNT service. If the server gave none,
+	// ExportsFault is the reason.
 	Exports      []Export `json:"exports"`
 	ExportsFault string   `json:"exports_fault,omitempty"`
 }
 
-// An Export is an entry of MOUNT's list.
+// An Export is an entry of the export list.
 type Export struct {
 	client.Export
 	// Flavors are the flavors that the export accepts, if the server tells them: by MNT of
@@ -56,7 +57,7 @@ type Export struct {
 	Flavors []client.Flavor `json:"flavors,omitempty"`
 }
 
-// A Listener is the result for one address.
+// A Listener describes the server at one address, over one transport.
 type Listener struct {
 	Transport client.Transport `json:"transport"`
 	Address   string           `json:"address"`

@@ -169,7 +169,9 @@ func nameFlavors(ctx context.Context, s *client.Session, name string) []client.F
 		client.Op{Number: wire.OpSecInfo, Args: &wire.SecInfo4Args{Name: wire.UTF8String(base)}})
 }
 
-// secinfo makes a request whose last operation returns a list of flavors.
+// secinfo sends a request that consists of the operations in the argument before and of ask, a
+// SECINFO or SECINFO_NO_NAME. It returns the flavors in the result of ask, or nil if the request
+// fails.
 func secinfo(ctx context.Context, s *client.Session, before []client.Op, ask client.Op) (all []client.Flavor) {
 	var res wire.SecInfo4Res
 	ask.Res = &res

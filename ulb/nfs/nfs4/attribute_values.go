@@ -138,12 +138,12 @@ func (f *facts) changeType() wire.ChangeAttrType4 {
 		// higher value does not mean a later one.
 		return wire.NFS4ChangeTypeIsUndefined
 	}
-	// If the ctime does not grow with a change, the file system raises Change in memory.
-	// That increment is lost when the daemon ends, so the server promises only what holds
-	// for the ctime. With this type, a client treats a lower Change as a new state as well.
-	// Saving the increment at a clean stop would not help after a crash. From Linux 6.13
-	// on, the usual file systems give a change a new ctime whenever the old ctime has been
-	// read, so Change needs no increment.
+	// Change comes from the ctime. If a change of the file does not raise the ctime, the file
+	// system raises Change in memory, and this increment is lost when the daemon ends. So the
+	// server promises only this type, with which a client treats a lower Change as a new state,
+	// too. Saving the increment at a clean stop would not help after a crash. From Linux 6.13 on,
+	// the usual file systems give a change a new ctime whenever the old ctime has been read, so
+	// Change needs no increment there.
 	return wire.NFS4ChangeTypeIsTimeMetadata
 }
 

@@ -269,9 +269,9 @@ func (k *Compound) meet() {
 	}
 }
 
-// Served reports whether an export serves the caller. If none does, the caller is Denied,
-// because all clients together have a limited number of client records. It is not enough that
-// the peer is known (rpc.Conn.Known), because it may be known by calls under another flavor.
+// Served reports whether an export serves the caller. If none does, the caller is Denied: otherwise
+// strangers could use up the client records, whose number is limited. It is not enough that the
+// connection is known (rpc.Conn.Known), because a call under another flavor may have made it known.
 func (k *Compound) Served() bool {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	return slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c, cred) })

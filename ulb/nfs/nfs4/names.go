@@ -44,7 +44,7 @@ func (k *Compound) lookAround() *pseudo.View {
 }
 
 // mayLead reports whether a name in a directory of e could lead into another export. It does not
-// call the file system. If it returns true, the method below gives the exact answer.
+// call the file system. If it returns true, call k.below or k.belowOf for the exact answer.
 func (k *Compound) mayLead(e *export.Export, name []byte) bool {
 	names := k.Program.names
 	return names != nil && names.MayLead(e, name)

@@ -121,7 +121,8 @@ var wants = [...]uint32{
 // OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. Linux sends them in 4.1 as well.
 const wantRFC9754 = 0x100000 | 0x200000
 
-// shares checks share_access and share_deny (RFC 8881 §18.16.4).
+// shares checks share_access and share_deny (RFC 8881 §18.16.4), and stores them in o.access and
+// o.deny. On a read-only export, it refuses an OPEN for writing and an OPEN that creates.
 func (o *opening) shares() Status {
 	var s Status
 	o.access, o.deny, s = shareOf(o.args.ShareAccess, o.args.ShareDeny, o.k.Minor)
@@ -345,8 +346,8 @@ func (o *opening) answer() {
 	k.SetStateID(o.state.ID)
 }
 
-// delegation returns the part of the result that grants no delegation. If the client asked
-// for a delegation, this part contains the reason (RFC 8881 §18.16.3).
+// delegation returns the part of the OPEN's result that is about a delegation. It says that the
+// server grants none and, if the client expressed a wish, for what reason (RFC 8881 §18.16.3).
 func (o *opening) delegation() (d wire.OpenDelegation4) {
 	want := o.args.ShareAccess & wire.Open4ShareAccessWantDelegMask
 	if o.k.Minor == 0 || want == wire.Open4ShareAccessWantNoPreference {

@@ -43,9 +43,9 @@ type lister struct {
 	aside aside
 }
 
-// An aside is an entry that needs a call of its own: it may lead into another export, or the
-// file system listed it without attributes. The lister interrupts the listing, looks the entry
-// up (turnAside), and then continues the listing.
+// An aside is an entry of a directory that needs a lookup of its own, because it may lead into
+// another export, or because the file system listed it without attributes. The lister interrupts
+// the listing, looks the entry up (turnAside), and then continues the listing.
 type aside struct {
 	set    bool
 	n      int // the name's length
@@ -138,8 +138,8 @@ func (l *lister) list() Status {
 	return wire.NFS4OK
 }
 
-// emit takes one entry from the file system. It returns false to stop the listing, because
-// the entry does not fit, needs a call of its own (an aside), or failed.
+// emit takes one entry from the file system. It returns false to stop the listing, because the
+// entry does not fit, needs a lookup of its own (see aside), or failed.
 func (l *lister) emit(e *vfs.DirEntry) bool {
 	switch {
 	case string(e.Name) == ".", string(e.Name) == "..",

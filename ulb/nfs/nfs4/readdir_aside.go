@@ -78,8 +78,8 @@ func (l *lister) enterJunction(e *export.Export) Status {
 	e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
 	l.f = k.newFacts(k.Current)
 	l.f.attr = &k.Attr
-	// A stalled mount must not hold up the listing. If the client asked for rdattr_error, the
-	// entry is sent without attributes.
+	// A stalled mount must not hold up the listing. So if the client asked for rdattr_error, gather
+	// does not wait for a mount; the server then sends the entry without its attributes.
 	k.Op.Try = try || e.Mount() != nil && l.asked.Has(wire.Fattr4RdattrError)
 	s := l.f.gather(l.needs &^ needCovered)
 	if k.Op.Try = try; s == Blocked && !try {
