@@ -16,7 +16,7 @@ import (
 type Callbacks struct {
 	// Recall is called when the server recalls a delegation (RFC 8881 §20.2). By returning NFS4_OK
 	// it promises to return the delegation by DELEGRETURN. If Recall is nil, NFS4.Open asks the
-	// server not to grant a delegation, unless Open4.Access says whether one is wanted.
+	// server not to grant a delegation, unless Open4.Access contains a wish about delegations.
 	Recall func(r Recall) nfs4wire.NFSStat4
 	// NotifyLock is called when a lock that was denied may now be available (RFC 8881 §20.11).
 	NotifyLock func(file Handle, owner []byte)

@@ -72,8 +72,8 @@ type Compound struct {
 	// unsuited is true if the export of the current object does not accept the caller's
 	// security flavor.
 	unsuited bool
-	// replaced is true if an export was replaced, as by a new configuration, after this compound
-	// had set a file handle in that export.
+	// replaced is true if an export was replaced, for example by a new configuration, after this
+	// compound had set a file handle in that export.
 	replaced bool
 	// given holds the arguments of the operation and everything after them (minor version 0
 	// only).

@@ -278,7 +278,7 @@ func (o *opening) share() (s Status) {
 	return s
 }
 
-// truncate sets the file's size. share has already checked that no other open conflicts.
+// truncate sets the file's size. The method share has already checked that no other open conflicts.
 func (o *opening) truncate() Status {
 	if !o.resize {
 		return wire.NFS4OK

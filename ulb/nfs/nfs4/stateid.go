@@ -29,7 +29,7 @@ func (k *Compound) ClientOf(id uint64) (*state.Client, Status) {
 	return k.Client, wire.NFS4OK
 }
 
-// key returns the key of the current file.
+// key returns the key under which the state manager keeps the current file.
 func (k *Compound) key() state.FileKey { return k.Current.key() }
 
 func (o *Object) key() state.FileKey {

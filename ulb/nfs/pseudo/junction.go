@@ -274,9 +274,9 @@ func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err e
 	return at, nil
 }
 
-// enter marks an export as in use (Export.Enter), or its successor if it was replaced, and looks up
-// the caller's groups if the export needs them (export.Table.Look). If the export is a mount whose
-// file system was closed while idle, enter opens it.
+// enter marks an export as in use (Export.Enter), or the new export if it was replaced, and looks
+// up the caller's groups if the export needs them (export.Table.Look). If the export is a mount
+// whose file system was closed while idle, enter opens it.
 func (f *FS) enter(v *View, e *export.Export) (*export.Export, error) {
 	for {
 		if e.Enter(v.Conn) {
