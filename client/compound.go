@@ -59,8 +59,8 @@ type Compound struct {
 	// valid only during Done. Done must not block.
 	Done func(c *Compound)
 
-	// Err and Executed are set before Done. Executed is how many of Ops the server executed. If
-	// one of Ops failed, it is the last of these, and Err is an *OpError.
+	// Err and Executed are set before Done. Executed is how many of Ops the server executed. If one
+	// of Ops failed, it is the last executed one, and Err is an *OpError.
 	Err      error
 	Executed int
 
@@ -72,7 +72,7 @@ type Compound struct {
 	flight
 }
 
-// flight is the session's state of a compound that has a slot.
+// flight is the session's state of a started compound. slot is nil until the compound gets a slot.
 type flight struct {
 	slot *slot
 	link *link

@@ -14,7 +14,8 @@ import (
 // NFS4ERR_DELAY.
 const retryDelay = 20 * time.Millisecond
 
-// Start begins a request; c.Done is called at its end. Requests get slots in the order of Start.
+// Start begins a request; c.Done is called at its end. New requests get slots in the order of
+// Start.
 func (s *Session) Start(c *Compound) {
 	c.prepare(s)
 	s.mu.Lock()

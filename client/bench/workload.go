@@ -100,7 +100,7 @@ var workloads = map[string]*workload{
 	},
 }
 
-// Workloads returns the values that Config.Workload may have.
+// Workloads returns the values that Config.Workload may have with NFS version 3.
 func Workloads() []string { return slices.Sorted(maps.Keys(workloads)) }
 
 // blocks returns how many READs or WRITEs of Config.Size bytes a file takes.
