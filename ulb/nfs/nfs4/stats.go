@@ -28,8 +28,8 @@ type doneCounters struct {
 	_ [64]byte
 }
 
-// firstHigh is the lowest of the statuses from 10001 on. The statuses below 100 have the numbers of
-// POSIX errors.
+// firstHigh is 10001, the lowest status whose number is not that of a POSIX error. The POSIX errors
+// have numbers below 100.
 const firstHigh = wire.NFS4ErrBadHandle
 
 // slotOf returns the index of the counter for failures with status s.
