@@ -89,14 +89,14 @@ func baseConfig(file string, haveExports bool) (*config.Config, error) {
 	return cfg, err
 }
 
-// serve runs the daemon. read returns the configuration, at the start and at each SIGHUP.
+// serve runs the daemon. It calls read for the configuration, at the start and at each SIGHUP.
 func serve(read func() (*config.Config, error), showMounts bool) error {
 	cfg, err := read()
 	if err != nil {
 		return err
 	}
-	// handleSignals comes before Start, so that a signal during the start also ends the daemon in
-	// order.
+	// handleSignals comes before Start, so that a signal during the start also shuts the daemon
+	// down.
 	ctx, signals := handleSignals(server.EndsWithin(cfg))
 	s, err := server.Start(ctx, cfg)
 	if errors.Is(err, context.Canceled) {

@@ -14,7 +14,7 @@ import (
 const exitUnfinished = 3
 
 // signals handles the daemon's signals. The first SIGTERM or SIGINT ends the context, and the
-// daemon then has some time to end in order. A second signal, or the end of that time, ends the
+// daemon then has some time to shut down. A second signal, or the end of that time, ends the
 // process at once. SIGHUP never ends the process.
 type signals struct {
 	c      chan os.Signal
@@ -22,7 +22,8 @@ type signals struct {
 }
 
 // handleSignals starts to handle signals. The first SIGTERM or SIGINT cancels the context. within
-// is how long the process may take to exit after that; then the process exits at once.
+// is how long the process may take to exit after that. If it takes longer, handleSignals makes it
+// exit at once.
 func handleSignals(within time.Duration) (context.Context, *signals) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &signals{c: make(chan os.Signal, 8), hangup: make(chan func(), 1)}
@@ -31,7 +32,7 @@ func handleSignals(within time.Duration) (context.Context, *signals) {
 	return ctx, s
 }
 
-// onHangup sets the function that SIGHUP calls from now on. Before, SIGHUP does nothing.
+// onHangup sets the function that SIGHUP calls from now on. Until then SIGHUP does nothing.
 func (s *signals) onHangup(f func()) { s.hangup <- f }
 
 func (s *signals) handle(end func(), within time.Duration) {
