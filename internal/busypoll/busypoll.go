@@ -44,7 +44,7 @@ const (
 	mostCredit = 4 * time.Millisecond
 	// turn is how long a connection polls before it yields, see the package comment.
 	turn = 100 * time.Microsecond
-	// quiet is the least time between input of another connection and a poll.
+	// quiet is how long no other connection must have had input before a connection may poll.
 	quiet = 2 * time.Millisecond
 	// trusted is a number of calls in a row. If each of them came soon after the reply to the call
 	// before it, the connection may poll.
