@@ -61,9 +61,9 @@ func older(a, b *Seat) *Seat {
 	return a
 }
 
-// oldestSetup returns the seat of a whose set-up has to end so that another set-up can begin: the
-// oldest set-up, or nil. It chooses a seat from a privileged port only if a has too many of these
-// (manyPrivileged), or no set-ups from other ports.
+// oldestSetup returns the seat of the address a whose set-up has to end so that another set-up can
+// begin: the oldest set-up, or nil. It chooses a seat from a privileged port only if a has too many
+// of these (manyPrivileged), or no set-ups from other ports.
 func (a *address) oldestSetup() *Seat {
 	if s := a.others.arriving.first; s != nil && !a.manyPrivileged() {
 		return s
@@ -71,7 +71,7 @@ func (a *address) oldestSetup() *Seat {
 	return older(a.privileged.arriving.first, a.others.arriving.first)
 }
 
-// oldestOf returns, of the seats in p whose peers are not known, the one that entered its stage
+// Of the seats in p whose stage is not Known, oldestOf returns the one that entered its stage
 // first, or nil. If a silent seat's peer has meanwhile sent a message, the seat first moves to the
 // stage Stranger, as it would at its deadline, and so becomes the newest there. So newcomers that
 // send nothing, however many, take no seat of a peer that communicates.
@@ -88,8 +88,9 @@ func (c *Census) oldestOf(p *ports) *Seat {
 // ports. Then seats from these ports are evicted like others.
 func (a *address) manyPrivileged() bool { return a.privileged.n() > privilegedPlaces }
 
-// oldestStranger returns, of the seats of a whose peers are not known, the one to evict first, or
-// nil. It considers seats from privileged ports only if a has too many of these (manyPrivileged).
+// oldestStranger returns the seat to evict first among those seats of the address a whose stage is
+// not Known. It returns nil if there is none. It considers seats from privileged ports only if a
+// has too many of these (manyPrivileged).
 func (c *Census) oldestStranger(a *address) *Seat {
 	s := c.oldestOf(&a.others)
 	if a.manyPrivileged() {
@@ -98,8 +99,8 @@ func (c *Census) oldestStranger(a *address) *Seat {
 	return s
 }
 
-// givesAway returns the seat of a that is evicted for a newcomer of another address. a must have a
-// seat.
+// givesAway returns the seat of the address a that is evicted for a newcomer of another address.
+// The address must have a seat.
 func (c *Census) givesAway(a *address) *Seat {
 	for _, s := range []*Seat{c.oldestStranger(a), c.oldestOf(&a.privileged), a.others.known.first} {
 		if s != nil {
@@ -109,13 +110,13 @@ func (c *Census) givesAway(a *address) *Seat {
 	return a.privileged.known.first
 }
 
-// givesItself returns the seat of a that is evicted for a newcomer p of the same address, or nil
-// if there is none. It is the oldest seat whose peer is not known or, without such a seat, that of
-// the known peer that has been idle longest, if that is at least leastIdle. A newcomer from an
-// ordinary port takes no seat from a privileged port, unless a has too many of these
-// (manyPrivileged). A newcomer from a privileged port may also displace a known peer from an
-// ordinary port that is not idle (privilegedPlaces). On Unix only root can use privileged ports.
-// So the other users of a client machine cannot keep the mounts of root from getting seats.
+// givesItself returns the seat of the address a that is evicted for a newcomer p of the same
+// address, or nil if there is none. It is the oldest seat whose peer is not known or, without such
+// a seat, that of the known peer that has been idle longest, if that is at least leastIdle. A
+// newcomer from an ordinary port takes no seat from a privileged port, unless a has too many of
+// these (manyPrivileged). A newcomer from a privileged port may also displace a known peer from an
+// ordinary port that is not idle (privilegedPlaces). On Unix only root can use privileged ports. So
+// the other users of a client machine cannot keep the mounts of root from getting seats.
 func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	if s := c.oldestStranger(a); s != nil {
 		return s

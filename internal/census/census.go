@@ -13,7 +13,7 @@ import (
 const (
 	DefaultSetupTimeout = 10 * time.Second
 	DefaultCallTimeout  = time.Minute
-	// defaultSetups is the default of Config.Setups, unless a quarter of Seats is less.
+	// The default of Config.Setups is defaultSetups, or a quarter of Seats if that is less.
 	defaultSetups = 1024
 )
 
@@ -27,7 +27,7 @@ type Config struct {
 	// The default is a quarter of Seats, but at least 2 and at most 1024.
 	Setups int
 	// SetupTimeout is how long a set-up may take. While more than half of Setups are under way, a
-	// set-up may take only a fifth of it.
+	// set-up may take only a fifth of SetupTimeout.
 	SetupTimeout time.Duration
 	// FirstTimeout is how long a connection may last after its set-up without a whole message from
 	// the peer. CallTimeout is how long it may last until the peer is known. If FirstTimeout is 0
@@ -283,8 +283,6 @@ func (c *Census) EvictStranger() {
 	c.mu.Lock()
 	a := c.ranks[byStrangers].top()
 	if a == nil || c.leaving > 0 {
-		// If c.leaving is not 0, connections that lost their seats earlier will release their
-		// descriptors.
 		c.mu.Unlock()
 		return
 	}

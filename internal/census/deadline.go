@@ -36,9 +36,9 @@ func (c *Census) limit(stage Stage) time.Duration {
 	return 0
 }
 
-// quiet returns how long a seat may stay in the stage Silent or Stranger. That is QuietTimeout if
-// few seats are in these stages (quietPart), and limit is shorter but not 0. Otherwise it is
-// limit.
+// quiet returns how long a seat may stay in the stage Silent or Stranger: limit, or without end if
+// limit is 0. While few seats are in these stages (quietPart), a seat may stay for at least
+// QuietTimeout.
 func (c *Census) quiet(limit time.Duration) time.Duration {
 	if limit > 0 && c.stages[Silent].n+c.stages[Stranger].n < c.cfg.Seats/quietPart {
 		return max(limit, c.cfg.QuietTimeout)
@@ -91,8 +91,8 @@ func (c *Census) sweep() {
 	}
 }
 
-// sample notes which known peers used their connections since the last sample, and puts these at
-// the end of the queues of their addresses.
+// sample notes which known peers used their connections since the last sample, and moves their
+// seats to the end of the queues of their addresses.
 func (c *Census) sample(now time.Time) {
 	c.sampled = now
 	for s := c.stages[Known].first; s != nil; s = s.links[ofStage].next {

@@ -35,7 +35,7 @@ func (r *ranking) add(a *address, n int) {
 	}
 }
 
-// top returns the address with the most seats, or nil if there is none.
+// top returns the address with the most seats of the ranking's kind, or nil if there is none.
 func (r *ranking) top() *address {
 	if len(r.all) == 0 {
 		return nil

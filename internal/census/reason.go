@@ -25,7 +25,7 @@ const (
 	SlowSetup
 	// NothingHeard: after the set-up, no whole message came in time.
 	NothingHeard
-	// NothingServed: the peer did not become known in time.
+	// NothingServed: no call that makes the peer Known was accepted in time.
 	NothingServed
 
 	reasons
