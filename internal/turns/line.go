@@ -22,8 +22,8 @@ package turns
 
 import "net/netip"
 
-// A Line is the order in which Values are served. C identifies a connection of an address. The
-// zero Line is empty.
+// A Line is the order in which waiters (Place.Value) are served. C identifies a connection of an
+// address. The zero Line is empty.
 type Line[C comparable, T any] struct {
 	addresses row[C, T]
 	byAddress map[netip.Addr]*Place[C, T]

@@ -14,8 +14,9 @@ type Pool[T any] struct {
 	// Most is the number of units. New makes one.
 	Most int
 	New  func() T
-	// If borrowers wait, and no unit was given back for the time Patience, all borrowers are stuck.
-	// New then makes an additional unit. 0 means that borrowers wait on.
+	// If borrowers wait, and no unit has been given back for the time Patience, New makes an
+	// additional unit, because the borrowers with units are probably stuck. 0 means that borrowers
+	// wait on.
 	Patience time.Duration
 
 	mu     sync.Mutex
