@@ -35,7 +35,7 @@ type Client struct {
 }
 
 // clientLocked returns the Client with the given key, and makes it if there is none. If key is nil,
-// it makes a Client.
+// it always makes a new Client.
 func (p *Pool) clientLocked(key any) *Client {
 	if c := p.clients[key]; c != nil && key != nil {
 		return c

@@ -35,7 +35,7 @@ func newPageMap(total int32) *pageMap {
 // free returns how many pages are not allocated.
 func (m *pageMap) free() int32 { return m.total - m.inUse }
 
-// alloc takes n contiguous pages. ok is false if no run is long enough.
+// alloc takes n contiguous pages. ok is false if there are no n free pages in a row.
 func (m *pageMap) alloc(n int32) (e extent, ok bool) {
 	at := m.find(n)
 	if at < 0 {
@@ -173,8 +173,8 @@ func (e extent) mask(w, first, last uint) uint64 {
 // smallPages is the largest size of a small request: 64 KiB.
 const smallPages = (64 << 10) / PageSize
 
-// reserveOf returns the size of the reserve in pages: a sixteenth of the arena, and at least 1
-// MiB.
+// reserveOf returns the size, in pages, of the reserve for small requests: a sixteenth of the
+// arena, and at least 1 MiB.
 func reserveOf(total int32) int32 { return max(total/16, (1<<20)/PageSize) }
 
 // takeMainLocked takes n contiguous pages of the main zone. Heap bytes that are

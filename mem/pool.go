@@ -15,8 +15,8 @@ const PageSize = 4096
 // MinCeiling is the smallest ceiling that a Pool accepts, in bytes.
 const MinCeiling = 4 << 20
 
-// maxPages is the largest number of pages of an arena, for 2 TiB. Sums of such numbers fit into an
-// int32.
+// maxPages is the largest number of pages of an arena, for 2 TiB. The sum of up to three such
+// numbers fits into an int32.
 const maxPages = 1 << 29
 
 // noLimit is the value of Pool.groupLimit if groups have no limit. It is more pages than a group

@@ -18,8 +18,8 @@ type Stats struct {
 	// they have a share, hold memory, or are blamed. Active is how many clients hold memory or wait
 	// for it.
 	Shares, Clients, Active int
-	// Granted counts requests that got memory, Waited requests that had to queue, Refused
-	// requests that got an error.
+	// Granted is how many requests got memory, Waited how many had to queue first, and Refused how
+	// many got an error.
 	Granted, Waited, Refused uint64
 	// Ended counts the connections that the pool made end because memory was short and their peers
 	// made no progress (Holder.End).
