@@ -152,7 +152,8 @@ func (e *exchange) accepts(m *inbound) Fault {
 	return faultNone
 }
 
-// acceptsChunk checks one Write chunk of a reply and records the data placed in it.
+// acceptsChunk reports whether a reply may return c for the Write chunk offered. If so, it records
+// which data was placed in sink.
 func (e *exchange) acceptsChunk(c wire.WriteChunk, offered []wire.Segment, sink []byte) bool {
 	switch {
 	case len(offered) == 0:

@@ -165,7 +165,8 @@ func (c *call) admit() {
 	c.reserve(c.plan.Reply, c.plan.Results)
 }
 
-// check checks the header of a call, and fills in c.list from its Read list.
+// check returns the fault of a call's header, or faultNone. It also fills in c.list from the Read
+// list.
 func (c *call) check() Fault {
 	s, h := c.responder, &c.in
 	if h.fault != faultNone {

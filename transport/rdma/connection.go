@@ -49,8 +49,8 @@ func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *conne
 }
 
 // param returns the set-up parameters for the device. calls is how many calls of the peer this side
-// is ready to receive at first. most is the largest number of messages of all kinds that it will
-// ever be ready to receive. spareReceives come on top of both.
+// is ready to receive at first. most is the largest number of calls and replies that it will ever
+// be ready to receive. param adds spareReceives to both.
 func (k *connection) param(calls, most int) rdmacm.ConnParam {
 	private := make([]byte, wire.PrivateDataSize)
 	k.own.Put(private)

@@ -53,7 +53,8 @@ const overrunSlack = 16
 
 // mostCalls returns the largest number of calls under way that this side can count for a peer that
 // keeps to its credits. That is twice the grant, because the peer may have received all answers,
-// and sent as many new calls, before this side learns of it.
+// and sent as many new calls, before this side learns of it. A few more calls (spareReceives) are
+// tolerated.
 func (s *responder) mostCalls() int64 { return 2*int64(s.k.granted.Load()) + spareReceives }
 
 // overrun counts the peer's outstanding calls. Where the number is uncertain, it takes the lowest

@@ -144,8 +144,8 @@ func (e *exchange) reset() {
 	e.err, e.lost, e.age = nil, false, 0
 }
 
-// finish passes the outcome to the caller of x. The results are valid until Done has returned. mu
-// is the mutex of the type caller; finish locks it.
+// finish ends the exchange: it passes the outcome to x.Done. The results are valid until Done has
+// returned. The parameter mu is caller.mu, which finish locks.
 func (e *exchange) finish(mu *sync.Mutex, err error) {
 	x := e.x
 	mu.Lock()
@@ -172,9 +172,9 @@ func (e *exchange) tell(err error) {
 	exchangePool.Put(e)
 }
 
-// read prepares the decoder of the results for the reply in e.stream, and for the data that the peer
-// wrote into the call's Write chunks (e.places). Then it decodes the reply's header, with a short
-// way for the usual one: accepted, AUTH_NONE, SUCCESS.
+// read prepares the decoder of the results for the reply in e.stream, and for the data that the
+// peer wrote into the call's Write chunks (e.places). Then it decodes the reply's header, with a
+// fast path for the usual one: accepted, AUTH_NONE, SUCCESS.
 func (e *exchange) read() {
 	d := &e.x.Results
 	if len(e.places) > 0 {

@@ -16,9 +16,9 @@ const (
 	failedParts    = 64
 )
 
-// failedXIDs remembers calls whose RDMA operations failed, so that their connection ended. The peer
-// will connect again and repeat such a call, and the repeated call would end the next connection
-// too. So the server answers the retry with ERR_CHUNK (RFC 8166 §4.5.3).
+// failedXIDs remembers calls whose failed RDMA operations ended their connection. The peer will
+// connect again and repeat such a call, and the repeated call would end the next connection too. So
+// the server answers the retry with ERR_CHUNK (RFC 8166 §4.5.3).
 //
 // Peers are spread over parts by a secret hash of their addresses. A part is nearly always
 // empty, and a call takes no lock if its peer's part is empty. A peer that provokes

@@ -143,7 +143,7 @@ var faults = [faultCount]struct {
 // String is the name of the fault's counter.
 func (f Fault) String() string { return faults[f].name }
 
-// Error describes the fault, with the section that has the rule.
+// Error describes the fault, and names the section of the standard that has the rule.
 func (f Fault) Error() string {
 	row := &faults[f]
 	if row.section == "" {

@@ -12,7 +12,8 @@ import (
 // another file system.
 const pressedChains = 4
 
-// heldCost is an estimate of the bytes that a held message occupies in addition to its own.
+// heldCost is an estimate of the bytes that a held message occupies in addition to the received
+// bytes.
 const heldCost = 384
 
 // held is the queue of received messages whose calls wait while responder.full is true. So while

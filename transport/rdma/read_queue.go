@@ -15,8 +15,8 @@ import (
 const maxRead = 1 << 20
 
 // A readQueue posts the RDMA Reads of all calls of a connection. It never has more outstanding than
-// the peer allows, because a further Read would delay the replies behind it. Calls are read in the
-// order in which they got their memory.
+// the peer allows, because a further Read would delay the replies behind it. It reads for the calls
+// in the order in which they got their memory.
 type readQueue struct {
 	k *connection
 

@@ -342,8 +342,9 @@ var (
 	longPool  = sync.Pool{New: func() any { return new([wordsSize]byte) }}
 )
 
-// replyWords returns a buffer for n bytes of words. It has shortWords bytes if they are enough,
-// otherwise wordsSize bytes, even if n is larger.
+// replyWords returns a buffer for n bytes of words. If n is at most shortWords and the call has no
+// larger buffer yet, the buffer has shortWords bytes. Otherwise it has wordsSize bytes, even if n
+// is more.
 func (c *call) replyWords(n int) []byte {
 	if n <= shortWords && c.reply.long == nil {
 		if c.reply.short == nil {

@@ -19,8 +19,8 @@ type responder struct {
 	held   held
 	// maxCall and maxReply are Config.maxCall and Config.maxReply, in bytes.
 	maxCall, maxReply int
-	// noChunks is true if the peer's calls may have no chunks, because this side is the
-	// Requester of the connection and they travel in the reverse direction (RFC 8167 §5.3).
+	// noChunks is true if the peer's calls must not have chunks, because this side is the Requester
+	// of the connection and they travel in the reverse direction (RFC 8167 §5.3).
 	noChunks bool
 	failed   *failedPart
 	written  written
@@ -79,7 +79,7 @@ func (k *holder) End(why error) {
 
 // arrived begins the call m on the receiving goroutine. While the connection may start no call
 // (full), arrived holds m instead. A call with a faulty header goes the same way, because until its
-// RDMA_ERROR is sent it occupies as much memory.
+// RDMA_ERROR is sent it occupies as much memory as another call.
 func (s *responder) arrived(m *inbound) {
 	if s.full() && s.hold(m) {
 		return
@@ -145,7 +145,7 @@ type run struct {
 	calls, replies, bytesIn, bytesOut int
 }
 
-// enterRun counts the call in m as part of the run. It returns false if the call must not begin: if
+// enterRun counts the call in m as a call of s.run. It returns false if the call must not begin: if
 // the connection drains, it drops m; if the peer has too many calls outstanding, it ends the
 // connection (overrun).
 func (s *responder) enterRun(m *inbound) bool {
