@@ -208,7 +208,7 @@ func (l WriteList) size() int { return len(l.chunks) + 4 }
 
 // putUsed writes to b the Write list that a reply returns for l. used[i] is the number of bytes
 // that were written to chunk i; the lengths of the chunk's segments add up to it. Chunks for which
-// used has no entry get lengths of 0. It returns the length written, in bytes.
+// used has no entry get lengths of 0. putUsed returns the number of bytes that it has written.
 func (l *WriteList) putUsed(b []byte, used []uint64) int {
 	n := copy(b, l.chunks)
 	for at := 0; at < n; {
@@ -292,8 +292,8 @@ func (c ReplyChunk) size() int {
 
 // putUsed writes the Reply chunk field of a reply to b. used is the number of bytes that were
 // written to the chunk; the lengths of the returned segments add up to it. An offered chunk that
-// was not used is present with lengths of 0 (RFC 8166 §4.3.3). It returns the field's length in
-// bytes.
+// was not used is present with lengths of 0 (RFC 8166 §4.3.3). putUsed returns the field's length
+// in bytes.
 func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
 	if !c.Present {
 		binary.BigEndian.PutUint32(b, 0)

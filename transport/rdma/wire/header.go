@@ -197,7 +197,7 @@ func (p Proc) String() string {
 	return "rdma_proc(?)"
 }
 
-// A Prefix is the first four words of every message of every version.
+// A Prefix is the first four words of every RPC-over-RDMA message, whatever its version.
 type Prefix struct {
 	XID     uint32
 	Version uint32
