@@ -70,8 +70,8 @@ func planned(plan *rpc.Plan) (words, size int) {
 	return words, words + plan.Results
 }
 
-// setMemory makes b the memory of the call. at is the offset of the reply's words in b; the payload
-// follows the words.
+// setMemory makes b the memory of the call. The part of b for the reply's words starts at offset
+// at, and is as long as the number words, in bytes. The payload follows it.
 func (c *call) setMemory(b *mem.Buffer, at, words int) {
 	c.Memory, c.ResultsAt = b, at+words
 	if words > 0 {

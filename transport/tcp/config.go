@@ -23,8 +23,8 @@ type Config struct {
 	// MaxInFlight is how many calls of a connection may run on other goroutines or wait for memory
 	// (default 128). The server does not read from a connection that has as many.
 	MaxInFlight int
-	// MaxRecord is the longest record accepted, and at least 64 KiB. MaxReply is the longest record
-	// sent. Both are in bytes (default 2 MiB).
+	// MaxRecord is the longest record accepted; less than 64 KiB counts as 64 KiB. MaxReply is the
+	// longest record sent. Both are in bytes (default 2 MiB).
 	MaxRecord, MaxReply int
 	// MaxQueue is how many bytes of replies may wait to be sent on a connection (default 4 MiB).
 	// The server does not read from a connection that has more.

@@ -129,8 +129,9 @@ func (c *conn) settle() {
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
 }
 
-// linger waits for the peer to close a connection that only this side has closed. If this side
-// closed its descriptor while there is unread input, TCP would discard the last output.
+// The method linger sends a FIN on a connection that this side leaves, and waits until the peer has
+// closed its side too. The reason is that TCP would discard the last output if this side closed its
+// descriptor while there is unread input.
 func (c *conn) linger() {
 	if !c.leaving.Load() || c.dead() {
 		return
@@ -181,7 +182,7 @@ func (c *conn) working() bool {
 	return doing == atWork || doing == settling
 }
 
-// free wakes the receiving goroutine if that waits in the method until.
+// free wakes the receiving goroutine if it waits in the method until.
 func (c *conn) free() {
 	if c.blocked.Load() {
 		select {
@@ -242,9 +243,10 @@ func (c *conn) ended() {
 	c.free()
 }
 
-// gate waits until the connection may begin another call. It returns false if the connection has
-// ended. While memory is short, fewer bytes of replies may wait for a peer that does not read. A
-// client that occupies much memory may have fewer calls under way (mem.Share.Full).
+// gate waits until the connection may begin another call. If the gathered replies are too many or
+// too long, it first sends them. It returns false if the connection has ended. While memory is
+// short, fewer bytes of replies may wait for a peer that does not read. A client that occupies much
+// memory may have fewer calls under way (mem.Share.Full).
 func (c *conn) gate() bool {
 	most, batch := int64(c.cfg.MaxQueue), batchLimit
 	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
@@ -269,9 +271,10 @@ func (c *conn) gate() bool {
 }
 
 // full reports whether the connection must not begin another call now: it has too many calls under
-// way, its client's calls occupy too much memory (mem.Share.Full), or more than most bytes of replies
-// wait to be sent. The result can change when a call or a reply ends. It can also change when other
-// connections release memory; only the sweeper makes the connection check that.
+// way, its client's calls occupy too much memory (mem.Share.Full), or the replies that wait to be
+// sent have more bytes than the parameter most. The result can change when a call or a reply ends.
+// It can also change when other connections release memory; only the sweeper makes the connection
+// check that.
 func (c *conn) full(most int64) bool {
 	calls := c.inFlight.Load()
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)

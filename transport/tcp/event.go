@@ -45,8 +45,8 @@ type Event struct {
 }
 
 // Fault reports whether the connection ended because of an error, or was ended or refused by the
-// Census. It returns false if one of the sides closed the connection in order, or if the connection
-// was idle.
+// Census. It returns false if one of the sides closed the connection in an orderly way, or if the
+// connection was idle.
 func (e *Event) Fault() bool {
 	switch e.Err {
 	case nil, io.EOF, errIdle, errClosing:

@@ -99,8 +99,8 @@ func (c *conn) resume() {
 	c.member.Wake()
 }
 
-// readFirst is the first read after resume. The runtime does not report input that came
-// before the goroutine waits again, so readFirst reads before any wait.
+// readFirst is the first read after resume. It reads before the goroutine waits, because the
+// runtime does not report input that came before the wait.
 func (c *conn) readFirst(space []byte, direct bool) (n int, more bool, err error) {
 	if n, more, err = c.read(space, direct); err == errAgain {
 		c.right()

@@ -130,7 +130,8 @@ func (o *output) hold() {
 	o.mu.Unlock()
 }
 
-// appendBatch appends a batch to the queue, and empties it. size is the number of bytes in the batch.
+// appendBatch appends the pieces of a batch to the queue, and empties the batch. size is their
+// total length in bytes.
 func (o *output) appendBatch(batch *pieces, size int) {
 	o.mu.Lock()
 	if o.closed {
@@ -378,7 +379,7 @@ func (o *output) wrote(n int) {
 	}
 }
 
-// shut drops the queue. After it, only a goroutine in stream.transmit may still use the stream.
+// shut drops the queue. After that, only a goroutine in stream.transmit may still use the stream.
 // That goroutine ends when the stream is closed.
 func (o *output) shut() {
 	o.mu.Lock()

@@ -16,14 +16,14 @@ type ring [ringSize]byte
 // rings are the rings that all connections of the process share. A connection has a ring only while
 // its receiving goroutine can run: it gives the ring back before it waits for memory, for its peer
 // to take replies, or for input. It also gives it back when other connections have waited for
-// turnTime. Other connections keep all rings for longer only if file systems block in operations
-// that must not block: after ringPatience there are then more rings.
+// turnTime. All rings can stay lent for longer only if file systems block in operations that must
+// not block. Then the Pool makes a further ring after ringPatience.
 var rings = &turns.Pool[*ring]{
 	Most: max(8, 2*runtime.GOMAXPROCS(0)), New: func() *ring { return new(ring) }, Patience: ringPatience,
 }
 
-// While other connections wait for a ring, a connection reads at most turnInput bytes into its own at
-// a time, because it has to keep the rest of the bytes elsewhere when it gives the ring back.
+// While other connections wait for a ring, a connection reads at most turnInput bytes into its own
+// at a time, because it has to copy the unprocessed bytes when it gives the ring back.
 const (
 	turnTime     = 500 * time.Microsecond
 	turnInput    = 16 << 10
