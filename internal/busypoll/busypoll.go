@@ -60,7 +60,8 @@ const (
 	// ahead is the least time that a peer needs to receive a reply and to send its next call. A
 	// call that comes sooner was under way before the reply.
 	ahead = 4 * time.Microsecond
-	// wakeUp is the most time that waking up in the runtime's poller adds to a measured gap.
+	// A measured gap between a reply and the next call contains up to wakeUp for waking up in the
+	// runtime's poller.
 	wakeUp = 100 * time.Microsecond
 	// procsFor is how long the number of processors is cached.
 	procsFor = 100 * time.Millisecond
@@ -130,8 +131,8 @@ func (g *Group) Stats() Stats {
 	}
 }
 
-// Errand ends the poll that is under way, if any. Each goroutine that is not the receiving
-// goroutine of a connection calls it when it begins to work.
+// Errand ends the poll that is under way, if any. Every goroutine except the receiving goroutines
+// of connections calls Errand when it begins to work.
 func (g *Group) Errand() {
 	if g != nil && g.taken.Load() {
 		g.errands.Add(1)
@@ -159,8 +160,8 @@ type Member struct {
 	errands uint32 // Group.errands at Begin
 }
 
-// Join makes m a Member of g, before the goroutine runs. If g is nil or allows no polls, m never
-// polls.
+// Join makes m a Member of g, before the receiving goroutine of its connection runs. If g is nil or
+// allows no polls, m never polls.
 func (m *Member) Join(g *Group) {
 	if g != nil && g.cfg.Most > 0 {
 		*m = Member{group: g, id: g.members.Add(1), penalty: leastPenalty}
