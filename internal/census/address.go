@@ -24,9 +24,10 @@ type address struct {
 	privileged, others ports
 }
 
-// ports holds those seats of an address whose peers use ports of one kind, in one queue for each
-// stage; silent seats are in strangers. In arriving and strangers, the seat that entered its stage
-// first comes first. In known, the seat that was used least recently comes first.
+// ports holds those seats of an address whose peers use ports of one kind (privileged or ordinary),
+// in one queue for each stage; silent seats are in strangers. In arriving and strangers, the seat
+// that entered its stage first comes first. In known, the seat that was used least recently comes
+// first.
 type ports struct{ arriving, strangers, known queue }
 
 func (p *ports) n() int { return p.arriving.n + p.strangers.n + p.known.n }
@@ -139,7 +140,7 @@ func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	return nil
 }
 
-// queueFor returns the queue of the address that a seat belongs in, by its port and stage.
+// queueFor returns the queue of the address to which the seat s belongs by its port and its stage.
 func (a *address) queueFor(s *Seat) *queue {
 	p := &a.others
 	if s.peer.privileged() {

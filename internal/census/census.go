@@ -151,8 +151,8 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	return nil, why
 }
 
-// crowded reports whether so many connections that lost their seats are not closed yet (Spare) that
-// no further seat may be taken away. The caller holds c.mu.
+// crowded reports whether no further seat may be taken away, because too many connections that lost
+// their seats are not closed yet (Spare). The caller holds c.mu.
 func (c *Census) crowded() bool { return c.leaving >= Spare(c.cfg.Seats) }
 
 // crowdWait is the longest time that a newcomer waits for connections to be closed.

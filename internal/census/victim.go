@@ -28,10 +28,10 @@ package census
 // seats, newcomers take only seats of such peers.
 const strangersPart = 8
 
-// privilegedPlaces is the number of seats from privileged ports (below 1024) that an address
-// keeps, whether the peers are known or not: newcomers from other ports of the same address do
-// not displace them. Up to this number, a newcomer from a privileged port displaces a known peer
-// from another port of its address, even one that is not idle.
+// privilegedPlaces is the number of seats from privileged ports (below 1024) that an address keeps,
+// whether the peers are known or not: newcomers from other ports of the same address do not
+// displace them. While the address has fewer of them, a newcomer from a privileged port may
+// displace a known peer from an ordinary port of the same address, even if that peer is not idle.
 const privilegedPlaces = 16
 
 // leavingPart and leastLeaving limit the number of connections that lost their seats and are not
