@@ -1,6 +1,6 @@
-// Package clientaddr says which addresses count as one client, and which clients as one site. All
-// limits for each client address in this module use it. So a peer does not avoid a limit if it
-// changes to another of its own addresses.
+// Package clientaddr says which addresses count as one client, and which clients as one site. Every
+// limit per client address in this module uses it. So a peer cannot avoid a limit by means of
+// another of its own addresses.
 package clientaddr
 
 import "net/netip"
