@@ -24,9 +24,9 @@ func NewTree(all []Mount) *Tree {
 }
 
 // Below calls visit for each mount m that is reachable by a path from a directory. dir is the
-// directory's path, and top the ID of the mount that contains it. Below skips mounts that another
-// mount hides. under is the mount on which m is mounted, or nil if that is the mount top. If visit
-// returns true, Below continues with the mounts below m.
+// directory's path, and top the ID of the mount that contains the directory. Below skips mounts
+// that another mount hides. under is the mount on which m is mounted, or nil if that is the mount
+// top. If visit returns true, Below continues with the mounts below m.
 func (t *Tree) Below(top uint64, dir string, visit func(m, under *Mount) bool) {
 	t.below(top, dir, nil, visit)
 }
