@@ -56,8 +56,8 @@ func (p *Place[C, T]) Waits() bool { return p.in != nil }
 // Empty reports whether l has no waiters.
 func (l *Line[C, T]) Empty() bool { return l.addresses.first == nil }
 
-// Join puts p behind the other waiters of the same connection. id identifies the connection among
-// those of address.
+// Join puts p behind the other waiters of its connection. That is the connection id of the given
+// address.
 func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 	if l.byAddress == nil {
 		l.byAddress, l.byConn = make(map[netip.Addr]*Place[C, T]), make(map[conn[C]]*Place[C, T])
