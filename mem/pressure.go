@@ -201,10 +201,11 @@ func (p *Pool) promoteLocked() {
 // lateLocked reports whether the first request of q has waited too long.
 func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > patienceTicks }
 
-// chooseVictimsLocked chooses, among the shares asked about progress, those whose connections have
-// to end. They have to be too slow for longer than Client.grace. The clients with the most bytes
-// in such shares come first, and of each client its largest shares. It chooses no more shares than
-// are needed to serve the requests that have waited too long.
+// chooseVictimsLocked chooses the shares whose connections have to end. It considers the shares in
+// asked, whose holders were asked about progress (Holder.Progress). Their peers must have been too
+// slow for longer than Client.grace. The clients with the most bytes in such shares come first, and
+// of each client its largest shares. It chooses no more shares than are needed to serve the
+// requests that have waited too long.
 //
 // It chooses no share for the sake of its own requests, and none whose memory would not help the
 // requests that wait: only memory held in a group helps requests that wait for the limit of that

@@ -118,7 +118,7 @@ func (s *Share) Get(r *Request) {
 // TryGet returns size bytes at once or fails: it fails if Get would wait or return an error.
 func (s *Share) TryGet(size int) (*Buffer, bool) { return s.TryGetIn(nil, size) }
 
-// TryGetIn is TryGet with a Group, as in Request.Group.
+// TryGetIn is TryGet for memory that counts for the Group g (see Request.Group).
 func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 	n := pagesOf(size)
 	s.pool.mu.Lock()

@@ -52,8 +52,8 @@ func (p *Pool) judgeLocked() {
 	}
 }
 
-// possibleLocked returns the length, in pages, of the longest run in the main zone without a
-// pinned block.
+// possibleLocked returns the length, in pages, of the longest part of the main zone that contains
+// no pinned block.
 func (p *Pool) possibleLocked() (pages int32) {
 	pinned := p.pinnedNow[:0]
 	for _, b := range p.buffers {
