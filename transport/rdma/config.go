@@ -37,8 +37,8 @@ type Calls interface {
 	// it has already answered or dropped the call through c.Way.
 	Admit(c *rpc.Call) (rpc.Plan, bool)
 	// Serve runs an admitted call. The call is answered once through c.Way, during Serve or later.
-	// Hand does the same, but runs the call on another goroutine. A goroutine that must not run
-	// the call itself uses it.
+	// Hand does the same, but runs the call on another goroutine. A goroutine that must not run the
+	// call itself calls Hand.
 	Serve(c *rpc.Call)
 	Hand(c *rpc.Call)
 }

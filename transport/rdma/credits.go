@@ -40,10 +40,10 @@ func (c *credits) answered(granted uint32, isError bool) {
 	}
 }
 
-// The responder counts the peer's calls, and ends the connection of a peer that makes more than it
-// was granted. With each answer it makes itself ready to receive another call. So without this
-// rule, a peer that never reads answers could continue to call until a deadline ends the
-// connection.
+// The responder counts the peer's calls. If a peer makes more calls than its credits allow, the
+// responder ends the connection. The reason is that the responder makes itself ready for another
+// call with each answer. So a peer that never reads answers could otherwise continue to call until
+// a deadline ends the connection.
 
 var errOverrun = errors.New("rdma: peer calls beyond its credits")
 

@@ -208,7 +208,7 @@ func (e *RefusedError) Error() string {
 var (
 	// errArguments: the arguments are longer than MaxArgs, or cannot be encoded as XDR.
 	errArguments = errors.New("rdma: arguments do not fit what was said of them")
-	// errThreshold: not even the header of the call fits a Send.
+	// errThreshold: not even the header of the call fits into a Send.
 	errThreshold = errors.New("rdma: header exceeds the inline threshold")
 	// errNoLong: the call or its reply does not fit into a Send, and this direction of the
 	// connection allows no RDMA.

@@ -152,7 +152,7 @@ func (f Fault) Error() string {
 	return row.text + " (" + row.section + ")"
 }
 
-// Faults returns all faults that are counted.
+// Faults returns all Faults except faultNone.
 func Faults() iter.Seq[Fault] {
 	return func(yield func(Fault) bool) {
 		for f := faultNone + 1; f < faultCount; f++ {

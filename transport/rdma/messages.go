@@ -196,16 +196,16 @@ type outbound struct {
 	flat  []byte // copy of local in one piece
 }
 
-// init prepares a new outbound. head is the first capacity of its header, in bytes. sent is called
-// with the outcome of each posted message.
+// init prepares a new outbound. head is the initial capacity of its header, in bytes. sent is
+// called with the outcome of each posted message.
 func (o *outbound) init(head int, sent func(err error, failed int)) {
 	o.head, o.sent = make([]byte, 0, head), sent
 	o.chain.Done, o.chain.Context = outboundDone, o
 }
 
 // setHeaderSize begins the message with a header of n bytes, which the caller writes to head. The
-// buffer grows only for a header that returns many segments of the peer, or that has the
-// long lists of a call.
+// buffer grows only for a reply that returns many segments of the peer, or for a call with long
+// chunk lists.
 func (o *outbound) setHeaderSize(n int) {
 	if n > cap(o.head) {
 		o.head = make([]byte, n)

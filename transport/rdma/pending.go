@@ -34,7 +34,7 @@ func (p *pending) of(xid uint32) *exchange {
 	return p.others[xid]
 }
 
-// insert adds e. No call with its XID may be in p.
+// insert adds e. p must not contain a call with the same XID.
 func (p *pending) insert(e *exchange) {
 	if p.slots == nil {
 		p.slots = make([]*exchange, max(p.size, 1))

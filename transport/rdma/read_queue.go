@@ -132,8 +132,8 @@ func remote(s wire.Segment, at uint32) rdmacm.Remote {
 	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }
 
-// skip passes over segments that are completely read. In the call's memory each chunk
-// starts at a page boundary.
+// skip removes segments that are completely read from r.reading. Each chunk starts at a page
+// boundary of the call's memory, so skip rounds r.nextAt up at the end of a chunk.
 func (r *reads) skip() {
 	for len(r.reading) > 0 && r.reading[0].Length == r.nextByte {
 		at := r.reading[0].Position

@@ -130,13 +130,13 @@ func (s *responder) closed(why error) {
 	}
 }
 
-// A run is the state of a responder while there is input: from the first message that the receiving
-// goroutine passes to the responder until connection.Drained. The calls that the receiving
-// goroutine answers itself use the same call, reply buffer and counters of the run, one after the
+// A run is the state of a responder while there is input. It begins when the receiving goroutine
+// passes the first message to the responder, and ends at connection.Drained. The calls that the
+// receiving goroutine answers itself use the run's call, reply buffer and counters, one after the
 // other. The run belongs to the receiving goroutine.
 type run struct {
-	// entered is true if connection.calls counts the run as one call. This stands for all calls
-	// that the receiving goroutine answers itself.
+	// entered is true if connection.calls counts the run as one call. This one call stands for all
+	// calls that the receiving goroutine answers itself.
 	entered bool
 	// call is the call to use for the next message, with its reply buffer, or nil.
 	call *call
@@ -195,8 +195,8 @@ func (c *call) leaveRun() {
 	}
 	c.inRun = false
 	s := c.responder
-	// k.calls is not 0 here, because it counts the run as one call. So a connection that drains has
-	// not disconnected yet.
+	// Even if the connection drains, it has not disconnected yet, because k.calls still counts the
+	// run as one call.
 	s.k.calls.Add(1)
 	n := callCost + cap(c.in.recv.Bytes)
 	if c.reply.short != nil {

@@ -25,8 +25,7 @@ type Stats struct {
 	ErrVers, ErrChunk atomic.Int64
 	// Discarded counts messages that were neither served nor answered.
 	Discarded atomic.Int64
-	// faults counts each Fault: RDMA_ERRORs sent, discarded messages, and ended
-	// connections.
+	// faults has the number of occurrences of each Fault.
 	faults [faultCount]atomic.Int64
 
 	// BytesInlineIn and BytesInlineOut are the number of bytes received and sent inline. The other
