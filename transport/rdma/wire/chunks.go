@@ -46,8 +46,8 @@ const ReadSegmentSize = 4 + 4 + segmentSize
 // 8166 §4.3.1). All entries with one position, in the order of the list, make up a Read
 // chunk.
 type ReadSegment struct {
-	// Position is an offset in the Payload stream from which no chunks were removed, in bytes. At
-	// position 0 the chunk is the Payload stream itself (a Position-Zero Read chunk).
+	// Position is an offset, in bytes, in the whole Payload stream, from which no chunk is removed.
+	// If Position is 0, the chunk is the Payload stream itself (a Position-Zero Read chunk).
 	Position uint32
 	Segment
 }
@@ -245,7 +245,7 @@ func putWriteList(b []byte, chunks [][]Segment) int {
 	return n + 4
 }
 
-// putSegments writes a counted array of segments to b.
+// putSegments writes a counted array of segments to b, and returns its length in bytes.
 func putSegments(b []byte, segments []Segment) int {
 	binary.BigEndian.PutUint32(b, uint32(len(segments)))
 	n := 4
