@@ -70,8 +70,8 @@ func planned(plan *rpc.Plan) (words, size int) {
 	return words, words + plan.Results
 }
 
-// setMemory makes b the memory of the call. The part of b for the reply's words starts at offset
-// at, and is as long as the number words, in bytes. The payload follows it.
+// setMemory makes b the memory of the call. The reply's words go to the part of b that starts at
+// offset at; the parameter words is its length in bytes. The payload follows this part.
 func (c *call) setMemory(b *mem.Buffer, at, words int) {
 	c.Memory, c.ResultsAt = b, at+words
 	if words > 0 {

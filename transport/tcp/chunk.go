@@ -62,7 +62,8 @@ func tail(k **chunk, n int) *chunk {
 	return *k
 }
 
-// gather copies b to the end of *k. It returns the chunk and the copy.
+// gather copies b to the end of the chunk *k, or to a new chunk if *k has too little room. It
+// returns the chunk and the copy.
 func gather(k **chunk, b []byte) (*chunk, []byte) {
 	now := tail(k, len(b))
 	at := now.used

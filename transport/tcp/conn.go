@@ -253,7 +253,7 @@ func (c *conn) gate() bool {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
 	if c.batched > batch || c.changes >= batchChanges {
-		// Another goroutine sends a batch only if it has more than batchLimit bytes. To copy fewer
+		// If the batch has more than batchLimit bytes, another goroutine sends it. To copy fewer
 		// bytes into the socket takes no longer than to wake another thread. A peer that has not
 		// proved to be a client yet (rpc.Conn.Known) gets no such goroutine.
 		apart := c.batched > batchLimit && c.peer.Known()

@@ -105,8 +105,8 @@ func (c *conn) advance(n int) {
 }
 
 // announced is called with the header of a fragment. If the record already has memory of its own,
-// and would become too long for it, announced refuses the call, or ends the exchange of the reply,
-// and drops the rest of the record.
+// but the fragment makes it too long for this memory, announced refuses the call, or ends the
+// exchange of the reply, and drops the rest of the record.
 func (c *conn) announced() bool {
 	if !c.placed || c.size+c.left <= c.most {
 		return true

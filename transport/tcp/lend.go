@@ -18,15 +18,16 @@ const (
 // lending is the part of a receiver for running calls that may block (rpc.Turn).
 type lending struct {
 	lender rpc.Lender // Replace is nil if the goroutine may only receive
-	// turn is the call that the goroutine must run now, or nil. resumed is true between the methods
-	// leaves and resume, while the goroutine runs the call, or until another goroutine replaces it.
+	// turn is the call that the goroutine must run now, or nil. resumed is true from a call of
+	// leaves to the next call of resume. In between the goroutine runs the call, unless another
+	// goroutine replaces it.
 	turn    *rpc.Turn
 	resumed bool
-	// more is true if the last read did not read all input. emptied is the number of records begun
-	// when the input was last used up between two records. alone is the number of calls in a row
-	// that came alone (see oneAtATime). From the fourth mistake in a row on, each mistake sets
-	// alone to -doubt, so that more calls have to come alone. wrong is the number of mistakes in a
-	// row.
+	// more is true if the last read did not read all input. emptied is the number of records that
+	// had begun when the input was last used up and no record was incomplete. alone is the number
+	// of calls in a row that came alone (see oneAtATime). From the fourth mistake in a row on, each
+	// mistake sets alone to -doubt, so that more calls have to come alone. wrong is the number of
+	// mistakes in a row.
 	more                bool
 	emptied             uint64
 	alone, doubt, wrong int
@@ -60,9 +61,9 @@ func (c *conn) serve(k *call) {
 	c.turn = c.rpc.ServeOrLend(&k.Call, &c.lender)
 }
 
-// receives reads and serves the connection's input until the input ends; over is then true. If a
-// call runs on this goroutine for a long time, another goroutine continues to receive. receives
-// then returns over as false at the end of that call.
+// receives reads and serves the connection's input. When the input ends, it returns true as over.
+// If a call runs on this goroutine for a long time, another goroutine continues to receive;
+// receives then returns false at the end of that call.
 func (c *conn) receives() (over bool, err error) {
 	for {
 		err = c.stream.receive(c.ready)

@@ -393,8 +393,8 @@ func (c *conn) dispatch() bool {
 	return true
 }
 
-// callRecord returns a call that is not in use, for the next call of the peer. It is the same one each
-// time, until Detach gives it to another goroutine.
+// callRecord returns the record for the peer's next call. It is the same record each time, until
+// Detach gives it to another goroutine.
 func (c *conn) callRecord() *call {
 	k := c.current
 	if k == nil {

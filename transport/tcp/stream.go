@@ -191,8 +191,8 @@ func (s *socket) readable() bool {
 	return rawPoll(s.fd, unix.POLLIN|unix.POLLRDHUP) != 0
 }
 
-// gone polls the socket. The kernel may report a reset right behind the last bytes in the
-// same event as these bytes, and TCP_INQ does not show the reset.
+// gone polls the socket for a reset, because receive may miss it: the kernel may report a reset in
+// the same event as the last bytes before it, and TCP_INQ does not show the reset.
 func (s *socket) gone() (gone bool) {
 	err := s.raw.Control(func(fd uintptr) {
 		p := [1]unix.PollFd{{Fd: int32(fd)}}
