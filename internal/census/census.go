@@ -64,7 +64,7 @@ func (c *Config) complete() {
 type Event struct {
 	Peer Peer
 	Why  Reason
-	// Stage is the connection's last stage, and Age how long it had lasted.
+	// Stage is the connection's last stage, and Age the time since the connection arrived.
 	Stage Stage
 	Age   time.Duration
 }

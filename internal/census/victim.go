@@ -29,7 +29,7 @@ package census
 const strangersPart = 8
 
 // privilegedPlaces is the number of seats from privileged ports (below 1024) that an address keeps,
-// whether the peers are known or not: newcomers from other ports of the same address do not
+// whether the peers are known or not: newcomers from ordinary ports of the same address do not
 // displace them. While the address has fewer of them, a newcomer from a privileged port may
 // displace a known peer from an ordinary port of the same address, even if that peer is not idle.
 const privilegedPlaces = 16
