@@ -11,7 +11,7 @@ import (
 // turn, as in a Line. A borrower keeps its unit only while its goroutine can run, and gives it back
 // before it waits for anything. So a waiter waits only for borrowers that are at work.
 type Pool[T any] struct {
-	// Most is the number of units. New makes one.
+	// Most is the largest number of units, without those that Patience adds. New makes a unit.
 	Most int
 	New  func() T
 	// If borrowers wait, and no unit has been given back for the time Patience, New makes an
