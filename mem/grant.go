@@ -29,8 +29,8 @@ func (p *Pool) dischargeLocked(s *Share, g *Group, n int32, main bool) {
 	}
 }
 
-// takeIdleLocked takes n pages of the main zone for a request of g. It fails if another request
-// waits for pages of the main zone, if g is at its limit, or if no block of n pages is free.
+// takeIdleLocked takes n pages of the main zone for a request of g. It fails if another request is
+// next in the main zone (p.current), if g is at its limit, or if no block of n pages is free.
 func (p *Pool) takeIdleLocked(g *Group, n int32) (extent, bool) {
 	if p.current != nil || g.blocked || !g.roomLocked(n) {
 		return extent{}, false
@@ -119,7 +119,8 @@ func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 
 // fitsShareLocked reports whether the limit of the share allows the first request of q. If it does
 // not, q becomes s.full: then fitsShareLocked returns false for all other queues of the share until
-// q is served. Otherwise small requests would starve a large one.
+// q is served, or waits for something other than this limit (passLocked). Otherwise small requests
+// would starve a large one.
 func (q *requestQueue) fitsShareLocked() bool {
 	s := q.share
 	if full := s.fullLocked(); full != nil && full != q {

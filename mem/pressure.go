@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Holder is the connection of a Share. The pool calls it while memory is short, without a lock,
-// on a goroutine of its own. The methods must not block.
+// A Holder is the connection of a Share. The pool calls it while memory is short, on a goroutine of
+// the pool and without a lock. The methods must not block.
 type Holder interface {
 	// Progress returns how many bytes moved between this process and the peer so far, and whether
 	// the share's memory now waits for the peer: for the rest of a message, for the answer to an
@@ -121,7 +121,8 @@ func (p *Pool) watchLocked() {
 }
 
 // sweep runs in each tick. It serves requests, asks the holders of all shares that hold memory
-// about progress, makes connections end if their memory is needed, and gives free pages back.
+// about progress, makes connections end if their memory is needed, and gives free pages back if too
+// many may be resident (swollenLocked).
 func (p *Pool) sweep() {
 	p.mu.Lock()
 	p.grantLocked()
@@ -167,9 +168,10 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 }
 
-// tickLocked does the work of one tick. In every ticksToForgive-th tick it ends the blame of clients
-// (forgiveLocked). It moves small requests that have waited too long to the main zone, passes over a
-// large request that no block can serve (judgeLocked), and then serves the requests that it can.
+// tickLocked does the work of one tick. In every ticksToForgive-th tick it ends the blame of
+// clients that have been blamed for long enough (forgiveLocked). It moves small requests that have
+// waited too long to the main zone, passes over a large request that no block can serve
+// (judgeLocked), and then serves the requests that it can.
 func (p *Pool) tickLocked() {
 	p.tick++
 	if p.tick%ticksToForgive == 0 {
@@ -205,7 +207,8 @@ func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > p
 // asked, whose holders were asked about progress (Holder.Progress). Their peers must have been too
 // slow for longer than Client.grace. The clients with the most bytes in such shares come first, and
 // of each client its largest shares. It chooses no more shares than are needed to serve the
-// requests that have waited too long.
+// requests that have waited too long, and to bring charges and used pages together below the
+// ceiling.
 //
 // It chooses no share for the sake of its own requests, and none whose memory would not help the
 // requests that wait: only memory held in a group helps requests that wait for the limit of that
