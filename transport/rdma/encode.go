@@ -96,9 +96,9 @@ func (e *exchange) offer(q *requester, place bool) int {
 	return padded(most)
 }
 
-// largestResults returns how many bytes the results may have at most, without the data for sinks.
-// If withPayload is true, that includes payload that comes inline. known is false if the exchange
-// has neither MaxResults nor a Binding. Without Sinks, the reply then has to fit into a Send.
+// largestResults returns the largest possible size of the results, in bytes, without the data for
+// x.Sinks. Payload counts only if withPayload is true. known is false if the exchange has neither
+// MaxResults nor a Binding, so that the size is not known.
 func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	x := e.x
 	if x.MaxResults > 0 {

@@ -53,8 +53,8 @@ func (s *responder) hold(m *inbound) bool {
 	h.mu.Unlock()
 	s.ledger.Add(heldCost + cap(m.recv.Bytes))
 	s.k.stats.Held.Add(1)
-	// The last call under way may have ended before the message was added. Without goOn, nothing
-	// would then start the message's call.
+	// The last call under way may have ended before the message was added. Without goOn, only the
+	// timer (lookInterval) would then start the message's call.
 	s.goOn()
 	return true
 }

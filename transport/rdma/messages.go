@@ -106,8 +106,8 @@ func (m *inbound) judge() Fault {
 	return faultTruncated
 }
 
-// received passes a call to the responder, a reply to the requester, and a faulty message
-// to refuse.
+// received passes a call to the responder, a reply or an RDMA_ERROR to the requester, and a faulty
+// message to refuse.
 func (k *connection) received(r *rdmacm.Recv) {
 	k.inRun += uint64(len(r.Bytes))
 	m := inbound{recv: r}
