@@ -30,8 +30,8 @@ const (
 	ringPatience = 20 * time.Millisecond
 )
 
-// borrow makes sure that the receiver has a ring. It copies the stash (the bytes that are not
-// processed yet) into a new ring.
+// If the receiver has no ring, the method borrow borrows one, and copies the stash (the bytes that
+// are not processed yet) into it.
 func (r *receiver) borrow() {
 	if r.ring != nil {
 		return
