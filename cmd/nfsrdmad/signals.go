@@ -21,9 +21,9 @@ type signals struct {
 	hangup chan func()
 }
 
-// handleSignals starts to handle signals. The first SIGTERM or SIGINT cancels the context. within
-// is how long the process may take to exit after that. If it takes longer, handleSignals makes it
-// exit at once.
+// handleSignals starts to handle signals. The first SIGTERM or SIGINT cancels the context. The
+// parameter within is how long the process may take to exit after that. If it takes longer,
+// handleSignals makes it exit at once.
 func handleSignals(within time.Duration) (context.Context, *signals) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &signals{c: make(chan os.Signal, 8), hangup: make(chan func(), 1)}
