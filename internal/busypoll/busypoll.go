@@ -216,9 +216,10 @@ func (m *Member) learn(gap time.Duration) {
 	m.gap += (gap - m.gap) / 8
 }
 
-// Begin reports whether the goroutine, which has no more input, has to poll. alone is true if the
-// input was one call, and no other call of the connection is under way. If Begin returns true, the
-// goroutine sends its replies, looks for input while Again returns true, and calls End.
+// Begin reports whether the goroutine, which has no more input, has to poll. The parameter alone is
+// true if the input was one call, and no other call of the connection is under way. If Begin
+// returns true, the goroutine sends its replies, looks for input while Again returns true, and
+// calls End.
 func (m *Member) Begin(alone bool) bool {
 	if !alone {
 		m.trust = min(m.trust, 0)
@@ -258,7 +259,8 @@ func (m *Member) Again() bool {
 	return m.polls && time.Duration(g.changed.Load()) < m.began && g.errands.Load() == m.errands && g.cfg.Clock() < m.until
 }
 
-// End ends the poll. came is true if the goroutine found input, or the end of the connection.
+// End ends the poll. The parameter came is true if the goroutine found input, or the end of the
+// connection.
 func (m *Member) End(came bool) {
 	g := m.group
 	m.polls = false
