@@ -237,8 +237,8 @@ func (c *Census) unqueue(s *Seat) {
 	c.stages[s.stage].remove(s)
 }
 
-// ranked reports whether a seat in the given stage counts in a ranking. by is byStrangers or
-// byArriving.
+// ranked reports whether a seat in the given stage counts in the ranking by, which is byStrangers
+// or byArriving.
 func ranked(by int, stage Stage) bool {
 	if by == byArriving {
 		return stage == Arriving

@@ -10,7 +10,8 @@ const (
 // link holds a seat's neighbours in a queue.
 type link struct{ next, prev *Seat }
 
-// A queue is a list of seats. by says which links of a seat it uses: ofAddress or ofStage.
+// A queue is a list of seats. The field by says which links of a seat it uses: ofAddress or
+// ofStage.
 type queue struct {
 	by          int
 	first, last *Seat

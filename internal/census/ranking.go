@@ -11,8 +11,8 @@ type ranking struct {
 	all   []*address
 }
 
-// place is the position of an address in a ranking. since is the value of ranking.clock when
-// the address's count last changed.
+// place is the position of an address in a ranking. The field since is the value of ranking.clock
+// when the address's count last changed.
 type place struct {
 	index int // position in the heap plus 1, or 0 if the address has no seats of this kind
 	since uint64
