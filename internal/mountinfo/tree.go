@@ -23,10 +23,10 @@ func NewTree(all []Mount) *Tree {
 	return t
 }
 
-// Below calls visit for each mount m that is reachable by a path from a directory. dir is the
-// directory's path, and top the ID of the mount that contains the directory. Below skips mounts
-// that another mount hides. under is the mount on which m is mounted, or nil if that is the mount
-// top. If visit returns true, Below continues with the mounts below m.
+// Below calls visit for each mount m that is reachable by a path from the directory dir. The
+// parameter top is the ID of the mount that contains the directory. Below skips mounts that another
+// mount hides. If m is mounted on the mount top, the parameter under is nil, otherwise it is the
+// mount on which m is mounted. If visit returns true, Below continues with the mounts below m.
 func (t *Tree) Below(top uint64, dir string, visit func(m, under *Mount) bool) {
 	t.below(top, dir, nil, visit)
 }
@@ -52,9 +52,9 @@ func (t *Tree) below(top uint64, dir string, under *Mount, visit func(m, under *
 	}
 }
 
-// hidden reports whether one of the mount points in points lies between a directory and the path
-// p, which is below the directory. The mount at that point hides p. start is the length of the
-// directory's path and the slash behind it.
+// hidden reports whether one of the mount points in points lies between a directory and the path p,
+// which is below the directory. The mount at that point hides p. The parameter start is the length
+// of the directory's path and the slash behind it.
 func hidden(points map[string]int, p string, start int) bool {
 	for p = path.Dir(p); len(p) > start; p = path.Dir(p) {
 		if _, there := points[p]; there {
