@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Of returns the address at which this machine reaches its own listener; at is the listener's
-// address. If the listener is on every interface, Of returns the address of the loopback interface.
-// If this machine does not have the address any more, Of returns no address, because another
-// machine may have it now.
+// Of returns the address at which this machine reaches its own listener. The parameter at is the
+// listener's address. If the listener is on every interface, Of returns the address of the loopback
+// interface. If this machine does not have the address any more, Of returns no address, because
+// another machine may have it now.
 func Of(at netip.AddrPort) []netip.AddrPort {
 	switch a := at.Addr(); {
 	case a == netip.IPv4Unspecified():
