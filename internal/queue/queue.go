@@ -44,8 +44,7 @@ func (l *List[T, P]) Push(e *T) {
 	l.Len++
 }
 
-// AddBehind puts e behind an element of the list. at is this element; nil means that e goes to the
-// front.
+// AddBehind puts e behind the element at of the list. If at is nil, e goes to the front.
 func (l *List[T, P]) AddBehind(e, at *T) {
 	switch at {
 	case nil:
