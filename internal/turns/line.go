@@ -89,10 +89,10 @@ func (l *Line[C, T]) Next() *Place[C, T] {
 	return nil
 }
 
-// Take is like Next, but passes over addresses that may not hold another unit of the resource. most
-// is the number of units that the resource has. It returns the waiter p and the Place of its
-// address. The address holds one more unit until the caller calls GiveBack(address). If no waiter
-// may have a unit, both are nil.
+// Take is like Next, but passes over addresses that may not hold another unit of the resource. The
+// parameter most is the number of units that the resource has. Take returns the waiter p and the
+// Place of its address, or two nils if no waiter may have a unit. The address holds one more unit
+// until the caller calls GiveBack(address).
 func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	if l.held >= most {
 		return nil, nil

@@ -72,8 +72,8 @@ func (p *Pool[T]) Borrow(b *Borrower[T]) (unit T, ok bool) {
 	return p.await(b, given)
 }
 
-// await is the wait of Borrow in a Pool with Patience. given is the value of Pool.given when the
-// wait began.
+// await waits for Borrow, if the Pool has a Patience. The parameter given is the value of
+// Pool.given when the wait began.
 func (p *Pool[T]) await(b *Borrower[T], given uint64) (unit T, ok bool) {
 	timer := time.NewTimer(p.Patience)
 	defer timer.Stop()
