@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 )
 
-// chargeLocked adds n pages to the holdings of s, its client and g. main is true for pages of the
-// main zone.
+// chargeLocked adds n pages to the holdings of s, its client and g. The parameter main is true for
+// pages of the main zone.
 func (p *Pool) chargeLocked(s *Share, g *Group, n int32, main bool) {
 	if g.held == 0 {
 		g.since = p.tick
@@ -90,10 +90,10 @@ func (p *Pool) nextLargeLocked() (next *requestQueue) {
 	return next
 }
 
-// nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. Clients
-// within their fair part come before others; within is true if the client of the queue is one of
-// them. If the limit of the group does not allow a request, the requests behind that one wait too,
-// because otherwise smaller requests would starve it.
+// nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. Clients within
+// their fair part come before others; the result within is true if the client of the queue is one
+// of them. If the limit of the group does not allow a request, the requests behind that one wait
+// too, because otherwise smaller requests would starve it.
 func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 	for c := g.waiting.First; c != nil; c = c.Next {
 		for q := c.First; q != nil; q = q.Next {

@@ -72,8 +72,8 @@ func (g *Group) roomLocked(n int32) bool {
 	return g.main+n <= min(p.groupLimit, (p.main.total-(p.grouped-g.main))/2)
 }
 
-// holdLocked adds n pages, which may be negative, to the pages that g holds. main is true for pages
-// of the main zone.
+// holdLocked adds n pages, which may be negative, to the pages that g holds. The parameter main is
+// true for pages of the main zone.
 func (g *Group) holdLocked(n int32, main bool) {
 	g.held += n
 	if !main {

@@ -98,9 +98,9 @@ func (m *pageMap) find(n int32) int32 {
 	return -1
 }
 
-// lastTouched returns a run of free pages that may be resident. below is the page before which it
-// starts to search, downwards. most is a limit: of a run with more pages, lastTouched returns only
-// the last ones. If there is no such page, e is empty.
+// lastTouched returns the last run of free pages that may be resident, before the page below. If
+// the run has more pages than most, lastTouched returns only its last most pages. If there is no
+// such run, e is empty.
 func (m *pageMap) lastTouched(below, most int32) (e extent) {
 	free := func(page int32) uint64 { return m.touched[page/64] &^ m.busy[page/64] }
 	for page := below - 1; page >= 0; page-- {

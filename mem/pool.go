@@ -130,8 +130,8 @@ func NewPool(cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// pages converts limit, which is in bytes, to pages. If limit is 0, it returns half of the ceiling.
-// of is the name of the limit in the error.
+// pages converts limit, which is in bytes, to pages. If limit is 0, pages returns half of the
+// ceiling. The parameter of is the name of the limit for the error.
 func (cfg *Config) pages(of string, limit int64) (int32, error) {
 	switch {
 	case limit == 0:

@@ -55,8 +55,8 @@ type pressure struct {
 }
 
 // leastRate is the rate, in bytes per second, below which a peer is too slow while memory is short.
-// held is how many bytes its share holds. The rate moves all of them in 8 s, but is at most 1 MiB
-// per second.
+// The parameter held is how many bytes the peer's share holds. The rate moves all of them in 8 s,
+// but is at most 1 MiB per second.
 func leastRate(held int64) float64 { return float64(min(held/8, 1<<20)) }
 
 // progress is the sweeper's record of a share: since when the peer has been slower than leastRate.

@@ -125,8 +125,8 @@ func (p *Pool) dequeueLocked(r *waiter) {
 	}
 }
 
-// queueLocked returns the requestQueue of s for requests of g, or nil. small selects the queue for
-// small requests or the one for others.
+// queueLocked returns the requestQueue of s for requests of g, or nil: the one for small requests
+// if the parameter small is true, otherwise the one for the others.
 func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
 	for q := s.queues; q != nil; q = q.sibling {
 		if q.group == g && q.small == small {
