@@ -230,7 +230,8 @@ type readChunk struct {
 }
 
 // sort fills in r with the segments of a message's Read list, sorted by Position. The segments of
-// each chunk keep the order of the list. most limits the total length of the segments, in bytes.
+// each chunk keep the order of the list. The parameter most limits the total length of the
+// segments, in bytes.
 func (r *readList) sort(l wire.ReadList, most int) Fault {
 	sorted := true
 	for i := range l.Len() {
@@ -276,10 +277,10 @@ func (r *readList) reset() {
 	r.excised = r.excised[:0]
 }
 
-// message asks the RPC server to admit the call. start is the RPC message, or at least its first
-// rpc.AdmitPrefix bytes. length is the length of the whole message in bytes, without the chunks at
-// positions above zero. message returns false if the call is over, because it was refused, answered
-// or dropped.
+// message asks the RPC server to admit the call. The parameter start is the RPC message, or at
+// least its first rpc.AdmitPrefix bytes. The parameter length is the length of the whole message in
+// bytes, without the chunks at positions above zero. message returns false if the call is over,
+// because it was refused, answered or dropped.
 func (c *call) message(start []byte, length int) bool {
 	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.in.XID {
 		c.refuse(faultXID)

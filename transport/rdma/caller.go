@@ -19,7 +19,8 @@ type caller struct {
 	// answered is true if a call was answered since the Client last connected.
 	answered bool
 	// takeOver is called without mu for an exchange whose connection ended before the reply came.
-	// why is the reason. takeOver sends the call again or ends the exchange.
+	// The parameter why is the reason for that end. takeOver sends the call again or ends the
+	// exchange.
 	takeOver func(e *exchange, why error)
 }
 

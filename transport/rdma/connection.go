@@ -48,9 +48,9 @@ func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *conne
 	return &connection{messages: messages{own: own, stats: stats, event: event}}
 }
 
-// param returns the set-up parameters for the device. calls is how many calls of the peer this side
-// is ready to receive at first. most is the largest number of calls and replies that it will ever
-// be ready to receive. param adds spareReceives to both.
+// param returns the set-up parameters for the device. The parameter calls is how many calls of the
+// peer this side is ready to receive at first. The parameter most is the largest number of calls
+// and replies that it will ever be ready to receive. param adds spareReceives to both.
 func (k *connection) param(calls, most int) rdmacm.ConnParam {
 	private := make([]byte, wire.PrivateDataSize)
 	k.own.Put(private)

@@ -204,8 +204,8 @@ func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
 	return nil, why
 }
 
-// placed continues after placeLocked, without mu. next is the call that it sends, or nil. why is
-// the error with which it ends e, or nil.
+// placed continues after placeLocked, without mu. It sends the call next, unless next is nil. If
+// why is not nil, it ends e with this error.
 func (c *Client) placed(e, next *exchange, why error) {
 	if why != nil {
 		e.finish(&c.mu, why)

@@ -63,8 +63,8 @@ func (e *exchange) marshal() error {
 }
 
 // offer decides whether the call offers Write chunks and a Reply chunk, by the size of the largest
-// possible reply (RFC 8166 §4.3.2, §4.3.3). place is true if payload may be placed directly. offer
-// returns the length of the Reply chunk, or 0.
+// possible reply (RFC 8166 §4.3.2, §4.3.3). The parameter place is true if payload may be placed
+// directly. offer returns the length of the Reply chunk, or 0.
 func (e *exchange) offer(q *requester, place bool) int {
 	x := e.x
 	sinks := 0

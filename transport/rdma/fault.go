@@ -204,7 +204,7 @@ func (m *messages) drop(f Fault, in *inbound) {
 	m.note(f, answerDrop, in.XID)
 }
 
-// endConnection ends the connection because of a fault. why is the error for the device.
+// endConnection ends the connection because of the fault f. The device gets the error why.
 func (m *messages) endConnection(f Fault, why error) {
 	m.note(f, answerClose, 0)
 	m.device.Abort(why)

@@ -186,8 +186,8 @@ type outbound struct {
 	work []rdmacm.Work
 	// invalidate is the peer's STag that the message invalidates, or 0.
 	invalidate uint32
-	// sent is called once with the outcome of a posted message; see rdmacm.Chain. It stays the same
-	// when the outbound is used again.
+	// sent is called once for each posted message, with its outcome; see rdmacm.Chain. It stays the
+	// same when the outbound is used again.
 	sent func(err error, failed int)
 
 	layer *messages
@@ -196,8 +196,8 @@ type outbound struct {
 	flat  []byte // copy of local in one piece
 }
 
-// init prepares a new outbound. head is the initial capacity of its header, in bytes. sent is
-// called with the outcome of each posted message.
+// init prepares a new outbound. The parameter head is the initial capacity of its header, in bytes.
+// The function sent is called with the outcome of each posted message.
 func (o *outbound) init(head int, sent func(err error, failed int)) {
 	o.head, o.sent = make([]byte, 0, head), sent
 	o.chain.Done, o.chain.Context = outboundDone, o
@@ -214,9 +214,9 @@ func (o *outbound) setHeaderSize(n int) {
 	o.local = append(o.local[:0], o.head)
 }
 
-// beginError makes o an RDMA_ERROR. in is the message that it answers; a is answerVers or
-// answerChunk. The RDMA_ERROR has the XID and the version of the message, even if the version is
-// not supported (RFC 8166 §4.5).
+// beginError makes o an RDMA_ERROR that answers the message in the parameter in. The parameter a is
+// answerVers or answerChunk. The RDMA_ERROR has the XID and the version of the message, even if the
+// version is not supported (RFC 8166 §4.5).
 func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 	code := wire.ErrChunk
 	if a == answerVers {

@@ -188,8 +188,8 @@ func (c *call) assign() bool {
 	return true
 }
 
-// putHeader begins the reply with its header; size is the header's length in bytes. If inline is
-// false, the message goes into the Reply chunk, and left is its length in bytes.
+// putHeader begins the reply with its header, which has size bytes. If inline is false, the message
+// goes into the Reply chunk, and its length is the parameter left, in bytes.
 func (c *call) putHeader(size int, inline bool, left int) {
 	p := wire.Prefix{XID: c.in.XID, Version: version, Credits: c.responder.k.granted.Load(), Proc: wire.ProcMsg}
 	replied := uint64(0)

@@ -236,8 +236,9 @@ func (e *exchange) part(q *requester) {
 	e.finish(&q.mu, e.err)
 }
 
-// sent is called with the outcome of the call's Send. If the Send itself failed, its call fails
-// (RFC 8166 §4.5.4). If the end of the connection flushed the Send, closed handles the call.
+// The method sent is called with the outcome of the call's Send. If the Send itself failed, its
+// call fails (RFC 8166 §4.5.4). If the end of the connection flushed the Send, closed handles the
+// call.
 func (e *exchange) sent(err error, failed int) {
 	q := e.q
 	if err != nil && failed >= 0 && !flushed(err) && q.claimEnd(e) {

@@ -118,8 +118,8 @@ func (s *responder) grant(more int) {
 	}
 }
 
-// closed is called when the connection has ended; why is the reason. Calls in progress continue;
-// the device drops their replies.
+// closed is called when the connection has ended, for the reason in the parameter why. Calls in
+// progress continue; the device drops their replies.
 func (s *responder) closed(why error) {
 	s.blame(why)
 	s.conn.Close()

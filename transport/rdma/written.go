@@ -38,8 +38,8 @@ func (w *written) store(xid, stag uint32) {
 	last[w.next.Add(1)%writtenMost].Store(uint64(xid)<<32 | uint64(stag))
 }
 
-// of returns the XID of the call whose reply used the handle stag last. ok is false if none is
-// remembered.
+// The method of returns the XID of the call whose reply was the last to use the handle stag. ok is
+// false if none is remembered.
 func (w *written) of(stag uint32) (xid uint32, ok bool) {
 	last := w.last.Load()
 	if last == nil {
