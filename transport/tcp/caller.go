@@ -306,8 +306,9 @@ func (in *incoming) layOut(m []byte) {
 	in.places = [][]byte{in.words}
 }
 
-// locate asks the exchange where the result for the first sink lies in the reply. at is its offset
-// and n its length, in bytes. ok is false if that result cannot go to the sink.
+// locate asks the exchange where the result for the first sink lies in the reply. It returns the
+// offset at and the length n of that result, in bytes. ok is false if the result cannot go to the
+// sink.
 func (in *incoming) locate(m []byte) (at, n int, ok bool) {
 	x := in.x
 	if x.Locate == nil || len(x.Sinks) == 0 {

@@ -23,11 +23,11 @@ type lending struct {
 	// goroutine replaces it.
 	turn    *rpc.Turn
 	resumed bool
-	// more is true if the last read did not read all input. emptied is the number of records that
-	// had begun when the input was last used up and no record was incomplete. alone is the number
-	// of calls in a row that came alone (see oneAtATime). From the fourth mistake in a row on, each
-	// mistake sets alone to -doubt, so that more calls have to come alone. wrong is the number of
-	// mistakes in a row.
+	// The field more is true if the last read did not read all input. emptied is the number of
+	// records that had begun when the input was last used up and no record was incomplete. alone is
+	// the number of calls in a row that came alone (see oneAtATime). From the fourth mistake in a
+	// row on, each mistake sets the field alone to -doubt, so that more calls have to come alone.
+	// wrong is the number of mistakes in a row.
 	more                bool
 	emptied             uint64
 	alone, doubt, wrong int

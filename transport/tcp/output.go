@@ -13,8 +13,8 @@ import (
 type piece struct {
 	data []byte
 	ref  xdr.Releaser
-	// of is the exchange to which data belongs, or nil. When the exchange ends, the output must no
-	// longer use data (takeBack).
+	// The field of is the exchange to which data belongs, or nil. When the exchange ends, the
+	// output must no longer use data (takeBack).
 	of *rpc.Exchange
 }
 

@@ -101,8 +101,8 @@ func (c *conn) ready() (more bool) {
 	return more
 }
 
-// serveInput does the work of ready: it reads input and serves calls. fresh is true if the
-// goroutine has just resumed the connection (resume).
+// serveInput does the work of ready: it reads input and serves calls. The parameter fresh is true
+// if the goroutine has just resumed the connection (resume).
 func (c *conn) serveInput(fresh bool) (more bool) {
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()

@@ -102,8 +102,8 @@ func (c *conn) chargeStash() {
 	c.kept = n
 }
 
-// space returns the memory for the next bytes. direct is true if it is the record's own
-// memory, and false if it is the ring.
+// space returns the memory for the next bytes: the record's own memory if direct is true, otherwise
+// memory in the ring.
 func (c *conn) space() (space []byte, direct bool) {
 	if c.placed && c.left > 0 && c.r == c.w {
 		return c.place[:min(c.left, len(c.place))], true
