@@ -30,7 +30,7 @@ type Config struct {
 	// set-up may take only a fifth of SetupTimeout.
 	SetupTimeout time.Duration
 	// FirstTimeout is how long a connection may last after its set-up without a whole message from
-	// the peer. CallTimeout is how long it may last until the peer is known. If FirstTimeout is 0
+	// the peer. CallTimeout is how long it may last until its stage is Known. If FirstTimeout is 0
 	// or longer than CallTimeout, it is CallTimeout.
 	FirstTimeout, CallTimeout time.Duration
 	// While fewer than Seats/64 seats are in the stages Silent and Stranger together, a seat may
@@ -276,7 +276,7 @@ func (c *Census) tell(e Event) {
 	}
 }
 
-// EvictStranger ends a connection whose peer is not known, of the address that has the most such
+// EvictStranger ends a connection whose stage is not Known, of the address that has the most such
 // connections. If a connection that lost its seat earlier is not closed yet, EvictStranger does
 // nothing, because that connection will release its descriptor.
 func (c *Census) EvictStranger() {

@@ -6,8 +6,8 @@ const (
 	// pressedSetup is a divisor: while more than half of Setups are under way, a set-up may take
 	// only SetupTimeout/pressedSetup.
 	pressedSetup = 5
-	// sampleEvery is the time between two calls of sample, which finds out which known peers are
-	// active. Idle times have this precision.
+	// sampleEvery is the time between two calls of sample, which finds out which peers in the stage
+	// Known are active. Idle times have this precision.
 	sampleEvery = 10 * time.Second
 	// quietPart is a divisor: QuietTimeout applies only while fewer than Seats/quietPart seats
 	// are in the stages Silent and Stranger together.
@@ -91,8 +91,8 @@ func (c *Census) sweep() {
 	}
 }
 
-// sample notes which known peers used their connections since the last sample, and moves their
-// seats to the end of the queues of their addresses.
+// sample notes which peers in the stage Known used their connections since the last sample, and
+// moves their seats to the end of the queues of their addresses.
 func (c *Census) sample(now time.Time) {
 	c.sampled = now
 	for s := c.stages[Known].first; s != nil; s = s.links[ofStage].next {

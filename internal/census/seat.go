@@ -77,12 +77,12 @@ type Seat struct {
 	left  bool
 }
 
-// leastIdle is how long a known peer must not have used its connection before a newcomer of the
-// same address may displace it.
+// leastIdle is how long a peer in the stage Known must not have used its connection before a
+// newcomer of the same address may displace it.
 const leastIdle = sampleEvery
 
-// idle reports whether a known peer has not used its connection for leastIdle. The caller holds
-// census.mu.
+// idle reports whether a peer in the stage Known has not used its connection for leastIdle. The
+// caller holds census.mu.
 func (s *Seat) idle(now time.Time) bool {
 	return s != nil && now.Sub(s.since) >= leastIdle && (s.moved == nil || s.moved.Load() == s.seen)
 }

@@ -24,8 +24,8 @@ package census
 // The limit for one address (Config.PerAddress) comes before these rules: at this limit, a newcomer
 // takes a seat of its own address, which givesItself chooses, or is refused.
 
-// strangersPart is a divisor: while peers that are not known have at least Seats/strangersPart
-// seats, newcomers take only seats of such peers.
+// strangersPart is a divisor: while the stage of at least Seats/strangersPart seats is not Known,
+// newcomers take only such seats.
 const strangersPart = 8
 
 // privilegedPlaces is the number of seats from privileged ports (below 1024) that an address keeps,
