@@ -61,8 +61,8 @@ func (c *Client) goneLocked() bool {
 }
 
 const (
-	// blame is how long a client stays blamed. If the pool has more than mostBlame clients, it
-	// forgets blamed ones earlier if they have no open share and hold nothing.
+	// blame is how long a client stays blamed (Client.blamed). If the pool has more than mostBlame
+	// clients, a blamed one that has no open share and holds nothing is forgotten earlier.
 	blame     = time.Minute
 	mostBlame = 4096
 	// blamedGrace replaces the constant grace for a blamed client, because its peers probably

@@ -53,9 +53,9 @@ type clientQueue struct {
 	sibling *clientQueue // next clientQueue of the same client
 }
 
-// before reports whether c is served before d, which waits in another group. Blamed clients come
-// after all others. Otherwise the client that was served least recently comes first, and of two
-// queues of one client the queue that was served least recently.
+// before reports whether c is served before d, which waits in another group. Blamed clients
+// (Client.blamed) come after all others. Otherwise the client that was served least recently comes
+// first, and of two queues of one client the queue that was served least recently.
 func (c *clientQueue) before(d *clientQueue) bool {
 	switch {
 	case c.client.blamed != d.client.blamed:
@@ -228,9 +228,9 @@ func (p *Pool) servedLocked(q *requestQueue) {
 	p.endTurnLocked(c, c.place.group != nil)
 }
 
-// endTurnLocked puts c at the end of its waitingPlace. But if the client of c is not blamed, c
-// comes before the blamed clients. If everywhere is true, the client also becomes the last one in
-// the order between groups (clientQueue.before).
+// endTurnLocked puts c at the end of its waitingPlace. But if the client of c is not blamed
+// (Client.blamed), c comes before the blamed clients. If everywhere is true, the client also
+// becomes the last one in the order between groups (clientQueue.before).
 func (p *Pool) endTurnLocked(c *clientQueue, everywhere bool) {
 	p.turns++
 	if c.turn = p.turns; everywhere {

@@ -284,14 +284,14 @@ const leastCalls = 2
 // number of its calls under way.
 //
 // Calls wait for an executor, for memory or for the peer. Meanwhile each transport charges the
-// memory for their messages and replies to the share (Ledger). The charges of a client may be half
-// of what the charges of the other clients leave of the ceiling. So a single client may use half of
-// the ceiling. A client whose charges exceed that may still have leastCalls calls under way on each
-// connection. While a connection is full, TCP does not read from it, and RDMA, which cannot stop
-// messages from arriving, keeps them as received. So all clients together keep no more than the
-// ceiling and the memory of leastCalls calls for each connection. A full connection has calls under
-// way, and continues when one of them ends. Its transport also checks again every few seconds,
-// because other connections may have released memory. Full takes no lock.
+// memory for their messages and replies to the share (Ledger). A client's charges may be at most
+// half of that part of the ceiling which the charges of the other clients leave. So a single client
+// may use half of the ceiling. A client whose charges exceed this limit may still have leastCalls
+// calls under way on each connection. While a connection is full, TCP does not read from it, and
+// RDMA, which cannot stop messages from arriving, keeps them as received. So all clients together
+// keep no more than the ceiling and the memory of leastCalls calls for each connection. A full
+// connection has calls under way, and continues when one of them ends. Its transport also checks
+// again every few seconds, because other connections may have released memory. Full takes no lock.
 func (s *Share) Full(calls int64) bool {
 	p := s.pool
 	if calls < leastCalls {

@@ -15,8 +15,8 @@ type Stats struct {
 	// over, because their next request needs a block so large that none can become free at present.
 	Waiting, Unfittable int
 	// Shares is how many shares are open. Clients is how many clients with a key the pool knows:
-	// they have a share, hold memory, or are blamed. Active is how many clients hold memory or wait
-	// for it.
+	// each has a share, holds memory, or is blamed (Client.blamed). Active is how many clients hold
+	// memory or wait for it.
 	Shares, Clients, Active int
 	// Granted is how many requests got memory, Waited how many had to queue first, and Refused how
 	// many got an error.
