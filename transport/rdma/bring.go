@@ -84,7 +84,7 @@ func pages(n int) int { return (n + mem.PageSize - 1) &^ (mem.PageSize - 1) }
 
 // callGranted is mem.Request.Granted for the memory of a call. It runs on a goroutine that releases
 // memory or closes a mem.Share. So it only starts the RDMA Reads, and leaves everything else to the
-// executor.
+// executor (Calls.Hand).
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	switch {
@@ -107,7 +107,7 @@ func (c *call) granted(b *mem.Buffer, later bool) {
 }
 
 // pull starts the RDMA Reads of the call's stage. If there are none, the call continues at once. If
-// later is true, it then continues on the executor.
+// later is true, it then continues on the executor (Calls.Hand).
 func (c *call) pull(later bool) {
 	c.reads.nextByte, c.reads.nextAt = 0, 0
 	left := uint32(rpc.AdmitPrefix)
@@ -165,7 +165,7 @@ func (c *call) readBack(ok bool) {
 }
 
 // pulled continues the call when the Reads of its stage are done. If later is true, the executor
-// serves the call.
+// serves the call (Calls.Hand).
 func (c *call) pulled(later bool) {
 	switch c.stage {
 	case stagePrefix:

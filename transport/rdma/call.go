@@ -55,8 +55,8 @@ func getCall() *call {
 }
 
 // finishInRun ends a call that the receiving goroutine answered itself, if it needed no memory
-// beyond its record and the buffer for short replies. The run keeps c for its next message.
-// Otherwise finishInRun returns false.
+// beyond its record and the buffer for short replies. Then responder.run keeps c for the next
+// message, and finishInRun returns true. Otherwise it does nothing and returns false.
 func (c *call) finishInRun() bool {
 	u := &c.responder.run
 	if !c.inRun || u.call != nil || c.reserved.memory != nil || c.reply.long != nil || c.charged != 0 || len(c.list.segments)+len(c.reply.out.work)+len(c.reply.slots)+len(c.reply.used) > 0 {

@@ -128,7 +128,7 @@ func (k *connection) Drained() {
 	}
 }
 
-// drained is called when the device has no more input for now. It ends the responder's run.
+// drained is called when the device has no more input for now. It ends responder.run.
 func (k *connection) drained() {
 	k.moved.Add(k.inRun)
 	k.inRun = 0

@@ -78,7 +78,7 @@ func (e *exchange) offer(q *requester, place bool) int {
 	} else {
 		for _, s := range x.Sinks {
 			// These segments are placeholders until the memory is exposed. A chunk for an empty
-			// sink has no segments, so its result comes inline.
+			// sink (rpc.Exchange.Sinks) has no segments, so its result comes inline.
 			from := len(e.segments)
 			for range q.pieces(len(s)) {
 				e.segments = append(e.segments, wire.Segment{})

@@ -59,8 +59,9 @@ func (s *responder) hold(m *inbound) bool {
 	return true
 }
 
-// goOn starts held calls, unless the connection may start no call now (full). They start on a
-// goroutine of their own, because the goroutine that calls goOn may belong to another connection.
+// goOn starts held calls (see held), unless the connection may start no call now (full). They start
+// on a goroutine of their own, because the goroutine that calls goOn may belong to another
+// connection.
 func (s *responder) goOn() {
 	h := &s.held
 	if h.count.Load() == 0 || s.full() {

@@ -99,7 +99,7 @@ func (s *responder) arrived(m *inbound) {
 	c.checkAndAdmit()
 }
 
-// startHeld begins a held call after enter has counted it. It may run on any goroutine.
+// startHeld begins a held call (see held) after enter has counted it. It may run on any goroutine.
 func (s *responder) startHeld(m *inbound) {
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(m.recv.Bytes)))
@@ -165,7 +165,7 @@ func (s *responder) enterRun(m *inbound) bool {
 	return true
 }
 
-// endRun ends the run: it adds the run's counts to the Stats, releases its call, and takes the run
+// endRun ends s.run: it adds the run's counts to the Stats, releases its call, and takes the run
 // out of connection.calls.
 func (s *responder) endRun() {
 	u := &s.run
@@ -187,16 +187,16 @@ func (s *responder) endRun() {
 	}
 }
 
-// leaveRun counts the call by itself, no longer as part of the run, so that any goroutine may
-// continue it.
+// leaveRun counts the call by itself, no longer as a call of responder.run, so that any goroutine
+// may continue it.
 func (c *call) leaveRun() {
 	if !c.inRun {
 		return
 	}
 	c.inRun = false
 	s := c.responder
-	// Even if the connection drains, it has not disconnected yet, because k.calls still counts the
-	// run as one call.
+	// Here drainBit need not be checked: k.calls still counts the run as one call, so the
+	// connection has not disconnected yet.
 	s.k.calls.Add(1)
 	n := callCost + cap(c.in.recv.Bytes)
 	if c.reply.short != nil {
