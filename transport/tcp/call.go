@@ -50,7 +50,7 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 
 // await is called for a complete and admitted call. It lets the receiving goroutine continue
 // without the call (Detach), and asks for the memory for its results. callGranted then passes the
-// call to the executor.
+// call to the executor (rpc.Server.Hand).
 func (c *call) await(plan *rpc.Plan, words, size int) {
 	c.Call.Detach()
 	c.awaited = words
@@ -79,7 +79,8 @@ func (c *call) setMemory(b *mem.Buffer, at, words int) {
 	}
 }
 
-// callGranted is the function Granted of a call's request. It passes the call to the executor.
+// callGranted is the function Granted of a call's request. It passes the call to the executor
+// (rpc.Server.Hand).
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	r.Group = nil

@@ -221,9 +221,9 @@ type incoming struct {
 	words  []byte // memory for the message without the result that goes to the sink
 	places [][]byte
 	most   int // the reply's length if known, otherwise the largest allowed, in bytes
-	// The message consists of the bytes before the result for the sink, the result with its
-	// padding, and the rest. The field from is the offset of the second part in the message. The
-	// field to is the offset of the third part.
+	// The message consists of the bytes before the result for the first sink (rpc.Exchange.Sinks),
+	// this result with its padding, and the rest. The field from is the offset of the second part
+	// in the message. The field to is the offset of the third part.
 	from, to int
 	item     []xdr.Excised
 	padding  [4]byte

@@ -287,13 +287,13 @@ const (
 	pressedBatch = 8 << 10
 )
 
-// pause sends the gathered replies, before the receiving goroutine waits.
+// pause sends the gathered replies (receiver.batch), before the receiving goroutine waits.
 func (c *conn) pause() {
 	c.sendBatch()
 	c.out.flush()
 }
 
-// sendBatch moves the gathered replies to the output.
+// sendBatch moves the gathered replies (receiver.batch) to the output.
 func (c *conn) sendBatch() {
 	if len(c.batch) > 0 {
 		c.out.appendBatch(&c.batch, c.batched)

@@ -43,8 +43,8 @@ func (r *receiver) borrow() {
 	r.stash = r.stash[:0]
 }
 
-// keptStash is the largest size of an empty stash, in bytes, that a connection keeps for reuse. The
-// connection releases a larger one.
+// When the stash (the copy that giveBack keeps) is empty, the connection keeps its memory for reuse
+// if that has at most keptStash bytes, and releases a larger one.
 const keptStash = 512
 
 // giveBack gives the ring back before the goroutine waits. It keeps a copy of the bytes that are
