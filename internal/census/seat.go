@@ -81,8 +81,8 @@ type Seat struct {
 // newcomer of the same address may displace it.
 const leastIdle = sampleEvery
 
-// idle reports whether a peer in the stage Known has not used its connection for leastIdle. The
-// caller holds census.mu.
+// idle reports whether the peer of s, a seat in the stage Known, has not used its connection for
+// leastIdle. It returns false if s is nil. The caller holds census.mu.
 func (s *Seat) idle(now time.Time) bool {
 	return s != nil && now.Sub(s.since) >= leastIdle && (s.moved == nil || s.moved.Load() == s.seen)
 }
