@@ -153,7 +153,8 @@ func (e extent) words() (first, last uint) {
 	return uint(e.page) / 64, uint(e.page+e.pages-1) / 64
 }
 
-// mask returns the bits of e in word w.
+// mask returns the bits of e in the word with the index w. The parameters first and last are the
+// results of e.words.
 func (e extent) mask(w, first, last uint) uint64 {
 	mask := ^uint64(0)
 	if w == first {
