@@ -210,9 +210,9 @@ func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > p
 // requests that have waited too long, and to bring charges and used pages together below the
 // ceiling.
 //
-// It chooses no share for the sake of its own requests, and none whose memory would not help the
-// requests that wait: only memory held in a group helps requests that wait for the limit of that
-// group.
+// Unless charges and used pages exceed the ceiling, it chooses no share for the sake of its own
+// requests, and none whose memory would not help the requests that wait (helpsLocked): only memory
+// held in a group helps requests that wait for the limit of that group.
 func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 	p.wantLocked()
 	need := max(p.overdrawnLocked(), 0) + p.wants
