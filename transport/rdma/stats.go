@@ -5,8 +5,8 @@ import "sync/atomic"
 // Stats counts the work of the connections of a Server or Client. All fields except
 // Connections only grow.
 type Stats struct {
-	// Connections is the present number of connections. Accepted is the number of connections set
-	// up since the start.
+	// Connections is the present number of connections; a server also counts those that are being
+	// set up. Accepted is the number of connections set up since the start.
 	Connections, Accepted atomic.Int64
 
 	// Calls and Replies count the calls that the responder received and the replies that it sent.
@@ -28,8 +28,8 @@ type Stats struct {
 	// faults has the number of occurrences of each Fault.
 	faults [faultCount]atomic.Int64
 
-	// BytesInlineIn and BytesInlineOut are the number of bytes received and sent inline. The other
-	// Bytes fields count bytes moved by RDMA.
+	// BytesInlineIn and BytesInlineOut count the bytes of calls and replies that the responder
+	// received and sent inline, headers included. The other Bytes fields count bytes moved by RDMA.
 	BytesInlineIn, BytesInlineOut atomic.Int64
 	BytesRead                     atomic.Int64 // RDMA Read, position-zero chunks included
 	BytesWritten                  atomic.Int64 // Write chunks
@@ -53,6 +53,6 @@ func (s *Stats) Timeouts() int64 { return s.Count(faultStalled) + s.Count(faultU
 // credits allow.
 func (s *Stats) Overruns() int64 { return s.Count(faultOverrun) }
 
-// FailedWork counts the connections that this side ended because an RDMA operation failed, or
-// because the access of the peer to memory could not be revoked.
+// FailedWork counts the connections that ended because an RDMA operation failed, or because the
+// access of the peer to memory could not be revoked.
 func (s *Stats) FailedWork() int64 { return s.Count(faultOperation) + s.Count(faultFence) }
