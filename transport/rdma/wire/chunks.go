@@ -108,7 +108,8 @@ type WriteChunk struct {
 	segments []byte // encoded segments of segmentSize bytes each
 }
 
-// parseWriteChunk reads a counted array of segments from the start of b.
+// parseWriteChunk reads a Write chunk, a counted array of segments, from the start of b, and
+// returns its length on the wire, in bytes. The chunk aliases b.
 func parseWriteChunk(b []byte) (c WriteChunk, n int, err error) {
 	if len(b) < 4 {
 		return WriteChunk{}, 0, ErrTruncated

@@ -113,9 +113,8 @@ func (h *Header) Wraps() bool {
 	return false
 }
 
-// An Offer holds the chunks that a call offers for its reply. They refer to the bytes of the
-// message. The reply has to return them. After the Read list is processed, no other part of the
-// header is needed.
+// An Offer holds the chunks that a call offers for its reply. The reply has to return them. They
+// alias the message.
 type Offer struct {
 	Writes WriteList
 	Reply  ReplyChunk
