@@ -21,7 +21,7 @@ type Config struct {
 	Census   *census.Census
 	MaxConns int
 	// MaxInFlight is how many calls of a connection may run on other goroutines or wait for memory
-	// (default 128). The server does not read from a connection that has as many.
+	// (default 128). The server does not read from a connection that has reached this number.
 	MaxInFlight int
 	// MaxRecord is the longest record accepted; less than 64 KiB counts as 64 KiB. MaxReply is the
 	// longest record sent. Both are in bytes (default 2 MiB).
