@@ -116,9 +116,9 @@ type lateSeat struct {
 	stage  Stage
 }
 
-// expire handles the seats whose deadlines have passed. It takes seats of set-ups away, and returns
-// them in ends. Silent seats become Strangers if a message has come. expire puts the other seats at
-// the end of their queues with a new deadline, and returns them in late.
+// expire handles the seats whose deadlines have passed. It takes away the seats of set-ups, and
+// returns them in ends. Silent seats become Strangers if a message has come. expire puts the other
+// seats at the end of their queues with a new deadline, and returns them in late.
 func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
 	for stage := range Known {
 		limit := c.limit(stage)
