@@ -44,8 +44,8 @@ func (p *Pool) trim(keep int32, urgent bool) int64 {
 	return gone
 }
 
-// trimZone is trim for one zone. begin is the first page of the zone in the arena. The caller holds
-// p.mu; trimZone unlocks it during system calls.
+// trimZone is trim for one zone. The parameter begin is the first page of the zone in the arena.
+// The caller holds p.mu; trimZone unlocks it during system calls.
 func (p *Pool) trimZone(zone *pageMap, begin, keep int32, urgent bool) (gone int64) {
 	below := zone.total
 	for p.pinned == 0 && (urgent || p.waiting == 0) && p.resident() > keep {
