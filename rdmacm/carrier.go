@@ -26,7 +26,7 @@ type MPA struct {
 	// requires them.
 	Markers bool
 	// PeerIRD and PeerORD are the values that the peer stated, or -1 if it stated none. IRD and
-	// ORD are the values that hold: IRD is the number of RDMA Reads that the peer may have
+	// ORD are the values in force: IRD is the number of RDMA Reads that the peer may have
 	// outstanding, ORD the number that this side may have outstanding.
 	PeerIRD, PeerORD int
 	IRD, ORD         int

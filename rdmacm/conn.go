@@ -88,14 +88,14 @@ type Conn interface {
 	Register(memory []byte, access Access) (Region, error)
 
 	// Disconnect ends the connection in an orderly way: the provider completes the work that was
-	// posted before, and then leaves. If the peer does not let that work complete within a time
-	// limit that the provider sets, the connection ends nevertheless. Handler.Closed reports the
-	// end.
+	// posted before, and then disconnects. If the peer does not let that work complete within a
+	// time limit that the provider sets, the connection ends nevertheless. Handler.Closed reports
+	// the end.
 	Disconnect()
 	// Abort ends the connection at once. The provider calls Done of outstanding chains with
 	// ErrFlushed. Closed gets err, or ErrAborted if err is nil.
 	Abort(err error)
-	// Done is closed after Handler.Closed has returned.
+	// Done returns a channel that is closed after Handler.Closed has returned.
 	Done() <-chan struct{}
 }
 

@@ -39,8 +39,8 @@ type Seat interface {
 	// message has arrived; the software RNIC calls it at the peer's first FPDU. Heard takes no
 	// lock.
 	Heard()
-	// The ULP calls Known when it recognizes the peer as a client, because the peer has sent
-	// something that strangers do not have, such as a file handle or a session of the server.
+	// Known records that the peer is a client. The ULP calls it when the peer has sent something
+	// that strangers do not have, such as a file handle or a session of the server.
 	Known()
 	// Leave gives the seat up. The provider calls it when the connection has released all scarce
 	// resources of the machine, such as its descriptor, whatever the reason for its end. A
