@@ -268,8 +268,9 @@ const (
 	// optionRoom is the size of the longest TCP options, in bytes. A segment with selective
 	// acknowledgements may carry up to that much less payload than TCP_MAXSEG.
 	optionRoom = 40
-	// The segment size is read again after remeasureBytes bytes and remeasureTime, because
-	// a fast sender would otherwise read it thousands of times a second.
+	// The transmitter reads the segment size again only when it has sent remeasureBytes bytes and
+	// remeasureTime has passed. Otherwise a fast sender would read it thousands of times a
+	// second.
 	remeasureBytes = 1 << 20
 	remeasureTime  = 20 * time.Millisecond
 )

@@ -150,8 +150,9 @@ const RingSize = 256 << 10
 // transfer of data a fifth of its rate.
 const turnSize = 4 * RingSize
 
-// While other receivers wait for a ring, a receiver gives its own back after turnTime. It then also
-// reads at most turnInput bytes into the ring at a time, because that many bytes may be many calls.
+// While other receivers wait for a ring, a receiver gives its own back after turnTime. It then
+// also reads at most turnInput bytes into the ring at a time, because many RPC calls fit into a
+// full ring, and the receiver processes all of them before it gives the ring back.
 const (
 	turnTime  = 500 * time.Microsecond
 	turnInput = 16 << 10

@@ -116,7 +116,7 @@ func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
 // Reads included, and with each byte and each completion of this side's RDMA Reads.
 func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }
 
-// Provide promises to accept further messages: as many as count says, of up to size bytes each.
+// Provide promises to accept count further messages, of up to size bytes each.
 func (c *Conn) Provide(count, size int) {
 	if count < 0 || size < 0 {
 		panic("iwarp: Provide of a negative number")

@@ -60,8 +60,8 @@ func (t *transmitter) refuse() {
 }
 
 // lastFPDU queues the FPDU of a Terminate. The next flush sends it before all other work, and
-// nothing is sent after it. lastFPDU returns false if nothing may be sent: not yet, because the
-// peer's first FPDU has not arrived, or no more.
+// nothing is sent after it. lastFPDU returns false if nothing may be sent yet, because the peer's
+// first FPDU has not arrived, or if nothing may be sent any more.
 func (t *transmitter) lastFPDU(fpdu []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -123,8 +123,8 @@ func (l *lifecycle) peerClosed() {
 	l.limit(limitEnd, l.p.cfg.LingerTimeout, &BrokenError{io.ErrUnexpectedEOF})
 	l.tx.drain()
 	l.unlimit(limitEnd)
-	// TCP reports a reset to either the receiver or the sender, not to both. drain has
-	// waited for the sender; if the sender saw a reset, the end of input was no FIN.
+	// TCP reports a reset to either the receiver or the sender, not to both. drain has waited for
+	// the sender. If the sender saw a reset, the input ended by this reset and not by a FIN.
 	if l.tx.wasReset() {
 		l.end(&BrokenError{unix.ECONNRESET}, true)
 	}

@@ -10,7 +10,7 @@ const (
 	nudges     = 4 // number of nudges; each waits four times as long as the one before
 )
 
-// nudgeLater starts the timer for the initiator's further empty Writes.
+// nudgeLater starts the timer that sends the nudges.
 func (l *lifecycle) nudgeLater() {
 	wait, left := firstNudge, nudges
 	l.mu.Lock()

@@ -12,7 +12,7 @@ type outgoing struct {
 	chain  *rdmacm.Chain // the chain of the work request, or nil
 	answer *response     // the answer to the peer's Read Request, or nil
 
-	// The rest of the payload, from pieces[0][offset:] on.
+	// The payload that is not in an FPDU yet: left bytes, from pieces[0][offset:] on.
 	pieces [][]byte
 	offset int
 	left   int

@@ -32,7 +32,7 @@ func (x *receiver) place(p []byte) {
 }
 
 // expose puts payload into registered memory, behind the bytes of the FPDU that are there
-// already. The memory may have been revoked since the header was checked.
+// already. If the memory was revoked since the header was checked, expose records a fault.
 func (x *receiver) expose(p []byte) {
 	f := &x.fpdu
 	f.region.mu.Lock()
@@ -58,7 +58,7 @@ func (x *receiver) holdBack() {
 	f.target = toBounce
 }
 
-// unbounce copies the payload that was held back into registered memory.
+// unbounce copies into registered memory the payload that holdBack kept out of it.
 func (x *receiver) unbounce() {
 	f := &x.fpdu
 	n := f.placed

@@ -81,7 +81,8 @@ func (t *transmitter) post(ch *rdmacm.Chain) {
 	if t.refusing {
 		closed := t.flushed
 		if !closed {
-			// Earlier chains are not completed yet, and chains complete in order.
+			// ch fails with ErrClosed. It joins the queue, because chains complete in order and
+			// earlier chains are not completed yet.
 			st.err = rdmacm.ErrClosed
 			st.built, st.sent, st.readsDone = len(ch.Work), len(ch.Work), st.reads
 			t.append(ch)

@@ -21,7 +21,7 @@ type transmitter struct {
 	rx   *receiver
 	life *lifecycle
 
-	// mu guards the following fields, up to "Only the sender".
+	// mu guards the following fields, up to terminated.
 	mu   sync.Mutex
 	idle sync.Cond // signalled when owned or completing becomes false, or refusing true
 
@@ -109,8 +109,8 @@ func (t *transmitter) nextMSN(queue uint32) uint32 {
 	return t.msn[queue]
 }
 
-// sizeFPDUs computes the largest payload of one FPDU. If CRCs are used, and Config.MaxFPDU is not
-// a number of bytes, each FPDU fits into one segment, because siw needs that (see batchRecords).
+// sizeFPDUs computes the largest payload of one FPDU from Config.MaxFPDU. If MaxFPDU is FPDUMSS,
+// or if it is FPDUAuto and CRCs are used, each FPDU fits into one TCP segment.
 func (t *transmitter) sizeFPDUs(fd uintptr) error {
 	mss, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 	if err != nil {
@@ -220,7 +220,8 @@ func (t *transmitter) transmitLoop() {
 	}
 }
 
-// written ends the use of a batch that TCP took completely.
+// written runs after TCP has taken the whole batch. It records what was sent, empties the batch,
+// and completes the finished chains.
 func (t *transmitter) written() {
 	t.referring.end(t.batch)
 	t.batchWritten(t.batch)
@@ -241,7 +242,7 @@ func (t *transmitter) fill() bool {
 				break
 			}
 			if !t.build(b) {
-				// The fault's Terminate is next, if it may be sent.
+				// build found a fault. Its Terminate comes next, if one may be sent.
 				break
 			}
 		}

@@ -79,7 +79,8 @@ func (l *lifecycle) unlimit(kind int) {
 	l.mu.Unlock()
 }
 
-// watchOn starts the checks if they are not running, because work now depends on the peer.
+// watchOn starts the checks if they are not running. It is called when work begins to depend on
+// the peer.
 func (l *lifecycle) watchOn() {
 	if l.watch.armed.Load() {
 		return
