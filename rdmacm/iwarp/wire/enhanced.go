@@ -18,9 +18,9 @@ const (
 	RTRRead
 )
 
-// Enhanced is the data of RFC 6581 §9 at the start of the private data.
+// Enhanced is the enhanced connection data (RFC 6581 §9) at the start of the private data.
 type Enhanced struct {
-	// PeerToPeer is flag A. Without it RTR means nothing, and Put does not write RTR.
+	// PeerToPeer is flag A. If it is false, RTR has no meaning, and Put does not write it.
 	PeerToPeer bool
 	RTR        RTR // flags B, C and D
 	IRD, ORD   uint16

@@ -16,8 +16,8 @@ const (
 	MaxULPDU = 64768
 )
 
-// Pad returns the number of pad bytes behind a ULPDU of n bytes. They make the length of
-// length field, ULPDU and pad a multiple of 4.
+// Pad returns the number of pad bytes behind a ULPDU of n bytes. With the pad, the total length
+// of the length field, the ULPDU and the pad is a multiple of 4.
 func Pad(n int) int { return -(LengthSize + n) & 3 }
 
 // FPDUSize returns the length on the wire of an FPDU with a ULPDU of n bytes, without

@@ -19,7 +19,8 @@ const (
 	SendSolInvalidate Opcode = 0x6
 	Terminate         Opcode = 0x7
 
-	// These have only names here, because the receiver rejects them as unexpected.
+	// The receiver rejects the following operations (RFC 7306) as unexpected. They are defined
+	// only so that errors and logs can name them.
 	Immediate          Opcode = 0x8
 	ImmediateSolicited Opcode = 0x9
 	AtomicRequest      Opcode = 0xa
@@ -143,8 +144,8 @@ func ParseUntagged(b []byte) Untagged {
 }
 
 // IsLastOfSend reports whether the control bytes at the start of b belong to the last segment of
-// a plain Send or of a Send with Invalidate, in the supported versions. invalidates is true for a
-// Send with Invalidate.
+// a plain Send or of a Send with Invalidate. It returns false if the versions are not the
+// supported ones. invalidates is true for a Send with Invalidate.
 func IsLastOfSend(b []byte) (is, invalidates bool) {
 	_ = b[1]
 	if b[0]&(tagged|last|ddpVersion) != last|DDPVersion || b[1]&rdmaVersion != RDMAPVersion<<rdmaVersionShift {

@@ -44,8 +44,8 @@ func (m *Marker) Put(b, p []byte) int {
 	return n
 }
 
-// Due reports whether a marker is due before the next byte. The CRC covers a marker between
-// the pad and the CRC (RFC 5044 §4.4).
+// Due reports whether a marker is due before the next byte. If a marker is due between the pad
+// and the CRC, the CRC covers it (RFC 5044 §4.4).
 func (m *Marker) Due() bool { return m.next == 0 }
 
 // PutDue writes the marker that is due.

@@ -140,9 +140,8 @@ type Dialect uint8
 // Dialects.
 const (
 	DialectRFC Dialect = iota
-	// DialectSIW has layer and type swapped and the header control bits at
-	// the other end of their byte, as Linux's siw sends it from
-	// little-endian machines.
+	// DialectSIW is the layout that Linux's siw sends from little-endian machines: layer and type
+	// are swapped, and the header control bits are at the other end of their byte.
 	DialectSIW
 	// DialectUnknown means that the Terminate quotes nothing, so both layouts are possible. Cause
 	// then holds the value by the standard's layout.
@@ -166,8 +165,9 @@ type Termination struct {
 func (c Cause) Swapped() Cause { return Cause{Layer(c.Type), uint8(c.Layer), c.Code} }
 
 // ParseTermination reads a Terminate header from b, which is the whole ULPDU behind the DDP
-// header. The quotes refer to b. The only error is a header that is shorter than the control
-// field. If a quote is announced and missing, its field stays empty.
+// header. The quotes in the result point into b. If b ends before a quote that its control bits
+// announce, the field of that quote stays empty. The only error is a header that is shorter than
+// the control field.
 func ParseTermination(b []byte) (Termination, error) {
 	var t Termination
 	if len(b) < terminateControl {
