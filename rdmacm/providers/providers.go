@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 )
 
-// Config configures a provider. A provider ignores the fields that do not concern it. With the
-// zero Config, a provider can make connections.
+// Config configures a provider. A provider ignores the fields that do not concern it. The zero
+// Config is valid.
 type Config struct {
 	// CRC and FPDU configure the software RNIC: see iwarp.ParseCRCMode and
 	// iwarp.ParseFPDUSize. Empty means the default.
@@ -65,8 +65,7 @@ const (
 	Verbs = "verbs"
 )
 
-// registry lists all providers. The first is the one that commands which connect over RDMA use by
-// default.
+// registry lists all providers. Commands that connect over RDMA use the first one by default.
 var registry = []struct {
 	name string
 	// ready returns an error that says why the provider cannot be opened here, or nil.

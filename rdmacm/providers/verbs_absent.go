@@ -4,7 +4,7 @@ package providers
 
 import "errors"
 
-// verbsBuilt is true if this program was built with the tag verbs, so that it can use RDMA
+// verbsBuilt is false: this program was built without the tag verbs, so it cannot use RDMA
 // devices.
 const verbsBuilt = false
 
