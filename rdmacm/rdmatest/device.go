@@ -74,8 +74,8 @@ func (c *Conn) unpark(op rdmacm.Op) {
 // issue carries out the work of one chain. The caller holds link.mu. issue releases it between
 // work requests.
 func (c *Conn) issue(p *posting) {
-	// Once p is ready or flushed, its Done may have been called, and its owner may change the
-	// chain.
+	// The loop must not read the chain once p is ready or flushed, because Done may then have
+	// been called, and the owner of the chain may change it.
 	for i := 0; !p.ready && !c.dead && i < len(p.chain.Work); i++ {
 		switch op := p.chain.Work[i].Op; {
 		case op == rdmacm.OpWrite && c.faults.reorder,

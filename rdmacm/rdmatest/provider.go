@@ -155,7 +155,7 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 		answer:   make(chan struct{}),
 	}
 	p.mu.Unlock()
-	// The peer may read the private data after Dial has returned.
+	// The private data is copied, because the peer may read it after Dial has returned.
 	r.param.PrivateData = append([]byte(nil), param.PrivateData...)
 	if l == nil {
 		return nil, fmt.Errorf("rdmatest: dial %v: %w", addr, syscall.ECONNREFUSED)
@@ -176,7 +176,8 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 		<-r.answer
 	case <-l.closed:
 		err := fmt.Errorf("rdmatest: dial %v: %w", addr, syscall.ECONNREFUSED)
-		// If Accept has handed the request out already, the other end may still answer it.
+		// If Accept has handed the request out already, drop returns false, and the other end may
+		// still answer the request. So Dial waits for the answer or for ctx.
 		if r.drop(err) {
 			return nil, err
 		}

@@ -236,7 +236,8 @@ func sendDrained(s *suite, a, b *Peer) {
 	}
 }
 
-// A receiver may answer from within Received. The test makes many calls in both directions.
+// A receiver may answer a message from within Received. The test sends many messages, and the
+// other side sends each of them back.
 func sendFromReceived(s *suite) {
 	const n, depth = 500, 16
 	echo := common()

@@ -32,8 +32,8 @@ func (c *Conn) watchOn() {
 	}
 }
 
-// look runs when the timer fires. It ends the connection if no Done of a chain was called during
-// Config.Stall.
+// look runs when the timer fires. It ends the connection if chains are posted and Done of none
+// was called during Config.Stall.
 func (c *Conn) look() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
