@@ -169,7 +169,7 @@ type Attributes struct {
 	// SIW is true if the device is the kernel's software iWARP, which has a vendor number of
 	// its own.
 	SIW bool
-	// Device is a different number for each device of a process.
+	// Device is a number that no other open device of this process has.
 	Device uint64
 }
 
@@ -189,8 +189,8 @@ type Channel interface {
 	// Listen makes an ID that listens at addr. If onlyFamily is true, a listener at [::]
 	// accepts no IPv4 peers. Listen may sleep.
 	Listen(addr netip.AddrPort, onlyFamily bool, backlog int) (ID, error)
-	// Carrier opens the device that carries addr, an address of this machine. It fails if no
-	// device carries it.
+	// Carrier opens the RDMA device to which addr, an address of this machine, belongs. It fails
+	// if addr belongs to no RDMA device.
 	Carrier(addr netip.Addr) (Device, error)
 	// Resolve begins to find the device that leads to addr. The event AddrResolved or an error
 	// event follows, at the latest after the time limit.
@@ -203,8 +203,8 @@ type Device interface {
 	Number() uint64
 	Attributes() Attributes
 	OpenDomain() (Domain, error)
-	// Present reports whether the machine still has the device, because a removal may come
-	// without an event.
+	// Present reports whether the machine still has the device. A removal may come without an
+	// event.
 	Present() bool
 	// Async passes each asynchronous event since its last call to the function told. Only one
 	// goroutine at a time calls Async, and none during or after Close or Retire.
@@ -218,8 +218,8 @@ type Device interface {
 	Retire()
 }
 
-// An ID (rdma_cm_id) is a listener, or one end of a connection until Create gives the ID to a
-// Conn.
+// An ID (rdma_cm_id) is a listener, or one end of a connection. After Create it belongs to the
+// Conn that Create returned.
 type ID interface {
 	Number() uint64
 	// Port returns the port of the ID.
@@ -298,6 +298,7 @@ type Conn interface {
 	// returned. Flush must not run during DestroyQueues or after it. It is called once.
 	// It may sleep.
 	DestroyQueues()
-	// Destroy frees the rest, including the ID. It is called after DestroyQueues. It may sleep.
+	// Destroy frees the ID and everything else of the connection that DestroyQueues has left. It
+	// is called after DestroyQueues. It may sleep.
 	Destroy()
 }
