@@ -30,9 +30,9 @@ type Device struct {
 	// Woken, if not nil, is called each time that the function ready of Serve has returned, with
 	// the number of calls of Poll and Flush since ready was called.
 	Woken func(calls int)
-	// Take, if not nil, makes a Flush fail. It is called with the number of works of each Flush,
-	// and returns how many of them the Flush accepts. If that is less, the Flush fails with ENOMEM
-	// at the next one.
+	// Take, if not nil, is called with the number of works of each Flush, and returns how many of
+	// them the Flush accepts. If that is fewer, the Flush fails with ENOMEM at the first work
+	// that is not accepted.
 	Take func(works int) int
 	// If HoldEstablished is true, the accepting side gets the event Established only when Settle
 	// is called. Before that, a Disconnect of that side does not reach the peer. rdma_cm behaves
