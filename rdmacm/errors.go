@@ -22,7 +22,8 @@ var (
 	ErrNoAgreement = fmt.Errorf("%w: no agreement with the peer", ErrSetup)
 	// ErrReadDepth: more RDMA Reads posted than Conn.ReadDepth allows.
 	ErrReadDepth = errors.New("rdmacm: more RDMA Reads than the peer allows")
-	// ErrTimeout: the peer did not answer in time.
+	// ErrTimeout: the peer did not answer in time, during the set-up, after Disconnect, or while
+	// work was outstanding.
 	ErrTimeout = errors.New("rdmacm: peer did not answer in time")
 	// ErrStalled: during the provider's stall timeout, the peer took none of the posted work,
 	// answered no RDMA Read, or stopped within a message. It wraps ErrTimeout.

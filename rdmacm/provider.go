@@ -6,7 +6,9 @@ import (
 )
 
 // A Provider makes connections over one kind of device. Any goroutine may call its methods, but
-// not while the goroutine's OS thread has the credentials of another user.
+// not while the goroutine's OS thread has the credentials of another user: the kernel refuses a
+// call for an RDMA device by a thread whose credentials differ from those with which the device
+// was opened.
 type Provider interface {
 	// Name is the provider's name in logs and metrics, such as "iwarp".
 	Name() string
@@ -47,7 +49,8 @@ type Request interface {
 	// the ULP may call Hold and Known of the seat. It must not call Leave, because the provider
 	// does.
 	Seat() Seat
-	// Accept completes the connection. p.Receives is the first promise of receives.
+	// Accept answers the request and returns the connection. It promises p.Receives messages, as
+	// a first call of Conn.Provide would.
 	Accept(p ConnParam) (Conn, error)
 	// Reject refuses the connection and sends private data of at most MaxRejectData bytes to
 	// the peer's ULP. The peer's ULP may get zeros after this data.
