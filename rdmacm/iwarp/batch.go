@@ -44,7 +44,7 @@ const (
 	batchScratch = 16 << 10
 	batchBytes   = 512 << 10
 	// inlineBytes is the largest payload, in bytes, that is copied to scratch, because a copy is
-	// cheaper than an entry of its own.
+	// cheaper than an iov entry of its own.
 	inlineBytes = 512
 	// batchReserve is the largest number of bytes of scratch that one FPDU needs.
 	batchReserve = wire.LengthSize + wire.UntaggedSize + wire.MaxTerminateSize + inlineBytes + 8

@@ -155,8 +155,8 @@ func (m *outgoing) putHeader(h []byte, ulpdu int, last bool) {
 	}
 }
 
-// fits returns how many of the next n bytes of payload a batch can refer to, if only as many iov
-// entries are free as the argument entries says. Each piece of payload needs an entry of its own.
+// fits returns how many of the next n bytes of payload a batch can refer to with the given number
+// of free iov entries. Each piece of payload needs an entry of its own.
 func (m *outgoing) fits(n, entries int) int {
 	got, offset := 0, m.offset
 	for i := 0; got < n && entries > 0; i++ {
@@ -238,7 +238,8 @@ func (k *marked) startFPDU(size int) {
 }
 
 func (k *marked) finishFPDU(b *batch, at int, crc bool) {
-	// The CRC covers a marker between pad and CRC.
+	// A marker between pad and CRC is written before the CRC is computed, because the CRC covers
+	// it.
 	if k.marker.Due() {
 		at += k.marker.PutDue(k.buf[at:])
 	}

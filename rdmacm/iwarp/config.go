@@ -145,9 +145,9 @@ type Config struct {
 // RingSize is the length of a receive ring, in bytes.
 const RingSize = 256 << 10
 
-// turnSize is the number of input bytes after which a receiver lets other receivers run. Each
-// yield wakes an idle processor and may move the receiver there, so turns of 256 KiB cost a
-// transfer of data a fifth of its rate.
+// turnSize is the number of input bytes after which a receiver lets other receivers run. It is
+// large, because each yield wakes an idle processor and may move the receiver there. With 256
+// KiB, a transfer of data lost a fifth of its rate.
 const turnSize = 4 * RingSize
 
 // While other receivers wait for a ring, a receiver gives its own back after turnTime. It then

@@ -187,7 +187,7 @@ func (p *Provider) refuse(sock *net.TCPConn, s *Setup, cause wire.Cause) error {
 	return fmt.Errorf("%w: %w", rdmacm.ErrNoAgreement, &TerminateError{Cause: cause})
 }
 
-// putTerminate writes the FPDU of a Terminate message into b.
+// putTerminate writes the FPDU of a Terminate message into b, and returns its length in bytes.
 func putTerminate(b []byte, t *wire.Termination, crc bool) int {
 	h := wire.Untagged{Op: wire.Terminate, Last: true, Queue: wire.QueueTerminate, MSN: 1}
 	h.Put(b[wire.LengthSize:])

@@ -143,8 +143,8 @@ func (t *transmitter) wasReset() bool {
 	return t.reset && !t.finSent
 }
 
-// sending reports whether work waits for the peer: the peer must read, or the initiator must send
-// its first FPDU.
+// sending reports whether this side has something to send that waits for the peer. Either a
+// goroutine is sending, and the peer must read, or the initiator must first send its first FPDU.
 func (t *transmitter) sending() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

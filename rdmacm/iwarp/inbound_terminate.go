@@ -39,8 +39,8 @@ func refused(t *wire.Termination) error {
 }
 
 // blame records the error why for the RDMA Read that a Terminate quotes. Other outstanding work
-// fails only because the connection ends. It ignores a quoted Write, because the Write may have
-// completed long ago (RFC 5040 §6.2.1): see refused.
+// fails only because the connection ends. blame ignores a quoted Write, because the Write may
+// have completed long ago (RFC 5040 §6.2.1): see refused.
 func (x *receiver) blame(t *wire.Termination, why error) {
 	var quoted func(r *outRead) bool
 	if len(t.RDMAP) == wire.ReadRequestSize {

@@ -33,7 +33,8 @@ type lifecycle struct {
 	nudge    *time.Timer // set on an initiator only
 }
 
-// start puts the connection into full operation.
+// start runs when the set-up is complete. It starts the watch, the receiving goroutine and, on an
+// initiator, the nudges. It sends the ready-to-receive message if there is one.
 func (l *lifecycle) start() {
 	l.p.counters.connections.Add(1)
 	l.p.event(rdmacm.Event{Kind: rdmacm.EventConnected, Peer: l.peer})

@@ -180,7 +180,8 @@ func (t *transmitter) startAnswer(a *response) {
 	t.p.counters.readBytesOut.Add(uint64(a.request.Size))
 }
 
-// messageBuilt updates the state after the last FPDU of the current message is built.
+// messageBuilt runs after the last FPDU of the current message is built. It removes the message's
+// answer from the queue, or goes on to the next work request.
 func (t *transmitter) messageBuilt() {
 	m := &t.out
 	m.active = false
@@ -211,7 +212,9 @@ func (t *transmitter) giveBackPlace() {
 	t.p.responses.Put(a)
 }
 
-// batchWritten updates the state after TCP took the whole batch.
+// batchWritten runs after TCP took the whole batch. It counts the FPDUs, and marks their work
+// requests as sent. If the Terminate was among the FPDUs, it closes this side's half of the
+// connection.
 func (t *transmitter) batchWritten(b *batch) {
 	p := &t.p.counters
 	p.fpdusOut.Add(uint64(b.fpdus))

@@ -140,8 +140,8 @@ func setEntry(v *unix.Iovec, p []byte) {
 	v.SetLen(len(p))
 }
 
-// placed updates the state after n bytes of payload were read straight into their destination, by
-// entries of the ring. The argument entry is the index of the first of these entries.
+// placed records that n bytes of payload were read straight into their destination, by entries of
+// the ring. The argument entry is the index of the first of these entries.
 func (x *receiver) placed(entry, n int) {
 	f := &x.fpdu
 	for k, left := entry, n; x.agreed.CRC && left > 0; k++ {

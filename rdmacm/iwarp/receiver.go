@@ -261,8 +261,8 @@ func (x *receiver) layOut() (entries, direct int) {
 	return entries + 1, direct
 }
 
-// landed updates the state after a read of n bytes into the entries that layOut prepared. direct
-// is the number of payload bytes for which layOut prepared entries.
+// landed records that a read of the socket has put n bytes into the entries that layOut prepared.
+// direct is the second result of layOut.
 func (x *receiver) landed(n, direct int) {
 	inPlace := min(n, direct)
 	if inPlace > 0 {

@@ -121,7 +121,8 @@ func (s *regions) revokeAll() {
 	}
 }
 
-// invalidate carries out the peer's Send with Invalidate (RFC 5040 §5.3).
+// invalidate carries out the peer's Send with Invalidate (RFC 5040 §5.3). It returns the zero
+// Cause if the peer may invalidate stag, and otherwise the cause of the fault.
 func (s *regions) invalidate(stag uint32) wire.Cause {
 	r := s.p.stags.lookup(stag)
 	switch {

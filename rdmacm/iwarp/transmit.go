@@ -242,7 +242,8 @@ func (t *transmitter) fill() bool {
 				break
 			}
 			if !t.build(b) {
-				// build found a fault. Its Terminate comes next, if one may be sent.
+				// build found a fault. The Terminate for this fault is the next FPDU, if one may
+				// be sent.
 				break
 			}
 		}
