@@ -111,7 +111,7 @@ func (p *Peer) parse(raw, ulpdu, pad []byte) FPDU {
 	return f
 }
 
-// ReadOp receives an FPDU of the given opcode.
+// ReadOp receives an FPDU, and asserts that its opcode is op.
 func (p *Peer) ReadOp(op wire.Opcode) FPDU {
 	p.T.Helper()
 	f := p.ReadFPDU()
@@ -121,8 +121,8 @@ func (p *Peer) ReadOp(op wire.Opcode) FPDU {
 	return f
 }
 
-// ReadMessage receives all segments of a message, asserts that they make up
-// one (RFC 5041 §4, §5.2), and returns the first and the whole payload.
+// ReadMessage receives all segments of a message, and asserts that they make up one message (RFC
+// 5041 §4, §5.2). It returns the first FPDU, and the payload of all FPDUs together.
 func (p *Peer) ReadMessage(op wire.Opcode) (first FPDU, payload []byte) {
 	p.T.Helper()
 	first = p.ReadOp(op)
@@ -149,8 +149,8 @@ func (p *Peer) ReadMessage(op wire.Opcode) (first FPDU, payload []byte) {
 	return first, payload
 }
 
-// ReadTerminate receives a Terminate with the given cause, and asserts that the peer then
-// closes the connection in order.
+// ReadTerminate receives a Terminate, and returns it. It asserts that the Terminate has the given
+// cause, and that the peer then closes the connection in order.
 func (p *Peer) ReadTerminate(cause wire.Cause) wire.Termination {
 	p.T.Helper()
 	f := p.ReadOp(wire.Terminate)

@@ -63,8 +63,8 @@ func LinuxRequest() Frame {
 	}
 }
 
-// Initiate sends a request and receives the reply. The test fails if the reply rejects the
-// connection.
+// Initiate sends the request frame f, and returns the reply. The test fails if the reply rejects
+// the connection.
 func (p *Peer) Initiate(f Frame) Frame {
 	p.T.Helper()
 	p.WriteFrame(false, f)
@@ -76,7 +76,7 @@ func (p *Peer) Initiate(f Frame) Frame {
 	return reply
 }
 
-// Respond receives a request and answers it.
+// Respond receives a request frame, answers it with reply, and returns the request.
 func (p *Peer) Respond(reply Frame) Frame {
 	p.T.Helper()
 	f := p.ReadFrame(false)
