@@ -48,7 +48,7 @@ func (m *Marker) Put(b, p []byte) int {
 // and the CRC, the CRC covers it (RFC 5044 §4.4).
 func (m *Marker) Due() bool { return m.next == 0 }
 
-// PutDue writes the marker that is due.
+// PutDue writes the marker that is due to the start of b, and returns its length in bytes.
 func (m *Marker) PutDue(b []byte) int {
 	m.put(b)
 	return MarkerSize
