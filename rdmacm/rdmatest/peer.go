@@ -74,7 +74,7 @@ func (p *Peer) begin(c rdmacm.Conn) {
 	})
 }
 
-// DialPeer connects a Peer to addr. The Peer ends with the test.
+// DialPeer connects a Peer to addr. The connection ends with the test.
 func DialPeer(t testing.TB, provider rdmacm.Provider, addr netip.AddrPort, param PeerParam) *Peer {
 	t.Helper()
 	p := newPeer(t, &param)
@@ -86,7 +86,8 @@ func DialPeer(t testing.TB, provider rdmacm.Provider, addr netip.AddrPort, param
 	return p
 }
 
-// AcceptPeer accepts the next connection of l as a Peer. The Peer ends with the test.
+// AcceptPeer accepts the next connection of l, and returns the Peer at this end of it. The
+// connection ends with the test.
 func AcceptPeer(t testing.TB, l rdmacm.Listener, param PeerParam) *Peer {
 	t.Helper()
 	p := newPeer(t, &param)
@@ -134,13 +135,14 @@ func (p *Peer) await(out <-chan Outcome) Outcome {
 	return within(p.t, "the chain comes back", out)
 }
 
-// Send sends b as one message.
+// Send sends b as one message, and returns the error that Done gets.
 func (p *Peer) Send(b []byte) error {
 	p.t.Helper()
 	return p.Do(SendOf(b)).Err
 }
 
-// SendInvalidate sends b as one message, which invalidates stag of the other side.
+// SendInvalidate sends b as one message, which invalidates stag of the other side. It returns the
+// error that Done gets.
 func (p *Peer) SendInvalidate(b []byte, stag uint32) error {
 	p.t.Helper()
 	return p.Do(rdmacm.Work{Op: rdmacm.OpSendInvalidate, Local: [][]byte{b}, Invalidate: stag}).Err

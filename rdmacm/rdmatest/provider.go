@@ -275,7 +275,7 @@ type request struct {
 	err    error
 }
 
-// arrive asks Seats for a seat.
+// arrive asks Seats for a seat. It returns an error if Seats refuses the connection.
 func (r *request) arrive() error {
 	seats := r.listener.provider.cfg.Seats
 	if seats == nil {

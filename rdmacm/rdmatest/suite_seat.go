@@ -21,7 +21,8 @@ var seatRules = []rule{
 	{"ProviderTellsTheSeatOfMessages", counted(census.Config{FirstTimeout: time.Second}, seatHeard)},
 }
 
-// counted runs a test with a provider whose accepted connections get their seats from a Census.
+// counted returns a sub-test that runs test with a Census, and with a provider whose accepted
+// connections get their seats from this Census.
 func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *suite) {
 	return func(s *suite) {
 		if s.Counted == nil {
