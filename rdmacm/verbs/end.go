@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// A phase is a stage of a connection's end.
+// A phase is a stage in the life of a connection.
 type phase uint8
 
 // Phases, in their order.

@@ -15,8 +15,8 @@ import (
 // Listen starts to accept connections at addr, on each device that carries the address. [::]
 // stands for all addresses of both families, as with TCP.
 //
-// If a device is removed and comes back, the listener uses it again. With Config.Skip, a
-// listener can begin before any device exists.
+// If a device is removed and comes back, the listener uses it again. If Config.Skip is set,
+// Listen succeeds even if no device exists yet.
 func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 	l := &listener{
 		p: p, addr: addr, requests: make(chan *request), closed: make(chan struct{}), all: make(map[netip.Addr]*bound),
@@ -64,7 +64,7 @@ type listener struct {
 
 	mu  sync.Mutex
 	all map[netip.Addr]*bound // nil when the listener is closed
-	// told holds the last message about a failure to listen that the log got, by address. Only
+	// told holds, for each address, the last logged message about a failure to listen there. Only
 	// the goroutine that runs look uses it.
 	told map[netip.Addr]string
 }

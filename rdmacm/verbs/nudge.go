@@ -2,9 +2,8 @@ package verbs
 
 import "time"
 
-// nudgeAfter is the time that a peer gets to receive the reply of the set-up. If the peer uses
-// siw, and bytes after the reply have arrived when it reads the reply, it refuses the
-// connection.
+// nudgeAfter is the time that a peer gets to receive the reply of the set-up. A peer with siw
+// refuses the connection if bytes after the reply have already arrived when it reads the reply.
 const nudgeAfter = 2 * time.Second
 
 // nudge makes siw look at its socket. siw may miss bytes that arrive while it accepts a

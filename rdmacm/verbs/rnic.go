@@ -132,8 +132,8 @@ func (d *rnic) eventLocked(e *device.Event) {
 	}
 }
 
-// removedLocked ends the connections of the device after its removal. The kernel cannot complete
-// the removal while a process has the device open.
+// removedLocked ends the connections of the device after its removal, so that keep can close the
+// device. The kernel cannot complete the removal while a process has the device open.
 func (d *rnic) removedLocked() {
 	if d.p.devices[d.Device] != d {
 		return

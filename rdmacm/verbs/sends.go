@@ -27,7 +27,7 @@ type sends struct {
 	issued int        // number of postings at the front of queue that the device has completely
 	spare  []*posting
 	// ring has a slot for each request of the send queue. The device has the requests numbered
-	// from head up to tail, without tail.
+	// from head to tail-1.
 	ring       []slot
 	head, tail uint64
 	signaled   uint64          // 1 + the number of the last request that asked for a completion
@@ -204,7 +204,8 @@ func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	return true
 }
 
-// Progress implements rdmacm.Conn. A device reports work only when it is done.
+// Progress implements rdmacm.Conn. It counts only the bytes of work that is done, because the
+// device reports nothing earlier.
 func (c *Conn) Progress() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,7 +257,9 @@ func (c *Conn) sendLocked() {
 		}
 		if receives+works == 0 {
 			if o.chains > 0 && !o.armed {
-				// The device may have completed work, and so have room again, without an event.
+				// Chains wait for completions, but the queues are not armed, so completions may
+				// have come without an event. Wake makes the connection's goroutine poll for
+				// them.
 				o.armed = true
 				c.dev.Wake()
 			}
