@@ -95,7 +95,8 @@ func (i *id) Create(o device.Domain, caps device.Caps) (device.Conn, error) {
 	return c, nil
 }
 
-// lock locks the device for a call. It panics after Destroy, when no calls are allowed.
+// lock locks the device for a call of one of c's methods, and returns the function that unlocks
+// it. It panics after Destroy, when no calls are allowed.
 func (c *conn) lock() (unlock func()) {
 	c.id.c.d.mu.Lock()
 	if c.gone {
@@ -201,8 +202,8 @@ func (c *conn) completeReceive(r device.Receive, status device.Status, length in
 	})
 }
 
-// fail puts the queue pair into the error state. All its requests complete as flushed. On siw the
-// request that it was sending is the exception.
+// fail puts the queue pair into the error state. All its requests complete with the status
+// Flushed. On siw the oldest work request completes with the status LocalOperation instead.
 func (c *conn) fail() {
 	c.failed = true
 	status := device.Flushed
@@ -308,7 +309,7 @@ func (c *conn) carry(p *conn, w *work) (status device.Status, fault bool) {
 	return device.OK, false
 }
 
-// deliver carries out a Send.
+// deliver carries out a Send. It returns the same results as carry.
 func (c *conn) deliver(p *conn, pieces [][]byte, n int) (status device.Status, fault bool) {
 	if len(p.promised) == 0 {
 		return device.NotPromised, true
