@@ -6,7 +6,8 @@ type Carrier struct {
 	// Provider is the provider's name. Device is the device's name, such as "mlx5_0", or empty
 	// if the provider uses no device.
 	Provider, Device string
-	// Protocol is "iWARP", "InfiniBand" or "RoCE".
+	// Protocol is "iWARP", "InfiniBand" or "RoCE". It is "RDMA" for the in-memory provider of
+	// package rdmatest.
 	Protocol string
 	// Shortcomings are the rules of this package that the device cannot keep.
 	Shortcomings []Shortcoming
