@@ -85,8 +85,8 @@ func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
 	if f.data.IRD == wire.DepthUnset {
 		e.ORD = wire.DepthUnset
 	} else {
-		// A Linux initiator sizes its queue of inbound Reads by this value. It is at least
-		// one, so that the initiator has a queue at all.
+		// A Linux initiator sizes its queue of inbound Reads by this value. It is at least one,
+		// unless the initiator allows no Reads, so that the initiator has a queue at all.
 		e.ORD = uint16(min(max(s.ORD, 1), s.PeerIRD))
 		s.ORD = min(s.ORD, s.PeerIRD)
 	}
