@@ -8,9 +8,10 @@
 // Each connection has one goroutine that receives. While there is input, it borrows a ring (a
 // receive buffer, ring.go) from a pool that all connections share, and reads the socket into it.
 // It parses FPDUs in the ring, copies payload to its destination, and calls the Handler. Large
-// payload is read straight into its destination. That of an RDMA Read may be read there even
-// before its header is parsed (ring.go). The receiving goroutine never waits for the transmitter,
-// for memory or for the peer.
+// payload is read straight into its destination. The payload of an RDMA Read may be read there
+// even before its header is parsed (ring.go). Until the connection ends, the receiving goroutine
+// waits only for input and for a ring. It never waits for the transmitter, for other memory, or
+// until the peer reads.
 //
 // The goroutine that posts work also sends it, many FPDUs with one system call, until
 // the socket takes no more. Another goroutine sends the rest; it ends when everything
