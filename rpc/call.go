@@ -147,6 +147,9 @@ func (c *Call) Resume(lane any) {
 	c.state.server.exec.submit(c, lane)
 }
 
+// Contended reports whether other calls wait for a worker of the executor.
+func (c *Call) Contended() bool { return c.state.server.exec.contended() }
+
 // Placed is the position and the length of an item that travels outside the message, in a Read
 // chunk.
 type Placed struct {

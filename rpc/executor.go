@@ -228,6 +228,13 @@ func (x *executor) wait(l *lane) {
 	}
 }
 
+// contended reports whether a call waits for a worker.
+func (x *executor) contended() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.waiting.n > 0
+}
+
 func (x *executor) enqueue(l *lane, c *Call) {
 	p := &c.state.place
 	p.Value = c

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"runtime"
 	"runtime/metrics"
 	"time"
 )
@@ -25,7 +24,7 @@ type pace struct {
 const stuckAfter = 250 * time.Millisecond
 
 func newPace(cfg *Config) pace {
-	p := pace{most: cfg.Workers, processors: runtime.GOMAXPROCS(0), ready: cfg.Ready}
+	p := pace{most: cfg.Workers, processors: cfg.Processors, ready: cfg.Ready}
 	if p.ready == nil {
 		sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 		p.ready = func() int {
@@ -36,8 +35,8 @@ func newPace(cfg *Config) pace {
 	return p
 }
 
-// least is the lowest value of most.
-func (p *pace) least() int { return 2 * p.processors }
+// least is the lowest value of most. If that many calls compute, they use all processors.
+func (p *pace) least() int { return p.processors }
 
 // slowed reports whether fewer workers may run calls than Config.Workers allows.
 func (x *executor) slowed() bool { return x.pace.most < x.workers }

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,9 +20,12 @@ type Config struct {
 	// number of goroutines for the calls of one client address in one lane (default 64). All
 	// addresses together may have twice as many in a lane.
 	Workers, LaneWorkers int
+	// Processors is the number of processors that calls may keep busy (default GOMAXPROCS). If
+	// GOMAXPROCS is larger, the Go runtime finds new input while calls keep Processors busy.
+	Processors int
 	// Ready returns the number of goroutines that are ready to run and wait for a processor. If
-	// Ready is nil, the executor asks the Go runtime. While the number exceeds the number of
-	// processors, fewer calls than Workers run (see pace).
+	// Ready is nil, the executor asks the Go runtime. While the number exceeds Processors, fewer
+	// calls than Workers run (see pace).
 	Ready func() int
 	// IdleWorker is how long a worker waits for another call before it ends (default 10 s).
 	IdleWorker time.Duration
@@ -56,6 +60,7 @@ func (c *Config) defaults() {
 	}
 	def(&c.Workers, 1024)
 	def(&c.LaneWorkers, 64)
+	def(&c.Processors, runtime.GOMAXPROCS(0))
 	if c.ReplyCacheBytes <= 0 {
 		c.ReplyCacheBytes = 64 << 20
 	}

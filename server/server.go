@@ -188,8 +188,8 @@ func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err e
 	if s.pool, err = mem.NewPool(s.memory(opened)); err != nil {
 		return err
 	}
-	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll)})
-	calls := rpc.Config{Pool: s.pool, ReplyCacheBytes: int64(s.cfg.Memory.Replies), Panicked: s.panicked, Working: s.polls.Errand}
+	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll), Procs: busyProcessors})
+	calls := rpc.Config{Pool: s.pool, Processors: busyProcessors(), ReplyCacheBytes: int64(s.cfg.Memory.Replies), Panicked: s.panicked, Working: s.polls.Errand}
 	if s.cfg.Metrics != "" {
 		s.durations = newDurations()
 		calls.Observe = s.durations.observe

@@ -43,6 +43,7 @@ Export options, separated by commas:
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
+			server.SpareProcessor()
 			return serve(func() (*config.Config, error) {
 				cfg, err := baseConfig(configFile, flags.HaveExports())
 				if err != nil {

@@ -61,8 +61,7 @@ type Compound struct {
 	keepBody bool
 	lane     any       // the executor lane in which a Blocked operation will wait
 	on       any       // the executor lane in which the compound runs without Try
-	since    time.Time // when the compound last began to run without Try
-	yielded  time.Time // when it last yielded the processor, or began to run without Try
+	since    time.Time // when the compound last began to run without Try, or let other goroutines run
 	start    func()
 	tagged   bool // the tag is valid UTF-8
 	inside   bool // Operation.Run has not returned; still true in leave after a panic
@@ -202,8 +201,10 @@ type scratch struct {
 func (k *Compound) run() (rpc.Outcome, bool) {
 	k.broughtBy = 0 // attributes found before the wait may be old
 	for ; k.Index < k.Count; k.Index++ {
-		k.yield()
 		k.Call.Mark(k.W)
+		if k.Op.Try && k.Index == attemptedOps {
+			return k.leaveAttempt(), false
+		}
 		switch s := k.step(); s {
 		case Blocked:
 			k.on = k.lane
@@ -235,11 +236,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 				k.W.PatchUint32(k.statusAt, uint32(s))
 				return k.ended(), true
 			}
-			if !k.Op.Try && k.Index+1 < k.Count && time.Since(k.since) > k.Program.turn {
-				k.Index++
-				k.Call.Mark(k.W)
-				k.Call.Detach()
-				k.Resume(k.on) // from here on the compound may belong to another goroutine
+			if !k.Op.Try && k.Index+1 < k.Count && time.Since(k.since) > k.Program.turn && k.giveWay() {
 				return rpc.Outcome{Pending: true}, false
 			}
 		}

@@ -3,30 +3,41 @@ package nfs4
 import (
 	"runtime"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// yield lets other goroutines use the processor if the compound has used it for long: for quietOps
-// operations if none of them can block, otherwise for longer than quietTime. Without that, the Go
-// runtime would let a goroutine use the processor for 10 ms, and calls of other clients would wait
-// that long for each of the compounds in progress.
-func (k *Compound) yield() {
-	if k.Op.Try {
-		if k.Index%quietOps == quietOps-1 {
-			runtime.Gosched()
-		}
-	} else if time.Since(k.yielded) > quietTime {
+// An attempt, on the goroutine that received the compound, executes at most attemptedOps operations.
+// The executor runs the others, because client addresses take turns there. Otherwise the peers of
+// one address could keep all receiving goroutines busy with long compounds, and the calls of other
+// clients would wait for them. Few compounds of ordinary clients have more operations than this.
+const attemptedOps = 8
+
+// usualTurn is the time for which a compound runs on a goroutine of the executor. Then it lets
+// other calls run, between two of its operations: see giveWay.
+const usualTurn = 500 * time.Microsecond
+
+// giveWay is called between two operations of a compound that has used its turn. If other calls
+// wait for the executor, the compound goes to the end of its client's queue, and giveWay returns
+// true. Otherwise it lets the other goroutines that are ready run, and continues; the Go runtime
+// alone would let them wait for 10 ms.
+func (k *Compound) giveWay() (queued bool) {
+	if !k.Program.contended(k.Call) {
 		runtime.Gosched()
-		k.yielded = time.Now()
+		k.since = time.Now()
+		return false
 	}
+	k.Index++
+	k.Call.Mark(k.W)
+	k.Call.Detach()
+	k.Resume(k.on) // from here on the compound may belong to another goroutine
+	return true
 }
 
-// Thresholds of yield. Few compounds of ordinary clients have quietOps operations or more.
-const (
-	quietOps  = 8
-	quietTime = 500 * time.Microsecond
-)
-
-// usualTurn is the time after which a compound on a goroutine of the executor lets other
-// calls run, between two of its operations. The reason is that a compound may have many
-// slow operations.
-const usualTurn = 100 * time.Millisecond
+// leaveAttempt ends the attempt of a compound that has executed attemptedOps operations.
+func (k *Compound) leaveAttempt() rpc.Outcome {
+	if e := k.Current.Export; e != nil {
+		k.on = e.FS.Lane()
+	}
+	return rpc.WouldBlock(k.on)
+}

@@ -35,6 +35,7 @@ type Program struct {
 	minors    [3]*minor
 	compounds sync.Pool
 	turn      time.Duration // after this time a compound lets other calls run: see usualTurn
+	contended func(*rpc.Call) bool
 	counters  counters
 	identity  *identity.Map
 	sendNames bool
@@ -59,7 +60,7 @@ func (m *minor) find(n wire.OpNum) *Operation {
 // New returns the program.
 func New(cfg Config) *Program {
 	p := &Program{
-		exports: cfg.Exports, state: cfg.State, turn: usualTurn, identity: cfg.Identity, sendNames: cfg.SendNames,
+		exports: cfg.Exports, state: cfg.State, turn: usualTurn, contended: (*rpc.Call).Contended, identity: cfg.Identity, sendNames: cfg.SendNames,
 		names:     pseudo.Of(cfg.Exports),
 		compounds: sync.Pool{New: func() any { return &Compound{plans: new(plans)} }},
 	}
@@ -130,7 +131,6 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	}
 	if k.Op.Try = c.Try; !c.Try {
 		k.since = time.Now()
-		k.yielded = k.since
 	}
 	out, over := k.run()
 	if over {
