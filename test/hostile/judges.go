@@ -208,9 +208,9 @@ func (s *Stage) JudgeSeries(works ...Work) {
 	}
 }
 
-// JudgeDelays is JudgeSeries, but does not judge how many calls a client makes. While all processors
-// are busy, the Go runtime looks for input only every 10 ms, so that a client which makes one call at
-// a time makes few of them.
+// JudgeDelays is JudgeSeries, but does not judge how many calls a client makes. Calls of one client
+// that need a worker wait until another client's compound has used its turn of 500 us, so that a
+// client which makes one call at a time may make fewer of them.
 func (s *Stage) JudgeDelays(works ...Work) {
 	s.t.Helper()
 	for _, work := range works {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,10 +98,10 @@ func TestLongCompounds(t *testing.T) {
 				}
 				s := stage(t, cfg)
 				a := s.Attack(Compounds{Peers: c.peers, Slots: c.slots, Repeated: c.of(s)}, source)
-				if c.disk != "" { // the peers wait for the disk, and leave processor time
-					s.JudgeSeries(c.judged...)
-				} else {
+				if slices.Contains(c.judged, Locks) {
 					s.JudgeDelays(c.judged...)
+				} else {
+					s.JudgeSeries(c.judged...)
 				}
 				if n := a.Standing.Load(); n != int64(a.Peers) {
 					t.Errorf("%d of %d peers stand: %v", n, a.Peers, a)
