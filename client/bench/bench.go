@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
-	"github.com/nfsrdmad/nfsrdmad/rpc"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Config configures a measurement. A field that is 0 or empty has the default in its comment.
@@ -82,11 +82,10 @@ type Progress struct {
 // A bench is one measurement.
 type bench struct {
 	cfg   Config
-	work  *workload
-	needs groundKind
+	kind  kind
+	nfs   protocol
 	conns []*conn
 	ground
-	four four
 
 	start     time.Time
 	stop      atomic.Bool
@@ -98,14 +97,12 @@ type bench struct {
 	err  error
 }
 
-// A conn is one connection and its counters. With NFS version 4, Conn and caller are nil, because
-// the session has the connections.
+// A conn has the counters of one connection. With NFS version 4 the session distributes the requests
+// to its connections, so there a conn counts the requests of Config.Depth slots.
 type conn struct {
-	*client.Conn
-	caller     rpc.Caller // of the Conn
 	number     int
 	cursor     atomic.Uint64 // the next block of a sequential workload
-	file       client.Handle // the file or directory of this connection
+	file       file          // the file or directory of this connection
 	operations atomic.Int64
 	bytes      atomic.Int64
 	entries    atomic.Int64
@@ -113,40 +110,99 @@ type conn struct {
 	times      *latencies
 }
 
+func newConn(number int) *conn { return &conn{number: number, times: newLatencies()} }
+
+// A protocol makes the requests of one version of NFS by which a bench prepares a measurement, and
+// cleans up after it.
+type protocol interface {
+	// mount returns the handle of the export's root.
+	mount(ctx context.Context) (client.Handle, error)
+	// limits returns the largest sizes of READ, WRITE and listings, in bytes.
+	limits(ctx context.Context, root client.Handle) (limits, error)
+	mkdir(ctx context.Context, dir client.Handle, name string) (client.Handle, error)
+	// create makes a file and leaves it open. release closes it.
+	create(ctx context.Context, dir client.Handle, name string) (file, error)
+	release(ctx context.Context, f file) error
+	// write writes unstably, and returns the number of bytes that the server took.
+	write(ctx context.Context, f file, offset uint64, p []byte) (int, error)
+	commit(ctx context.Context, f file) error
+	list(ctx context.Context, dir client.Handle) (names []string, err error)
+	Walk(ctx context.Context, dir client.Handle, path string) (client.Handle, error)
+	Remove(ctx context.Context, dir client.Handle, name string) error
+	Rmdir(ctx context.Context, dir client.Handle, name string) error
+	// newSlot returns the slot with this number of a connection, for the workload of b.
+	newSlot(b *bench, c *conn, number int) *slot
+	// end ends the connections. abandon does so without a further request to the server, and makes
+	// all calls in progress fail.
+	end() error
+	abandon()
+}
+
+// A file is an open file, or a directory. With NFS version 4 an open file has a stateid.
+type file struct {
+	handle client.Handle
+	open   wire.StateID4
+}
+
+// limits are the largest sizes, in bytes, that a server and this client accept.
+type limits struct{ read, write, list int }
+
+// dial connects to the server.
+func dial(ctx context.Context, cfg *Config, connections int) (protocol, error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	if cfg.NFS == "3" {
+		return dial3(ctx, cfg, connections)
+	}
+	return dial4(ctx, cfg, connections)
+}
+
 // Run measures a server. It makes a directory of its own in the export, and removes it,
 // even if ctx ends before the measurement does.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
-	run := run3
-	if cfg.NFS != "3" {
-		run = run4
+	work, err := kindOf(&cfg)
+	if err != nil {
+		return nil, err
 	}
-	m, err := run(ctx, cfg)
+	b := &bench{cfg: cfg, kind: work}
+	m, err := b.measure(ctx)
 	if err != nil && client.Refused(err) {
 		err = fmt.Errorf("%w: the server does not take sec=%v here: 'nfsrdmad probe' tells what it takes", err, cfg.Flavor())
 	}
 	return m, err
 }
 
-// run3 measures a server with NFS version 3.
-func run3(ctx context.Context, cfg Config) (*Result, error) {
-	work := workloads[cfg.Workload]
-	if work == nil {
-		return nil, fmt.Errorf("bench: workload %q is none of %v", cfg.Workload, Workloads())
-	}
-	b := &bench{cfg: cfg, work: work, needs: work.needs}
-	defer func() {
-		for _, c := range b.conns {
-			c.Close()
+// kindOf returns the kind of the configured workload.
+func kindOf(cfg *Config) (kind, error) {
+	var names []string
+	switch cfg.NFS {
+	case "3":
+		if w := workloads[cfg.Workload]; w != nil {
+			return w.kind, nil
 		}
-	}()
-	if err := b.connect(ctx); err != nil {
+		names = Workloads()
+	case "4.1", "4.2":
+		if w := workloads4[cfg.Workload]; w != nil {
+			return w.kind, nil
+		}
+		names = Workloads4()
+	default:
+		return kind{}, fmt.Errorf("bench: NFS version %q is none of 3, 4.1, 4.2", cfg.NFS)
+	}
+	return kind{}, fmt.Errorf("bench: workload %q is none of %v", cfg.Workload, names)
+}
+
+// measure connects, makes the files, measures, and removes the files.
+func (b *bench) measure(ctx context.Context) (m *Result, err error) {
+	if b.nfs, err = dial(ctx, &b.cfg, b.cfg.Connections); err != nil {
 		return nil, err
 	}
-	err := b.prepare(ctx)
-	var m *Result
-	if err == nil {
-		m, err = b.run(ctx, func(c *conn, i int) worker { return newSlot(b, c, i) })
+	for i := range b.cfg.Connections {
+		b.conns = append(b.conns, newConn(i))
+	}
+	if err = b.prepare(ctx); err == nil {
+		m, err = b.run(ctx)
 	}
 	if cleanup := b.clean(); err == nil {
 		err = cleanup
@@ -154,41 +210,21 @@ func run3(ctx context.Context, cfg Config) (*Result, error) {
 	return m, err
 }
 
-func (b *bench) connect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
-	defer cancel()
-	for i := range b.cfg.Connections {
-		c, err := client.Dial(ctx, b.cfg.Target)
-		if err != nil {
-			return err
-		}
-		b.conns = append(b.conns, newConn(c, c.Caller(), i))
-	}
-	return nil
-}
-
-func newConn(c *client.Conn, caller rpc.Caller, number int) *conn {
-	return &conn{Conn: c, caller: caller, number: number, times: newLatencies()}
-}
-
-// A worker makes one call after the other. begin starts its first call.
-type worker interface{ begin() }
-
-// run measures with Config.Depth workers on each connection. It makes each worker with newWorker.
-func (b *bench) run(ctx context.Context, newWorker func(c *conn, number int) worker) (*Result, error) {
+// run measures with Config.Depth slots on each connection.
+func (b *bench) run(ctx context.Context) (*Result, error) {
 	b.unlimited = b.cfg.Ops <= 0
 	b.left.Store(b.cfg.Ops)
-	var slots []worker
+	var slots []*slot
 	for _, c := range b.conns {
 		for i := range b.cfg.Depth {
-			slots = append(slots, newWorker(c, i))
+			slots = append(slots, b.nfs.newSlot(b, c, i))
 		}
 	}
 	before := ownCPU()
 	b.start = time.Now()
 	b.running.Add(len(slots))
 	for _, s := range slots {
-		s.begin()
+		s.begin(time.Since(b.start))
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -207,9 +243,9 @@ func (b *bench) run(ctx context.Context, newWorker func(c *conn, number int) wor
 	return b.result(elapsed, cpu), nil
 }
 
-// watch waits until the channel ended is closed, which means that all workers have stopped. It
-// stops them when Config.Duration is over or ctx ends. It calls Config.Progress about every
-// second.
+// watch waits until the channel ended is closed, which means that all slots have stopped. It stops
+// them when Config.Duration is over or ctx ends. If calls are still in progress Config.Timeout after
+// the end of ctx, it abandons the connections. It calls Config.Progress about every second.
 func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 	var deadline <-chan time.Time
 	if b.cfg.Duration > 0 {
@@ -220,6 +256,7 @@ func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	cancelled := ctx.Done()
+	var late <-chan time.Time
 	for {
 		select {
 		case <-ended:
@@ -229,6 +266,9 @@ func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 		case <-cancelled:
 			cancelled = nil
 			b.fail(context.Cause(ctx))
+			late = time.After(b.cfg.Timeout)
+		case <-late:
+			b.nfs.abandon()
 		case <-tick.C:
 			if b.cfg.Progress != nil {
 				b.cfg.Progress(b.progress())

@@ -61,7 +61,7 @@ func (b *bench) result(elapsed, cpu time.Duration) *Result {
 		Depth: b.cfg.Depth, Connections: b.cfg.Connections, Elapsed: elapsed,
 		CPU: cpu, CPUShare: float64(cpu) / float64(elapsed), Processors: runtime.NumCPU(),
 	}
-	switch b.needs {
+	switch b.kind.needs {
 	case groundFilled, groundOwn:
 		m.Size, m.FileSize = b.cfg.Size, b.cfg.FileSize
 	case groundListed:

@@ -6,20 +6,31 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/client"
-	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A slot is a worker for NFS version 3: it keeps one call in progress. The goroutine that takes the
-// reply sends the next call, and allocates no memory between the two.
+// A kind is the part of a workload that does not depend on the version of NFS.
+type kind struct {
+	// needs is the kind of files that the bench makes for the workload. entry is the format of the
+	// names in a directory that the workload lists.
+	needs groundKind
+	entry string
+	// data is true if each slot needs a buffer of Config.Size bytes, and writes if the buffer is
+	// sent to the server.
+	data, writes bool
+	// requests is the number of requests of one operation; 0 means 1.
+	requests int
+	// next, unless nil, sets the slot up for its next operation, for example with an offset in the
+	// file.
+	next func(s *slot)
+}
+
+// A slot keeps one request in progress. The goroutine that takes the reply sends the next request,
+// and allocates no memory between the two.
 type slot struct {
-	b    *bench
-	c    *conn
-	x    rpc.Exchange
-	work *workload
+	b *bench
+	c *conn
+	requester
 
 	began time.Duration // since the bench's start
 	buf   []byte
@@ -27,110 +38,63 @@ type slot struct {
 	draw  *rand.Rand
 
 	// The state of the operation in progress.
+	step   int // number of the request within the operation, from 0
 	offset uint64
-	second bool   // for the workload create: the file is made, and the present call removes it
 	name   []byte // for the workload create: the file's name
 	serial uint64
-	cookie uint64
-	verf   nfs3wire.CookieVerf3
-
-	// Results are decoded into these fields, so that a call allocates no memory.
-	read nfs3wire.Read3Res
-	list nfs3wire.ReaddirPlus3Res
-	item nfs3wire.EntryPlus3
 }
 
-func newSlot(b *bench, c *conn, number int) *slot {
-	s := &slot{b: b, c: c, work: b.work}
-	s.draw = rand.New(rand.NewPCG(uint64(c.number), uint64(number)))
-	if s.work.data {
+// A requester makes the requests of a slot, in one version of NFS.
+type requester interface {
+	// send sends the request with the number slot.step of the operation in progress.
+	send()
+	// answer checks a reply. n is the number of payload bytes that the request moved.
+	answer() (n int, err error)
+}
+
+func newSlot(b *bench, c *conn, number int, r requester) slot {
+	s := slot{b: b, c: c, requester: r, draw: rand.New(rand.NewPCG(uint64(c.number), uint64(number)))}
+	if b.kind.data {
 		s.buf = make([]byte, b.cfg.Size)
 		s.sinks[0] = s.buf
 	}
 	s.name = fmt.Appendf(make([]byte, 0, 64), "c%d-s%d-", c.number, number)
-	s.x.Program, s.x.Version = nfs3wire.Program, nfs3wire.Version
-	s.x.Cred = b.cfg.Cred
-	s.x.Args = func(w *xdr.Writer) { s.work.args(s, w) }
-	s.x.Done = func(*rpc.Exchange) { s.done() }
-	s.procedure(s.work.procedure)
 	return s
 }
 
-// procedure sets up the exchange for calls of the procedure p.
-func (s *slot) procedure(p nfs3wire.Procedure) {
-	s.x.Procedure = uint32(p)
-	s.x.Binding = &nfs.Binding3.Procedures[p]
-	s.x.MaxArgs = maxSlotArgs
-	s.x.Sinks, s.x.Locate = nil, nil
-	if p == nfs3wire.ProcRead {
-		s.x.Sinks, s.x.Locate = s.sinks[:], client.LocateReadData
-	}
-}
-
-// maxSlotArgs is the largest size of any workload's arguments without payload, in bytes.
-const maxSlotArgs = 2*nfs3wire.FileHandle3MaxSize + 256
-
-// begin starts the first operation.
-func (s *slot) begin() {
+// begin starts an operation at the time now, which is counted from the bench's start. If no operation
+// may begin any more, the slot stops.
+func (s *slot) begin(now time.Duration) {
 	if !s.b.claim() {
 		s.b.running.Done()
 		return
 	}
-	s.began = time.Since(s.b.start)
+	s.began, s.step = now, 0
+	if s.b.kind.next != nil {
+		s.b.kind.next(s)
+	}
 	s.send()
 }
 
-func (s *slot) send() {
-	s.work.next(s)
-	s.c.caller.Start(&s.x)
-}
-
-// done takes a reply and sends the next call.
+// done takes a reply and sends the next request. It repeats the request if the server asks for that
+// (NFS3ERR_JUKEBOX, NFS4ERR_DELAY).
 func (s *slot) done() {
-	n, more, err := s.answer()
-	switch {
-	case err == errDelayed:
+	n, err := s.answer()
+	if err != nil && statusOf(err) == wire.NFS4ErrDelay {
 		s.c.delayed.Add(1)
-		s.c.caller.Start(&s.x)
+		s.send()
 		return
-	case err != nil:
+	}
+	if err != nil {
 		s.b.fail(err)
 		s.b.running.Done()
 		return
-	case more:
-		s.c.caller.Start(&s.x)
+	}
+	if s.step++; s.step < s.b.kind.requests {
+		s.send()
 		return
 	}
-	now := s.b.took(s.c, s.began, n)
-	if !s.b.claim() {
-		s.b.running.Done()
-		return
-	}
-	s.began = now
-	s.send()
-}
-
-// answer checks a reply. n is the number of payload bytes that the call moved; more means that
-// the operation needs another call.
-func (s *slot) answer() (n int, more bool, err error) {
-	if s.x.Err != nil {
-		return 0, false, s.x.Err
-	}
-	return s.work.answer(s, &s.x.Results)
-}
-
-// status reads the status at the start of results. It returns nil for NFS3_OK, and errDelayed for
-// NFS3ERR_JUKEBOX.
-func (s *slot) status(d *xdr.Decoder) error {
-	switch status := nfs3wire.NFSStat3(d.Int32()); {
-	case d.Err() != nil:
-		return fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
-	case status == nfs3wire.NFS3ErrJukebox:
-		return errDelayed
-	case status != nfs3wire.NFS3OK:
-		return &client.StatusError{Procedure: nfs3wire.Procedure(s.x.Procedure), Status: status}
-	}
-	return nil
+	s.begin(s.b.took(s.c, s.began, n))
 }
 
 // rename chooses a file name that the slot has not used before.
@@ -141,4 +105,18 @@ func (s *slot) rename() {
 		base--
 	}
 	s.name = strconv.AppendUint(s.name[:base], s.serial, 10)
+}
+
+// blocks returns how many READs or WRITEs of Config.Size bytes a file takes.
+func (b *bench) blocks() uint64 { return max(uint64(b.cfg.FileSize)/uint64(b.cfg.Size), 1) }
+
+func (s *slot) sequential() {
+	s.offset = (s.c.cursor.Add(1) - 1) % s.b.blocks() * uint64(s.b.cfg.Size)
+}
+
+func (s *slot) random() { s.offset = s.draw.Uint64N(s.b.blocks()) * uint64(s.b.cfg.Size) }
+
+// errShort returns the error for a READ that returned n bytes, fewer than the file had at the start.
+func (s *slot) errShort(n int) error {
+	return fmt.Errorf("bench: READ of %d bytes at %d gave %d: the file became shorter during the measurement", len(s.buf), s.offset, n)
 }

@@ -1,35 +1,19 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
-	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A slot4 is a worker for NFS version 4: it keeps one request in progress. The goroutine that takes
-// the reply sends the next request, and allocates no memory between the two.
+// A slot4 is a slot for NFS version 4.
 type slot4 struct {
-	b    *bench
-	c    *conn
-	at   file4
-	work *workload4
-	k    client.Compound
-
-	began time.Duration // since the bench's start
-	buf   []byte
-	sinks [1][]byte
-	ops   [3]client.Op
-	draw  *rand.Rand
-
-	// The state of the operation in progress.
-	step   int
-	name   []byte // for the workload create: the file's name
-	serial uint64
+	slot
+	work    *workload4
+	session *client.Session
+	k       client.Compound
+	ops     [3]client.Op
 
 	// Arguments and results are fields, so that a request allocates no memory.
 	fh       wire.PutFH4Args
@@ -66,18 +50,10 @@ var listAttributes = wire.Bits(wire.Fattr4Filehandle, wire.Fattr4RdattrError, wi
 // maxSlotResults is an upper bound for the size of any workload's results without data, in bytes.
 const maxSlotResults = 1024
 
-func newSlot4(b *bench, c *conn, number int) *slot4 {
-	s := &slot4{b: b, c: c, work: b.four.work}
-	if b.needs != groundNone {
-		s.at = b.four.opens[c.number]
-	}
-	s.draw = rand.New(rand.NewPCG(uint64(c.number), uint64(number)))
-	if s.work.data {
-		s.buf = make([]byte, b.cfg.Size)
-		s.sinks[0] = s.buf
-	}
-	s.name = fmt.Appendf(make([]byte, 0, 64), "c%d-s%d-", c.number, number)
-	s.fh.Object = wire.NFSFH4(s.at.handle)
+func newSlot4(b *bench, work *workload4, session *client.Session, c *conn, number int) *slot4 {
+	s := &slot4{work: work, session: session}
+	s.slot = newSlot(b, c, number, s)
+	s.fh.Object = wire.NFSFH4(c.file.handle)
 	s.getattr.AttrRequest = statAttributes
 	s.open = wire.Open4Args{
 		ShareAccess: wire.Open4ShareAccessWrite | wire.Open4ShareAccessWantNoDeleg,
@@ -87,89 +63,29 @@ func newSlot4(b *bench, c *conn, number int) *slot4 {
 		Claim: wire.OpenClaim4{Claim: wire.ClaimNull},
 	}
 	s.open.Owner.Owner = []byte(fmt.Sprint("bench ", c.number, " ", number))
-	if b.four.session != nil {
-		s.open.Owner.Clientid = b.four.session.ClientID()
-	}
+	s.open.Owner.Clientid = session.ClientID()
 	s.reopen = s.open
 	s.reopen.ShareAccess = wire.Open4ShareAccessRead | wire.Open4ShareAccessWantNoDeleg
 	s.reopen.Openhow = wire.Openflag4{}
 	s.reopen.Claim.File = wire.UTF8String(sharedFile)
 	s.list.AttrRequest = statAttributes.Or(&listAttributes)
 	s.k.MaxResults = maxSlotResults
-	if s.work.lists {
+	if b.kind.needs == groundListed {
 		s.k.MaxResults += b.cfg.Size
 	}
 	s.k.Done = func(*client.Compound) { s.done() }
 	return s
 }
 
-// begin starts the first operation.
-func (s *slot4) begin() {
-	if !s.b.claim() {
-		s.b.running.Done()
-		return
-	}
-	s.began = time.Since(s.b.start)
-	s.next()
-}
-
-// next sends the first request of the next operation.
-func (s *slot4) next() {
-	s.step = 0
-	s.work.next(s)
-	s.send()
-}
-
 func (s *slot4) send() {
 	s.k.Sinks = nil
 	s.k.Ops = s.work.put(s, s.ops[:0])
-	s.b.four.session.Start(&s.k)
+	s.session.Start(&s.k)
 }
 
-// done takes a reply and sends the next request.
-func (s *slot4) done() {
-	n, more, err := 0, false, s.k.Err
-	if err == nil {
-		n, more, err = s.work.answer(s)
+func (s *slot4) answer() (int, error) {
+	if s.k.Err != nil {
+		return 0, s.k.Err
 	}
-	switch {
-	case delayed4(err):
-		s.c.delayed.Add(1)
-		s.send()
-		return
-	case err != nil:
-		s.b.fail(err)
-		s.b.running.Done()
-		return
-	case more:
-		s.step++
-		s.send()
-		return
-	}
-	now := s.b.took(s.c, s.began, n)
-	if !s.b.claim() {
-		s.b.running.Done()
-		return
-	}
-	s.began = now
-	s.next()
-}
-
-// delayed4 reports whether the server asked for a repetition of the request (NFS4ERR_DELAY).
-func delayed4(err error) bool {
-	if err == nil {
-		return false
-	}
-	e, ok := errors.AsType[*client.OpError](err)
-	return ok && e.Status == wire.NFS4ErrDelay
-}
-
-// rename chooses a file name that the slot has not used before.
-func (s *slot4) rename() {
-	s.serial++
-	base := len(s.name)
-	for base > 0 && s.name[base-1] != '-' {
-		base--
-	}
-	s.name = strconv.AppendUint(s.name[:base], s.serial, 10)
+	return s.work.answer(s)
 }

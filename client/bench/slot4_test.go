@@ -13,23 +13,23 @@ import (
 func TestSlot4AllocatesNothing(t *testing.T) {
 	for name, work := range workloads4 {
 		t.Run(name, func(t *testing.T) {
-			b := &bench{unlimited: true, start: time.Now(), needs: work.needs}
+			b := &bench{unlimited: true, start: time.Now(), kind: work.kind}
 			b.cfg = Config{Size: 512, FileSize: 1 << 20}
-			b.four.work = work
-			b.four.opens = []file4{{handle: make(client.Handle, 32)}}
-			s := newSlot4(b, newConn(nil, nil, 0), 0)
+			c := newConn(0)
+			c.file.handle = make(client.Handle, 32)
+			s := newSlot4(b, work, new(client.Session), c, 0)
 			s.readRes.ResOK.Data.Data = s.buf
 			s.writeRes.ResOK.Count, s.writeRes.ResOK.Committed = uint32(len(s.buf)), work.stable
 			s.getFH.ResOK.Object = wire.NFSFH4("a handle")
 			s.listRes.ResOK.Reply.EOF = true
 			requests := 0
 			if n := testing.AllocsPerRun(200, func() {
-				s.step = 0
-				work.next(s)
-				for more := true; more; s.step++ {
+				if work.next != nil {
+					work.next(&s.slot)
+				}
+				for s.step = 0; s.step < max(work.requests, 1); s.step++ {
 					s.k.Ops = work.put(s, s.ops[:0])
-					var err error
-					if _, more, err = work.answer(s); err != nil {
+					if _, err := s.answer(); err != nil {
 						t.Fatal(err)
 					}
 					requests++

@@ -20,37 +20,36 @@ func (s *still) Cancel(*rpc.Exchange, error) {}
 // A bench allocates nothing between a reply and the next call, in any workload, because such
 // costs would be measured with the server's.
 func TestSlotAllocatesNothing(t *testing.T) {
-	for name, results := range map[string]func(w *xdr.Writer, s *slot){
-		"null": func(*xdr.Writer, *slot) {},
-		"getattr": func(w *xdr.Writer, _ *slot) {
+	for name, results := range map[string]func(w *xdr.Writer, s *slot3){
+		"null": func(*xdr.Writer, *slot3) {},
+		"getattr": func(w *xdr.Writer, _ *slot3) {
 			(&nfs3wire.Getattr3Res{ResOK: nfs3wire.Getattr3ResOK{ObjAttributes: nfs3wire.Fattr3{Type: nfs3wire.NF3Reg}}}).Encode(w)
 		},
-		"read": func(w *xdr.Writer, s *slot) {
+		"read": func(w *xdr.Writer, s *slot3) {
 			(&nfs3wire.Read3Res{ResOK: nfs3wire.Read3ResOK{Count: uint32(len(s.buf))}}).Encode(w)
 			w.Truncate(w.Len() - 4)
 			w.Opaque(s.buf)
 		},
-		"write": func(w *xdr.Writer, s *slot) {
+		"write": func(w *xdr.Writer, s *slot3) {
 			(&nfs3wire.Write3Res{ResOK: nfs3wire.Write3ResOK{Count: uint32(len(s.buf)), Committed: nfs3wire.Unstable}}).Encode(w)
 		},
-		"syncwrite": func(w *xdr.Writer, s *slot) {
+		"syncwrite": func(w *xdr.Writer, s *slot3) {
 			(&nfs3wire.Write3Res{ResOK: nfs3wire.Write3ResOK{Count: uint32(len(s.buf)), Committed: nfs3wire.FileSync}}).Encode(w)
 		},
-		"create": func(w *xdr.Writer, _ *slot) { w.Uint32(0) },
-		"readdirplus": func(w *xdr.Writer, _ *slot) {
+		"create": func(w *xdr.Writer, _ *slot3) { w.Uint32(0) },
+		"readdirplus": func(w *xdr.Writer, _ *slot3) {
 			(&nfs3wire.ReaddirPlus3Res{ResOK: nfs3wire.ReaddirPlus3ResOK{Reply: nfs3wire.DirListPlus3{EOF: true}}}).Encode(w)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caller := new(still)
-			b := &bench{work: workloads[name], unlimited: true, start: time.Now()}
+			b := &bench{kind: workloads[name].kind, unlimited: true, start: time.Now()}
 			b.cfg = Config{Size: 512, FileSize: 1 << 20}
-			b.how.ObjAttributes.Mode = nfs3wire.SetMode3{SetIt: true}
-			c := newConn(nil, caller, 0)
-			c.file = make(client.Handle, 32)
-			s := newSlot(b, c, 0)
+			c := newConn(0)
+			c.file.handle = make(client.Handle, 32)
+			s := newSlot3(b, workloads[name], caller, c, 0)
 			b.running.Add(1)
-			s.begin()
+			s.begin(0)
 			call := xdr.NewWriter(make([]byte, 0, 4096))
 			answer := xdr.NewWriter(make([]byte, 0, 4096))
 			callBuf, answerBuf := call.Bytes(), answer.Bytes()
@@ -76,18 +75,19 @@ func TestSlotAllocatesNothing(t *testing.T) {
 // measurement ends with an error.
 func TestSyncWriteThatIsNotStable(t *testing.T) {
 	for committed, ok := range map[nfs3wire.StableHow]bool{nfs3wire.Unstable: false, nfs3wire.DataSync: false, nfs3wire.FileSync: true} {
-		b := &bench{work: workloads["syncwrite"], unlimited: true, start: time.Now(), cfg: Config{Size: 512, FileSize: 4096}}
-		s := newSlot(b, newConn(nil, new(still), 0), 0)
+		work := workloads["syncwrite"]
+		b := &bench{kind: work.kind, unlimited: true, start: time.Now(), cfg: Config{Size: 512, FileSize: 4096}}
+		s := newSlot3(b, work, new(still), newConn(0), 0)
 		w := xdr.NewWriter(make([]byte, 0, 256))
 		(&nfs3wire.Write3Res{ResOK: nfs3wire.Write3ResOK{Count: 512, Committed: committed}}).Encode(w)
 		var d xdr.Decoder
 		d.Reset(w.Bytes(), 0, nil)
-		if _, _, err := gotWrite(s, &d); (err == nil) != ok {
+		if _, err := gotWrite(s, &d); (err == nil) != ok {
 			t.Errorf("%v: %v", committed, err)
 		}
-		s4 := &slot4{work: workloads4["syncwrite"], buf: make([]byte, 512)}
+		s4 := newSlot4(b, workloads4["syncwrite"], new(client.Session), newConn(0), 0)
 		s4.writeRes.ResOK.Count, s4.writeRes.ResOK.Committed = 512, nfs4wire.StableHow4(committed)
-		if _, _, err := gotWrite4(s4); (err == nil) != ok {
+		if _, err := gotWrite4(s4); (err == nil) != ok {
 			t.Errorf("NFSv4, %v: %v", committed, err)
 		}
 	}
@@ -97,11 +97,12 @@ func TestSyncWriteThatIsNotStable(t *testing.T) {
 // once.
 func TestSlotTriesAgain(t *testing.T) {
 	caller := new(still)
-	b := &bench{work: workloads["getattr"], unlimited: true, start: time.Now()}
-	c := newConn(nil, caller, 0)
-	s := newSlot(b, c, 0)
+	work := workloads["getattr"]
+	b := &bench{kind: work.kind, unlimited: true, start: time.Now()}
+	c := newConn(0)
+	s := newSlot3(b, work, caller, c, 0)
 	b.running.Add(1)
-	s.begin()
+	s.begin(0)
 	for _, status := range []uint32{uint32(nfs3wire.NFS3ErrJukebox), uint32(nfs3wire.NFS3ErrJukebox), 0} {
 		x := caller.x
 		caller.x = nil

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,85 +11,64 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// errDelayed means that the server asked for a repetition of the call (NFS3ERR_JUKEBOX).
-var errDelayed = errors.New("bench: the server asks to try again")
-
-// A workload is the operation that a bench repeats.
+// A workload is the operation that a bench repeats with NFS version 3.
 type workload struct {
-	procedure nfs3wire.Procedure
-	// data is true if each slot needs a buffer of Config.Size bytes.
-	data bool
+	kind
+	// procedures are the calls of one operation, in order.
+	procedures []nfs3wire.Procedure
 	// stable is the stability that WRITEs ask for.
 	stable nfs3wire.StableHow
-	// needs is the kind of files that the bench makes for the workload.
-	needs groundKind
-	// next sets the slot up for its next operation, for example with an offset in the file.
-	next func(s *slot)
 	// args writes the arguments of the current call.
-	args func(s *slot, w *xdr.Writer)
-	// answer checks a reply: see slot.answer.
-	answer func(s *slot, d *xdr.Decoder) (n int, more bool, err error)
+	args func(s *slot3, w *xdr.Writer)
+	// answer checks a reply: see requester.
+	answer func(s *slot3, d *xdr.Decoder) (n int, err error)
 }
+
+var (
+	reads       = []nfs3wire.Procedure{nfs3wire.ProcRead}
+	writes      = []nfs3wire.Procedure{nfs3wire.ProcWrite}
+	readFilled  = kind{needs: groundFilled, data: true, next: (*slot).sequential}
+	readRandom  = kind{needs: groundFilled, data: true, next: (*slot).random}
+	writeOwn    = kind{needs: groundOwn, data: true, writes: true, next: (*slot).sequential}
+	writeRandom = kind{needs: groundOwn, data: true, writes: true, next: (*slot).random}
+)
 
 // workloads has the workloads of NFS version 3, by name.
 var workloads = map[string]*workload{
 	"null": {
-		procedure: nfs3wire.ProcNull,
-		next:      func(*slot) {},
-		args:      func(*slot, *xdr.Writer) {},
-		answer:    func(*slot, *xdr.Decoder) (int, bool, error) { return 0, false, nil },
+		procedures: []nfs3wire.Procedure{nfs3wire.ProcNull},
+		args:       func(*slot3, *xdr.Writer) {},
+		answer:     func(*slot3, *xdr.Decoder) (int, error) { return 0, nil },
 	},
 	"getattr": {
-		procedure: nfs3wire.ProcGetattr, needs: groundShared,
-		next: func(*slot) {},
-		args: func(s *slot, w *xdr.Writer) { w.Opaque(s.c.file) },
-		answer: func(s *slot, d *xdr.Decoder) (int, bool, error) {
-			return 0, false, s.status(d)
-		},
+		kind: kind{needs: groundShared}, procedures: []nfs3wire.Procedure{nfs3wire.ProcGetattr},
+		args: func(s *slot3, w *xdr.Writer) { w.Opaque(s.c.file.handle) }, answer: gotStatus,
 	},
-	"read":      {procedure: nfs3wire.ProcRead, data: true, needs: groundFilled, next: (*slot).sequential, args: putRead, answer: gotRead},
-	"randread":  {procedure: nfs3wire.ProcRead, data: true, needs: groundFilled, next: (*slot).random, args: putRead, answer: gotRead},
-	"write":     {procedure: nfs3wire.ProcWrite, data: true, needs: groundOwn, next: (*slot).sequential, args: putWrite, answer: gotWrite},
-	"randwrite": {procedure: nfs3wire.ProcWrite, data: true, needs: groundOwn, next: (*slot).random, args: putWrite, answer: gotWrite},
-	"syncwrite": {
-		procedure: nfs3wire.ProcWrite, data: true, stable: nfs3wire.FileSync, needs: groundOwn,
-		next: (*slot).random, args: putWrite, answer: gotWrite,
-	},
+	"read":      {kind: readFilled, procedures: reads, args: putRead, answer: gotRead},
+	"randread":  {kind: readRandom, procedures: reads, args: putRead, answer: gotRead},
+	"write":     {kind: writeOwn, procedures: writes, args: putWrite, answer: gotWrite},
+	"randwrite": {kind: writeRandom, procedures: writes, args: putWrite, answer: gotWrite},
+	"syncwrite": {kind: writeRandom, procedures: writes, stable: nfs3wire.FileSync, args: putWrite, answer: gotWrite},
 	// One operation is a CREATE of a file and its REMOVE.
 	"create": {
-		procedure: nfs3wire.ProcCreate,
-		needs:     groundEmpty,
-		next: func(s *slot) {
-			s.second = false
-			s.rename()
-			s.procedure(nfs3wire.ProcCreate)
-		},
-		args: func(s *slot, w *xdr.Writer) {
-			w.Opaque(s.c.file)
+		kind:       kind{needs: groundEmpty, requests: 2, next: (*slot).rename},
+		procedures: []nfs3wire.Procedure{nfs3wire.ProcCreate, nfs3wire.ProcRemove},
+		args: func(s *slot3, w *xdr.Writer) {
+			w.Opaque(s.c.file.handle)
 			w.Opaque(s.name)
-			if !s.second {
-				s.b.how.Encode(w)
+			if s.step == 0 {
+				newFile.Encode(w)
 			}
 		},
-		answer: func(s *slot, d *xdr.Decoder) (int, bool, error) {
-			if err := s.status(d); err != nil {
-				return 0, false, err
-			}
-			if !s.second {
-				s.second = true
-				s.procedure(nfs3wire.ProcRemove)
-				return 0, true, nil
-			}
-			return 0, false, nil
-		},
+		answer: gotStatus,
 	},
 	// One operation is a READDIRPLUS. After the end of the listing, the next operation begins the
 	// listing anew.
 	"readdirplus": {
-		procedure: nfs3wire.ProcReaddirPlus, needs: groundListed,
-		next: func(*slot) {},
-		args: func(s *slot, w *xdr.Writer) {
-			w.Opaque(s.c.file)
+		kind:       kind{needs: groundListed, entry: "a-file-with-a-name-of-usual-length-%06d"},
+		procedures: []nfs3wire.Procedure{nfs3wire.ProcReaddirPlus},
+		args: func(s *slot3, w *xdr.Writer) {
+			w.Opaque(s.c.file.handle)
 			w.Uint64(s.cookie)
 			w.FixedOpaque(s.verf[:])
 			w.Uint32(uint32(s.b.cfg.Size))
@@ -103,74 +81,57 @@ var workloads = map[string]*workload{
 // Workloads returns the values that Config.Workload may have with NFS version 3.
 func Workloads() []string { return slices.Sorted(maps.Keys(workloads)) }
 
-// blocks returns how many READs or WRITEs of Config.Size bytes a file takes.
-func (b *bench) blocks() uint64 { return max(uint64(b.cfg.FileSize)/uint64(b.cfg.Size), 1) }
+func gotStatus(s *slot3, d *xdr.Decoder) (int, error) { return 0, s.status(d) }
 
-func (s *slot) sequential() {
-	s.offset = (s.c.cursor.Add(1) - 1) % s.b.blocks() * uint64(s.b.cfg.Size)
-}
-
-func (s *slot) random() { s.offset = s.draw.Uint64N(s.b.blocks()) * uint64(s.b.cfg.Size) }
-
-func putRead(s *slot, w *xdr.Writer) {
-	w.Opaque(s.c.file)
+func putRead(s *slot3, w *xdr.Writer) {
+	w.Opaque(s.c.file.handle)
 	w.Uint64(s.offset)
 	w.Uint32(uint32(len(s.buf)))
 }
 
-func gotRead(s *slot, d *xdr.Decoder) (int, bool, error) {
+func gotRead(s *slot3, d *xdr.Decoder) (int, error) {
 	s.read.Decode(d)
-	switch {
-	case d.Err() != nil:
-		return 0, false, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
-	case s.read.Status == nfs3wire.NFS3ErrJukebox:
-		return 0, false, errDelayed
-	case s.read.Status != nfs3wire.NFS3OK:
-		return 0, false, &client.StatusError{Procedure: nfs3wire.ProcRead, Status: s.read.Status}
+	if err := s.outcome(d, s.read.Status); err != nil {
+		return 0, err
 	}
 	n, _, err := client.TakeReadData(&s.read.ResOK, s.buf)
 	if err == nil && n < len(s.buf) {
-		err = fmt.Errorf("bench: READ of %d bytes at %d gave %d: the file became shorter during the measurement", len(s.buf), s.offset, n)
+		err = s.errShort(n)
 	}
-	return n, false, err
+	return n, err
 }
 
-func putWrite(s *slot, w *xdr.Writer) {
-	w.Opaque(s.c.file)
+func putWrite(s *slot3, w *xdr.Writer) {
+	w.Opaque(s.c.file.handle)
 	w.Uint64(s.offset)
 	w.Uint32(uint32(len(s.buf)))
 	w.Int32(int32(s.work.stable))
 	w.Payload(s.buf, true, nil)
 }
 
-func gotWrite(s *slot, d *xdr.Decoder) (int, bool, error) {
+func gotWrite(s *slot3, d *xdr.Decoder) (int, error) {
 	if err := s.status(d); err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	var wcc nfs3wire.WccData
 	wcc.Decode(d)
 	n, committed := int(d.Uint32()), nfs3wire.StableHow(d.Int32())
 	switch {
 	case d.Err() != nil:
-		return 0, false, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
+		return 0, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
 	case n != len(s.buf):
-		return 0, false, fmt.Errorf("bench: WRITE of %d bytes wrote %d", len(s.buf), n)
+		return 0, fmt.Errorf("bench: WRITE of %d bytes wrote %d", len(s.buf), n)
 	case committed < s.work.stable:
-		return 0, false, fmt.Errorf("%w: a WRITE that was to be %v is %v", rpc.ErrBadReply, s.work.stable, committed)
+		return 0, fmt.Errorf("%w: a WRITE that was to be %v is %v", rpc.ErrBadReply, s.work.stable, committed)
 	}
-	return n, false, nil
+	return n, nil
 }
 
-func gotReaddirPlus(s *slot, d *xdr.Decoder) (int, bool, error) {
+func gotReaddirPlus(s *slot3, d *xdr.Decoder) (int, error) {
 	size := d.Len()
 	s.list.Decode(d)
-	switch {
-	case d.Err() != nil:
-		return 0, false, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
-	case s.list.Status == nfs3wire.NFS3ErrJukebox:
-		return 0, false, errDelayed
-	case s.list.Status != nfs3wire.NFS3OK:
-		return 0, false, &client.StatusError{Procedure: nfs3wire.ProcReaddirPlus, Status: s.list.Status}
+	if err := s.outcome(d, s.list.Status); err != nil {
+		return 0, err
 	}
 	res := &s.list.ResOK
 	s.verf = res.CookieVerf
@@ -183,8 +144,8 @@ func gotReaddirPlus(s *slot, d *xdr.Decoder) (int, bool, error) {
 	case res.Reply.EOF:
 		s.cookie, s.verf = 0, nfs3wire.CookieVerf3{}
 	case entries == 0:
-		return 0, false, fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply)
+		return 0, fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply)
 	}
 	s.c.entries.Add(int64(entries))
-	return size, false, nil
+	return size, nil
 }

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// nfs4 is the protocol of NFS versions 4.1 and 4.2. All connections share one session.
+type nfs4 struct {
+	client.NFS4
+	cfg *Config
+}
+
+func dial4(ctx context.Context, cfg *Config, connections int) (protocol, error) {
+	minor := uint32(1)
+	if cfg.NFS == "4.2" {
+		minor = 2
+	}
+	s, err := client.DialSession(ctx, client.SessionConfig{
+		Target: cfg.Target, Minor: minor, Slots: cfg.Depth * cfg.Connections, Connections: connections, Timeout: cfg.Timeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &nfs4{client.NFS4{Session: s, Patient: true}, cfg}, nil
+}
+
+func (n *nfs4) end() error { return n.Session.Close() }
+
+func (n *nfs4) abandon() { n.Session.Abandon() }
+
+func (n *nfs4) mount(ctx context.Context) (client.Handle, error) {
+	return n.Walk(ctx, nil, n.cfg.Export)
+}
+
+// aroundData is an upper bound for the part of a request or reply that is not data, in bytes.
+const aroundData = 1024
+
+func (n *nfs4) limits(ctx context.Context, root client.Handle) (limits, error) {
+	attr, err := n.Getattr(ctx, root, wire.Bits(wire.Fattr4Maxread, wire.Fattr4Maxwrite))
+	channel := n.Session.Limits().ForeChanAttrs
+	within := func(server uint64, channel uint32) int {
+		return int(min(server, uint64(max(channel, aroundData)-aroundData), client.MaxTransfer))
+	}
+	read := within(attr.MaxRead, channel.Maxresponsesize)
+	return limits{read: read, write: within(attr.MaxWrite, channel.Maxrequestsize), list: read}, err
+}
+
+func (n *nfs4) mkdir(ctx context.Context, dir client.Handle, name string) (client.Handle, error) {
+	return n.Mkdir(ctx, dir, name, 0o755)
+}
+
+func (n *nfs4) create(ctx context.Context, dir client.Handle, name string) (file, error) {
+	o, err := n.Open(ctx, client.Open4{
+		Dir: dir, Name: name, Owner: []byte(name), Access: wire.Open4ShareAccessBoth | wire.Open4ShareAccessWantNoDeleg,
+		Create: &wire.Createhow4{Mode: wire.Unchecked4, Createattrs: client.ModeAttribute(0o644)},
+	})
+	return file{o.File, o.StateID}, err
+}
+
+func (n *nfs4) release(ctx context.Context, f file) error { return n.CloseFile(ctx, f.handle, f.open) }
+
+func (n *nfs4) write(ctx context.Context, f file, offset uint64, p []byte) (int, error) {
+	w, err := n.Write(ctx, f.handle, f.open, offset, p, wire.Unstable4)
+	return w.Count, err
+}
+
+func (n *nfs4) commit(ctx context.Context, f file) error {
+	_, err := n.Commit(ctx, f.handle, 0, 0)
+	return err
+}
+
+func (n *nfs4) list(ctx context.Context, dir client.Handle) (names []string, err error) {
+	for e, err := range n.Readdir(ctx, dir, wire.Bitmap4{}) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, e.Name)
+	}
+	return names, nil
+}
+
+func (n *nfs4) Rmdir(ctx context.Context, dir client.Handle, name string) error {
+	return n.Remove(ctx, dir, name)
+}
+
+func (n *nfs4) newSlot(b *bench, c *conn, number int) *slot {
+	return &newSlot4(b, workloads4[b.cfg.Workload], n.Session, c, number).slot
+}
