@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
 )
 
@@ -67,17 +66,16 @@ func checkInline(k *checker) {
 }
 
 func checkMetrics(k *checker) {
-	if at := k.c.Metrics; at != "" && !isHostPort(at) {
-		k.fault("metrics", strconv.Quote(at), "use HOST:PORT such as 127.0.0.1:9427")
+	if k.c.Metrics == "" {
+		return
 	}
-}
-
-func listed(all []Listen) []string {
-	words := make([]string, len(all))
-	for i, l := range all {
-		words[i] = strconv.Quote(l.String())
+	_, port, err := net.SplitHostPort(k.c.Metrics)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	return words
+	if err != nil {
+		k.fault("metrics", strconv.Quote(k.c.Metrics), "use HOST:PORT such as 127.0.0.1:9427")
+	}
 }
 
 // checkExports checks the paths and names of the exports.
@@ -98,17 +96,4 @@ func (c *Config) checkExports() error {
 		seen[name] = true
 	}
 	return nil
-}
-
-func isHostPort(s string) bool {
-	_, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return false
-	}
-	_, err = strconv.ParseUint(port, 10, 16)
-	return err == nil
-}
-
-func everyAddress(port uint16) Listen {
-	return Listen{Addr: netip.AddrPortFrom(netip.IPv6Unspecified(), port), All: true}
 }

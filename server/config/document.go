@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -120,6 +121,9 @@ func (d *document) inline(t reflect.Type, key string, at, v *unstable.Node) erro
 	return d.refuse(at, "%s is a table: write %s in a line of its own, and its keys beneath", lastPart(key), header)
 }
 
+// indexes matches the indexes of lists in a key.
+var indexes = regexp.MustCompile(`\[\d+\]`)
+
 // resolve looks up a dotted key that stands in a table of type t. prefix is that table's own key.
 // It returns the type of the value, the whole key, and the last node of the key.
 func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ reflect.Type, key string, last *unstable.Node, err error) {
@@ -140,22 +144,10 @@ func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ r
 			t, found = field(t, name)
 		}
 		if !found {
-			return nil, "", nil, d.refuse(last, "unknown key %q: %s", withoutIndexes(key), keyHint(name))
+			return nil, "", nil, d.refuse(last, "unknown key %q: %s", indexes.ReplaceAllString(key, ""), keyHint(name))
 		}
 	}
 	return t, key, last, nil
-}
-
-// withoutIndexes returns a key as a user writes it, without the indexes of lists.
-func withoutIndexes(key string) string {
-	for {
-		before, rest, found := strings.Cut(key, "[")
-		if !found {
-			return key
-		}
-		_, after, _ := strings.Cut(rest, "]")
-		key = before + after
-	}
 }
 
 func (d *document) place(n *unstable.Node) place {
@@ -209,25 +201,17 @@ func usual(t reflect.Type) string {
 func misfit(t reflect.Type, v *unstable.Node) string {
 	found := shown(v)
 	switch {
-	case t == reflect.TypeFor[[]Listen]():
-		return misfitList(v, found)
-	case t == reflect.TypeFor[[]Choice]():
-		return misfitWords(v)
+	case t.Kind() == reflect.Slice:
+		return misfitList(t, v)
 	case t == reflect.TypeFor[Duration]() && v.Kind == unstable.Integer:
 		if n, err := strconv.ParseUint(found, 10, 32); err == nil {
 			return noUnit(n).Error()
 		}
-	case t == reflect.TypeFor[Size]() && v.Kind == unstable.Integer:
+	case v.Kind == unstable.Integer && (t == reflect.TypeFor[Size]() || t.Kind() == reflect.Int), v.Kind == unstable.Bool && t == reflect.TypeFor[*bool]():
 		return ""
 	case t == reflect.TypeFor[*bool]():
-		if v.Kind == unstable.Bool {
-			return ""
-		}
 		return found + ": write true or false, without quotes"
 	case t.Kind() == reflect.Int:
-		if v.Kind == unstable.Integer {
-			return ""
-		}
 		if _, err := strconv.Atoi(string(v.Data)); err == nil {
 			return fmt.Sprintf("%s: write the number without quotes: %s", found, v.Data)
 		}
@@ -246,36 +230,27 @@ func misfit(t reflect.Type, v *unstable.Node) string {
 	return fmt.Sprintf("%s: write it in quotes: %q", found, found)
 }
 
-// misfitList is like misfit, for a key that takes a list of addresses.
-func misfitList(v *unstable.Node, found string) string {
-	if v.Kind != unstable.Array {
-		if v.Kind == unstable.Integer {
-			found = strconv.Quote(":" + found)
+// misfitList is like misfit, for a key that takes a list of strings.
+func misfitList(t reflect.Type, v *unstable.Node) string {
+	quoted := func(n *unstable.Node) string {
+		switch n.Kind {
+		case unstable.String:
+			return shown(n)
+		case unstable.Array, unstable.InlineTable:
+			return strings.Trim(usual(t), "[]")
+		case unstable.Integer:
+			if t == reflect.TypeFor[[]Listen]() {
+				return strconv.Quote(":" + shown(n)) // a port
+			}
 		}
-		return fmt.Sprintf("%s is found where a list of addresses belongs: write [%s]", shown(v), found)
+		return strconv.Quote(shown(n))
 	}
-	for all := v.Children(); all.Next(); {
-		if n := all.Node(); n.Kind == unstable.Integer {
-			return fmt.Sprintf("%s is not an address: write \":%s\"", n.Data, n.Data)
-		} else if n.Kind != unstable.String && n.Kind != unstable.Comment {
-			return shown(n) + ` is not an address: write IP:PORT in quotes, such as ":2049"`
-		}
-	}
-	return ""
-}
-
-// misfitWords is like misfit, for a key that takes a list of words.
-func misfitWords(v *unstable.Node) string {
 	if v.Kind != unstable.Array {
-		word := shown(v)
-		if v.Kind != unstable.String {
-			word = strconv.Quote(word)
-		}
-		return fmt.Sprintf("%s is found where a list belongs: write [%s]", shown(v), word)
+		return fmt.Sprintf("%s is found where a list belongs: write [%s]", shown(v), quoted(v))
 	}
 	for all := v.Children(); all.Next(); {
 		if n := all.Node(); n.Kind != unstable.String && n.Kind != unstable.Comment {
-			return fmt.Sprintf("%s stands in a list of words: write it in quotes: %s", shown(n), strconv.Quote(shown(n)))
+			return fmt.Sprintf("%s is found in a list of strings: write %s", shown(n), quoted(n))
 		}
 	}
 	return ""

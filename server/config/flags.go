@@ -10,21 +10,27 @@ import (
 // settings that have a flag. An empty flag has no effect.
 type Flags struct {
 	exports []string
-	words   map[string]*string   // by key
-	lists   map[string]*[]string // by key
+	words   map[*setting]func() []string // the flag's values
 }
 
 // Define adds the flags to a command.
 func (f *Flags) Define(set *pflag.FlagSet) {
-	f.words, f.lists = make(map[string]*string), make(map[string]*[]string)
+	f.words = make(map[*setting]func() []string)
 	set.StringArrayVar(&f.exports, "export", nil, "directory to serve: DIR[:/name][,option...]; repeatable")
 	for i := range settings {
 		switch s := &settings[i]; {
 		case s.flag == "":
-		case s.add != nil:
-			f.lists[s.key] = set.StringArray(s.flagName(), nil, s.flag)
+		case s.repeatable:
+			words := set.StringArray(s.flagName(), nil, s.flag)
+			f.words[s] = func() []string { return *words }
 		default:
-			f.words[s.key] = set.String(s.flagName(), "", s.flag)
+			word := set.String(s.flagName(), "", s.flag)
+			f.words[s] = func() []string {
+				if *word == "" {
+					return nil
+				}
+				return []string{*word}
+			}
 		}
 	}
 }
@@ -39,16 +45,15 @@ func (c *Config) Overlay(f *Flags) error {
 	if err := c.overlayExports(f.exports); err != nil {
 		return err
 	}
-	for key, words := range f.lists {
-		if err := c.overlayList(settingOf(key), *words); err != nil {
-			return err
+	for s, words := range f.words {
+		given := words()
+		if len(given) == 0 {
+			continue
 		}
-	}
-	for key, word := range f.words {
-		if s := settingOf(key); *word != "" {
-			s.said(c, *word)
-			c.saidBy("--"+s.flagName(), key)
+		if err := s.set(c, given); err != nil {
+			return &Error{File: "--" + s.flagName(), Err: err}
 		}
+		c.saidBy("--"+s.flagName(), s.key)
 	}
 	if err := c.Check(); err != nil {
 		return c.Fault(err)
@@ -74,20 +79,6 @@ func (c *Config) overlayExports(words []string) error {
 		c.saidBy("--export "+s, ExportKey(len(c.Exports)))
 		c.Exports = append(c.Exports, e)
 	}
-	return nil
-}
-
-func (c *Config) overlayList(s *setting, words []string) error {
-	if len(words) == 0 {
-		return nil
-	}
-	s.reset(c)
-	for _, word := range words {
-		if err := s.add(c, word); err != nil {
-			return &Error{File: "--" + s.flagName(), Err: err}
-		}
-	}
-	c.saidBy("--"+s.flagName(), s.key)
 	return nil
 }
 

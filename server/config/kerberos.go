@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -23,11 +24,7 @@ const defaultKeytab = "/etc/krb5.keytab"
 // kerberosSettings has the keys of the table [kerberos].
 var kerberosSettings = []setting{
 	{key: "kerberos.keytab", usual: quoted(defaultKeytab),
-		check: func(k *checker) {
-			if k.c.Kerberos.Keytab == "" {
-				k.c.Kerberos.Keytab = defaultKeytab
-			}
-		},
+		check:   func(k *checker) { k.c.Kerberos.Keytab = cmp.Or(k.c.Kerberos.Keytab, defaultKeytab) },
 		meaning: "the file with the server's keys, for a principal `nfs/HOST@REALM` where HOST is the host name that clients mount. The daemon reads the file again when it changes"},
 	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
 		meaning: "the realm whose principals act as the users of this machine that have the same names"},

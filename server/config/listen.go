@@ -6,32 +6,6 @@ import (
 	"net/netip"
 )
 
-// A transport describes the key with the addresses of one transport, RDMA or TCP.
-type transport struct {
-	// key is the name of the key, and of the flag.
-	key string
-	// port is the port on which the transport listens by default, on every address. listen returns
-	// the field of Config that has the addresses.
-	port   uint16
-	listen func(*Config) *[]Listen
-	// flag is the help text of the flag. meaning is the text of the key in docs/configuration.md.
-	flag, meaning string
-}
-
-// transports has all transports, in their order in the documentation.
-var transports = []transport{
-	{
-		key: "rdma", port: DefaultRDMAPort, listen: func(c *Config) *[]Listen { return &c.RDMA },
-		flag:    "address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)",
-		meaning: "addresses to serve RDMA on: `\"IP:PORT\"`, `\"[IPv6]:PORT\"`, `\":PORT\"` for every address of both families; or `[\"none\"]`",
-	},
-	{
-		key: "tcp", port: DefaultTCPPort, listen: func(c *Config) *[]Listen { return &c.TCP },
-		flag:    "address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
-		meaning: "addresses to serve TCP on, in the same form. At least one of `rdma` and `tcp` must have an address. They cannot use the same port of an address, because RDMA is carried in TCP",
-	},
-}
-
 // CheckListening rejects a configuration that listens nowhere, or twice at one address.
 func (c *Config) CheckListening() error {
 	type directive struct {
@@ -39,14 +13,15 @@ func (c *Config) CheckListening() error {
 		Listen
 	}
 	var all []directive
-	for i := range transports {
-		t := &transports[i]
-		for _, l := range *t.listen(c) {
+	add := func(key string, listen []Listen) {
+		for _, l := range listen {
 			if !l.None {
-				all = append(all, directive{t.key, l})
+				all = append(all, directive{key, l})
 			}
 		}
 	}
+	add("rdma", c.RDMA)
+	add("tcp", c.TCP)
 	if len(all) == 0 {
 		return &KeyError{c.firstSaid("tcp", "rdma"), errors.New(`nothing to listen on: rdma and tcp are both "none"; give one of them an address such as ":2049"`)}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,14 +20,12 @@ type setting struct {
 	meaning string
 	// check sets the default if the user has not set the key, and checks the value; it may be nil.
 	check func(*checker)
-	// flag is the help text of the flag that overrides the file; empty if the key has no flag. If
-	// the flag takes one value, said sets it. If the flag is repeatable, reset removes all values,
-	// and then add adds each value.
-	flag  string
-	name  string // the flag's name, if it differs from the key
-	said  func(c *Config, word string)
-	reset func(c *Config)
-	add   func(c *Config, word string) error
+	// flag is the help text of the flag that overrides the file; empty if the key has no flag. name
+	// is the flag's name, if it differs from the key. set replaces the value by that of the flag, or,
+	// if the flag is repeatable, by its values.
+	flag, name string
+	repeatable bool
+	set        func(c *Config, words []string) error
 }
 
 // flagName returns the name of the flag.
@@ -97,7 +96,7 @@ func timeout(key string, at func(*Config) *Duration, usual time.Duration, meanin
 // choice returns a setting whose value is one of words. The first of them is the default.
 func choice(key string, at func(*Config) *Choice, words []string, flag, meaning string) setting {
 	return setting{key: key, usual: quoted(words[0]), flag: flag, meaning: meaning,
-		said: func(c *Config, word string) { *at(c) = Choice(word) },
+		set: func(c *Config, words []string) error { *at(c) = Choice(words[0]); return nil },
 		check: func(k *checker) {
 			value := at(k.c)
 			if *value == "" && !k.c.Says(key) {
@@ -109,34 +108,31 @@ func choice(key string, at func(*Config) *Choice, words []string, flag, meaning 
 		}}
 }
 
-// listening returns the setting for the addresses of a transport. The default is the transport's
-// port on every address. If "none" is given, it must be the only element.
-func listening(t *transport) setting {
-	return setting{key: t.key, usual: "`[" + strconv.Quote(everyAddress(t.port).String()) + "]`", flag: t.flag, meaning: t.meaning,
-		reset: func(c *Config) { *t.listen(c) = nil },
-		add: func(c *Config, word string) error {
-			var l Listen
-			err := l.UnmarshalText([]byte(word))
-			*t.listen(c) = append(*t.listen(c), l)
-			return err
+// listening returns the setting for the addresses of a transport. The default is the given port of
+// every address. If "none" is given, it must be the only element.
+func listening(key string, at func(*Config) *[]Listen, port uint16, flag, meaning string) setting {
+	usual := Listen{Addr: netip.AddrPortFrom(netip.IPv6Unspecified(), port), All: true}
+	return setting{key: key, usual: "`[" + strconv.Quote(usual.String()) + "]`", flag: flag, meaning: meaning, repeatable: true,
+		set: func(c *Config, words []string) error {
+			*at(c) = make([]Listen, len(words))
+			for i, word := range words {
+				if err := (*at(c))[i].UnmarshalText([]byte(word)); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 		check: func(k *checker) {
-			all := t.listen(k.c)
+			all := at(k.c)
 			if len(*all) == 0 {
-				*all = []Listen{everyAddress(t.port)}
+				*all = []Listen{usual}
 			}
 			if len(*all) > 1 && slices.ContainsFunc(*all, func(l Listen) bool { return l.None }) {
-				k.fault(t.key, strings.Join(listed(*all), " and "), `use either "none" or addresses`)
+				var words []string
+				for _, l := range *all {
+					words = append(words, strconv.Quote(l.String()))
+				}
+				k.fault(key, strings.Join(words, " and "), `use either "none" or addresses`)
 			}
 		}}
-}
-
-// settingOf finds a setting by its key.
-func settingOf(key string) *setting {
-	for i := range settings {
-		if settings[i].key == key {
-			return &settings[i]
-		}
-	}
-	return nil
 }

@@ -11,14 +11,7 @@ import (
 
 // settings has all keys of the configuration, in their order in the documentation. Config.Check
 // checks them in this order.
-var settings = slices.Concat(whereToListen(), daemonSettings, softwareSettings, rdmaSettings, limitSettings, nfsSettings, kerberosSettings, exportSettings)
-
-func whereToListen() (all []setting) {
-	for i := range transports {
-		all = append(all, listening(&transports[i]))
-	}
-	return all
-}
+var settings = slices.Concat(daemonSettings, softwareSettings, rdmaSettings, limitSettings, nfsSettings, kerberosSettings, exportSettings)
 
 // usualBusyPoll is about three times as long as a client on the same machine or network takes
 // from a reply to its next call.
@@ -26,9 +19,15 @@ const usualBusyPoll = Duration(100 * time.Microsecond)
 
 // daemonSettings has the keys for the process as a whole.
 var daemonSettings = []setting{
+	listening("rdma", func(c *Config) *[]Listen { return &c.RDMA }, DefaultRDMAPort,
+		"address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)",
+		"addresses to serve RDMA on: `\"IP:PORT\"`, `\"[IPv6]:PORT\"`, `\":PORT\"` for every address of both families; or `[\"none\"]`"),
+	listening("tcp", func(c *Config) *[]Listen { return &c.TCP }, DefaultTCPPort,
+		"address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
+		"addresses to serve TCP on, in the same form. At least one of `rdma` and `tcp` must have an address. They cannot use the same port of an address, because RDMA is carried in TCP"),
 	{key: "state_dir", usual: quoted(DefaultStateDir),
 		flag:    "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
-		said:    func(c *Config, word string) { c.StateDir = word },
+		set:     func(c *Config, words []string) error { c.StateDir = words[0]; return nil },
 		check:   func(k *checker) { k.c.StateDir = cmp.Or(k.c.StateDir, DefaultStateDir) },
 		meaning: "the directory for data that outlives the process: the key that signs file handles, and the index of handles if the kernel makes none. If it is lost, clients must mount anew. Only one daemon can use it at a time. The daemon does not start if the directory lies within an export, if an export lies within it, if it belongs to another user than the daemon's or root, or if other users may write to it"},
 	choice("log_level", func(c *Config) *Choice { return &c.LogLevel }, []string{"info", "debug", "warn", "error"},
@@ -59,6 +58,18 @@ var daemonSettings = []setting{
 		meaning: "memory for the state of NFSv4 clients, in addition to payload memory: three eighths of it for opens and locks, three eighths for sessions and the replies that they keep, and a quarter for Kerberos contexts of 8K each. Of the memory for opens and locks, and of that for sessions, the clients of one address may use at most half of what other addresses leave free (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a locked byte range 300 bytes. If a client needs more, it waits until something is closed; with 4.0 it gets an error, unless the daemon is about to take state from other clients for it"},
 	number("memory.replies", func(c *Config) *Size { return &c.Memory.Replies }, 64<<20, 1<<20, 1<<40,
 		"memory of the reply cache, in addition to payload memory. It keeps the replies to calls that change something, so that a repeated call of NFSv3 or 4.0 is answered and not executed again. A reply takes some 500 bytes. The last replies of each connection, as many as it may have calls in progress (128 over TCP, `credits` over RDMA), are protected: the daemon forgets them only if no connection has more than these. Raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
+}
+
+// Auto is the value of RNIC.Provider for the software RNIC, together with RDMA devices if the
+// machine has some.
+const Auto = "auto"
+
+// softwareSettings has the keys that only the software RNIC uses.
+var softwareSettings = []setting{
+	choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
+		"whether the software RNIC asks for a CRC32C on each frame (RFC 5044 §4.4): `on`, `off`, or `peer`, which leaves the decision to the peer. If either side asks, both sides use CRCs. Linux's siw does not ask"),
+	{key: "rnic.fpdu", usual: quoted("auto"), check: checkFPDU,
+		meaning: "the size of the frames that the software RNIC sends. With `auto` they are as large as the standard allows, which is cheapest for peers in software, or, with CRCs, as large as a TCP segment. With `mss` each frame fits into a TCP segment, which adapters in hardware may require. Otherwise, a number of bytes from 128 to 64768"},
 }
 
 // leastDeviceMemory is the smallest rnic.device_memory, in bytes. It is enough for some connections
